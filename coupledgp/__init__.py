@@ -1,0 +1,1 @@
+"""Scalable Gaussian processes with coupled random features, and diagnostics of their posteriors."""

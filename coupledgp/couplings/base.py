@@ -1,0 +1,76 @@
+"""What a coupling of frequencies is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.validation import check_positive_int
+
+_GAUSSIAN = GaussianSpectrum()
+
+
+class FrequencyCoupling(ABC):
+    """A joint law of frequencies whose marginals are all the spectrum's.
+
+    It knows no data and no feature map: since every marginal is fixed, every estimator built on
+    its samples stays unbiased. Subclasses implement `_sample`; `str` gives the text form.
+    """
+
+    def sample(
+        self,
+        n_frequencies: int,
+        dim: int,
+        spectrum: SpectrumLike = _GAUSSIAN,
+        generator: Seed = None,
+    ) -> FloatArray:
+        """Draw an ensemble of frequencies.
+
+        Parameters
+        ----------
+        n_frequencies
+            Number of frequencies m, any m >= 1.
+        dim
+            Input dimension d >= 1.
+        spectrum
+            Law of one frequency, in units of 1 / lengthscale.
+        generator
+            Seed or generator; the same seed gives the same bits.
+
+        Returns
+        -------
+        FloatArray
+            Frequencies, shape (n_frequencies, dim).
+
+        Raises
+        ------
+        InvalidInputError
+            A count is not a positive int, or the coupling cannot serve this size or dimension.
+        """
+        check_positive_int(n_frequencies, "n_frequencies")
+        check_positive_int(dim, "dim")
+        rng = as_rng(generator)
+        frequencies = self._sample(n_frequencies, dim, parse_spectrum(spectrum), rng)
+        if frequencies.shape != (n_frequencies, dim):
+            raise CoupledGPError(
+                f"{type(self).__name__}._sample returned shape {frequencies.shape}, "
+                f"expected ({n_frequencies}, {dim})"
+            )
+        return frequencies
+
+    @abstractmethod
+    def _sample(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw frequencies (n_frequencies, dim) from checked arguments."""
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it can stand in a text form: a word without '+' and white space."""
+    if not (isinstance(name, str) and name and not set(name) & set("+ \t\n")):
+        raise InvalidInputError(f"name: expected a word without '+' or spaces, got {name!r}")
+    return name

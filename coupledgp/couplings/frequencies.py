@@ -1,0 +1,179 @@
+"""Frequencies as directions times norms, and the text form of every coupling (MATH 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from coupledgp.couplings.base import FrequencyCoupling, check_name
+from coupledgp.couplings.directions import Directions, IidDirections, OrthogonalDirections
+from coupledgp.couplings.norms import (
+    IndependentNorms,
+    MonotoneNorms,
+    Norms,
+    PairwiseNorms,
+    StratifiedNorms,
+)
+from coupledgp.couplings.qmc import QuasiMonteCarlo
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum
+from coupledgp.validation import unknown_choice
+
+DIRECTIONS: dict[str, Callable[[], Directions]] = {
+    "iid": IidDirections,
+    "orthogonal": OrthogonalDirections,
+}
+NORMS: dict[str, Callable[[], Norms]] = {
+    "independent": IndependentNorms,
+    "pnc": PairwiseNorms,
+    "monotone": MonotoneNorms,
+    "stratified": StratifiedNorms,
+}
+COUPLINGS: dict[str, Callable[[], FrequencyCoupling]] = {
+    "halton": lambda: QuasiMonteCarlo("halton"),
+    "sobol": lambda: QuasiMonteCarlo("sobol"),
+}
+ANTITHETIC = "antithetic"
+
+
+@dataclass(frozen=True)
+class DirectionsAndNorms(FrequencyCoupling):
+    """`w_i = F^-1(u_i) s_i`: coupled norms times coupled directions, norms and directions apart.
+
+    Parameters
+    ----------
+    directions
+        Law of the unit vectors, drawn in blocks of d.
+    norms
+        Law of the uniforms behind the norms.
+    antithetic
+        Draw the first `ceil(m/2)` frequencies and append their negatives (without the last one's
+        if m is odd), `m` in all. For Fourier features this changes nothing but the count: cosine
+        is even.
+    """
+
+    directions: Directions = field(default_factory=IidDirections)
+    norms: Norms = field(default_factory=IndependentNorms)
+    antithetic: bool = False
+
+    def _sample(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        n_drawn = -(-n_frequencies // 2) if self.antithetic else n_frequencies
+        u = self.norms.sample(n_drawn, dim, rng)
+        norms = norms_from_uniforms(u, dim, spectrum)
+        frequencies = norms[:, None] * self.directions.sample(norms, dim, rng)
+        if self.antithetic:
+            frequencies = np.concatenate([frequencies, -frequencies])[:n_frequencies]
+        return frequencies
+
+    def __str__(self) -> str:
+        parts = [_name_of(self.directions, DIRECTIONS)]
+        if not isinstance(self.norms, IndependentNorms):
+            parts.append(_name_of(self.norms, NORMS))
+        if self.antithetic:
+            parts.append(ANTITHETIC)
+        return "+".join(parts)
+
+
+def norms_from_uniforms(u: FloatArray, dim: int, spectrum: Spectrum) -> FloatArray:
+    """Norms `F^-1(u)`, each inverted from its nearer tail."""
+    lower = u <= 0.5
+    norms = np.empty_like(u)
+    norms[lower] = spectrum.norm_ppf(u[lower], dim)
+    norms[~lower] = spectrum.norm_isf(1.0 - u[~lower], dim)
+    return norms
+
+
+_Part = TypeVar("_Part", Directions, Norms)
+
+
+def _name_of(part: _Part, registry: dict[str, Callable[[], _Part]]) -> str:
+    """The name a part is registered under; its `repr` if it is under none."""
+    return next((name for name, make in registry.items() if make() == part), repr(part))
+
+
+CouplingLike: TypeAlias = str | FrequencyCoupling
+
+
+def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyCoupling:
+    """Return the frequency coupling a text names, or the object itself.
+
+    Parameters
+    ----------
+    coupling
+        `"halton"`, `"sobol"`, or `directions[+norms][+antithetic]` with directions `"iid"` or
+        `"orthogonal"` and norms `"independent"` (if left out), `"pnc"`, `"monotone"` or
+        `"stratified"`, as in `"orthogonal+pnc"`; names added by the register functions count.
+    name
+        What the argument is called in an error message.
+
+    Raises
+    ------
+    InvalidInputError
+        The text is not of that form; the choices are listed.
+    """
+    if isinstance(coupling, FrequencyCoupling):
+        return coupling
+    if not isinstance(coupling, str):
+        raise InvalidInputError(
+            f"{name}: expected a text such as 'orthogonal+pnc' or a FrequencyCoupling, "
+            f"got {type(coupling).__name__}"
+        )
+    if coupling in COUPLINGS:
+        return COUPLINGS[coupling]()
+    head, *rest = coupling.split("+")
+    if head in COUPLINGS:
+        raise InvalidInputError(f"{name}: {head!r} stands alone, got {coupling!r}")
+    if head not in DIRECTIONS:
+        raise InvalidInputError(unknown_choice(head, [*COUPLINGS, *DIRECTIONS], name))
+    antithetic = rest[-1:] == [ANTITHETIC]
+    norms = rest[:-1] if antithetic else rest
+    if len(norms) > 1 or (norms and norms[0] not in NORMS):
+        choices = unknown_choice("+".join(rest), [*NORMS, ANTITHETIC], f"{name}: after {head!r}")
+        raise InvalidInputError(f"{choices}; the form is directions[+norms][+{ANTITHETIC}]")
+    return DirectionsAndNorms(
+        DIRECTIONS[head](), NORMS[norms[0]]() if norms else IndependentNorms(), antithetic
+    )
+
+
+def available_couplings() -> list[str]:
+    """Text forms of every frequency coupling now registered."""
+    composed = [
+        str(DirectionsAndNorms(make_directions(), make_norms(), antithetic))
+        for make_directions in DIRECTIONS.values()
+        for make_norms in NORMS.values()
+        for antithetic in (False, True)
+    ]
+    return [*COUPLINGS, *composed]
+
+
+def register_directions(name: str, make: Callable[[], Directions]) -> None:
+    """Make a law of directions known to the text form under `name`."""
+    _register(name, make, DIRECTIONS)
+
+
+def register_norms(name: str, make: Callable[[], Norms]) -> None:
+    """Make a law of norms known to the text form under `name`."""
+    _register(name, make, NORMS)
+
+
+def register_coupling(name: str, make: Callable[[], FrequencyCoupling]) -> None:
+    """Make a whole frequency coupling known to the text form under `name`."""
+    _register(name, make, COUPLINGS)
+
+
+_Made = TypeVar("_Made")
+
+
+def _register(
+    name: str, make: Callable[[], _Made], registry: dict[str, Callable[[], _Made]]
+) -> None:
+    check_name(name)
+    if name == ANTITHETIC or any(name in known for known in (DIRECTIONS, NORMS, COUPLINGS)):
+        raise InvalidInputError(f"name: {name!r} is taken")
+    registry[name] = make

@@ -1,0 +1,21 @@
+"""Error types. Every error this package raises on purpose derives from `CoupledGPError`."""
+
+
+class CoupledGPError(Exception):
+    """Base of all errors raised by coupledgp."""
+
+
+class InvalidInputError(CoupledGPError, ValueError):
+    """An argument has a wrong value, shape or type; the message names it."""
+
+
+class NumericalError(CoupledGPError, ArithmeticError):
+    """A computation broke down numerically; the message gives the condition number and a remedy."""
+
+
+class DataNotFoundError(CoupledGPError, FileNotFoundError):
+    """A data set is neither on disk nor downloadable; the message says where to put the file."""
+
+
+class ModelFileError(CoupledGPError, ValueError):
+    """A saved model cannot be read: not a model file, damaged, or of an unknown version."""

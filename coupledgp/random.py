@@ -1,0 +1,60 @@
+"""Generators. All draws are made by NumPy on the CPU in float64, whatever the device or dtype.
+
+One stream for every backend keeps a seed's result the same for float32 and float64, for CPU and
+GPU, and for any number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from coupledgp.errors import InvalidInputError
+
+Seed: TypeAlias = int | np.integer | torch.Generator | np.random.Generator | None
+FloatArray: TypeAlias = NDArray[np.float64]
+
+_HALF_ULP = 2.0**-53
+
+
+def as_rng(generator: Seed) -> np.random.Generator:
+    """Return a NumPy generator for any accepted kind of seed.
+
+    Parameters
+    ----------
+    generator
+        A non-negative int is a seed (0 included). A `torch.Generator` or a
+        `numpy.random.Generator` supplies randomness and is advanced. `None` takes a seed from
+        torch's default generator, so that `torch.manual_seed` governs it.
+
+    Raises
+    ------
+    InvalidInputError
+        `generator` is of another type, or a negative int.
+    """
+    if isinstance(generator, np.random.Generator):
+        return generator
+    if isinstance(generator, (int, np.integer)) and not isinstance(generator, bool):
+        if generator < 0:
+            raise InvalidInputError(f"generator: expected a seed >= 0, got {generator}")
+        return np.random.default_rng(int(generator))
+    if generator is None or isinstance(generator, torch.Generator):
+        device = "cpu" if generator is None else generator.device
+        seed = torch.randint(2**63 - 1, (), generator=generator, device=device)
+        return np.random.default_rng(int(seed))
+    raise InvalidInputError(
+        "generator: expected an int seed, a torch.Generator, a numpy.random.Generator or None, "
+        f"got {type(generator).__name__}"
+    )
+
+
+def open_uniforms(rng: np.random.Generator, shape: int | tuple[int, ...]) -> FloatArray:
+    """Draw uniforms in the open interval (0, 1) whose complements `1 - u` are exact.
+
+    The values are odd multiples of 2^-53, so neither 0 nor 1 occurs (an inverse CDF stays finite)
+    and `1 - u` has no rounding error (antithetic draws keep their law exactly).
+    """
+    return rng.integers(0, 2**52, size=shape).astype(np.float64) * 2.0**-52 + _HALF_ULP

@@ -1,0 +1,254 @@
+"""Spectral measures of stationary kernels, and the kernels they belong to (MATH section 1).
+
+A kernel `k(x, y) = kappa(|x - y|)` of unit variance and lengthscale is the Fourier transform of an
+isotropic law of frequencies `w`: direction uniform on the sphere, norm `|w|` of law `F`,
+independent. A spectrum supplies the inverse of `F`, through which every coupling of norms acts,
+and `kappa`, which the exact models use.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_positive
+
+
+class Spectrum(ABC):
+    """The law of the frequencies of one stationary kernel, in any dimension."""
+
+    @abstractmethod
+    def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
+        """Inverse CDF of the norm of a frequency in `dim` dimensions, `F^-1(u)`, 0 <= u <= 1.
+
+        Accurate to a few ulps for small `u`; for the upper tail use `norm_isf`.
+        """
+
+    @abstractmethod
+    def norm_isf(self, q: ArrayLike, dim: int) -> FloatArray:
+        """Inverse survival function of the norm, `F^-1(1 - q)`, accurate for tiny `q`."""
+
+    @abstractmethod
+    def norm_cdf(self, norm: ArrayLike, dim: int) -> FloatArray:
+        """CDF `F` of the norm of a frequency in `dim` dimensions."""
+
+    @abstractmethod
+    def n_uniforms(self, dim: int) -> int:
+        """How many independent uniforms `from_uniforms` needs for one frequency."""
+
+    @abstractmethod
+    def from_uniforms(self, u: FloatArray) -> FloatArray:
+        """Map points of the open unit cube (m, n_uniforms(dim)) to frequencies (m, dim).
+
+        The route of the quasi-Monte Carlo couplings: coordinate by coordinate through `Phi^-1`.
+        """
+
+    @abstractmethod
+    def kernel(self, r: ArrayLike) -> FloatArray:
+        """Kernel `kappa(r)` at scaled distance `r >= 0`, with `kappa(0) = 1`."""
+
+    @abstractmethod
+    def kernel_slope(self, r: ArrayLike) -> FloatArray:
+        """`-kappa'(r) / r`, from which gradients in lengthscales follow.
+
+        `d kappa / d log l_j = (x_j - y_j)^2 / l_j^2 * (-kappa'(r) / r)`. Where the limit at
+        `r = 0` is infinite (Matern with nu <= 1) zero is returned: its factor there is zero.
+        """
+
+
+_NU_MIN, _NU_MAX = 0.1, 100.0
+
+
+@dataclass(frozen=True)
+class GaussianSpectrum(Spectrum):
+    """`w ~ N(0, I_d)`, `|w| ~ chi_d`; `kappa(r) = exp(-r^2 / 2)`."""
+
+    def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
+        return np.sqrt(2.0 * special.gammaincinv(dim / 2, np.asarray(u, dtype=np.float64)))
+
+    def norm_isf(self, q: ArrayLike, dim: int) -> FloatArray:
+        return np.sqrt(2.0 * special.gammainccinv(dim / 2, np.asarray(q, dtype=np.float64)))
+
+    def norm_cdf(self, norm: ArrayLike, dim: int) -> FloatArray:
+        return special.gammainc(dim / 2, np.square(np.asarray(norm, dtype=np.float64)) / 2)
+
+    def n_uniforms(self, dim: int) -> int:
+        return dim
+
+    def from_uniforms(self, u: FloatArray) -> FloatArray:
+        return special.ndtri(u)
+
+    def kernel(self, r: ArrayLike) -> FloatArray:
+        return np.exp(-0.5 * np.square(np.asarray(r, dtype=np.float64)))
+
+    def kernel_slope(self, r: ArrayLike) -> FloatArray:
+        return self.kernel(r)
+
+    def __str__(self) -> str:
+        return "gaussian"
+
+
+@dataclass(frozen=True)
+class MaternSpectrum(Spectrum):
+    """Matern-nu: `w = z sqrt(2 nu / g)`, `z ~ N(0, I_d)`, `g ~ chi^2_{2 nu}` (multivariate t).
+
+    `|w|^2 / d` has the F law with (d, 2 nu) degrees of freedom, and
+    `kappa(r) = 2^{1-nu} / Gamma(nu) s^nu K_nu(s)`, `s = sqrt(2 nu) r`.
+
+    Parameters
+    ----------
+    nu
+        Smoothness, from 0.1 to 100; 1/2, 3/2, 5/2 have closed-form kernels.
+    """
+
+    nu: float
+
+    def __post_init__(self) -> None:
+        nu = check_positive(self.nu, "nu")
+        if not _NU_MIN <= nu <= _NU_MAX:
+            raise InvalidInputError(
+                f"nu: expected a number from {_NU_MIN} to {_NU_MAX}, got {nu}; rougher kernels "
+                "have frequencies beyond float64, smoother ones are the Gaussian kernel"
+            )
+        object.__setattr__(self, "nu", nu)
+
+    def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
+        u = np.asarray(u, dtype=np.float64)
+        return self._norm(u, 1.0 - u, dim)
+
+    def norm_isf(self, q: ArrayLike, dim: int) -> FloatArray:
+        q = np.asarray(q, dtype=np.float64)
+        return self._norm(1.0 - q, q, dim)
+
+    def _norm(self, u: FloatArray, q: FloatArray, dim: int) -> FloatArray:
+        """`F^-1(u)` with `q = 1 - u`: `|w|^2 = 2 nu x / (1 - x)`, `x ~ Beta(d/2, nu)`.
+
+        Each of `x` and `1 - x` is inverted from the tail that is the smaller, so that neither
+        loses digits near one.
+        """
+        lower = u <= 0.5
+        a, b = dim / 2, self.nu
+        x = np.where(lower, special.betaincinv(a, b, u), special.betainccinv(a, b, q))
+        y = np.where(lower, special.betainccinv(b, a, u), special.betaincinv(b, a, q))
+        x = np.where(x < 0.5, x, 1.0 - y)
+        y = np.where(y < 0.5, y, 1.0 - x)
+        with np.errstate(divide="ignore"):
+            return np.sqrt(2 * self.nu * x / y)
+
+    def norm_cdf(self, norm: ArrayLike, dim: int) -> FloatArray:
+        square = np.square(np.asarray(norm, dtype=np.float64))
+        return special.betainc(dim / 2, self.nu, square / (square + 2 * self.nu))
+
+    def n_uniforms(self, dim: int) -> int:
+        return dim + 1
+
+    def from_uniforms(self, u: FloatArray) -> FloatArray:
+        g = 2.0 * special.gammaincinv(self.nu, u[:, -1:])
+        return special.ndtri(u[:, :-1]) * np.sqrt(2 * self.nu / g)
+
+    def kernel(self, r: ArrayLike) -> FloatArray:
+        s = np.sqrt(2 * self.nu) * np.asarray(r, dtype=np.float64)
+        if self.nu == 0.5:
+            return np.exp(-s)
+        if self.nu == 1.5:
+            return (1 + s) * np.exp(-s)
+        if self.nu == 2.5:
+            return (1 + s + s**2 / 3) * np.exp(-s)
+        return _bessel_term(s, self.nu)
+
+    def kernel_slope(self, r: ArrayLike) -> FloatArray:
+        # d/ds [s^nu K_nu(s)] = -s^nu K_{nu-1}(s) makes the slope a Matern term of order nu - 1.
+        s = np.sqrt(2 * self.nu) * np.asarray(r, dtype=np.float64)
+        if self.nu == 1.5:
+            return 3 * np.exp(-s)
+        if self.nu == 2.5:
+            return 5 / 3 * (1 + s) * np.exp(-s)
+        if self.nu > 1:
+            return self.nu / (self.nu - 1) * _bessel_term(s, self.nu - 1)
+        positive = np.where(s > 0, s, 1.0)
+        if self.nu == 0.5:
+            value = np.exp(-positive) / positive
+        else:
+            scale = 2 * self.nu * 2 ** (1 - self.nu) / special.gamma(self.nu)
+            value = scale * positive ** (self.nu - 1) * special.kv(self.nu - 1, positive)
+        return np.where(s > 0, value, 0.0)
+
+    def __str__(self) -> str:
+        half = Fraction(self.nu).limit_denominator(2)
+        return f"matern-{half}" if float(half) == self.nu else f"matern-{self.nu!r}"
+
+
+def _bessel_term(s: FloatArray, nu: float) -> FloatArray:
+    """`2^{1-nu} / Gamma(nu) s^nu K_nu(s)`, equal to 1 at s = 0, in logarithms.
+
+    Where `K_nu(s)` overflows (s small, nu large) its ascending series takes over,
+    `sum_k (s^2/4)^k / (k! (1-nu)_k)`; the terms it leaves out are below `s^{2 nu}`.
+    """
+    positive = np.where(s > 0, s, 1.0)
+    bessel = special.kve(nu, positive)
+    finite = (s > 0) & np.isfinite(bessel)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_value = (
+            (1 - nu) * np.log(2.0)
+            - special.gammaln(nu)
+            + nu * np.log(positive)
+            + np.log(bessel)
+            - positive
+        )
+    series = np.ones_like(positive)
+    term = np.ones_like(positive)
+    for k in range(1, min(int(np.ceil(nu)), 20)):
+        term = term * np.where(finite, 0.0, s**2 / 4) / (k * (k - nu))
+        series = series + term
+    return np.where(finite, np.exp(np.where(finite, log_value, 0.0)), series)
+
+
+SpectrumLike: TypeAlias = str | Spectrum
+
+_NAMED = {
+    "gaussian": GaussianSpectrum(),
+    "rbf": GaussianSpectrum(),
+    "matern12": MaternSpectrum(0.5),
+    "matern32": MaternSpectrum(1.5),
+    "matern52": MaternSpectrum(2.5),
+}
+_MATERN = re.compile(r"matern-(?P<nu>\d+(\.\d*)?(e[+-]?\d+)?|\.\d+|\d+/\d+)")
+
+
+def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
+    """Return the spectrum named by a text, or the object itself.
+
+    Parameters
+    ----------
+    spectrum
+        `"gaussian"` (also `"rbf"`), `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"` (also
+        `"matern12"`, ...), or `"matern-NU"` for NU from 0.1 to 100, as in `"matern-0.7"`.
+    name
+        What the argument is called in an error message.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names no spectrum; the choices are listed.
+    """
+    if isinstance(spectrum, Spectrum):
+        return spectrum
+    if isinstance(spectrum, str):
+        if spectrum in _NAMED:
+            return _NAMED[spectrum]
+        match = _MATERN.fullmatch(spectrum)
+        if match and not match["nu"].endswith("/0"):
+            return MaternSpectrum(float(Fraction(match["nu"])))
+    raise InvalidInputError(
+        f"{name}: expected 'gaussian', 'matern-1/2', 'matern-3/2', 'matern-5/2', 'matern-NU' "
+        f"with a number NU > 0, or a Spectrum; got {spectrum!r}"
+    )

@@ -1,0 +1,136 @@
+"""What a feature map of Euclidean inputs is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike, FrequencyCoupling, parse_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import Seed
+from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.validation import check_positive_int
+
+
+class FeatureMap(torch.nn.Module, ABC):
+    """Features whose dot product estimates a kernel of unit lengthscale and unit variance.
+
+    `phi(x) . phi(y)` is unbiased for `k(x, y)`. Scale the inputs by the lengthscales before, and
+    the features by the root of the outputscale after.
+
+    Parameters
+    ----------
+    dim
+        Input dimension d.
+    n_frequencies
+        Number of frequencies m.
+    coupling
+        Joint law of the frequencies, an object or its text form.
+    spectrum
+        Kernel whose spectral measure the frequencies follow, an object or its name.
+    generator
+        Seed or generator of the frequencies; the same seed gives the same bits.
+    dtype, device
+        Of the frequencies, hence of the features. They are drawn in float64 on the CPU and then
+        converted.
+
+    Attributes
+    ----------
+    frequencies
+        Buffer (m, d): it moves with `.to()` and is part of `state_dict()`.
+    n_features
+        Length M of a feature vector.
+    """
+
+    frequencies: Tensor
+
+    def __init__(
+        self,
+        dim: int,
+        n_frequencies: int,
+        coupling: CouplingLike = "orthogonal+pnc",
+        spectrum: SpectrumLike = "gaussian",
+        generator: Seed = None,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__()
+        self.dim = check_positive_int(dim, "dim")
+        self.n_frequencies = check_positive_int(n_frequencies, "n_frequencies")
+        self.coupling: FrequencyCoupling = parse_coupling(coupling)
+        self.spectrum: Spectrum = parse_spectrum(spectrum)
+        drawn = self.coupling.sample(self.n_frequencies, self.dim, self.spectrum, generator)
+        self.register_buffer("frequencies", torch.as_tensor(drawn).to(dtype=dtype, device=device))
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Length M of a feature vector."""
+
+    def forward(self, X: Tensor | np.ndarray, out: Tensor | None = None) -> Tensor:
+        """Features of each row.
+
+        Parameters
+        ----------
+        X
+            Inputs (..., n, d), already divided by the lengthscales.
+        out
+            Where to write the result (n, M), for X of two dimensions; saves an allocation.
+
+        Returns
+        -------
+        Tensor
+            Features, shape (..., n, M), in the dtype and on the device of the frequencies.
+
+        Raises
+        ------
+        InvalidInputError
+            The last dimension of `X` is not d.
+        """
+        inputs = torch.as_tensor(X)
+        inputs = inputs.to(dtype=self.frequencies.dtype, device=self.frequencies.device)
+        if inputs.ndim < 2 or inputs.shape[-1] != self.dim:
+            raise InvalidInputError(
+                f"X: expected shape (..., n, {self.dim}), got {tuple(inputs.shape)}"
+            )
+        if out is None:
+            return self._features(inputs)
+        return self._features_into(inputs, out)
+
+    @abstractmethod
+    def _features(self, inputs: Tensor) -> Tensor:
+        """Features by differentiable torch operations, for inputs (..., n, d)."""
+
+    def _features_into(self, inputs: Tensor, out: Tensor) -> Tensor:
+        """Write the features of (n, d) inputs into `out`; gradients need not be supported."""
+        return out.copy_(self._features(inputs))
+
+    def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
+        """Gradient in the inputs of `sum(upstream * phi(inputs))`, shape (n, d).
+
+        By automatic differentiation unless a subclass knows better.
+
+        Parameters
+        ----------
+        inputs
+            Scaled inputs (n, d).
+        features
+            `self(inputs)`, shape (n, M), which closed forms reuse.
+        upstream
+            Gradient in the features (n, M). It may be overwritten.
+        """
+        with torch.enable_grad():
+            leaf = inputs.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(self._features(leaf), leaf, upstream)
+        return gradient
+
+    def extra_repr(self) -> str:
+        """Text inside the repr."""
+        return (
+            f"dim={self.dim}, n_frequencies={self.n_frequencies}, coupling={self.coupling}, "
+            f"spectrum={self.spectrum}, n_features={self.n_features}"
+        )

@@ -1,0 +1,41 @@
+"""Random Fourier features (MATH section 2; Rahimi and Recht, 2007)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from coupledgp.features.base import FeatureMap
+
+
+class FourierFeatures(FeatureMap):
+    """Paired sine and cosine features of a stationary kernel.
+
+    `phi(x) = m^{-1/2} [sin(w_1 . x), ..., sin(w_m . x), cos(w_1 . x), ..., cos(w_m . x)]`, so that
+    `phi(x) . phi(y) = (1/m) sum_i cos(w_i . (x - y))`: unbiased, a function of `x - y` only, and
+    exactly one on the diagonal. `n_features = 2 m`. Parameters are those of `FeatureMap`.
+    """
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, 2 m."""
+        return 2 * self.n_frequencies
+
+    def _features(self, inputs: Tensor) -> Tensor:
+        phase = inputs @ self.frequencies.T
+        return torch.cat([phase.sin(), phase.cos()], dim=-1) / math.sqrt(self.n_frequencies)
+
+    def _features_into(self, inputs: Tensor, out: Tensor) -> Tensor:
+        phase = inputs @ self.frequencies.T
+        torch.sin(phase, out=out[:, : self.n_frequencies])
+        torch.cos(phase, out=out[:, self.n_frequencies :])
+        return out.mul_(1 / math.sqrt(self.n_frequencies))
+
+    def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
+        """Closed form: in the phases `z`, `upstream_sin * cos(z) - upstream_cos * sin(z)`."""
+        m = self.n_frequencies
+        by_phase = upstream[:, :m].mul_(features[:, m:])
+        by_phase.addcmul_(upstream[:, m:], features[:, :m], value=-1)
+        return by_phase @ self.frequencies

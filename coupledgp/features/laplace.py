@@ -1,0 +1,61 @@
+"""Random Laplace features, positive features of the Gaussian kernel (MATH section 2)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.base import FeatureMap
+from coupledgp.random import Seed
+from coupledgp.spectra import GaussianSpectrum, SpectrumLike
+
+
+class LaplaceFeatures(FeatureMap):
+    """Positive features of the Gaussian kernel.
+
+    `phi(x) = m^{-1/2} [exp(w_i . x - |x|^2)]_i`, `n_features = m`. Unbiased, but not a function of
+    `x - y`: the variance grows with `|x + y|`, so centre the inputs. The exponent
+    `w . x - |x|^2 <= |w|^2 / 4` is formed before the exponential is taken, which therefore never
+    meets a large positive number and underflows to zero far from the origin. Parameters are those
+    of `FeatureMap`; a spectrum other than the Gaussian is refused, since the other laws have no
+    moment generating function.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_frequencies: int,
+        coupling: CouplingLike = "orthogonal+pnc+antithetic",
+        spectrum: SpectrumLike = "gaussian",
+        generator: Seed = None,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__(
+            dim, n_frequencies, coupling, spectrum, generator, dtype=dtype, device=device
+        )
+        if not isinstance(self.spectrum, GaussianSpectrum):
+            raise InvalidInputError(
+                "spectrum: Laplace features exist for 'gaussian' only, got "
+                f"{str(self.spectrum)!r}; use Fourier features"
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, m."""
+        return self.n_frequencies
+
+    def _features(self, inputs: Tensor) -> Tensor:
+        square = inputs.square().sum(-1, keepdim=True)
+        exponent = inputs @ self.frequencies.T - square - 0.5 * math.log(self.n_frequencies)
+        return exponent.exp()
+
+    def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
+        """Closed form: `phi' = phi (w - 2 x)`."""
+        by_exponent = upstream.mul_(features)
+        return by_exponent @ self.frequencies - 2 * inputs * by_exponent.sum(1, keepdim=True)

@@ -1,0 +1,82 @@
+"""Sufficient statistics of a linear-Gaussian model, added up over chunks (MATH section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coupledgp.inference.stream import FeatureStream, add_gram, fill_lower
+from coupledgp.random import FloatArray
+
+
+@dataclass
+class Moments:
+    """`Phi' Phi`, `Phi' y`, `Phi' 1`, `1' y`, `y' y` and n: all that a fixed feature map needs.
+
+    Targets enter minus a fixed `offset`, which keeps the sums accurate when their mean is large;
+    they can be re-centred and re-scaled afterwards (`normalized`), so that a table given in
+    several batches ends in the same posterior as the table given at once.
+
+    Attributes
+    ----------
+    gram : Tensor (M, M)
+    cross : Tensor (M, k)
+    feature_sum : Tensor (M,)
+    target_sum, target_square : Tensor (k,)
+    n_rows : int
+    offset : Tensor (k,)
+    """
+
+    gram: Tensor
+    cross: Tensor
+    feature_sum: Tensor
+    target_sum: Tensor
+    target_square: Tensor
+    n_rows: int
+    offset: Tensor
+
+    @classmethod
+    def zeros(cls, n_features: int, offset: Tensor) -> Moments:
+        """Moments of no rows."""
+        k, new = offset.shape[0], offset.new_zeros
+        return cls(
+            new(n_features, n_features), new(n_features, k), new(n_features), new(k), new(k), 0,
+            offset,
+        )  # fmt: skip
+
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Add rows: features (b, M) of any float dtype and targets (b, k) in float64."""
+        centred = targets - self.offset
+        add_gram(self.gram, features)
+        self.cross += features.T @ centred.to(features.dtype)
+        self.feature_sum += features.sum(0)
+        self.target_sum += centred.sum(0)
+        self.target_square += centred.square().sum(0)
+        self.n_rows += features.shape[0]
+
+    def normalized(self, mean: Tensor, scale: Tensor) -> NormalEquations:
+        """Normal equations of the targets `(y - mean) / scale`."""
+        shift = mean - self.offset
+        cross = (self.cross - torch.outer(self.feature_sum, shift)) / scale
+        square = self.target_square - 2 * shift * self.target_sum + self.n_rows * shift.square()
+        return NormalEquations(fill_lower(self.gram), cross, square / scale.square(), self.n_rows)
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """`gram` (M, M), `cross = Phi' y` (M, k), `square = y' y` (k,) and the number of rows."""
+
+    gram: Tensor
+    cross: Tensor
+    square: Tensor
+    n_rows: int
+
+
+def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:
+    """Moments of a table: one pass, memory independent of its length."""
+    moments = Moments.zeros(stream.feature_map.n_features, offset)
+    for rows, _, features in stream:
+        moments.add(features, torch.as_tensor(targets[rows]).to(offset))
+    return moments

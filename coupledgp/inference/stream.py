@@ -1,0 +1,92 @@
+"""Features of a table in chunks, so that memory does not grow with the number of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coupledgp.features import FeatureMap
+from coupledgp.random import FloatArray
+
+# One chunk of features takes about this many bytes: large enough for matrix products at full
+# speed, small enough that float32 sums within a chunk stay accurate (at most 16384 rows).
+CHUNK_BYTES = 2**26
+MAX_CHUNK_ROWS = 16384
+
+
+@dataclass(frozen=True)
+class FeatureStream:
+    """The features of `(X - center) / lengthscale`, chunk by chunk, of unit outputscale.
+
+    Parameters
+    ----------
+    feature_map
+        Feature map with M features.
+    X
+        Inputs (n, d), referred to and never copied whole.
+    center
+        Shift of the inputs (d,).
+    lengthscale
+        Lengthscales (d,).
+    """
+
+    feature_map: FeatureMap
+    X: FloatArray
+    center: FloatArray
+    lengthscale: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        return self.X.shape[0]
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows in one chunk."""
+        itemsize = self.feature_map.frequencies.element_size()
+        by_memory = CHUNK_BYTES // (itemsize * self.feature_map.n_features)
+        return min(self.n_rows, max(by_memory, 256), MAX_CHUNK_ROWS)
+
+    def inputs(self, rows: slice) -> Tensor:
+        """Scaled inputs of some rows (b, d), in the features' dtype and on their device."""
+        scaled = (self.X[rows] - self.center) / self.lengthscale
+        frequencies = self.feature_map.frequencies
+        return torch.as_tensor(scaled).to(dtype=frequencies.dtype, device=frequencies.device)
+
+    def __iter__(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Yield (rows, scaled inputs (b, d), features (b, M)); the features' memory is reused."""
+        frequencies = self.feature_map.frequencies
+        buffer = frequencies.new_empty(self.chunk_rows, self.feature_map.n_features)
+        for start in range(0, self.n_rows, self.chunk_rows):
+            rows = slice(start, min(start + self.chunk_rows, self.n_rows))
+            inputs = self.inputs(rows)
+            yield rows, inputs, self.feature_map(inputs, out=buffer[: inputs.shape[0]])
+
+    def dense(self) -> Tensor:
+        """All features (n, M) at once, in float64."""
+        return self.feature_map(self.inputs(slice(None))).double()
+
+
+def add_gram(total: Tensor, features: Tensor) -> None:
+    """Add the upper triangle of `features' features` to `total` (M, M), in float64.
+
+    Four block rows of the upper triangle cost 5/8 of the whole product. Entries below the block
+    diagonal are left alone; `fill_lower` completes the matrix at the end.
+    """
+    size = features.shape[1]
+    step = size if size < 256 else -(-size // 4)
+    for start in range(0, size, step):
+        stop = min(start + step, size)
+        block = total[start:stop, start:]
+        if features.dtype == total.dtype:
+            block.addmm_(features[:, start:stop].T, features[:, start:])
+        else:
+            block += features[:, start:stop].T @ features[:, start:]
+
+
+def fill_lower(total: Tensor) -> Tensor:
+    """Return the symmetric matrix whose upper triangle is that of `total`."""
+    return total.triu() + total.triu(1).T

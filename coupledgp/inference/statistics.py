@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from coupledgp.inference.evidence import cholesky, log_evidence
 from coupledgp.inference.stream import FeatureStream, add_gram, fill_lower
 from coupledgp.random import FloatArray
 
@@ -80,3 +82,20 @@ def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -
     for rows, _, features in stream:
         moments.add(features, torch.as_tensor(targets[rows]).to(offset))
     return moments
+
+
+def solve_ridge(
+    equations: NormalEquations, outputscale: float, noise: float
+) -> tuple[Tensor, Tensor, float]:
+    """Return the Cholesky factor of A, the mean `A^-1 Phi' y`, and the log evidence."""
+    lam = noise / outputscale
+    size, n_outputs = equations.cross.shape
+    ridge = equations.gram.clone()
+    ridge.diagonal().add_(lam)
+    factor = cholesky(ridge, "Phi'Phi + (noise / outputscale) I")
+    mean = torch.cholesky_solve(equations.cross, factor)
+    quad = float(equations.square.sum() - (equations.cross * mean).sum()) / lam
+    unreached = equations.n_rows - size
+    logdet = 2 * float(factor.diagonal().log().sum()) + unreached * math.log(lam)
+    value = log_evidence(quad, logdet, outputscale, equations.n_rows, n_outputs)
+    return factor, mean, value

@@ -1,0 +1,141 @@
+"""The result of a comparison: figures, and their forms for people and programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from coupledgp.random import FloatArray
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All figures of a comparison. None means that it could not be computed from what was given.
+
+    Attributes
+    ----------
+    n_test, n_outputs : int
+        Test points and outputs.
+    kl_per_point : float
+        `KL(reference || model)` of the joint predictive laws, nats per point and output.
+    reverse_kl_per_point : float
+        `KL(model || reference)`, likewise.
+    prior_kl_per_point : float or None
+        `KL(reference || model)` of the prior laws of observations, likewise.
+    kernel_rmse, kernel_relative_error : float or None
+        Of the model's prior covariance of f at the test points: root mean squared error over
+        entries (units of y squared), and Frobenius norm relative to the reference's.
+    rmse, reference_rmse : float or None
+        Root mean squared error, units of y.
+    nlpd, reference_nlpd : float or None
+        Marginal negative log predictive density, nats per point.
+    nlpd_joint, reference_nlpd_joint : float or None
+        The same of all points jointly, nats per point.
+    coverage, reference_coverage : dict of float to float, or None
+        Share of targets inside the central interval of each nominal level.
+    """
+
+    n_test: int
+    n_outputs: int
+    kl_per_point: float
+    reverse_kl_per_point: float
+    prior_kl_per_point: float | None = None
+    kernel_rmse: float | None = None
+    kernel_relative_error: float | None = None
+    rmse: float | None = None
+    reference_rmse: float | None = None
+    nlpd: float | None = None
+    reference_nlpd: float | None = None
+    nlpd_joint: float | None = None
+    reference_nlpd_joint: float | None = None
+    coverage: dict[float, float] | None = None
+    reference_coverage: dict[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What the two laws say at each test point: means and standard deviations (p, k), targets."""
+
+    mean: FloatArray
+    std: FloatArray
+    reference_mean: FloatArray
+    reference_std: FloatArray
+    y: FloatArray | None
+
+
+@dataclass(frozen=True)
+class PosteriorReport:
+    """Figures of a comparison, also as attributes: `report.kl_per_point`; see `Figures`.
+
+    Attributes
+    ----------
+    figures : Figures
+    predictions : Predictions
+    model, reference : str
+        Texts of the two estimators.
+    """
+
+    figures: Figures
+    predictions: Predictions = field(repr=False)
+    model: str
+    reference: str
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for names that are no field here: the figures answer for them.
+        if name in _FIGURE_NAMES:
+            return getattr(self.figures, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def verdict(self) -> str:
+        """Say in words what the figures amount to."""
+        kl = self.figures.kl_per_point
+        size = "indistinguishable from" if kl < 1e-3 else "close to" if kl < 1e-2 else "far from"
+        if 1e-2 <= kl < 1e-1:
+            size = "visibly different from"
+        text = f"The posterior is {size} the reference: {kl:.3g} nats per point."
+        if self.figures.nlpd is None or self.figures.reference_nlpd is None:
+            return text
+        gain = self.figures.nlpd - self.figures.reference_nlpd
+        if abs(gain) < 0.005:
+            return f"{text} The reference would not predict better."
+        better = "better" if gain > 0 else "worse"
+        return f"{text} The reference predicts {better}, by {abs(gain):.3g} nats per point."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures and the two models as plain Python values."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "model": self.model,
+            "reference": self.reference,
+            "verdict": self.verdict(),
+            **asdict(self.figures),
+        }
+
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """Return `to_dict()` as JSON, and write it to `path` if one is given."""
+        text = json.dumps(self.to_dict(), indent=2)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text
+
+    def to_html(self, path: str | PathLike[str] | None = None) -> str:
+        """Return one self-contained HTML page with tables and pictures, and write it to `path`."""
+        from coupledgp.diagnostics.html import render  # matplotlib is slow to import
+
+        page = render(self)
+        if path is not None:
+            Path(path).write_text(page, encoding="utf-8")
+        return page
+
+    def _repr_html_(self) -> str:
+        from coupledgp.diagnostics.html import render_table
+
+        return render_table(self)
+
+
+_FIGURE_NAMES = frozenset(item.name for item in fields(Figures))

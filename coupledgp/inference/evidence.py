@@ -1,0 +1,217 @@
+"""Log evidence of a GP with noise, its gradient, and its spectral form (MATH section 6).
+
+Model, for a Gram matrix `G` (n, n) of unit outputscale: `y ~ N(0, v G + s I)`, k independent
+outputs that share everything. With `lam = s / v`,
+
+    log p(y) = -1/2 [ quad(lam) / v + k (logdet(G + lam I) + n log v + n log 2 pi) ],
+
+`quad(lam) = y' (G + lam I)^-1 y` summed over outputs, and, with `a = (G + lam I)^-1 y`,
+`d log p / d G = 1/2 [ a a' / v - k (G + lam I)^-1 ]`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coupledgp.errors import NumericalError
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Log evidence (nats) and its gradient.
+
+    Attributes
+    ----------
+    value : float
+    lengthscale : FloatArray (d,)
+        Gradient in the log lengthscales.
+    outputscale, noise : float
+        Gradients in the logs of v and s, each at fixed other.
+    """
+
+    value: float
+    lengthscale: FloatArray
+    outputscale: float
+    noise: float
+
+
+def cholesky(matrix: Tensor, name: str) -> Tensor:
+    """Lower Cholesky factor; on failure an error with the condition number and a remedy."""
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if int(info) == 0 and bool(torch.isfinite(factor).all()):
+        return factor
+    if not bool(torch.isfinite(matrix).all()):
+        raise NumericalError(
+            f"{name} has NaN or infinite entries: check that inputs, targets and hyperparameters "
+            "are of moderate size"
+        )
+    eigenvalues = torch.linalg.eigvalsh(matrix)
+    largest, smallest = float(eigenvalues[-1]), float(eigenvalues[0])
+    condition = largest / smallest if smallest > 0 else math.inf
+    raise NumericalError(
+        f"{name} is not positive definite in {str(matrix.dtype).removeprefix('torch.')} "
+        f"(eigenvalues from {smallest:.2e} to {largest:.2e}, condition number {condition:.1e}): "
+        f"raise the noise to at least {1e-14 * largest:.1e} times the outputscale, or use fewer "
+        "frequencies"
+    )
+
+
+class Geometry(ABC):
+    """A table at fixed lengthscales: the evidence as a function of v and s only."""
+
+    @abstractmethod
+    def spectral(self) -> SpectralEvidence:
+        """One eigendecomposition, after which every (v, s) costs O(min(n, M))."""
+
+    @abstractmethod
+    def value(self, outputscale: float, noise: float) -> float:
+        """Log evidence, by a Cholesky factor."""
+
+    @abstractmethod
+    def evaluate(self, outputscale: float, noise: float) -> Evidence:
+        """Evidence and its gradient in all hyperparameters, by a Cholesky factor."""
+
+
+class EvidenceProblem(ABC):
+    """Evidence of one table as a function of the hyperparameters."""
+
+    n_rows: int
+    n_outputs: int
+
+    @property
+    @abstractmethod
+    def eigendecomposition_dominates(self) -> bool:
+        """Whether an eigendecomposition costs more than the rest of an evaluation."""
+
+    @abstractmethod
+    def at(self, lengthscale: FloatArray) -> Geometry:
+        """Fix the lengthscales (d,)."""
+
+    @abstractmethod
+    def subset(self, rows: NDArray[np.intp]) -> EvidenceProblem:
+        """Return the problem of some of the rows."""
+
+
+class GramGeometry(Geometry):
+    """Through an n x n Gram matrix of unit outputscale; `gram` is `Phi Phi'` or a kernel matrix.
+
+    Parameters
+    ----------
+    gram
+        Gram matrix (n, n), positive semidefinite.
+    targets
+        Normalised targets (n, k).
+    """
+
+    def __init__(self, gram: Tensor, targets: Tensor) -> None:
+        self.gram = gram
+        self.targets = targets
+
+    def spectral(self) -> SpectralEvidence:
+        """See the base class."""
+        eigenvalues, vectors = torch.linalg.eigh(self.gram)
+        energy = (vectors.T @ self.targets).square().sum(1)
+        return SpectralEvidence(
+            eigenvalues.clamp_min(0.0).cpu().numpy(), energy.cpu().numpy(), 0.0, *self.targets.shape
+        )
+
+    def _solve(self, outputscale: float, noise: float) -> tuple[float, Tensor, Tensor]:
+        """Log evidence, Cholesky factor of `G + lam I`, and `(G + lam I)^-1 y`."""
+        ridge = self.gram.clone()
+        ridge.diagonal().add_(noise / outputscale)
+        factor = cholesky(ridge, "K / outputscale + (noise / outputscale) I")
+        solved = torch.cholesky_solve(self.targets, factor)
+        quad = float((self.targets * solved).sum())
+        logdet = 2 * float(factor.diagonal().log().sum())
+        return log_evidence(quad, logdet, outputscale, *self.targets.shape), factor, solved
+
+    def value(self, outputscale: float, noise: float) -> float:
+        """See the base class."""
+        return self._solve(outputscale, noise)[0]
+
+    def evaluate(self, outputscale: float, noise: float) -> Evidence:
+        """See the base class."""
+        n, n_outputs = self.targets.shape
+        lam = noise / outputscale
+        value, factor, solved = self._solve(outputscale, noise)
+        inverse = torch.cholesky_inverse(factor)
+        quad, trace = float((self.targets * solved).sum()), float(inverse.diagonal().sum())
+        by_noise = 0.5 * lam * (float(solved.square().sum()) / outputscale - n_outputs * trace)
+        # Scaling v and s together leaves lam alone, and the derivative along that is known.
+        by_both = 0.5 * (quad / outputscale - n_outputs * n)
+        cotangent = torch.addmm(-n_outputs * inverse, solved / outputscale, solved.T).mul_(0.5)
+        by_lengthscale = self._lengthscale_gradient(cotangent).cpu().numpy()
+        return Evidence(value, by_lengthscale, by_both - by_noise, by_noise)
+
+    @abstractmethod
+    def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
+        """Gradient (d,) in the log lengthscales from the gradient (n, n) in the Gram matrix."""
+
+
+@dataclass(frozen=True)
+class SpectralEvidence:
+    """The evidence at fixed lengthscales as a function of (v, s), each evaluation in O(r).
+
+    `quad(lam) = sum_i energy_i / (eigenvalue_i + lam) + remainder / lam` and
+    `logdet(lam) = sum_i log(eigenvalue_i + lam) + (n - r) log lam`.
+
+    Attributes
+    ----------
+    eigenvalues : FloatArray (r,)
+        Of the smaller Gram matrix, r = min(n, M).
+    energies : FloatArray (r,)
+        Squared targets along each eigenvector, summed over outputs.
+    remainder : float
+        Squared targets outside the span of the features.
+    n_rows, n_outputs : int
+    """
+
+    eigenvalues: FloatArray
+    energies: FloatArray
+    remainder: float
+    n_rows: int
+    n_outputs: int
+
+    def quadratic(self, lam: FloatArray | float) -> FloatArray:
+        """`y' (Phi Phi' + lam I)^-1 y`, summed over outputs, for each entry of `lam`."""
+        lam = np.asarray(lam, dtype=np.float64)
+        return (self.energies / (self.eigenvalues + lam[..., None])).sum(-1) + self.remainder / lam
+
+    def log_determinant(self, lam: FloatArray | float) -> FloatArray:
+        """`logdet(Phi Phi' + lam I)` for each entry of `lam`."""
+        lam = np.asarray(lam, dtype=np.float64)
+        logs = np.log(self.eigenvalues + lam[..., None]).sum(-1)
+        return logs + (self.n_rows - self.eigenvalues.size) * np.log(lam)
+
+    def value(self, outputscale: FloatArray | float, noise: FloatArray | float) -> FloatArray:
+        """Log evidence at each pair (v, s)."""
+        v = np.asarray(outputscale, dtype=np.float64)
+        lam = np.asarray(noise, dtype=np.float64) / v
+        return log_evidence(
+            self.quadratic(lam), self.log_determinant(lam), v, self.n_rows, self.n_outputs
+        )
+
+    def best_outputscale(self, lam: FloatArray | float) -> FloatArray:
+        """`argmax_v` of the evidence at fixed `lam = s / v`: `quad(lam) / (n k)`."""
+        return self.quadratic(lam) / (self.n_rows * self.n_outputs)
+
+
+_Number = TypeVar("_Number", float, FloatArray)
+
+
+def log_evidence(
+    quad: _Number, logdet: _Number, outputscale: _Number, n_rows: int, n_outputs: int
+) -> _Number:
+    """Log evidence from `quad(lam)`, `logdet(G + lam I)` and v; numbers or arrays."""
+    scale = n_rows * np.log(2 * np.pi * outputscale)
+    value = -0.5 * (quad / outputscale + n_outputs * (logdet + scale))
+    return float(value) if isinstance(quad, float) else value

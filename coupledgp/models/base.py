@@ -1,0 +1,350 @@
+"""What the regressors of Euclidean inputs share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.transformers import seed_from_random_state
+from coupledgp.inference.evidence import EvidenceProblem
+from coupledgp.inference.optimize import Hyperparameters, Report, SearchSpace, maximise_evidence
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice, check_lengthscale, check_positive, check_positive_int
+
+HYPERPARAMETERS = ("lengthscale", "outputscale", "noise")
+# Kept when the optimizer is off and none was given; in units of the normalised targets.
+DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
+
+
+class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Base of the Gaussian process regressors with a stationary kernel.
+
+    Subclasses give the evidence, the posterior and its predictions; this class validates, fits the
+    hyperparameters and shapes the results.
+    """
+
+    ard: bool
+    lengthscale: ArrayLike | None
+    outputscale: float | None
+    noise: float | None
+    normalize_y: bool
+    optimizer: str | None
+    fixed: tuple[str, ...] | None
+    n_restarts: int
+    max_iter: int
+    random_state: Any
+    progress: bool | None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> StationaryGPRegressor:
+        """Fit the hyperparameters by maximum evidence, then the posterior.
+
+        Parameters
+        ----------
+        X
+            Inputs (n, d).
+        y
+            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid.
+        NumericalError
+            The posterior's matrix is not positive definite to working precision.
+        """
+        inputs, targets = self._validate(X, y, reset=True)
+        rng = np.random.default_rng(seed_from_random_state(self.random_state))
+        self._prepare(inputs, rng)
+        mean, scale = target_scaling(targets, self.normalize_y)
+        space = self._search_space(inputs, rng)
+        problem = self._evidence_problem(inputs, (targets - mean) / scale)
+        with reporter("fit", self.progress) as report:
+            self._optimise(problem, space, rng, report)
+        self._y_mean, self._y_scale = mean, scale
+        self._X_parts, self._y_parts = [inputs], [targets]
+        self._condition(inputs, targets)
+        return self
+
+    def _validate(
+        self, X: ArrayLike, y: ArrayLike, *, reset: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        inputs, targets = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=reset
+        )
+        targets = np.asarray(targets, dtype=np.float64)
+        if reset:
+            self._y_ndim = targets.ndim
+        targets = targets.reshape(len(targets), -1)
+        if not reset and targets.shape[1] != self._y_mean.size:
+            raise InvalidInputError(
+                f"y: expected {self._y_mean.size} outputs as in the first fit, "
+                f"got {targets.shape[1]}"
+            )
+        return inputs, targets
+
+    def _search_space(self, inputs: FloatArray, rng: np.random.Generator) -> SearchSpace:
+        """Turn the estimator's parameters into what is free and where the search starts."""
+        dim = inputs.shape[1]
+        if self.optimizer is not None:
+            check_choice(self.optimizer, ["lbfgs"], "optimizer")
+        fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
+        for name in fixed:
+            check_choice(name, HYPERPARAMETERS, "fixed")
+        free = frozenset() if self.optimizer is None else frozenset(HYPERPARAMETERS) - fixed
+        lengthscale = self.lengthscale
+        base = self._default_lengthscale(inputs, rng)
+        given = None
+        if lengthscale is not None:
+            given = check_lengthscale(lengthscale, dim)
+            base = base if self.ard else given
+        scales = {
+            name: default
+            if getattr(self, name) is None
+            else check_positive(getattr(self, name), name)
+            for name, default in DEFAULT_SCALES.items()
+        }
+        return SearchSpace(
+            base=base,
+            ard=self.ard,
+            lengthscale=given,
+            outputscale=scales["outputscale"],
+            noise=scales["noise"],
+            free=free,
+        )
+
+    def _optimise(
+        self, problem: EvidenceProblem, space: SearchSpace, rng: np.random.Generator, report: Report
+    ) -> None:
+        result = maximise_evidence(
+            problem,
+            space,
+            n_restarts=check_positive_int(self.n_restarts, "n_restarts", minimum=0),
+            max_iterations=check_positive_int(self.max_iter, "max_iter"),
+            rng=rng,
+            report=report,
+        )
+        self._hyperparameters = result.hyperparameters
+        self.n_evaluations_ = result.n_evaluations
+        self.n_iter_ = result.n_iterations
+        self.converged_ = result.converged
+
+    def _set_log_evidence(self, normalized: float, n_rows: int) -> None:
+        """Turn the evidence of normalised targets into that of y."""
+        jacobian = n_rows * float(np.log(self._y_scale).sum())
+        self.log_marginal_likelihood_value_ = normalized - jacobian
+
+    def _default_fixed(self) -> tuple[str, ...]:
+        """Names of hyperparameters that stay at their defaults unless `fixed` says otherwise."""
+        return ()
+
+    def _default_lengthscale(self, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Data-driven lengthscales (d,): `sqrt(d)` standard deviations of the columns."""
+        spread = column_spread(inputs, self.ard)
+        return np.sqrt(inputs.shape[1]) * spread
+
+    @abstractmethod
+    def _prepare(self, inputs: FloatArray, rng: np.random.Generator) -> None:
+        """Check the subclass's parameters; draw what must be drawn before fitting."""
+
+    @abstractmethod
+    def _evidence_problem(self, inputs: FloatArray, targets: FloatArray) -> EvidenceProblem:
+        """Evidence of normalised targets (n, k)."""
+
+    @abstractmethod
+    def _condition(self, inputs: FloatArray, targets: FloatArray) -> None:
+        """Compute the posterior at the hyperparameters; targets (n, k) in units of y."""
+
+    @abstractmethod
+    def _latent(self, inputs: FloatArray, want: str) -> tuple[FloatArray, FloatArray | None]:
+        """Mean (p, k) and, by `want`, nothing, the variance (p,) or the covariance (p, p) of f.
+
+        In units of the normalised targets; `want` is "mean", "variance" or "covariance". The
+        diagonal of the covariance is the variance, to the bit.
+        """
+
+    @abstractmethod
+    def _latent_samples(
+        self, inputs: FloatArray, n_samples: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Samples (p, k, n_samples) of f, normalised targets."""
+
+    @property
+    def X_train_(self) -> FloatArray:  # noqa: N802
+        """Training inputs (n, d); not a copy if they came in one batch of float64."""
+        return stack_parts(self._X_parts)
+
+    @property
+    def y_train_(self) -> FloatArray:
+        """Training targets, (n,) or (n, k)."""
+        targets = stack_parts(self._y_parts)
+        return targets[:, 0] if self._y_ndim == 1 else targets
+
+    @property
+    def lengthscale_(self) -> float | FloatArray:
+        """Fitted lengthscales (d,); one float for an isotropic kernel."""
+        value = self._hyperparameters.lengthscale
+        isotropic = not self.ard and np.ptp(value) == 0
+        return float(value[0]) if isotropic else value
+
+    @property
+    def outputscale_(self) -> float | FloatArray:
+        """Fitted variance of f, units of y squared; (k,) for targets of two dimensions."""
+        return self._variance(self._hyperparameters.outputscale)
+
+    @property
+    def noise_(self) -> float | FloatArray:
+        """Fitted noise variance, units of y squared; (k,) for targets of two dimensions."""
+        return self._variance(self._hyperparameters.noise)
+
+    def _variance(self, normalized: float) -> float | FloatArray:
+        value = normalized * self._y_scale**2
+        return float(value[0]) if self._y_ndim == 1 else value
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        latent: bool = False,
+    ) -> Any:
+        """Predictive law of observations at new inputs.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d).
+        return_std
+            Also return the standard deviation, (p,) or (p, k); exactly the root of the diagonal of
+            what `return_cov` gives.
+        return_cov
+            Also return the covariance, (p, p) or (p, p, k).
+        latent
+            Leave the noise out: the law of the function f instead of observations y.
+
+        Returns
+        -------
+        FloatArray or (FloatArray, FloatArray)
+            Mean, (p,) or (p, k), and what was asked for.
+
+        Raises
+        ------
+        InvalidInputError
+            Both `return_std` and `return_cov` are set, or `X` does not fit the training data.
+        """
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise InvalidInputError("return_std, return_cov: expected at most one to be True")
+        inputs = validate_data(self, X, dtype=np.float64, reset=False)
+        want = "covariance" if return_cov else "variance" if return_std else "mean"
+        mean, spread = self._latent(inputs, want)
+        mean = self._y_mean + self._y_scale * mean
+        mean = mean[:, 0] if self._y_ndim == 1 else mean
+        if spread is None:
+            return mean
+        if not latent:
+            spread = spread + self._hyperparameters.noise * (np.eye(len(mean)) if return_cov else 1)
+        spread = np.multiply.outer(spread, self._y_scale**2)
+        spread = spread[..., 0] if self._y_ndim == 1 else spread
+        return mean, (spread if return_cov else np.sqrt(spread))
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        latent: bool = False,
+    ) -> FloatArray:
+        """Draw from the posterior at new inputs.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d).
+        n_samples
+            Number of draws.
+        random_state
+            Seed of the draws.
+        latent
+            Draw functions f instead of noisy observations y.
+
+        Returns
+        -------
+        FloatArray
+            Samples, (p, n_samples), or (p, k, n_samples) for targets of two dimensions.
+        """
+        check_is_fitted(self)
+        check_positive_int(n_samples, "n_samples")
+        inputs = validate_data(self, X, dtype=np.float64, reset=False)
+        rng = np.random.default_rng(seed_from_random_state(random_state))
+        samples = self._latent_samples(inputs, n_samples, rng)
+        if not latent:
+            noise = np.sqrt(self._hyperparameters.noise)
+            samples = samples + noise * rng.standard_normal(samples.shape)
+        samples = self._y_mean[:, None] + self._y_scale[:, None] * samples
+        return samples[:, 0] if self._y_ndim == 1 else samples
+
+    def conditioned_on(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Return the same model, hyperparameters in units of y included, given other data.
+
+        Parameters
+        ----------
+        X, y
+            Inputs (n, d) and targets as in `fit`.
+        """
+        check_is_fitted(self)
+        other = self._sibling()
+        inputs, targets = other._validate(X, y, reset=False)
+        other._X_parts, other._y_parts = [inputs], [targets]
+        other._condition(inputs, targets)
+        return other
+
+    def _sibling(self) -> Any:
+        """Shallow copy: same feature map and hyperparameters, its posterior to be replaced."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_hyperparameters")
+
+
+def stack_parts(parts: list[FloatArray]) -> FloatArray:
+    """Return the batches as one array; no copy if there is one only."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def target_scaling(targets: FloatArray, normalize: bool) -> tuple[FloatArray, FloatArray]:
+    """Mean and scale (k,) by which targets (n, k) are normalised."""
+    if not normalize:
+        return np.zeros(targets.shape[1]), np.ones(targets.shape[1])
+    mean = targets.mean(axis=0)
+    return mean, safe_scale(targets.std(axis=0), mean)
+
+
+def safe_scale(std: FloatArray, mean: FloatArray) -> FloatArray:
+    """Standard deviations with one in place of those that are zero to rounding."""
+    return np.where(std > 10 * np.finfo(float).eps * np.abs(mean), std, 1.0)
+
+
+def column_spread(inputs: FloatArray, ard: bool) -> FloatArray:
+    """Standard deviation of each column (d,), or their root mean square in each place.
+
+    Constant columns count as one if ARD: they have no scale, and none is needed.
+    """
+    std = safe_scale(inputs.std(axis=0), inputs.mean(axis=0))
+    if ard:
+        return std
+    variance = inputs.var(axis=0).mean()
+    return np.full(inputs.shape[1], np.sqrt(variance) if variance > 0 else 1.0)
+
+
+__all__ = ["Hyperparameters", "StationaryGPRegressor"]

@@ -1,0 +1,298 @@
+"""Sparse-spectrum GP regression: a GP whose kernel is a dot product of coupled random features."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike
+from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
+from coupledgp.inference.feature_evidence import FeatureEvidence
+from coupledgp.inference.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.stream import FeatureStream
+from coupledgp.models.base import StationaryGPRegressor, column_spread, safe_scale
+from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.random import FloatArray
+from coupledgp.spectra import SpectrumLike, parse_spectrum
+from coupledgp.validation import check_choice, check_vector
+
+FEATURE_MAPS: dict[str, type[FeatureMap]] = {
+    "fourier": FourierFeatures,
+    "laplace": LaplaceFeatures,
+}
+DTYPES = {"float64": torch.float64, "float32": torch.float32}
+# Rows from which the mean of |x_i + x_j| in the Laplace rule is estimated.
+RULE_ROWS = 2000
+
+
+class SparseSpectrumGPRegressor(StationaryGPRegressor):
+    """Gaussian process regression with coupled random features, linear in the number of rows.
+
+    `y = sqrt(v) phi((x - c) / l) . w + e`, `w ~ N(0, I)`, `e ~ N(0, s)`: inference in the space of
+    the M feature weights, O(n M^2) time and O(M^2) memory (MATH section 6). The hyperparameters
+    `l`, `v`, `s` maximise the evidence.
+
+    Parameters
+    ----------
+    kernel
+        `"gaussian"`, `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"`, `"matern-NU"` or a Spectrum.
+    features
+        `"fourier"` (sine and cosine, M = 2m) or `"laplace"` (positive, Gaussian kernel only,
+        M = m).
+    n_frequencies
+        Number of frequencies m.
+    coupling
+        Joint law of the frequencies: an object or a text such as `"orthogonal+pnc"`.
+    frequencies
+        `"sampled"`: drawn from the spectral measure and kept.
+    objective
+        `"evidence"`: what the hyperparameters maximise.
+    ard
+        One lengthscale for each column of X; otherwise one for all.
+    lengthscale
+        Lengthscale, one or (d,), in units of X: where the optimizer starts, or kept if it is None.
+        None takes it from the spread of the data; for Laplace features by the rule
+        `2 mean_ij |x_i + x_j|` of "Variance-reducing couplings" (A1), on standardised columns if
+        `ard`.
+    outputscale, noise
+        Variances of f and of the noise, in units of the normalised y; kept if the optimizer is
+        None (None: 1 and 0.1).
+    normalize_y
+        Subtract the mean of y and divide by its standard deviation before fitting.
+    optimizer
+        `"lbfgs"`, or None to keep the given hyperparameters.
+    random_state
+        Seed of the frequencies and of everything else.
+    fixed
+        Names of hyperparameters the optimizer leaves alone. None: nothing for Fourier features,
+        `("lengthscale",)` for Laplace features, whose evidence would trade the rule's low variance
+        for an easier kernel.
+    n_restarts
+        How many starts besides the best are tried.
+    max_iter
+        Most iterations of L-BFGS on the whole table.
+    center
+        Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
+        depend on it; for Laplace features it is part of the model.
+    dtype
+        `"float64"`, or `"float32"`: features and matrix products of at most 16384 rows in single,
+        sums and solves in double precision.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Attributes
+    ----------
+    lengthscale_, outputscale_, noise_
+        Fitted hyperparameters, in units of X and of y squared.
+    log_marginal_likelihood_value_
+        Log evidence of y (in its own units) at the fitted hyperparameters.
+    features_
+        The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d).
+    n_evaluations_, converged_
+        Evaluations of the evidence that fitting took, and whether L-BFGS converged.
+    n_features_in_, feature_names_in_
+        Of X, as in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> gp = SparseSpectrumGPRegressor(n_frequencies=32, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> mean, std = gp.predict([[1.0]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(1.0)) < 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: SpectrumLike = "gaussian",
+        features: str = "fourier",
+        n_frequencies: int = 256,
+        coupling: CouplingLike = "orthogonal+pnc",
+        frequencies: str = "sampled",
+        objective: str = "evidence",
+        ard: bool = True,
+        lengthscale: ArrayLike | None = None,
+        outputscale: float | None = None,
+        noise: float | None = None,
+        normalize_y: bool = True,
+        optimizer: str | None = "lbfgs",
+        random_state: Any = None,
+        *,
+        fixed: tuple[str, ...] | None = None,
+        n_restarts: int = 1,
+        max_iter: int = 100,
+        center: ArrayLike | None = None,
+        dtype: str = "float64",
+        progress: bool | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.features = features
+        self.n_frequencies = n_frequencies
+        self.coupling = coupling
+        self.frequencies = frequencies
+        self.objective = objective
+        self.ard = ard
+        self.lengthscale = lengthscale
+        self.outputscale = outputscale
+        self.noise = noise
+        self.normalize_y = normalize_y
+        self.optimizer = optimizer
+        self.random_state = random_state
+        self.fixed = fixed
+        self.n_restarts = n_restarts
+        self.max_iter = max_iter
+        self.center = center
+        self.dtype = dtype
+        self.progress = progress
+
+    def _prepare(self, inputs: FloatArray, rng: np.random.Generator) -> None:
+        check_choice(self.features, FEATURE_MAPS, "features")
+        check_choice(self.frequencies, ["sampled"], "frequencies")
+        check_choice(self.objective, ["evidence"], "objective")
+        check_choice(self.dtype, DTYPES, "dtype")
+        self._center = inputs.mean(axis=0)
+        if self.center is not None:
+            self._center = check_vector(np.broadcast_to(self.center, inputs.shape[1]), "center")
+        self.features_ = FEATURE_MAPS[self.features](
+            inputs.shape[1],
+            self.n_frequencies,
+            self.coupling,
+            parse_spectrum(self.kernel, "kernel"),
+            rng,
+            dtype=DTYPES[self.dtype],
+        )
+
+    def _default_fixed(self) -> tuple[str, ...]:
+        return ("lengthscale",) if self.features == "laplace" else ()
+
+    def _default_lengthscale(self, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
+        if self.features != "laplace":
+            return super()._default_lengthscale(inputs, rng)
+        spread = column_spread(inputs, self.ard) if self.ard else np.ones(inputs.shape[1])
+        return spread * laplace_lengthscale((inputs - self._center) / spread, rng)
+
+    def _stream(self, inputs: FloatArray) -> FeatureStream:
+        hyper = getattr(self, "_hyperparameters", None)
+        lengthscale = np.ones(inputs.shape[1]) if hyper is None else hyper.lengthscale
+        return FeatureStream(self.features_, inputs, self._center, lengthscale)
+
+    def _evidence_problem(self, inputs: FloatArray, targets: FloatArray) -> FeatureEvidence:
+        return FeatureEvidence(self._stream(inputs), targets)
+
+    def _condition(self, inputs: FloatArray, targets: FloatArray) -> None:
+        offset = torch.as_tensor(targets.mean(axis=0))
+        self._statistics = DataStatistics(self.features_.n_features, offset)
+        self._statistics.update(self._chunks(inputs, targets))
+        self._solve()
+
+    def _chunks(self, inputs: FloatArray, targets: FloatArray) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows, _, features in self._stream(inputs):
+            yield features, torch.as_tensor(targets[rows])
+
+    def _solve(self) -> None:
+        hyper = self._hyperparameters
+        self._posterior: WeightPosterior = self._statistics.posterior(
+            torch.as_tensor(self._y_mean), torch.as_tensor(self._y_scale),
+            hyper.outputscale, hyper.noise,
+        )  # fmt: skip
+        self._set_log_evidence(self._posterior.log_evidence, self._statistics.n_rows)
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> SparseSpectrumGPRegressor:
+        """Add rows to the data, hyperparameters and frequencies fixed.
+
+        The first call on an unfitted model is `fit`. Afterwards the posterior is the one a single
+        `fit` on all rows with the same hyperparameters (in units of the normalised y) would give;
+        the normalisation of y follows the data.
+
+        Parameters
+        ----------
+        X, y
+            Further inputs (n, d) and targets, as in `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y)
+        inputs, targets = self._validate(X, y, reset=False)
+        self._statistics.update(self._chunks(inputs, targets))
+        self._X_parts = [*self._X_parts, inputs]
+        self._y_parts = [*self._y_parts, targets]
+        if self.normalize_y:
+            mean, std = (t.numpy() for t in self._statistics.target_mean_and_std())
+            self._y_mean, self._y_scale = mean, safe_scale(std, mean)
+        self._solve()
+        return self
+
+    def _latent(self, inputs: FloatArray, want: str) -> tuple[FloatArray, FloatArray | None]:
+        means, roots, variances = [], [], []
+        for _, _, features in self._stream(inputs):
+            means.append(self._posterior.predict(features))
+            if want == "mean":
+                continue
+            root = self._posterior.root(features)
+            variances.append(root.square().sum(1))
+            if want == "covariance":
+                roots.append(root)
+        mean = torch.cat(means).numpy()
+        if want == "mean":
+            return mean, None
+        variance = torch.cat(variances)
+        if want == "variance":
+            return mean, variance.numpy()
+        root = torch.cat(roots)
+        covariance = root @ root.T
+        covariance.diagonal().copy_(variance)
+        return mean, covariance.numpy()
+
+    def _latent_samples(
+        self, inputs: FloatArray, n_samples: int, rng: np.random.Generator
+    ) -> FloatArray:
+        n_outputs = self._y_mean.size
+        # The draws depend on the seed only, so calls with one seed see the same functions.
+        innovations = rng.standard_normal((self._posterior.n_innovations, n_outputs * n_samples))
+        deviations = self._posterior.sample(torch.as_tensor(innovations))
+        weights = self._posterior.mean[:, :, None] + deviations.reshape(-1, n_outputs, n_samples)
+        flat = weights.reshape(len(weights), -1)
+        parts = [features.to(flat) @ flat for _, _, features in self._stream(inputs)]
+        return torch.cat(parts).reshape(-1, n_outputs, n_samples).numpy()
+
+    def prior_covariance(self, X: ArrayLike) -> FloatArray:
+        """Prior covariance `v Phi Phi'` of f at inputs (p, d), units of y squared.
+
+        Shape (p, p), or (p, p, k) for targets of two dimensions.
+        """
+        check_is_fitted(self)
+        inputs = validate_data(self, X, dtype=np.float64, reset=False)
+        features = self._stream(inputs).dense()
+        return np.multiply.outer((features @ features.T).numpy(), self.outputscale_)
+
+    def exact_twin(self) -> ExactGPRegressor:
+        """Return the exact GP at this model's hyperparameters, fitted to the same data."""
+        check_is_fitted(self)
+        hyper = self._hyperparameters
+        twin = ExactGPRegressor(
+            kernel=self.features_.spectrum,
+            ard=self.ard,
+            lengthscale=hyper.lengthscale,
+            outputscale=hyper.outputscale,
+            noise=hyper.noise,
+            normalize_y=self.normalize_y,
+            optimizer=None,
+            random_state=self.random_state,
+            progress=self.progress,
+        )
+        return twin._adopt(self, self.features_.spectrum)
+
+
+def laplace_lengthscale(centred: FloatArray, rng: np.random.Generator) -> float:
+    """`2 mean_ij |x_i + x_j|` over the rows (n, d), all pairs, on at most 2000 rows."""
+    if len(centred) > RULE_ROWS:
+        centred = centred[np.sort(rng.choice(len(centred), RULE_ROWS, replace=False))]
+    rows = torch.as_tensor(centred)
+    rule = 2 * float(torch.cdist(rows, -rows).mean())
+    return rule if rule > 0 else 1.0

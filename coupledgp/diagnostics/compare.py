@@ -117,7 +117,7 @@ def _kl_per_point(p: _Law, q: _Law) -> float:
     return total / p.mean.size
 
 
-def _prior_figures(model: Any, reference: Any, X: Any) -> dict[str, float | None]:
+def _prior_figures(model: Any, reference: Any, X: Any) -> dict[str, Any]:
     """KL between the priors of observations and the errors of the Gram matrix of f.
 
     Only for estimators that state their prior (`prior_covariance` and `noise_`).

@@ -91,6 +91,8 @@ class FeatureMap(torch.nn.Module, ABC):
         InvalidInputError
             The last dimension of `X` is not d.
         """
+        if isinstance(X, np.ndarray) and not X.flags.writeable:
+            X = X.copy()  # torch warns of tensors that share a read-only array
         inputs = torch.as_tensor(X)
         inputs = inputs.to(dtype=self.frequencies.dtype, device=self.frequencies.device)
         if inputs.ndim < 2 or inputs.shape[-1] != self.dim:

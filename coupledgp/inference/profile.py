@@ -44,8 +44,10 @@ def profile_scales(
         v = evidence.best_outputscale(lam)
         return evidence.value(v, lam * v)
 
+    # Below a few roundings of the largest eigenvalue the matrix is no longer definite.
+    resolution = 4 * np.finfo(np.float64).eps * float(evidence.eigenvalues.max())
     ratio_bounds = (
-        bounds.noise[0] / bounds.outputscale[1],
+        max(bounds.noise[0] / bounds.outputscale[1], resolution),
         bounds.noise[1] / bounds.outputscale[0],
     )
     lam = _maximise(along_ratio, ratio_bounds)

@@ -29,6 +29,8 @@ class Moments:
     target_sum, target_square : Tensor (k,)
     n_rows : int
     offset : Tensor (k,)
+    rounding : float
+        Relative rounding error of `gram`; zero in double precision, where it does not matter.
     """
 
     gram: Tensor
@@ -38,6 +40,7 @@ class Moments:
     target_square: Tensor
     n_rows: int
     offset: Tensor
+    rounding: float = 0.0
 
     @classmethod
     def zeros(cls, n_features: int, offset: Tensor) -> Moments:
@@ -52,6 +55,8 @@ class Moments:
         """Add rows: features (b, M) of any float dtype and targets (b, k) in float64."""
         centred = targets - self.offset
         add_gram(self.gram, features)
+        if features.dtype != self.gram.dtype:
+            self.rounding = torch.finfo(features.dtype).eps
         self.cross += features.T @ centred.to(features.dtype)
         self.feature_sum += features.sum(0)
         self.target_sum += centred.sum(0)
@@ -63,7 +68,11 @@ class Moments:
         shift = mean - self.offset
         cross = (self.cross - torch.outer(self.feature_sum, shift)) / scale
         square = self.target_square - 2 * shift * self.target_sum + self.n_rows * shift.square()
-        return NormalEquations(fill_lower(self.gram), cross, square / scale.square(), self.n_rows)
+        gram = fill_lower(self.gram)
+        if self.rounding:
+            # Keeps the sum of single-precision products positive semidefinite.
+            gram.diagonal().add_(self.rounding * gram.norm())
+        return NormalEquations(gram, cross, square / scale.square(), self.n_rows)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,12 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         rng = np.random.default_rng(seed_from_random_state(self.random_state))
         self._prepare(inputs, rng)
         mean, scale = target_scaling(targets, self.normalize_y)
+        normalized = (targets - mean) / scale
         space = self._search_space(inputs, rng)
-        problem = self._evidence_problem(inputs, (targets - mean) / scale)
+        if not normalized.any():
+            # Constant targets say nothing about scales: the evidence has no maximum.
+            space = replace(space, free=frozenset())
+        problem = self._evidence_problem(inputs, normalized)
         with reporter("fit", self.progress) as report:
             self._optimise(problem, space, rng, report)
         self._y_mean, self._y_scale = mean, scale

@@ -194,7 +194,8 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
 
     def _chunks(self, inputs: FloatArray, targets: FloatArray) -> Iterator[tuple[Tensor, Tensor]]:
         for rows, _, features in self._stream(inputs):
-            yield features, torch.as_tensor(targets[rows])
+            # A copy: torch warns of tensors that share a read-only array.
+            yield features, torch.tensor(targets[rows])
 
     def _solve(self) -> None:
         hyper = self._hyperparameters

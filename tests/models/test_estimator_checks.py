@@ -1,0 +1,33 @@
+"""scikit-learn's own checks of its estimators, with no failure expected."""
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import coupledgp as cgp
+
+ESTIMATORS = [
+    cgp.SparseSpectrumGPRegressor(n_frequencies=16, random_state=0),
+    cgp.SparseSpectrumGPRegressor(features="laplace", n_frequencies=16, random_state=0),
+    cgp.ExactGPRegressor(random_state=0),
+]
+CHECKS = [(e, check) for e in ESTIMATORS for _, check in estimator_checks_generator(e)]
+# A check that scikit-learn stops collecting must not vanish unseen. Pinned by constraints.txt.
+N_CHECKS = 53
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=["fourier", "laplace", "exact"])
+def test_number_of_checks(estimator):
+    assert len(list(estimator_checks_generator(estimator))) == N_CHECKS
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    CHECKS,
+    ids=[
+        f"{type(e).__name__}-{getattr(c, 'func', c).__name__}-{i}"
+        for i, (e, c) in enumerate(CHECKS)
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Estimator's parameters changed")
+def test_estimator_check(estimator, check):
+    check(estimator)

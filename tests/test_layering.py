@@ -1,0 +1,72 @@
+"""Each part of the package imports only parts below it, and nothing heavy at import time."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import coupledgp
+
+PACKAGE = Path(coupledgp.__file__).parent
+# From the ground up; parts on one line may not import each other.
+LAYERS = [
+    ["errors"],
+    ["random", "progress"],
+    ["validation"],
+    ["spectra"],
+    ["couplings"],
+    ["features"],
+    ["inference"],
+    ["models", "diagnostics"],
+    ["cli"],
+]
+LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
+
+
+def imported_parts(path: Path) -> set[str]:
+    """Parts of coupledgp that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add(node.module)
+            if node.module == "coupledgp":
+                names |= {f"coupledgp.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+    return {n.split(".")[1] for n in names if n is not None and n.startswith("coupledgp.")}
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p != PACKAGE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_point_downwards(path):
+    part = part_of(path)
+    assert part in LEVEL, f"{part}: give it a place in LAYERS"
+    above = {p for p in imported_parts(path) if p != part and LEVEL[p] >= LEVEL[part]}
+    assert not above, f"{path.name} imports {above}, which do not lie below {part}"
+
+
+def test_package_does_not_import_its_data_loaders_or_benchmarks():
+    for path in FILES:
+        if part_of(path) != "cli":  # the demo needs a data set
+            assert "data_loaders" not in path.read_text(encoding="utf-8"), path
+
+
+def test_import_is_light():
+    code = (
+        "import sys, coupledgp; "
+        "heavy = ('matplotlib.pyplot', 'gpytorch', 'typer', 'numba'); "
+        "print([m for m in heavy if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

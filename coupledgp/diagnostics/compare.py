@@ -13,6 +13,10 @@ from coupledgp.diagnostics.report import Figures, PosteriorReport, Predictions
 from coupledgp.diagnostics.scores import LEVELS, coverage, kernel_error, nlpd, nlpd_joint, rmse
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.validation import check_memory
+
+# Matrices of p x p float64 alive at once.
+MATRICES_AT_ONCE = 8
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,12 @@ def compare(
                 f"reference: {type(model).__name__} has no exact_twin(); give a fitted estimator"
             )
         reference = model.exact_twin()
+    n_test = len(X_test)
+    check_memory(
+        MATRICES_AT_ONCE * 8 * n_test**2,
+        f"X_test: {n_test} points compared jointly",
+        "compare on a subset of the points",
+    )
     law, exact = _law(model, X_test, "model"), _law(reference, X_test, "reference")
     if law.mean.shape != exact.mean.shape:
         raise InvalidInputError(

@@ -1,7 +1,12 @@
 """Scalable Gaussian processes with coupled random features, and diagnostics of their posteriors."""
 
 from coupledgp import couplings, diagnostics, features
-from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor
+from coupledgp.models import (
+    ExactGPRegressor,
+    SparseSpectrumGPRegressor,
+    load_model,
+    save_model,
+)
 
 __all__ = [
     "ExactGPRegressor",
@@ -9,4 +14,6 @@ __all__ = [
     "couplings",
     "diagnostics",
     "features",
+    "load_model",
+    "save_model",
 ]

@@ -146,7 +146,12 @@ class MaternSpectrum(Spectrum):
 
     def norm_cdf(self, norm: ArrayLike, dim: int) -> FloatArray:
         square = np.square(np.asarray(norm, dtype=np.float64))
-        return special.betainc(dim / 2, self.nu, square / (square + 2 * self.nu))
+        # As in `_norm`: for rough kernels much of the law lies where x rounds to one.
+        y = 2 * self.nu / (square + 2 * self.nu)
+        with np.errstate(invalid="ignore"):
+            x = square / (square + 2 * self.nu)
+        a, b = dim / 2, self.nu
+        return np.where(y < 0.5, special.betaincc(b, a, y), special.betainc(a, b, x))
 
     def n_uniforms(self, dim: int) -> int:
         return dim + 1

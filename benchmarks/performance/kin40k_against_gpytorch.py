@@ -139,7 +139,7 @@ def fit_peer(
 
 
 def main() -> None:
-    """Print one JSON object."""
+    """Print one line of JSON for each figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--no-fit", action="store_true")
@@ -156,12 +156,17 @@ def main() -> None:
         "frequencies": N_FREQUENCIES,
         "threads": torch.get_num_threads(),
     }
+    print(json.dumps(result), flush=True)
     for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
-        result[name] = {"evaluation": time_evaluations(X, y, dtype, arguments.repeats)}
+        show(name, "evaluation", time_evaluations(X, y, dtype, arguments.repeats))
         if not arguments.no_fit:
-            result[name]["ours"] = fit_ours(X, y, X_test, y_test, name)
-            result[name]["gpytorch"] = fit_peer(X, y, X_test, y_test, dtype)
-        print(json.dumps({name: result[name]}, default=float), flush=True)
+            show(name, "fit, ours", fit_ours(X, y, X_test, y_test, name))
+            show(name, "fit, gpytorch", fit_peer(X, y, X_test, y_test, dtype))
+
+
+def show(dtype: str, what: str, figures: dict) -> None:
+    """Print one line of JSON."""
+    print(json.dumps({"dtype": dtype, "what": what, **figures}, default=float), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -13,6 +14,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from scipy.special import ndtr, ndtri
 
+from coupledgp.diagnostics.table import Section, figure_rows
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -21,13 +23,38 @@ if TYPE_CHECKING:
 MODEL, REFERENCE = "#0b6e99", "#d9730d"
 # Points drawn as error bars; more would only be a blot.
 MAX_BARS = 250
-_ENVIRONMENT = jinja2.Environment(
+ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("coupledgp.diagnostics"), autoescape=True
 )
 
 
-def render(report: PosteriorReport) -> str:
-    """Return the whole page."""
+def render(
+    report: PosteriorReport,
+    *,
+    title: str = "Posterior report",
+    lead: Sequence[str] = (),
+    opening: tuple[Section, str, str] | None = None,
+    sections: Sequence[Section] = (),
+    comparison: str = "Beside the reference",
+    closing: Sequence[str] = (),
+) -> str:
+    """Return the whole page.
+
+    Parameters
+    ----------
+    report
+        The comparison to show.
+    title
+        Heading of the page.
+    lead, closing
+        Paragraphs below the heading and at the end.
+    opening
+        A table, and the caption and SVG of a picture, above all else.
+    sections
+        Further tables, above the comparison.
+    comparison
+        Title of the comparison's table.
+    """
     pictures = [("Predictions of both models at the test points", _picture_means(report))]
     if report.predictions.y is not None:
         pictures = [
@@ -35,41 +62,33 @@ def render(report: PosteriorReport) -> str:
             ("Calibration: share of targets inside central intervals", _picture_coverage(report)),
             *pictures,
         ]
-    return _ENVIRONMENT.get_template("report.html").render(
-        report=report, rows=table_rows(report), pictures=pictures
+    return ENVIRONMENT.get_template("report.html").render(
+        report=report,
+        figures=figures_section(report, comparison),
+        pictures=pictures,
+        title=title,
+        lead=lead,
+        opening=opening,
+        sections=sections,
+        closing=closing,
     )
 
 
 def render_table(report: PosteriorReport) -> str:
     """Return the table of figures alone, for notebooks."""
-    return _ENVIRONMENT.get_template("table.html").render(report=report, rows=table_rows(report))
+    section = figures_section(report, report.verdict())
+    return ENVIRONMENT.get_template("table.html").render(section=section)
 
 
-def table_rows(report: PosteriorReport) -> list[tuple[str, str, str]]:
-    """Rows (figure, model, reference) of the table, as texts."""
-    f = report.figures
-    rows: list[tuple[str, float | None, float | None]] = [
-        ("KL(reference || model), nats per point", f.kl_per_point, None),
-        ("KL(model || reference), nats per point", f.reverse_kl_per_point, None),
-        ("KL between the priors, nats per point", f.prior_kl_per_point, None),
-        ("kernel error, relative Frobenius", f.kernel_relative_error, None),
-        ("kernel RMSE, units of y squared", f.kernel_rmse, None),
-        ("RMSE, units of y", f.rmse, f.reference_rmse),
-        ("NLPD, marginal, nats per point", f.nlpd, f.reference_nlpd),
-        ("NLPD, joint, nats per point", f.nlpd_joint, f.reference_nlpd_joint),
-    ]
-    rows += [
-        (f"coverage of {100 * level:.0f} % intervals", share, (f.reference_coverage or {})[level])
-        for level, share in (f.coverage or {}).items()
-    ]
-    return [
-        (name, f"{value:.4g}", "" if other is None else f"{other:.4g}")
-        for name, value, other in rows
-        if value is not None
-    ]
+def figures_section(report: PosteriorReport, title: str) -> Section:
+    """Return the table of figures of a comparison."""
+    figures = report.figures
+    columns = (f"{figures.n_test} test points", "model", "reference")
+    return Section(title, columns, figure_rows(figures))
 
 
-def _axes(width: float, height: float) -> tuple[Figure, mpl.axes.Axes]:
+def axes_of(width: float, height: float) -> tuple[Figure, mpl.axes.Axes]:
+    """Return a figure of a size in inches, and its only axes."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.subplots()
@@ -78,7 +97,7 @@ def _axes(width: float, height: float) -> tuple[Figure, mpl.axes.Axes]:
     return figure, axes
 
 
-def _svg(figure: Figure) -> str:
+def svg_of(figure: Figure) -> str:
     """Return the figure as an SVG element; texts stay texts, and the same figure the same bytes."""
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "coupledgp", "svg.fonttype": "none"}):
@@ -92,7 +111,7 @@ def _picture_truth(report: PosteriorReport) -> str:
     assert p.y is not None
     y, mean, std = p.y.ravel(), p.mean.ravel(), p.std.ravel()
     shown = np.unique(np.linspace(0, y.size - 1, min(y.size, MAX_BARS)).astype(int))
-    figure, axes = _axes(6, 5)
+    figure, axes = axes_of(4.2, 3.6)
     axes.errorbar(
         mean[shown], y[shown], xerr=ndtri(0.975) * std[shown], fmt=".", color=MODEL,
         ecolor=MODEL, elinewidth=0.6, alpha=0.6, markersize=5,
@@ -101,13 +120,13 @@ def _picture_truth(report: PosteriorReport) -> str:
     axes.plot(limits, limits, color="gray", linewidth=1)
     axes.set_xlabel("prediction, mean and 95 % interval (units of y)")
     axes.set_ylabel("observed y")
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def _picture_coverage(report: PosteriorReport) -> str:
     p = report.predictions
     assert p.y is not None
-    figure, axes = _axes(6, 5)
+    figure, axes = axes_of(4.2, 3.6)
     nominal = np.linspace(0, 1, 101)
     axes.plot([0, 1], [0, 1], color="gray", linewidth=1, label="perfect calibration")
     for label, color, mean, std in (
@@ -118,7 +137,7 @@ def _picture_coverage(report: PosteriorReport) -> str:
     axes.set_xlabel("nominal level of the central interval")
     axes.set_ylabel("share of targets inside")
     axes.legend(frameon=False)
-    return _svg(figure)
+    return svg_of(figure)
 
 
 def _observed_shares(
@@ -131,10 +150,10 @@ def _observed_shares(
 
 def _picture_means(report: PosteriorReport) -> str:
     p = report.predictions
-    figure, axes = _axes(6, 5)
+    figure, axes = axes_of(4.2, 3.6)
     axes.plot(p.reference_mean.ravel(), p.mean.ravel(), ".", color=MODEL, alpha=0.6, label="mean")
     limits = [p.reference_mean.min(), p.reference_mean.max()]
     axes.plot(limits, limits, color="gray", linewidth=1)
     axes.set_xlabel("mean of the reference (units of y)")
     axes.set_ylabel("mean of the model (units of y)")
-    return _svg(figure)
+    return svg_of(figure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Self
 
 import numpy as np
 import torch
@@ -65,6 +66,20 @@ class FeatureMap(torch.nn.Module, ABC):
         self.spectrum: Spectrum = parse_spectrum(spectrum)
         drawn = self.coupling.sample(self.n_frequencies, self.dim, self.spectrum, generator)
         self.register_buffer("frequencies", torch.as_tensor(drawn).to(dtype=dtype, device=device))
+
+    @classmethod
+    def from_frequencies(
+        cls, frequencies: Tensor, coupling: CouplingLike, spectrum: SpectrumLike
+    ) -> Self:
+        """Return a map with the given frequencies (m, d), drawn before; it keeps this very tensor.
+
+        `coupling` and `spectrum` are the laws they were drawn from.
+        """
+        m, dim = frequencies.shape
+        # Another draw, at once replaced: it runs every check of the constructor.
+        feature_map = cls(dim, m, coupling, spectrum, generator=0, dtype=frequencies.dtype)
+        feature_map.frequencies = frequencies
+        return feature_map
 
     @property
     @abstractmethod

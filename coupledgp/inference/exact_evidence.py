@@ -12,6 +12,9 @@ from coupledgp.inference.feature_evidence import SMALL_SIDE
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
+# Rows whose differences to all others are formed at once: they fit the processor's cache.
+_BLOCK = 32
+
 
 def scaled_distances(a: FloatArray, b: FloatArray) -> FloatArray:
     """Euclidean distances (n, p) between rows of `a` (n, d) and `b` (p, d)."""
@@ -64,7 +67,13 @@ class ExactGeometry(GramGeometry):
         super().__init__(gram, torch.as_tensor(targets))
 
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
-        # d k / d log l_j = (u_j - u_j')^2 slope(r): expand the square to avoid n x n x d.
+        # d k / d log l_j = (u_j - u_j')^2 slope(r). Between near rows the slope of a rough kernel
+        # is huge: expanding the square would leave nothing but rounding.
         weighted = cotangent * torch.as_tensor(self.spectrum.kernel_slope(self._distances))
         u = torch.as_tensor(self.inputs)
-        return 2 * (weighted.sum(1) @ u.square() - (u * (weighted @ u)).sum(0))
+        gradient = u.new_zeros(u.shape[1])
+        for start in range(0, len(u), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            squares = (u[rows, None] - u).square_().flatten(0, 1)
+            gradient += weighted[rows].ravel() @ squares
+        return gradient

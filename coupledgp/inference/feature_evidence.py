@@ -84,7 +84,12 @@ class ColumnGeometry(Geometry):
         reached = eigenvalues > torch.finfo(torch.float64).eps * len(eigenvalues) * eigenvalues[-1]
         safe = torch.where(reached, eigenvalues, 1.0)
         energy = torch.where(reached, rotated / safe, 0.0)
-        remainder = float(self.equations.square.sum() - energy.sum())
+        # What small eigenvalues make of rounding errors is taken from theirs: the energies cannot
+        # exceed the whole, and where an eigenvalue is far below lam only their sum counts.
+        whole = self.equations.square.sum()
+        excess = (energy.flip(0).cumsum(0) - whole).clamp_min(0.0)
+        energy = (energy - excess.diff(prepend=excess.new_zeros(1)).flip(0)).clamp_min(0.0)
+        remainder = float(whole - energy.sum())
         return SpectralEvidence(
             eigenvalues.clamp_min(0.0).cpu().numpy(), energy.cpu().numpy(), max(remainder, 0.0),
             self.equations.n_rows, self.equations.cross.shape[1],

@@ -29,9 +29,9 @@ def profile_scales(
     """Return the (outputscale, noise) of greatest evidence in the box.
 
     A value given for one of them keeps it there and maximises over the other. Free in both, the
-    problem is one-dimensional: at fixed `lam = s / v` the best v is known. The search is global on
-    a grid of `lam`, then polished by Brent's method. If that optimum leaves the box, the optimum
-    lies on an edge of it and the four edges are searched likewise.
+    problem is one-dimensional: at fixed `lam = s / v` the evidence has one maximum in v, which is
+    known, and the best v of the box is the point of the box nearest to it. The search is global on
+    a grid of `lam`, then polished by Brent's method.
     """
     if outputscale is not None and noise is not None:
         return outputscale, noise
@@ -40,27 +40,22 @@ def profile_scales(
     if outputscale is not None:
         return outputscale, _maximise(lambda s: evidence.value(outputscale, s), bounds.noise)
 
+    def best_in_box(lam: FloatArray | float) -> FloatArray:
+        low = np.maximum(bounds.outputscale[0], bounds.noise[0] / lam)
+        high = np.minimum(bounds.outputscale[1], bounds.noise[1] / lam)
+        return np.clip(evidence.best_outputscale(lam), low, high)
+
     def along_ratio(lam: FloatArray) -> FloatArray:
-        v = evidence.best_outputscale(lam)
+        v = best_in_box(lam)
         return evidence.value(v, lam * v)
 
-    # Below a few roundings of the largest eigenvalue the matrix is no longer definite.
-    resolution = 4 * np.finfo(np.float64).eps * float(evidence.eigenvalues.max())
     ratio_bounds = (
-        max(bounds.noise[0] / bounds.outputscale[1], resolution),
+        bounds.noise[0] / bounds.outputscale[1],
         bounds.noise[1] / bounds.outputscale[0],
     )
     lam = _maximise(along_ratio, ratio_bounds)
-    v = float(evidence.best_outputscale(lam))
-    if _inside(v, bounds.outputscale) and _inside(lam * v, bounds.noise):
-        return v, lam * v
-    edges = [(v, None) for v in bounds.outputscale] + [(None, s) for s in bounds.noise]
-    candidates = [profile_scales(evidence, bounds, v_edge, s_edge) for v_edge, s_edge in edges]
-    return max(candidates, key=lambda pair: float(evidence.value(*pair)))
-
-
-def _inside(value: float, interval: tuple[float, float]) -> bool:
-    return interval[0] <= value <= interval[1]
+    v = float(best_in_box(lam))
+    return v, float(np.clip(lam * v, *bounds.noise))
 
 
 def _maximise(

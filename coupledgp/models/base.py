@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.transformers import seed_from_random_state
 from coupledgp.inference.evidence import EvidenceProblem
-from coupledgp.inference.optimize import Hyperparameters, Report, SearchSpace, maximise_evidence
+from coupledgp.inference.optimize import Report, SearchSpace, maximise_evidence
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_lengthscale, check_positive, check_positive_int
@@ -60,6 +61,13 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
+        # On a copy: a fit that fails leaves the model as it was.
+        fitted = self._sibling()
+        fitted._fit(X, y)
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike) -> None:
         inputs, targets = self._validate(X, y, reset=True)
         rng = np.random.default_rng(seed_from_random_state(self.random_state))
         self._prepare(inputs, rng)
@@ -73,9 +81,9 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         with reporter("fit", self.progress) as report:
             self._optimise(problem, space, rng, report)
         self._y_mean, self._y_scale = mean, scale
+        self._rows_kept = True
         self._X_parts, self._y_parts = [inputs], [targets]
         self._condition(inputs, targets)
-        return self
 
     def _validate(
         self, X: ArrayLike, y: ArrayLike, *, reset: bool
@@ -183,13 +191,28 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     @property
     def X_train_(self) -> FloatArray:  # noqa: N802
         """Training inputs (n, d); not a copy if they came in one batch of float64."""
-        return stack_parts(self._X_parts)
+        return self._training_rows()[0]
 
     @property
     def y_train_(self) -> FloatArray:
         """Training targets, (n,) or (n, k)."""
-        targets = stack_parts(self._y_parts)
+        targets = self._training_rows()[1]
         return targets[:, 0] if self._y_ndim == 1 else targets
+
+    def _training_rows(self) -> tuple[FloatArray, FloatArray]:
+        """Inputs (n, d) and targets (n, k) of all training rows, if they are at hand."""
+        if not self._rows_kept:
+            raise CoupledGPError(
+                "this model was saved without its training rows, which the exact twin and "
+                "X_train_ need: save it with include_data=True"
+            )
+        return stack_parts(self._X_parts), stack_parts(self._y_parts)
+
+    def save(self, path: str | PathLike[str], include_data: bool = False) -> None:
+        """Write the fitted model to a file; see `coupledgp.save_model`."""
+        from coupledgp.models.persistence import save_model  # it imports this class's children
+
+        save_model(self, path, include_data=include_data)
 
     @property
     def lengthscale_(self) -> float | FloatArray:
@@ -308,6 +331,7 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         other = self._sibling()
         inputs, targets = other._validate(X, y, reset=False)
+        other._rows_kept = True
         other._X_parts, other._y_parts = [inputs], [targets]
         other._condition(inputs, targets)
         return other
@@ -345,11 +369,17 @@ def column_spread(inputs: FloatArray, ard: bool) -> FloatArray:
 
     Constant columns count as one if ARD: they have no scale, and none is needed.
     """
-    std = safe_scale(inputs.std(axis=0), inputs.mean(axis=0))
+    mean, variance = column_moments(inputs)
     if ard:
-        return std
-    variance = inputs.var(axis=0).mean()
-    return np.full(inputs.shape[1], np.sqrt(variance) if variance > 0 else 1.0)
+        return safe_scale(np.sqrt(variance), mean)
+    pooled = safe_scale(np.sqrt(variance.mean()), np.abs(mean).max())
+    return np.full(inputs.shape[1], pooled)
 
 
-__all__ = ["Hyperparameters", "StationaryGPRegressor"]
+def column_moments(inputs: FloatArray, chunk: int = 65536) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance (d,) of the columns, without a temporary of the table's size."""
+    mean = inputs.mean(axis=0)
+    squares = np.zeros_like(mean)
+    for start in range(0, len(inputs), chunk):
+        squares += np.square(inputs[start : start + chunk] - mean).sum(axis=0)
+    return mean, squares / len(inputs)

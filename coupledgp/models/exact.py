@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.evidence import cholesky, log_evidence
 from coupledgp.inference.exact_evidence import ExactEvidence, scaled_distances
-from coupledgp.models.base import StationaryGPRegressor, stack_parts, target_scaling
+from coupledgp.models.base import StationaryGPRegressor, target_scaling
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
@@ -101,11 +101,11 @@ class ExactGPRegressor(StationaryGPRegressor):
     def _adopt(self, model: StationaryGPRegressor, spectrum: Spectrum) -> ExactGPRegressor:
         """Take over the data, normalisation and hyperparameters of another fitted model."""
         names = "n_features_in_ feature_names_in_ _hyperparameters _y_mean _y_scale _y_ndim"
-        names += " _X_parts _y_parts"
+        names += " _X_parts _y_parts _rows_kept"
         self.__dict__.update({k: v for k, v in model.__dict__.items() if k in names.split()})
         self._spectrum = spectrum
-        check_dense_size(len(self.X_train_), MATRICES_AT_ONCE)
-        inputs, targets = stack_parts(self._X_parts), stack_parts(self._y_parts)
+        inputs, targets = self._training_rows()
+        check_dense_size(len(inputs), MATRICES_AT_ONCE)
         self._condition(inputs, targets)
         return self
 

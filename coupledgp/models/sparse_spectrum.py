@@ -221,8 +221,9 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
             return self.fit(X, y)
         inputs, targets = self._validate(X, y, reset=False)
         self._statistics.update(self._chunks(inputs, targets))
-        self._X_parts = [*self._X_parts, inputs]
-        self._y_parts = [*self._y_parts, targets]
+        if self._rows_kept:
+            self._X_parts = [*self._X_parts, inputs]
+            self._y_parts = [*self._y_parts, targets]
         if self.normalize_y:
             mean, std = (t.numpy() for t in self._statistics.target_mean_and_std())
             self._y_mean, self._y_scale = mean, safe_scale(std, mean)

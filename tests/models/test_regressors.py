@@ -392,3 +392,17 @@ def test_column_names_are_checked():
     assert list(gp.feature_names_in_) == ["a", "b", "c"]
     with pytest.raises(ValueError, match="feature names"):
         gp.predict(frame[["b", "a", "c"]])
+
+
+def test_a_fit_that_breaks_down_leaves_a_fitted_model_as_it_was(monkeypatch):
+    X, y = table(20)
+    gp = clone(FITTED[0]).fit(X, y)
+    before = gp.predict(X)
+
+    def fail(self, inputs, targets):
+        raise NumericalError("broken")
+
+    monkeypatch.setattr(type(gp), "_condition", fail)
+    with pytest.raises(NumericalError, match="broken"):
+        gp.fit(X[:, :2], y)
+    np.testing.assert_array_equal(before, gp.predict(X))

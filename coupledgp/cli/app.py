@@ -1,0 +1,155 @@
+"""The application: its commands, and how an error ends it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import pyarrow as pa
+import typer
+
+from coupledgp.cli.demo import demo
+from coupledgp.cli.fit import fit
+from coupledgp.cli.predict import predict
+from coupledgp.errors import CoupledGPError
+
+HELP = """Gaussian process regression with coupled random features.
+
+Fits in time linear in the number of rows, and says how far its posterior is from the exact one.
+"""
+FIT_HELP = """Fit a Gaussian process to a table, score it, and compare it with the exact one.
+
+Every column but the target is an input; use --drop for those that are not. Without --test, a fifth
+of the rows is held out for scoring; --holdout 0 fits all rows and scores none.
+
+Examples:
+
+  coupledgp fit houses.csv --target price
+
+  coupledgp fit train.parquet -t y --test test.parquet -o y.model
+
+  coupledgp fit houses.csv -t price --kernel matern-3/2 --report houses.html
+
+  coupledgp fit houses.csv -t price --json > figures.json
+"""
+PREDICT_HELP = """Predict each row of a table: columns `mean` and `std` are added to it.
+
+The inputs are found by name, in any order; other columns are kept as they are. The standard
+deviation is that of an observation, noise included; --latent leaves the noise out.
+
+Examples:
+
+  coupledgp predict y.model new.csv -o predicted.csv
+
+  coupledgp predict y.model new.parquet -o predicted.parquet --prefix price_
+"""
+DEMO_HELP = """Compare couplings on an embedded data set: half a minute, nothing is downloaded.
+
+Writes DIR/report.html, a page to look at, and DIR/report.json, the same figures for a program.
+
+Example:
+
+  coupledgp demo --output demo-report
+"""
+# click's error of wrong usage, wherever typer keeps its copy of click.
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def _paragraphs(text: str) -> str:
+    """Join the lines of each paragraph, which typer would leave broken."""
+    return "\n\n".join(" ".join(part.split("\n")) for part in text.strip().split("\n\n"))
+
+
+app = typer.Typer(
+    name="coupledgp",
+    help=_paragraphs(HELP),
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("fit", help=_paragraphs(FIT_HELP))(fit)
+app.command("predict", help=_paragraphs(PREDICT_HELP))(predict)
+app.command("demo", help=_paragraphs(DEMO_HELP))(demo)
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"coupledgp {version('coupledgp')}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _application(
+    context: typer.Context,
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line and end the process."""
+    sys.exit(run())
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit code.
+
+    0 is success, 2 any error that the user can do something about (one line on stderr), 130 an
+    interrupt.
+
+    Parameters
+    ----------
+    arguments
+        Instead of those of the process.
+    """
+    command = typer.main.get_command(app)
+    try:
+        with _short_warnings():
+            given = None if arguments is None else list(arguments)
+            code = command.main(args=given, prog_name="coupledgp", standalone_mode=False)
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader of the output, `head` say, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except (CoupledGPError, OSError, MemoryError, pa.ArrowException, USAGE_ERROR) as error:
+        print(f"coupledgp: error: {_message(error)}", file=sys.stderr)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, USAGE_ERROR):
+        context = getattr(error, "ctx", None)
+        path = "coupledgp" if context is None else context.command_path
+        text = f"{error.format_message()} ({path} --help lists the options)"  # type: ignore[attr-defined]
+    elif isinstance(error, OSError) and error.filename is not None:
+        text = f"{os.fsdecode(error.filename)}: {error.strerror}"
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory: {error}"
+    else:
+        text = str(error) or type(error).__name__
+    return " ".join(text.split())
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Show a warning as one line on stderr, without the line of code that gave it."""
+
+    def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+        print(f"coupledgp: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

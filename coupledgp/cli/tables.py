@@ -1,0 +1,193 @@
+"""Tables in CSV and Parquet: columns by name, numbers checked, errors that name the place."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+
+PARQUET = (".parquet", ".pq")
+DELIMITERS = ",;\t"
+# pyarrow infers the type of a column from the first block: make it the whole file.
+LARGEST_BLOCK = 2**31 - 1
+
+
+def read_table(path: Path, text_columns: bool = False) -> pa.Table:
+    """Read a Parquet file (by its extension) or a CSV file, compressed or not.
+
+    Parameters
+    ----------
+    path
+        CSV with a header line, delimiter comma, semicolon or tab; or Parquet.
+    text_columns
+        Read every column of a CSV file as text, as it stands.
+
+    Raises
+    ------
+    InvalidInputError
+        The content is no table, or its columns have no or equal names.
+    OSError
+        The file cannot be read.
+    """
+    path.open("rb").close()  # an error of the system names the file
+    try:
+        table = _read_parquet(path) if _is_parquet(path) else _read_csv(path, text_columns)
+    except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
+        kind = "a Parquet file" if _is_parquet(path) else "a CSV file with a header line"
+        raise InvalidInputError(f"{path}: expected {kind}: {_one_line(error)}") from error
+    names = table.column_names
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InvalidInputError(f"{path}: column {repeated!r} appears more than once")
+    return table
+
+
+def check_table_path(path: Path, name: str) -> None:
+    """Refuse a path to write whose extension names no format."""
+    if path.suffix.lower() not in (".csv", ".tsv", *PARQUET):
+        raise InvalidInputError(
+            f"{name}: expected a path ending in .csv, .tsv or .parquet, got {str(path)!r}"
+        )
+
+
+def write_table(table: pa.Table, path: Path, like: Path) -> None:
+    """Write a table to `path` in the format that the extension of `like` names."""
+    if _is_parquet(like):
+        pa.parquet.write_table(table, path)
+        return
+    delimiter = "\t" if like.suffix.lower() == ".tsv" else ","
+    # pyarrow's own writer puts quotes around every text and every name.
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        writer.writerow(table.column_names)
+        for batch in table.to_batches(max_chunksize=8192):
+            writer.writerows(zip(*(column.to_pylist() for column in batch.columns), strict=True))
+
+
+def check_columns(table: pa.Table, names: Iterable[str], source: str) -> None:
+    """Refuse names that are no columns of the table; the nearest column is suggested."""
+    missing = [name for name in names if name not in table.column_names]
+    if not missing:
+        return
+    near = difflib.get_close_matches(missing[0], table.column_names, n=1, cutoff=0.5)
+    near = near or [c for c in table.column_names if c.strip().lower() == missing[0].lower()]
+    hint = f" (did you mean {near[0]!r}?)" if near and len(missing) == 1 else ""
+    label = "column" if len(missing) == 1 else "columns"
+    listed = ", ".join(map(repr, missing))
+    raise InvalidInputError(
+        f"{source}: expected {label} {listed}, got columns {_listed(table.column_names)}{hint}"
+    )
+
+
+def numeric(table: pa.Table, names: Sequence[str], source: str, hint: str = "") -> pa.Table:
+    """Return some columns as float64, without missing values.
+
+    Parameters
+    ----------
+    table
+        Table that has all the columns.
+    names
+        Columns in the order wanted.
+    source
+        What the table is called in messages.
+    hint
+        Text after a message that a column holds something else than numbers, `{}` for its name.
+
+    Raises
+    ------
+    InvalidInputError
+        A column holds no numbers, or a value is missing or infinite; row and column are named.
+    """
+    columns = [
+        _floats(table.column(name), f"{source}: column {name!r}", hint.format(name))
+        for name in names
+    ]
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+def _is_parquet(path: Path) -> bool:
+    return path.suffix.lower() in PARQUET
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    with path.open("rb") as file:
+        return pa.parquet.read_table(file)
+
+
+def _read_csv(path: Path, text_columns: bool) -> pa.Table:
+    with pa.input_stream(str(path)) as stream:  # decompresses what the extension says
+        content = stream.read()
+    first = content.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8-sig")
+    if not first.strip():
+        raise pa.ArrowInvalid("the file or its first line is empty")
+    delimiter = max(DELIMITERS, key=first.count)
+    header = next(csv.reader([first], delimiter=delimiter))
+    types = dict.fromkeys(header, pa.string()) if text_columns else {}
+    # Without threads, errors give the row.
+    return pa.csv.read_csv(
+        pa.BufferReader(content),
+        read_options=pa.csv.ReadOptions(
+            use_threads=False, block_size=min(len(content) + 1, LARGEST_BLOCK)
+        ),
+        parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=pa.csv.ConvertOptions(column_types=types),
+    )
+
+
+def _floats(column: pa.ChunkedArray, where: str, hint: str) -> FloatArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    known = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.uint8())
+    elif not any(is_known(kind) for is_known in known):
+        raise InvalidInputError(f"{where}{_first_text(column)}{hint}")
+    if column.null_count:
+        row = pc.index(pc.is_null(column), True).as_py() + 1
+        raise InvalidInputError(f"{where}, data row {row}: expected a number, got a missing value")
+    values: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        found = "a missing value" if np.isnan(values[bad[0]]) else values[bad[0]]
+        raise InvalidInputError(
+            f"{where}, data row {bad[0] + 1}: expected a finite number, got {found}"
+        )
+    return values
+
+
+def _first_text(column: pa.ChunkedArray) -> str:
+    """Say which value of a column is the first that is no number."""
+    for row, value in enumerate(column, start=1):
+        if not _is_number(value.as_py()):
+            shown = repr(value.as_py()) if isinstance(value.as_py(), str) else str(value)
+            return f", data row {row}: expected a number, got {shown:.60}"
+    return f": expected numbers, got the type {column.type}"
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:12]))
+    return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

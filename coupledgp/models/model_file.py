@@ -1,0 +1,123 @@
+"""The container of a saved model: arrays and a JSON header in one safetensors file.
+
+Its metadata hold `format`, `format_version`, `model` (the header, JSON) and `sha256` (of that text
+and all arrays). Nothing in it is ever run.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import safetensors.numpy
+import torch
+from safetensors import SafetensorError, safe_open
+
+from coupledgp.errors import ModelFileError
+
+FORMAT, FORMAT_VERSION = "coupledgp-model", 1
+
+Arrays: TypeAlias = dict[str, Any]  # of torch tensors and NumPy arrays
+Header: TypeAlias = dict[str, Any]  # of what JSON can hold
+
+
+def pack(header: Header, arrays: Arrays) -> bytes:
+    """Bytes of the file. Transposed arrays are stored as they lie and named in the header."""
+    transposed, packed = [], {}
+    for name in sorted(arrays):
+        value = np.asarray(arrays[name])
+        if value.ndim == 2 and value.flags.f_contiguous and not value.flags.c_contiguous:
+            transposed.append(name)
+            value = value.T
+        packed[name] = np.ascontiguousarray(value)
+    text = json.dumps({**header, "transposed": transposed}, allow_nan=False)
+    metadata = {
+        "format": FORMAT,
+        "format_version": str(FORMAT_VERSION),
+        "model": text,
+        "sha256": _digest(text, packed),
+    }
+    return bytes(safetensors.numpy.save(packed, metadata))
+
+
+def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:
+    """Return the header and the arrays of a file, or a `ModelFileError` that names it."""
+    path.open("rb").close()  # a missing or forbidden file is the system's error, not a damaged one
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            _check_format(path, metadata)
+            packed = {name: file.get_tensor(name) for name in sorted(file.keys())}
+    except SafetensorError as error:
+        raise ModelFileError(
+            f"{path}: expected a file written by save_model, got one that is damaged or of "
+            f"another kind ({error})"
+        ) from error
+    text = metadata.get("model", "")
+    if metadata.get("sha256") != _digest(text, packed):
+        raise ModelFileError(f"{path}: the file is damaged, its checksum does not fit its content")
+    header: Header = json.loads(text)
+    arrays = {name: torch.tensor(value) for name, value in packed.items()}
+    arrays |= {name: arrays[name].T for name in header["transposed"]}
+    return header, arrays
+
+
+def _check_format(path: Path, metadata: dict[str, str]) -> None:
+    if metadata.get("format") != FORMAT:
+        raise ModelFileError(
+            f"{path}: expected a file written by save_model, got another safetensors file"
+        )
+    found = metadata.get("format_version")
+    if found != str(FORMAT_VERSION):
+        raise ModelFileError(
+            f"{path}: expected format version {FORMAT_VERSION}, got {found}; coupledgp "
+            f"{version('coupledgp')} does not know it, another release does"
+        )
+
+
+def _digest(text: str, packed: dict[str, Any]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name, value in sorted(packed.items()):
+        digest.update(f"\n{name} {value.dtype} {value.shape}\n".encode())
+        digest.update(value.reshape(-1).view(np.uint8))
+    return digest.hexdigest()
+
+
+@contextmanager
+def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary path whose file takes the place of `path` unless an error comes between.
+
+    A `path` that is no regular file, such as a pipe, is itself yielded.
+
+    Raises
+    ------
+    OSError
+        `path` cannot be written; raised before the body runs, and naming `path`.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+    if target.exists() and not target.is_file():
+        yield target
+        return
+    temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    try:
+        temporary.touch(exist_ok=False)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from None
+    try:
+        yield temporary
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,60 @@
+"""Fixtures of every test, and what must be set before the numerical libraries are imported."""
+
+import os
+import zlib
+from collections.abc import Iterator
+
+# scikit-learn's check_estimator looks at it, and scipy reads it once, when it is imported.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import settings
+from threadpoolctl import threadpool_limits
+
+SEED_VARIABLE = "COUPLEDGP_TEST_SEED"
+DEFAULT_SEED = "20250"
+
+# With a seed of one's own, hypothesis looks for new examples too.
+settings.register_profile(
+    "coupledgp",
+    deadline=None,
+    database=None,
+    max_examples=40,
+    derandomize=SEED_VARIABLE not in os.environ,
+)
+settings.load_profile("coupledgp")
+
+
+def _seeds() -> list[int]:
+    """Seeds of the statistical tests: `7`, `1,2,3` or `0-4` in the environment variable."""
+    text = os.environ.get(SEED_VARIABLE, DEFAULT_SEED)
+    seeds = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds += range(int(first), int(last or first) + 1)
+    return seeds
+
+
+@pytest.fixture(params=_seeds())
+def seed(request: pytest.FixtureRequest) -> int:
+    """Seed for which a statistical test must hold; any other would do as well."""
+    return int(request.param)
+
+
+@pytest.fixture
+def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
+    """Generator of a stream of its own for each test and each seed."""
+    return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread_a_worker() -> Iterator[None]:
+    """Keep parallel test workers from fighting over the cores."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        yield
+        return
+    torch.set_num_threads(1)
+    with threadpool_limits(1):
+        yield

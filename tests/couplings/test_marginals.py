@@ -1,0 +1,95 @@
+"""Each frequency of each coupling follows the spectrum, alone: the promise couplings rest on.
+
+Kolmogorov-Smirnov holds for independent observations, so every test sees one frequency of each of
+many independent ensembles.
+"""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from coupledgp.couplings import FrequencyCoupling, available_couplings, parse_coupling
+from coupledgp.couplings.norms import (
+    IndependentNorms,
+    MonotoneNorms,
+    Norms,
+    PairwiseNorms,
+    StratifiedNorms,
+)
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum, parse_spectrum
+
+REPETITIONS = 1200
+# About three thousand tests in all.
+P_VALUE = 1e-8
+SIZES = [(1, 1), (3, 1), (2, 3), (5, 3), (6, 3), (7, 2)]
+SPECTRA = ["gaussian", "matern-1/2", "matern-0.7", "matern-5/2"]
+
+
+def projection_law(spectrum: Spectrum) -> stats.rv_continuous:
+    """Law of `a . w` for a unit vector a: normal, or Student's t."""
+    if isinstance(spectrum, GaussianSpectrum):
+        return stats.norm()
+    assert isinstance(spectrum, MaternSpectrum)
+    return stats.t(2 * spectrum.nu)
+
+
+def assert_marginals(
+    coupling: FrequencyCoupling, m: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+) -> None:
+    ensembles = np.stack([coupling.sample(m, dim, spectrum, rng) for _ in range(REPETITIONS)])
+    axis = rng.normal(size=dim)
+    axis /= np.linalg.norm(axis)
+    for i in range(m):
+        w = ensembles[:, i]
+        uniforms = spectrum.norm_cdf(np.linalg.norm(w, axis=1), dim)
+        assert stats.kstest(uniforms, "uniform").pvalue > P_VALUE, f"norm of frequency {i}"
+        projections = projection_law(spectrum).cdf(w @ axis)
+        assert stats.kstest(projections, "uniform").pvalue > P_VALUE, f"projection of {i}"
+        first = stats.kstest(projection_law(spectrum).cdf(w[:, 0]), "uniform").pvalue
+        assert first > P_VALUE, f"first coordinate of {i}"
+
+
+@pytest.mark.parametrize(("m", "dim"), SIZES)
+@pytest.mark.parametrize("text", available_couplings())
+def test_gaussian_marginals(text: str, m: int, dim: int, rng: np.random.Generator) -> None:
+    assert_marginals(parse_coupling(text), m, dim, GaussianSpectrum(), rng)
+
+
+@pytest.mark.parametrize("spectrum", SPECTRA[1:])
+@pytest.mark.parametrize("text", available_couplings())
+def test_matern_marginals(text: str, spectrum: str, rng: np.random.Generator) -> None:
+    assert_marginals(parse_coupling(text), 4, 3, parse_spectrum(spectrum), rng)
+
+
+@pytest.mark.parametrize(
+    "norms", [IndependentNorms(), PairwiseNorms(), MonotoneNorms(), StratifiedNorms()], ids=repr
+)
+@pytest.mark.parametrize(("n", "block"), [(1, 1), (5, 1), (5, 2), (7, 3), (4, 9)])
+def test_uniforms_behind_the_norms(
+    norms: Norms, n: int, block: int, rng: np.random.Generator
+) -> None:
+    u = np.stack([norms.sample(n, block, rng) for _ in range(4000)])
+    assert u.shape == (4000, n)
+    assert (u > 0).all()
+    assert (u < 1).all()
+    for i in range(n):
+        assert stats.kstest(u[:, i], "uniform").pvalue > P_VALUE
+
+
+def test_the_test_sees_a_wrong_law(rng: np.random.Generator) -> None:
+    """Norms of half the dimension, or a direction that favours an axis, are found out."""
+    gaussian = GaussianSpectrum()
+
+    class WrongNorm(FrequencyCoupling):
+        def _sample(self, n_frequencies, dim, spectrum, rng):  # type: ignore[no-untyped-def]
+            return 0.85 * rng.standard_normal((n_frequencies, dim))
+
+    class WrongDirection(FrequencyCoupling):
+        def _sample(self, n_frequencies, dim, spectrum, rng):  # type: ignore[no-untyped-def]
+            w = rng.standard_normal((n_frequencies, dim))
+            w[:, 0] = np.abs(w[:, 0])
+            return w
+
+    for coupling in (WrongNorm(), WrongDirection()):
+        with pytest.raises(AssertionError):
+            assert_marginals(coupling, 3, 2, gaussian, rng)

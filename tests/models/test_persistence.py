@@ -1,0 +1,323 @@
+"""Saved models predict the same bits in a new process, and a file that is not one is refused."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import safetensors.numpy
+import torch
+from safetensors import safe_open
+
+import coupledgp as cgp
+from coupledgp.couplings import DirectionsAndNorms, FrequencyCoupling, OrthogonalDirections
+from coupledgp.couplings import frequencies as registries
+from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
+
+RNG = np.random.default_rng(20250)
+X = RNG.normal(size=(90, 3))
+Y = np.stack([np.sin(X[:, 0]) + 0.1 * RNG.normal(size=90), X[:, 1] * X[:, 2] + 1000.0], axis=1)
+X_TEST = RNG.normal(size=(40, 3))
+TABLE = pa.table({name: X[:, i] for i, name in enumerate(["alpha", "beta", "gamma"])})
+
+
+def sparse(**parameters):
+    defaults = {"n_frequencies": 24, "optimizer": None, "random_state": 3}
+    return cgp.SparseSpectrumGPRegressor(**(defaults | parameters))
+
+
+MODELS = {
+    "moments": lambda: sparse().fit(X, Y[:, 0]),
+    "optimised": lambda: sparse(optimizer="lbfgs", n_restarts=0, max_iter=3).fit(X, Y[:, 0]),
+    "rows": lambda: sparse(n_frequencies=128).fit(X, Y[:, 0]),
+    "float32": lambda: sparse(dtype="float32", coupling="sobol").fit(X, Y[:, 0]),
+    "outputs": lambda: sparse(kernel="matern-3/2", ard=False).fit(X, Y),
+    "laplace": lambda: sparse(features="laplace", coupling="orthogonal+pnc+antithetic").fit(X, Y),
+    "batches": lambda: sparse().fit(X[:50], Y[:50]).partial_fit(X[50:], Y[50:]),
+    "unnormalised": lambda: sparse(normalize_y=False, fixed=("noise",)).fit(X, Y[:, 0]),
+    "kept": lambda: sparse(lengthscale=np.array([1.0, 2, 3])).fit(X, Y[:, 0]),
+    "exact": lambda: cgp.ExactGPRegressor(optimizer=None, random_state=0).fit(X, Y),
+    "twin": lambda: sparse().fit(X, Y[:, 1]).exact_twin(),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: make() for name, make in MODELS.items()}
+
+
+PREDICT = """
+import sys, numpy as np, torch, coupledgp as cgp
+torch.set_num_threads(int(sys.argv[2]))
+folder = sys.argv[1]
+inputs = np.load(folder + "/inputs.npz")
+results = {}
+for name in sys.argv[3:]:
+    model = cgp.load_model(f"{folder}/{name}.model")
+    test = inputs["test"]
+    results[name + "/mean"], results[name + "/std"] = model.predict(test, return_std=True)
+    results[name + "/cov"] = model.predict(test, return_cov=True)[1]
+    results[name + "/samples"] = model.sample_y(test, 3, random_state=5)
+    results[name + "/prior"] = model.prior_covariance(test)
+    y = inputs["more_y"] if model.predict(test).ndim == 2 else inputs["more_y"][:, 0]
+    model.partial_fit(inputs["more"], y)
+    results[name + "/updated"] = model.predict(test)
+    results[name + "/evidence"] = model.log_marginal_likelihood_value_
+np.savez(folder + "/outputs.npz", **results)
+"""
+
+
+def test_a_new_process_predicts_the_same_bits(fitted, tmp_path):
+    more, more_y = X_TEST[:20] + 0.1, Y[:20] + 0.5
+    np.savez(tmp_path / "inputs.npz", test=X_TEST, more=more, more_y=more_y)
+    for name, model in fitted.items():
+        cgp.save_model(model, tmp_path / f"{name}.model")
+    threads = str(torch.get_num_threads())
+    command = [sys.executable, "-W", "error", "-c", PREDICT, str(tmp_path), threads, *fitted]
+    subprocess.run(command, check=True, timeout=120)
+    results = np.load(tmp_path / "outputs.npz")
+    for name, model in fitted.items():
+        mean, std = model.predict(X_TEST, return_std=True)
+        assert np.array_equal(results[name + "/mean"], mean), name
+        assert np.array_equal(results[name + "/std"], std), name
+        assert np.array_equal(results[name + "/cov"], model.predict(X_TEST, return_cov=True)[1])
+        assert np.array_equal(results[name + "/samples"], model.sample_y(X_TEST, 3, 5)), name
+        assert np.array_equal(results[name + "/prior"], model.prior_covariance(X_TEST)), name
+        updated = cgp.load_model(tmp_path / f"{name}.model")
+        updated.partial_fit(more, more_y if mean.ndim == 2 else more_y[:, 0])
+        np.testing.assert_allclose(results[name + "/updated"], updated.predict(X_TEST), rtol=1e-12)
+        # The rows changed the posterior, as they do in a model that was never saved.
+        assert not np.allclose(results[name + "/updated"], mean, rtol=1e-6), name
+        assert np.isclose(
+            results[name + "/evidence"], updated.log_marginal_likelihood_value_, rtol=1e-12
+        )
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_partial_fit_goes_on_as_if_never_saved(name, tmp_path):
+    model = MODELS[name]()
+    model.save(tmp_path / "m")
+    loaded = cgp.load_model(tmp_path / "m")
+    y = Y[:30] + 0.5 if model.predict(X_TEST).ndim == 2 else Y[:30, 0] + 0.5
+    for each in (model, loaded):
+        each.partial_fit(X_TEST[:30], y)
+    assert np.array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
+    assert loaded.log_marginal_likelihood_value_ == model.log_marginal_likelihood_value_
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_fitted_is_lost(name, fitted, tmp_path):
+    model = fitted[name]
+    model.save(tmp_path / "m", include_data=True)
+    loaded = cgp.load_model(tmp_path / "m")
+    assert type(loaded) is type(model)
+    assert set(vars(loaded)) == set(vars(model))
+    for attribute in ("lengthscale_", "outputscale_", "noise_", "X_train_", "y_train_"):
+        assert np.array_equal(getattr(loaded, attribute), getattr(model, attribute)), attribute
+    for attribute in ("n_evaluations_", "n_iter_", "converged_", "n_features_in_"):
+        assert getattr(loaded, attribute, None) == getattr(model, attribute, None), attribute
+    assert np.array_equal(loaded.lengthscale, model.lengthscale)
+    np.testing.assert_equal(
+        {k: str(v) for k, v in loaded.get_params().items() if k != "lengthscale"},
+        {k: str(v) for k, v in model.get_params().items() if k != "lengthscale"},
+    )
+    assert np.array_equal(loaded.exact_twin().predict(X_TEST), model.exact_twin().predict(X_TEST))
+
+
+def test_column_names_are_kept(tmp_path):
+    model = sparse().fit(TABLE, Y[:, 0])
+    model.save(tmp_path / "m")
+    loaded = cgp.load_model(tmp_path / "m")
+    assert list(loaded.feature_names_in_) == ["alpha", "beta", "gamma"]
+    assert np.array_equal(loaded.predict(TABLE), model.predict(TABLE))
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.predict(TABLE.rename_columns(["a", "b", "c"]))
+
+
+def test_without_data_there_is_no_twin_even_after_more_rows(fitted, tmp_path):
+    fitted["moments"].save(tmp_path / "m")
+    loaded = cgp.load_model(tmp_path / "m")
+    for _ in range(2):
+        with pytest.raises(CoupledGPError, match="include_data=True"):
+            loaded.exact_twin()
+        with pytest.raises(CoupledGPError, match="include_data=True"):
+            loaded.save(tmp_path / "again", include_data=True)
+        loaded.partial_fit(X_TEST, X_TEST[:, 0])
+    assert loaded._X_parts == [], "rows that would never be used take memory"
+    assert not (tmp_path / "again").exists()
+    assert loaded.conditioned_on(X, Y[:, 0]).exact_twin().predict(X_TEST).shape == (40,)
+
+
+def test_data_are_stored_only_if_asked_for(fitted, tmp_path):
+    for name, include_data, expected in [
+        ("moments", False, False),
+        ("moments", True, True),
+        ("exact", False, True),
+    ]:
+        cgp.save_model(fitted[name], tmp_path / "m", include_data=include_data)
+        with safe_open(tmp_path / "m", "numpy") as file:
+            assert ("X" in file.keys()) is expected  # noqa: SIM118
+    assert len(cgp.load_model(tmp_path / "m").X_train_) == 90
+
+
+def test_header_is_json_that_anyone_can_read(fitted, tmp_path):
+    fitted["moments"].save(tmp_path / "m")
+    with safe_open(tmp_path / "m", "numpy") as file:
+        metadata = file.metadata()
+    assert metadata["format"] == "coupledgp-model"
+    assert metadata["format_version"] == "1"
+    header = json.loads(metadata["model"])
+    assert header["class"] == "SparseSpectrumGPRegressor"
+    assert header["parameters"]["coupling"] == "orthogonal+pnc"
+
+
+def test_seeds_that_are_no_ints_become_none(tmp_path):
+    for seed, expected in [(np.int64(5), 5), (np.random.RandomState(5), None), (None, None)]:
+        sparse(random_state=seed).fit(X, Y[:, 0]).save(tmp_path / "m")
+        assert cgp.load_model(tmp_path / "m").random_state == expected
+
+
+def test_objects_are_stored_as_text(tmp_path):
+    coupling = DirectionsAndNorms(OrthogonalDirections(), antithetic=True)
+    sparse(coupling=coupling, kernel=MaternSpectrum(0.7)).fit(X, Y[:, 0]).save(tmp_path / "m")
+    loaded = cgp.load_model(tmp_path / "m")
+    assert (loaded.coupling, loaded.kernel) == ("orthogonal+antithetic", "matern-0.7")
+    assert loaded.features_.coupling == coupling
+    assert loaded.features_.spectrum == MaternSpectrum(0.7)
+
+
+def test_fitted_objects_win_over_parameters_set_later(fitted, tmp_path):
+    model = sparse().fit(X, Y[:, 0])
+    model.set_params(kernel="matern-1/2", coupling="halton", features="laplace", dtype="float32")
+    model.save(tmp_path / "m")
+    loaded = cgp.load_model(tmp_path / "m")
+    assert np.array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
+    assert loaded.features_.spectrum == GaussianSpectrum()
+    assert str(loaded.features_.coupling) == "orthogonal+pnc"
+
+
+class OwnCoupling(FrequencyCoupling):
+    """One with neither a text form nor equality."""
+
+    def _sample(self, n_frequencies, dim, spectrum, rng):
+        return rng.standard_normal((n_frequencies, dim))
+
+
+@dataclass(frozen=True)
+class OwnSpectrum(GaussianSpectrum):
+    """One whose text form, inherited, names another spectrum."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("coupling", OwnCoupling()), ("kernel", OwnSpectrum())]
+)
+def test_objects_without_a_text_form_are_refused(name, value, tmp_path):
+    model = sparse(**{name: value}).fit(X, Y[:, 0])
+    with pytest.raises(InvalidInputError, match=f"^{name}: expected an object with a text form"):
+        model.save(tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_registered_coupling(tmp_path, monkeypatch):
+    monkeypatch.setattr(registries, "COUPLINGS", {**registries.COUPLINGS, "own": OwnCoupling})
+    model = sparse(coupling="own").fit(X, Y[:, 0])
+    model.save(tmp_path / "m")
+    assert np.array_equal(cgp.load_model(tmp_path / "m").predict(X_TEST), model.predict(X_TEST))
+    monkeypatch.undo()
+    with pytest.raises(ModelFileError, match=r"cannot restore.*coupling: expected one of.*'own'"):
+        cgp.load_model(tmp_path / "m")
+
+
+def test_other_classes_are_refused(tmp_path):
+    class Child(cgp.SparseSpectrumGPRegressor):
+        pass
+
+    with pytest.raises(InvalidInputError, match=r"model: expected one of .*, got Child"):
+        cgp.save_model(Child(n_frequencies=4, optimizer=None).fit(X, Y[:, 0]), tmp_path / "m")
+    with pytest.raises(ValueError, match="not fitted"):
+        cgp.save_model(sparse(), tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def rewritten(path, **changes):
+    """Change metadata of a model file."""
+    with safe_open(path, "numpy") as file:
+        metadata = {**file.metadata(), **changes}
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    path.write_bytes(safetensors.numpy.save(arrays, metadata))
+
+
+def flip_last_byte(path):
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def set_mode(path):
+    with safe_open(path, "numpy") as file:
+        header = json.loads(file.metadata()["model"])
+    header["hyperparameters"]["noise"] *= 2
+    rewritten(path, model=json.dumps(header))
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda p: p.write_bytes(b""), "another kind"),
+        (lambda p: p.write_text("a,b\n1,2\n"), "another kind"),
+        (lambda p: p.write_bytes(p.read_bytes()[:-9]), "damaged"),
+        (lambda p: p.write_bytes(p.read_bytes()[:40]), "damaged"),
+        (lambda p: p.write_bytes(safetensors.numpy.save({"a": np.ones(3)})), "another safetensors"),
+        (lambda p: rewritten(p, format_version="2"), "expected format version 1, got 2"),
+        (lambda p: rewritten(p, model="{}"), "checksum"),
+        (flip_last_byte, "checksum"),
+        (set_mode, "checksum"),
+    ],
+)
+def test_files_that_are_no_models_are_named(damage, message, fitted, tmp_path):
+    path = tmp_path / "broken.model"
+    fitted["moments"].save(path)
+    damage(path)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        cgp.load_model(path)
+    assert str(path) in str(caught.value)
+
+
+def test_missing_file_is_the_systems_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.model"):
+        cgp.load_model(tmp_path / "absent.model")
+
+
+def test_a_failed_save_leaves_the_old_file(fitted, tmp_path, monkeypatch):
+    path = tmp_path / "m"
+    fitted["moments"].save(path)
+    before = path.read_bytes()
+
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.replace", full)
+    with pytest.raises(OSError, match="No space"):
+        fitted["rows"].save(path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_are_readable_like_any_other(fitted, tmp_path):
+    (tmp_path / "plain").touch()
+    fitted["moments"].save(tmp_path / "m")
+    modes = {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("plain", "m")}
+    assert len(modes) == 1
+
+
+def test_unwritable_paths_are_named(fitted, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no-folder"):
+        fitted["moments"].save(tmp_path / "no-folder" / "m")
+    with pytest.raises(IsADirectoryError, match=str(tmp_path)):
+        fitted["moments"].save(tmp_path)

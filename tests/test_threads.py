@@ -1,0 +1,72 @@
+"""Same seed, same result, whatever the number of threads: each in a process of its own.
+
+Frequencies and features are the same to the bit. Sums over rows are not: matrix products split
+them by threads, so that predictions agree to rounding, and what an optimizer makes of it to less.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+SCRIPT = """
+import sys
+import numpy as np
+import torch
+
+torch.set_num_threads(int(sys.argv[1]))
+from coupledgp import SparseSpectrumGPRegressor
+from coupledgp.couplings import available_couplings, parse_coupling
+from coupledgp.features import FourierFeatures, LaplaceFeatures
+
+result = {}
+for text in available_couplings():
+    result[f"frequencies {text}"] = parse_coupling(text).sample(50, 20, "gaussian", 0)
+result["frequencies large"] = parse_coupling("orthogonal+pnc").sample(300, 200, "matern-5/2", 0)
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(2000, 5)) / 2
+y = np.sin(2 * X).sum(axis=1) + 0.1 * rng.normal(size=2000)
+for kind in (FourierFeatures, LaplaceFeatures):
+    for dtype in (torch.float64, torch.float32):
+        feature_map = kind(5, 257, generator=0, dtype=dtype)
+        result[f"features {kind.__name__} {dtype}"] = feature_map(X).numpy()
+
+for name, options in {
+    "fixed": {"optimizer": None, "lengthscale": 1.5},
+    "optimised": {"max_iter": 5, "n_restarts": 0},
+}.items():
+    gp = SparseSpectrumGPRegressor(n_frequencies=100, random_state=0, progress=False, **options)
+    mean, std = gp.fit(X, y).predict(X[:200], return_std=True)
+    result[f"mean {name}"], result[f"std {name}"] = mean, std
+    result[f"sample {name}"] = gp.sample_y(X[:50], 3, random_state=0)
+np.savez(sys.argv[2], **result)
+"""
+VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def run(threads: int, path: Path) -> dict[str, np.ndarray]:
+    """What the script computes with that many threads, in torch and in numpy."""
+    environment = os.environ | dict.fromkeys(VARIABLES, str(threads))
+    process = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(threads), str(path)],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    with np.load(path) as stored:
+        return dict(stored)
+
+
+def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
+    one, two = (run(threads, tmp_path / f"{threads}.npz") for threads in (1, 2))
+    same = [name for name in one if name.startswith(("frequencies", "features"))]
+    assert len(same) > 20
+    for name in same:
+        assert one[name].tobytes() == two[name].tobytes(), name
+    for fit, tolerance in (("fixed", 1e-9), ("optimised", 1e-4)):
+        for what in ("mean", "std", "sample"):
+            name = f"{what} {fit}"
+            scale = np.abs(one[name]).max()
+            np.testing.assert_allclose(one[name], two[name], rtol=0, atol=tolerance * scale)

@@ -12,12 +12,16 @@ from coupledgp.random import FloatArray
 from coupledgp.validation import check_vector
 
 SERIES_TOLERANCE = 1e-6
-SERIES_LIMIT = 20_000
 
 
 @runtime_checkable
 class HasModulation(Protocol):
-    """Anything with modulation coefficients: the graph kernels have them."""
+    """Anything with modulation coefficients: the graph kernels have them.
+
+    `max_terms` is the most terms worth summing.
+    """
+
+    max_terms: int
 
     def modulation(self, n_terms: int) -> FloatArray:
         """`f_0, ..., f_(n_terms-1)` with `K = (sum_t f_t W~^t)^2`, shape (n_terms,)."""
@@ -32,16 +36,16 @@ ModulationLike: TypeAlias = ArrayLike | HasModulation
 def n_terms_for(modulation: ModulationLike, tolerance: float = SERIES_TOLERANCE) -> int:
     """The fewest terms whose neglected rest is below `tolerance` of all: `tail(n) <= tol tail(0)`.
 
-    All coefficients count if they are given as an array. At most `SERIES_LIMIT` terms: what is
+    All coefficients count if they are given as an array. At most `max_terms` terms: what is
     neglected then is reported, see `tail_of`.
     """
     if not isinstance(modulation, HasModulation):
         return check_vector(modulation, "modulation").size
     goal = tolerance * modulation.tail(0)
     high = 1
-    while high < SERIES_LIMIT and modulation.tail(high) > goal:
+    while high < modulation.max_terms and modulation.tail(high) > goal:
         high *= 2
-    low, high = high // 2, min(high, SERIES_LIMIT)
+    low, high = high // 2, min(high, modulation.max_terms)
     while low + 1 < high:
         middle = (low + high) // 2
         low, high = (low, middle) if modulation.tail(middle) <= goal else (middle, high)

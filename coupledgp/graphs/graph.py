@@ -246,6 +246,10 @@ class Graph:
         """The label of a node number; the number itself if there are no labels."""
         return number if self.labels is None else self.labels[number]
 
+    def label_all(self, numbers: IntArray) -> list[Any] | IntArray:
+        """The labels of node numbers."""
+        return numbers if self.labels is None else [self.labels[k] for k in numbers.tolist()]
+
     def components(self) -> tuple[int, IntArray]:
         """Number of connected components, and each node's component (n_nodes,)."""
         count, member = csgraph.connected_components(self.adjacency, directed=False)

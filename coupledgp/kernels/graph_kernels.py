@@ -340,7 +340,8 @@ class LearnedKernel(GraphKernel):
         return [(-10.0, 10.0)] * self.coefficients.size
 
     def root(self, x: FloatArray) -> FloatArray:
-        return np.polynomial.polynomial.polyval(x, self.coefficients)
+        values = np.polynomial.polynomial.polyval(x, self.coefficients)
+        return np.asarray(values, dtype=np.float64)
 
     def root_gradient(self, x: FloatArray) -> FloatArray:
         powers: FloatArray = x[None, :] ** np.arange(self.coefficients.size)[:, None]

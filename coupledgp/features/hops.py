@@ -16,6 +16,7 @@ is `2^(1-r)`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -35,7 +36,8 @@ from coupledgp.validation import check_choice, check_positive_int
 
 HopNodes = Literal["chebyshev", "ritz", "power"]
 HOP_TOLERANCE = 1e-3
-MAX_HOPS = 64
+MIN_AFFORDABLE_HOPS, MAX_AFFORDABLE_HOPS = 64, 512
+AFFORDABLE_COST = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class HopPlan:
         return len(self.nodes)
 
 
+@lru_cache(maxsize=256)
 def chebyshev_nodes(n: int) -> FloatArray:
     """Chebyshev nodes `cos((2k+1) pi / 2n)` in Leja order, which keeps partial products small."""
     return leja_order(np.cos((2 * np.arange(n) + 1) * np.pi / (2 * n))) if n else np.empty(0)
@@ -74,12 +77,13 @@ def chebyshev_nodes(n: int) -> FloatArray:
 
 def leja_order(points: FloatArray) -> FloatArray:
     """Points ordered so that each is the farthest, in product, from those before it."""
-    left = list(points)
-    ordered = [left.pop(int(np.argmax(np.abs(points))))]
-    while left:
-        logs = [np.log(np.abs(p - np.array(ordered)) + 1e-300).sum() for p in left]
-        ordered.append(left.pop(int(np.argmax(logs))))
-    return np.array(ordered)
+    order = [int(np.argmax(np.abs(points)))]
+    logs = np.zeros(points.size)
+    for _ in range(points.size - 1):
+        with np.errstate(divide="ignore"):
+            logs += np.log(np.abs(points - points[order[-1]]))
+        order.append(int(np.argmax(logs)))
+    return points[order]
 
 
 def hop_nodes(graph: Graph, n_hops: int, kind: HopNodes = "chebyshev") -> FloatArray:
@@ -140,7 +144,7 @@ def plan_hops(
     n_walks: int,
     exact_hops: int | Literal["auto"] = "auto",
     kind: HopNodes = "chebyshev",
-    max_hops: int = MAX_HOPS,
+    max_hops: int | None = None,
     tolerance: float = HOP_TOLERANCE,
 ) -> HopPlan:
     """Choose the number of exact hops.
@@ -159,7 +163,8 @@ def plan_hops(
         Where the hop nodes lie: `"chebyshev"`, `"ritz"` (Gauss nodes of the spectral density) or
         `"power"` (zeros, the series' own order).
     max_hops
-        Cost bound: products with `W~` in one product with the features.
+        Cost bound: products with `W~` in one product with the features. By default as many as
+        make five million multiply-adds, at least 64 and at most 512.
     tolerance
         Relative kernel error that is good enough.
     """
@@ -171,6 +176,9 @@ def plan_hops(
         nodes = hop_nodes(graph, r, kind)
         error = predicted_error(f, nodes, n_walks, scale)
         return HopPlan(tuple(nodes), error, r * nnz, "as asked for")
+    if max_hops is None:
+        affordable = AFFORDABLE_COST // max(nnz, 1)
+        max_hops = max(MIN_AFFORDABLE_HOPS, min(affordable, MAX_AFFORDABLE_HOPS))
     check_positive_int(max_hops, "max_hops", minimum=0)
     best: tuple[float, FloatArray] = (np.inf, np.empty(0))
     for r in candidates(max_hops):
@@ -186,7 +194,7 @@ def plan_hops(
 
 
 def candidates(max_hops: int) -> list[int]:
-    """Numbers of hops to try: all small ones, then steps of about an eighth."""
+    """Numbers of hops to try: all small ones, then steps of about an eighth of them."""
     tried, r = [], 0
     while r < max_hops:
         tried.append(r)

@@ -148,16 +148,25 @@ class DenseEvidence:
 class IterativeEvidence:
     """By products only: Lanczos quadrature for the value, conjugate gradients for the gradient.
 
+    The fit term is the upper bound and the determinant the upper bound of their Lanczos rules, so
+    that what is not resolved makes the evidence smaller, never larger: a noise below what the
+    steps resolve is not mistaken for a good one. The steps are doubled until the bounds are
+    within `max(gap, standard error)` at the best scales.
+
     Parameters
     ----------
     prior, nodes, y
         The prior, node numbers (n,) and centred targets (n,).
     n_probes
         Random sign vectors for the trace; `Measures.log_evidence_error` says what they leave.
-    n_steps
-        Lanczos steps.
+    n_steps, max_steps
+        Lanczos steps to begin and to end with.
     seed
         Of the probes: the same ones for every parameter, so that the evidence is smooth.
+    tolerance
+        Relative residual of the conjugate gradients behind the gradient.
+    gap
+        Difference of the bounds of the log evidence that is good enough, nats.
     """
 
     def __init__(
@@ -166,20 +175,42 @@ class IterativeEvidence:
         nodes: IntArray,
         y: FloatArray,
         n_probes: int = 16,
-        n_steps: int = 100,
+        n_steps: int = 64,
+        max_steps: int = 512,
         seed: int = 0,
         tolerance: float = 1e-4,
+        gap: float = 0.5,
     ) -> None:
         self._prior, self._nodes, self._tolerance = prior, nodes, tolerance
         probes = np.random.default_rng(seed).choice([-1.0, 1.0], (y.size, n_probes))
         self._starts = np.column_stack([y if y.any() else np.ones_like(y), probes])
-        quadrature = lanczos_quadrature(self._product, self._starts, n_steps)
-        self.measures = Measures(
-            quadrature.nodes[0],
-            float(y @ y) * quadrature.weights[0],
-            quadrature.nodes[1:],
-            y.size * quadrature.weights[1:],
+        self._energy = float(y @ y)
+        while True:
+            self.measures, upper = self._measure(n_steps)
+            best = self.measures.profile()
+            v, s = best.outputscale, best.noise
+            allowed = max(gap, self.measures.log_evidence_error(v, s))
+            if upper.log_evidence(v, s) - best.log_evidence <= allowed or n_steps >= max_steps:
+                break
+            n_steps *= 2
+
+    def _measure(self, n_steps: int) -> tuple[Measures, Measures]:
+        """Measures that bound the log evidence from below and from above."""
+        rule = lanczos_quadrature(self._product, self._starts, n_steps)
+        n = self._nodes.size
+        lower = Measures(
+            rule.radau_nodes[0],
+            self._energy * rule.radau_weights[0],
+            rule.nodes[1:],
+            n * rule.weights[1:],
         )
+        upper = Measures(
+            rule.nodes[0],
+            self._energy * rule.weights[0],
+            rule.radau_nodes[1:],
+            n * rule.radau_weights[1:],
+        )
+        return lower, upper
 
     def _product(self, V: FloatArray) -> FloatArray:
         return self._prior.product(self._nodes, self._nodes, V)

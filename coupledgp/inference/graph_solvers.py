@@ -76,10 +76,17 @@ def conjugate_gradients(
 
 
 class Quadrature(NamedTuple):
-    """`b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)` for each column b; both (k, steps)."""
+    """`b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)` for each column b; all (k, steps).
+
+    Gauss rules, and Gauss-Radau rules with a node at zero. Of `b' (G + r)^-1 b` the first is a
+    lower and the second an upper bound; of `b' log(G + r) b` the other way round. What Lanczos
+    has not resolved yet is the second's weight at zero.
+    """
 
     nodes: FloatArray
     weights: FloatArray
+    radau_nodes: FloatArray
+    radau_weights: FloatArray
 
 
 def lanczos_quadrature(product: Product, B: FloatArray, n_steps: int) -> Quadrature:
@@ -111,12 +118,27 @@ def lanczos_quadrature(product: Product, B: FloatArray, n_steps: int) -> Quadrat
         offs.append(beta)
         # A vector whose Krylov space is exhausted is cut off below; its rest is rounding.
         before, current = current, following / np.where(beta > 0, beta, 1.0)
-    nodes = np.zeros((n_vectors, len(diagonals)))
-    weights = np.zeros_like(nodes)
+    rules = np.zeros((4, n_vectors, len(diagonals)))
     for k in range(n_vectors):
         d, e = np.array(diagonals)[:, k], np.array(offs)[:-1, k]
         dead = np.flatnonzero(e <= 1e-13 * max(np.abs(d).max(), np.finfo(float).tiny))
         size = int(dead[0]) + 1 if dead.size else d.size
-        values, vectors = linalg.eigh_tridiagonal(d[:size], e[: size - 1])
-        nodes[k, :size], weights[k, :size] = np.maximum(values, 0.0), vectors[0] ** 2
-    return Quadrature(nodes, weights)
+        d, e = d[:size], e[: size - 1]
+        for row, diagonal in ((0, d), (2, radau_diagonal(d, e))):
+            values, vectors = linalg.eigh_tridiagonal(diagonal, e)
+            rules[row, k, :size] = np.maximum(values, 0.0)
+            rules[row + 1, k, :size] = vectors[0] ** 2
+    return Quadrature(*rules)
+
+
+def radau_diagonal(d: FloatArray, e: FloatArray) -> FloatArray:
+    """The diagonal of the Jacobi matrix with one eigenvalue at zero (Golub and Meurant, 6.2).
+
+    The last entry becomes `e_last^2 (T^-1)_last,last` with T the matrix without its last row.
+    """
+    if d.size == 1:
+        return d
+    values, vectors = linalg.eigh_tridiagonal(d[:-1], e[:-1])
+    floor = 1e-14 * np.abs(values).max()
+    last = float((vectors[-1] ** 2 / np.maximum(values, floor)).sum())
+    return np.append(d[:-1], e[-1] ** 2 * last)

@@ -15,7 +15,7 @@ from coupledgp.couplings import (
     parse_walker_coupling,
 )
 from coupledgp.features import HopPlan, plan_hops, walked_series
-from coupledgp.features.hops import MAX_HOPS, HopNodes
+from coupledgp.features.hops import HopNodes
 from coupledgp.graphs import Graph
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.kernels import GraphKernel, GraphKernelLike
@@ -54,11 +54,13 @@ class GraphGPRegressor(GraphRegressor):
         Chance of halting before each step under the geometric law.
     exact_hops
         A number of hops, or `"auto"`: the fewest that bring the expected relative error of the
-        kernel below 1e-3, at most `max_hops`. See `plan_` for what was chosen and why.
+        kernel below 1e-3, at most `max_hops` (see `features.plan_hops`). What was chosen, and
+        why, is in `plan_`.
     hop_nodes
         `"chebyshev"`, `"ritz"` or `"power"`, see `features.plan_hops`.
     max_hops
-        Cost bound of `"auto"`, in products with `W~` per product with the features.
+        Cost bound of `"auto"`, in products with `W~` per product with the features; by default
+        some milliseconds' worth.
     max_length
         Longest walk; by default so long that less than 1e-6 of the series is lost.
     normalize_y
@@ -111,7 +113,7 @@ class GraphGPRegressor(GraphRegressor):
         random_state: Any = None,
         *,
         hop_nodes: HopNodes = "chebyshev",
-        max_hops: int = MAX_HOPS,
+        max_hops: int | None = None,
         outputscale: float | None = None,
         noise: float | None = None,
         fixed: tuple[str, ...] = (),

@@ -302,6 +302,25 @@ def walk(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves)
     return visits
 
 
+@numba.njit(parallel=True, cache=True)
+def _ends(seed, rows, lengths, steps, moves, ends):  # type: ignore[no-untyped-def]
+    """Walk all rows and keep where each walker halts."""
+    n_blocks = (rows.size + BLOCK_ROWS - 1) // BLOCK_ROWS
+    for block in numba.prange(n_blocks):
+        scratch = _scratch(lengths.shape[1])
+        for r in range(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows.size)):
+            codes = np.empty(lengths[r].sum() + lengths.shape[1], np.int64)
+            _walk_row(seed, rows[r], lengths[r], steps, moves, scratch, codes)
+            ends[r] = scratch[0]
+
+
+def walk_ends(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves) -> IntArray:
+    """Nodes where the walkers of `walk` halt, shape (n, m)."""
+    ends = np.empty(lengths.shape, dtype=np.int64)
+    _ends(np.uint64(seed), rows, lengths, steps, moves, ends)
+    return ends
+
+
 def concatenate(parts: list[Visits]) -> Visits:
     """Rows of several chunks, one after another."""
     if len(parts) == 1:

@@ -84,9 +84,9 @@ class WalkFeatures(LinearOperator):  # type: ignore[misc]
             raise InvalidInputError(
                 f"positions: expected numbers from 0 to {self.shape[0] - 1}, got {chosen.max()}"
             )
-        pick = np.zeros((self.shape[0], chosen.size))
-        pick[chosen, np.arange(chosen.size)] = 1.0
-        return self._rmatmat(pick).T
+        spread = np.zeros((self.shape[1], chosen.size))
+        spread[self.walks.nodes[chosen], np.arange(chosen.size)] = 1.0
+        return self._backward(self._walked[chosen].T.toarray(), spread).T
 
     def _matmat(self, V: FloatArray) -> FloatArray:
         matrix = self.walks.graph.normalized_adjacency
@@ -101,14 +101,19 @@ class WalkFeatures(LinearOperator):  # type: ignore[misc]
         return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
 
     def _rmatmat(self, V: FloatArray) -> FloatArray:
-        matrix = self.walks.graph.normalized_adjacency
         given = np.asarray(V, dtype=np.float64)
-        current = self._transposed @ given
-        spread = self._spread(given)
+        return self._backward(self._transposed @ given, self._spread(given))
+
+    def _backward(self, current: FloatArray, spread: FloatArray) -> FloatArray:
+        """Horner's rule on the hops: walked rest and rows' own places, shape (n_nodes, k) each."""
+        matrix = self.walks.graph.normalized_adjacency
         pairs = zip(self.head[::-1], self.plan.nodes[::-1], strict=True)
         for coefficient, node in pairs:
-            current = matrix @ current - node * current
-            current += coefficient * spread
+            following = matrix @ current
+            if node:
+                following -= node * current
+            following += coefficient * spread
+            current = following
         return current
 
     def _rmatvec(self, v: FloatArray) -> FloatArray:

@@ -74,7 +74,8 @@ class GraphGPRegressor(GraphRegressor):
         Which of `"kernel"`, `"outputscale"`, `"noise"` the optimizer leaves alone.
     solver
         `"dense"` (eigenvectors and Cholesky of the training covariance), `"iterative"` (Lanczos
-        and conjugate gradients), or `"auto"`: dense for up to 2048 observations.
+        and conjugate gradients), or `"auto"`: a dense evidence for up to 1024 observations, which
+        is evaluated often, and a dense posterior for up to 4096.
     n_probes
         Random vectors of the iterative log-determinant; what error they leave is in
         `log_marginal_likelihood_error_`.

@@ -31,7 +31,9 @@ from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_positive, check_positive_int, check_vector
 
 IntArray = NDArray[np.int64]
-DENSE_LIMIT = 2048
+DENSE_EVIDENCE_LIMIT = 1024
+DENSE_POSTERIOR_LIMIT = 4096
+DENSE_ENTRIES = 2**24
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
 HYPERPARAMETERS = ("kernel", "outputscale", "noise")
 
@@ -120,13 +122,13 @@ class GraphRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         given = getattr(self, name)
         return DEFAULT_SCALES[name] if given is None else check_positive(given, name)
 
-    def _use_dense(self, n_train: int) -> bool:
+    def _use_dense(self, n_train: int, limit: int) -> bool:
         if self.solver != "auto":
             return self.solver == "dense"
-        return n_train <= DENSE_LIMIT and n_train * self.graph.n_nodes <= 2**27
+        return n_train <= limit and n_train * self.graph.n_nodes <= DENSE_ENTRIES
 
     def _evidence(self, prior: GraphPrior, train: IntArray, y: FloatArray) -> Evidence:
-        if self._use_dense(train.size):
+        if self._use_dense(train.size, DENSE_EVIDENCE_LIMIT):
             return DenseEvidence(prior, train, y)
         return IterativeEvidence(prior, train, y, self.n_probes, seed=self._seed)
 
@@ -163,7 +165,8 @@ class GraphRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         prior = self._make_prior(kernel)
         evidence = self._evidence(prior, train, y)
         scales = evidence.measures.profile(self._kept("outputscale"), self._kept("noise"))
-        make = DensePosterior if self._use_dense(train.size) else IterativePosterior
+        dense = self._use_dense(train.size, DENSE_POSTERIOR_LIMIT)
+        make = DensePosterior if dense else IterativePosterior
         self._posterior: GraphPosterior = make(prior, train, y, scales.outputscale, scales.noise)
         self.kernel_ = kernel
         self._set_evidence(evidence.measures, scales, train.size)

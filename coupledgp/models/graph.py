@@ -22,7 +22,7 @@ from coupledgp.kernels import GraphKernel, GraphKernelLike
 from coupledgp.models.graph_base import GraphRegressor
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
-SPECTRAL_LIMIT = 3000
+SPECTRAL_LIMIT = 1200
 WALK_TOLERANCE = 1e-6
 LAW_FACTORS = (0.5, 1.0, 2.0)
 
@@ -229,7 +229,7 @@ class ExactGraphGPRegressor(GraphRegressor):
         As for `GraphGPRegressor`.
     method
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
-        in proportion to the edges), or `"auto"`: spectral for up to 3000 nodes.
+        in proportion to the edges), or `"auto"`: spectral for up to 1200 nodes.
     tolerance
         Relative spectral error of the series.
     """

@@ -19,3 +19,7 @@ class DataNotFoundError(CoupledGPError, FileNotFoundError):
 
 class ModelFileError(CoupledGPError, ValueError):
     """A saved model cannot be read: not a model file, damaged, or of an unknown version."""
+
+
+class MemoryLimitError(CoupledGPError, MemoryError):
+    """The computation would not fit in memory; the message gives the estimate and a remedy."""

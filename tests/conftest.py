@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 # scikit-learn's check_estimator looks at it, and scipy reads it once, when it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+# Read when numba is first imported: lets tests ask for 4 threads on a smaller machine.
+os.environ.setdefault("NUMBA_NUM_THREADS", "4")
 
 import numpy as np
 import pytest

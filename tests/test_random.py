@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
-from theory import assert_mean
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import as_rng, open_uniforms
+from tests.theory import assert_mean
 
 
 def draws(generator: object) -> list[int]:

@@ -11,12 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import special, stats
 from sklearn.gaussian_process.kernels import RBF, Matern
-from theory import assert_mean
 
 from coupledgp.couplings import DirectionsAndNorms
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import open_uniforms
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum, parse_spectrum
+from tests.theory import assert_mean
 
 GAUSSIAN = GaussianSpectrum()
 TAIL = np.array([1e-300, 1e-100, 1e-30, 1e-16, 2.0**-53, 1e-10, 1e-5, 0.01, 0.1, 0.3, 0.499])

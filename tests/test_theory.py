@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from scipy import special
-from theory import (
+
+from tests.theory import (
     Ensemble,
     assert_mean,
     orthogonal_moment,

@@ -19,8 +19,6 @@ from coupledgp.random import FloatArray
 
 PARQUET = (".parquet", ".pq")
 DELIMITERS = ",;\t"
-# pyarrow infers the type of a column from the first block: make it the whole file.
-LARGEST_BLOCK = 2**31 - 1
 
 
 def read_table(path: Path, text_columns: bool = False) -> pa.Table:
@@ -137,9 +135,7 @@ def _read_csv(path: Path, text_columns: bool) -> pa.Table:
     # Without threads, errors give the row.
     return pa.csv.read_csv(
         pa.BufferReader(content),
-        read_options=pa.csv.ReadOptions(
-            use_threads=False, block_size=min(len(content) + 1, LARGEST_BLOCK)
-        ),
+        read_options=pa.csv.ReadOptions(use_threads=False),
         parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         convert_options=pa.csv.ConvertOptions(column_types=types),
     )

@@ -3,6 +3,8 @@
 A frequency is a direction times a norm. A coupling fixes how the directions and the norms of an
 ensemble depend on each other; each frequency alone always follows the kernel's spectrum. The text
 form `directions[+norms][+antithetic]` names one everywhere in the package.
+
+Walkers on a graph are lengths times steps, `lengths[+steps]` in text; nodes are independent.
 """
 
 from coupledgp.couplings.base import FrequencyCoupling
@@ -16,6 +18,14 @@ from coupledgp.couplings.frequencies import (
     register_directions,
     register_norms,
 )
+from coupledgp.couplings.length_laws import GeometricLaw, LengthLaw, MatchedLaw
+from coupledgp.couplings.lengths import (
+    AntitheticLengths,
+    IidLengths,
+    Lengths,
+    SigmaLengths,
+    StratifiedLengths,
+)
 from coupledgp.couplings.norms import (
     IndependentNorms,
     MonotoneNorms,
@@ -24,23 +34,47 @@ from coupledgp.couplings.norms import (
     StratifiedNorms,
 )
 from coupledgp.couplings.qmc import QuasiMonteCarlo
+from coupledgp.couplings.transport import solve_sigma
+from coupledgp.couplings.walkers import (
+    Steps,
+    WalkerCoupling,
+    WalkerCouplingLike,
+    available_walker_couplings,
+    parse_walker_coupling,
+    register_lengths,
+)
 
 __all__ = [
+    "AntitheticLengths",
     "CouplingLike",
     "Directions",
     "DirectionsAndNorms",
     "FrequencyCoupling",
+    "GeometricLaw",
     "IidDirections",
+    "IidLengths",
     "IndependentNorms",
+    "LengthLaw",
+    "Lengths",
+    "MatchedLaw",
     "MonotoneNorms",
     "Norms",
     "OrthogonalDirections",
     "PairwiseNorms",
     "QuasiMonteCarlo",
+    "SigmaLengths",
+    "Steps",
+    "StratifiedLengths",
     "StratifiedNorms",
+    "WalkerCoupling",
+    "WalkerCouplingLike",
     "available_couplings",
+    "available_walker_couplings",
     "parse_coupling",
+    "parse_walker_coupling",
     "register_coupling",
     "register_directions",
+    "register_lengths",
     "register_norms",
+    "solve_sigma",
 ]

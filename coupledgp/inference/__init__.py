@@ -1,1 +1,1 @@
-"""Inference in the space of feature weights, and its dense exact counterpart."""
+"""Inference: in the space of feature weights, on the nodes of graphs, and dense exact."""

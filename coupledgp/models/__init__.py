@@ -1,7 +1,15 @@
 """Estimators in the manner of scikit-learn."""
 
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.persistence import load_model, save_model
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 
-__all__ = ["ExactGPRegressor", "SparseSpectrumGPRegressor", "load_model", "save_model"]
+__all__ = [
+    "ExactGPRegressor",
+    "ExactGraphGPRegressor",
+    "GraphGPRegressor",
+    "SparseSpectrumGPRegressor",
+    "load_model",
+    "save_model",
+]

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import stats
-from theory import assert_mean
 
 from coupledgp.couplings import (
     DirectionsAndNorms,
@@ -20,6 +19,7 @@ from coupledgp.couplings.directions import haar_rows
 from coupledgp.couplings.frequencies import norms_from_uniforms
 from coupledgp.errors import InvalidInputError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
+from tests.theory import assert_mean
 
 SPECTRA = [GaussianSpectrum(), MaternSpectrum(0.5), MaternSpectrum(2.5)]
 SIZES = [(1, 1), (3, 1), (2, 5), (5, 5), (8, 3), (9, 4), (13, 2)]

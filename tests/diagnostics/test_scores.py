@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import stats
-from theory import assert_mean
 
 from coupledgp.diagnostics import coverage, kernel_error, nlpd, nlpd_joint, rmse
 from coupledgp.errors import InvalidInputError, NumericalError
+from tests.theory import assert_mean
 
 
 def test_rmse() -> None:

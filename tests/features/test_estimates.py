@@ -5,11 +5,11 @@ from functools import cache
 import numpy as np
 import pytest
 import torch
-from theory import Ensemble, assert_mean, mse, z_score
 
 from coupledgp.couplings import available_couplings, parse_coupling
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.spectra import MaternSpectrum, parse_spectrum
+from tests.theory import Ensemble, assert_mean, mse, z_score
 
 MAPS: dict[str, type[FeatureMap]] = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}
 COMPOSED = [text for text in available_couplings() if text not in ("halton", "sobol")]

@@ -5,10 +5,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from theory import assert_mean
 from torch import Tensor
 
 from coupledgp.inference.posterior import DataStatistics, WeightPosterior
+from tests.theory import assert_mean
 
 SIZE = 8
 

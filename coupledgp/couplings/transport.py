@@ -1,0 +1,220 @@
+"""The permutation sigma that couples the lengths of two walkers: an optimal transport problem.
+
+With `V_q` the direction-averaged feature of a walker whose length lies in quantile q,
+
+    V_q = sum_t f_t P(length >= t | q) W~^t / S_t ,
+
+every `V_q` is a function `v_q` of the one matrix `W~`. So all objectives of "Variance-reducing
+couplings" (appendix C.3) are sums over the eigenvalues of the reference graph, exactly:
+
+* linear, one pair of quantiles at a time: cost of matching a and b
+  `|(V_a+V_b)(V_a+V_b)'|_F^2 = sum_lam (v_a + v_b)^4`;
+* quadratic, all pairs: `sum_lam (sum_q (v_q + v_sigma(q))^2)^2 = |sum_q u_(q, sigma(q))|^2` with
+  vectors `u_(a,b) = ((v_a + v_b)^2)_lam`: the form the papers reach only for the diagonal of K,
+  here for all entries at once. Their random-projection algorithm (lemma C.2) applies to it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numba
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.validation import check_choice, check_positive_int, check_vector
+
+IntArray = NDArray[np.int64]
+BRUTE_FORCE_LIMIT = 10
+REFERENCE_NODES = 100
+REFERENCE_DEGREE = 10.0
+
+
+def erdos_renyi(n_nodes: int, mean_degree: float, generator: Seed = 0) -> Graph:
+    """Draw an Erdos-Renyi graph: every pair linked with probability mean_degree / (n_nodes-1)."""
+    rng = as_rng(generator)
+    rows, columns = np.triu_indices(n_nodes, 1)
+    linked = rng.random(rows.size) < mean_degree / (n_nodes - 1)
+    return Graph.from_edges(rows[linked], columns[linked], n_nodes=n_nodes)
+
+
+def quantile_survival(survival: ArrayLike, order: int) -> FloatArray:
+    """`P(length >= t | u in bin q)` for `order` equal bins of u, exactly; shape (order, T + 1).
+
+    A walker reaches step t if `u >= 1 - S_t`, so the chance is the bin's share above that.
+    """
+    s = np.asarray(survival, dtype=np.float64)
+    upper = (np.arange(order)[:, None] + 1.0) / order
+    return np.clip((upper - (1.0 - s)) * order, 0.0, 1.0)
+
+
+def quantile_features(
+    modulation: ArrayLike, survival: ArrayLike, order: int, eigenvalues: FloatArray
+) -> FloatArray:
+    """`v_q` at the eigenvalues of `W~`, shape (order, n_eigenvalues)."""
+    s = check_vector(survival, "survival")
+    f = np.zeros(s.size)
+    given = check_vector(modulation, "modulation")[: s.size]
+    f[: given.size] = given
+    scaled = np.divide(f, s, out=np.zeros(s.size), where=s > 0)
+    powers = eigenvalues[None, :] ** np.arange(s.size)[:, None]
+    return (quantile_survival(s, order) * scaled) @ powers
+
+
+def solve_sigma(
+    modulation: ArrayLike,
+    survival: ArrayLike,
+    order: int = 30,
+    reference: Graph | None = None,
+    objective: str = "linear",
+    n_projections: int = 200,
+    compression: int | None = None,
+    generator: Seed = 0,
+) -> IntArray:
+    """Solve for the permutation that couples the lengths of a pair of walkers.
+
+    Parameters
+    ----------
+    modulation
+        Coefficients `f_0, f_1, ...` of the series the walkers carry.
+    survival
+        `S_0, ..., S_T` of the length law.
+    order
+        Number n of quantiles.
+    reference
+        Graph to solve on; an Erdos-Renyi graph of 100 nodes and mean degree 10 if left out.
+    objective
+        `"linear"`: assignment problem, exact. `"quadratic"`: exact by search for
+        `order <= 10`, else by random projections, keeping the best.
+    n_projections
+        Number of random projections.
+    compression
+        Dimension of a Johnson-Lindenstrauss projection of the vectors of the quadratic objective
+        (O(log n / eps^2) keeps all norms within 1 +- eps); None for no compression.
+    generator
+        Randomness of the projections.
+
+    Returns
+    -------
+    IntArray
+        `sigma(q)` for q = 0..n-1.
+    """
+    check_positive_int(order, "order")
+    check_choice(objective, ("linear", "quadratic"), "objective")
+    graph = erdos_renyi(REFERENCE_NODES, REFERENCE_DEGREE) if reference is None else reference
+    eigenvalues = np.linalg.eigvalsh(graph.normalized_adjacency.toarray())
+    v = quantile_features(modulation, survival, order, eigenvalues)
+    if objective == "linear":
+        return assign(linear_cost(v))
+    vectors = pair_vectors(v)
+    rng = as_rng(generator)
+    if compression is not None:
+        vectors = compress(vectors, check_positive_int(compression, "compression"), rng)
+    if order <= BRUTE_FORCE_LIMIT:
+        return best_permutation(np.ascontiguousarray(vectors), assign(linear_cost(v)))
+    return project_and_assign(vectors, assign(linear_cost(v)), n_projections, rng)
+
+
+def linear_cost(v: FloatArray) -> FloatArray:
+    """`C[a, b] = sum_lam (v_a + v_b)^4`, shape (n, n)."""
+    return ((v[:, None, :] + v[None, :, :]) ** 4).sum(axis=-1)
+
+
+def pair_vectors(v: FloatArray) -> FloatArray:
+    """`u_(a,b) = (v_a + v_b)^2` at every eigenvalue, shape (n, n, n_eigenvalues)."""
+    return (v[:, None, :] + v[None, :, :]) ** 2
+
+
+def quadratic_objective(vectors: FloatArray, sigma: IntArray) -> float:
+    """`|sum_q u_(q, sigma(q))|^2`."""
+    total = vectors[np.arange(sigma.size), sigma].sum(axis=0)
+    return float(total @ total)
+
+
+def assign(cost: FloatArray) -> IntArray:
+    """The permutation of least total cost."""
+    _, sigma = linear_sum_assignment(cost)
+    return np.asarray(sigma, dtype=np.int64)
+
+
+def compress(vectors: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
+    """Gaussian Johnson-Lindenstrauss projection of the last axis to `dim` coordinates."""
+    projection = rng.standard_normal((vectors.shape[-1], dim)) / np.sqrt(dim)
+    return vectors @ projection
+
+
+def project_and_assign(
+    vectors: FloatArray, start: IntArray, n_projections: int, rng: np.random.Generator
+) -> IntArray:
+    """Assignment on random projections of the vectors, the best permutation kept (lemma C.2)."""
+    best, least = start, quadratic_objective(vectors, start)
+    for _ in range(check_positive_int(n_projections, "n_projections")):
+        sigma = assign(vectors @ rng.standard_normal(vectors.shape[-1]))
+        value = quadratic_objective(vectors, sigma)
+        if value < least:
+            best, least = sigma, value
+    return best
+
+
+def best_permutation(vectors: FloatArray, start: IntArray) -> IntArray:
+    """Least quadratic objective over all n! permutations, by depth-first search."""
+    return _search(vectors, start, quadratic_objective(vectors, start))
+
+
+@numba.njit(cache=True)
+def _search(vectors, start, least):  # type: ignore[no-untyped-def]
+    order, _, dim = vectors.shape
+    best = start.copy()
+    sums = np.zeros((order + 1, dim))
+    sigma = np.full(order, -1, np.int64)
+    taken = np.zeros(order, np.bool_)
+    depth = 0
+    while depth >= 0:
+        if sigma[depth] >= 0:
+            taken[sigma[depth]] = False
+        candidate = sigma[depth] + 1
+        while candidate < order and taken[candidate]:
+            candidate += 1
+        if candidate == order:
+            sigma[depth] = -1
+            depth -= 1
+            continue
+        sigma[depth] = candidate
+        taken[candidate] = True
+        value = 0.0
+        for k in range(dim):
+            sums[depth + 1, k] = sums[depth, k] + vectors[depth, candidate, k]
+            value += sums[depth + 1, k] ** 2
+        if depth + 1 < order:
+            depth += 1
+        elif value < least:
+            least = value
+            best[:] = sigma
+    return best
+
+
+def check_permutation(permutation: ArrayLike) -> IntArray:
+    """Return a permutation of 0..n-1."""
+    values = np.asarray(permutation)
+    if values.ndim != 1 or not np.array_equal(np.sort(values), np.arange(values.size)):
+        raise InvalidInputError(
+            f"permutation: expected each of 0..n-1 once, got {np.asarray(permutation).tolist()}"
+        )
+    return values.astype(np.int64)
+
+
+def solved_permutation(
+    modulation: FloatArray, survival: FloatArray, order: int, reference: Graph | None
+) -> IntArray:
+    """`solve_sigma`, remembered: the same problem is solved once in a process."""
+    f, s = np.ascontiguousarray(modulation), np.ascontiguousarray(survival)
+    return _solved(f.tobytes(), s.tobytes(), order, reference)
+
+
+@lru_cache(maxsize=128)
+def _solved(modulation: bytes, survival: bytes, order: int, reference: Graph | None) -> IntArray:
+    return solve_sigma(np.frombuffer(modulation), np.frombuffer(survival), order, reference)

@@ -1,0 +1,133 @@
+"""Walk features as an operator: exact hops and walked rest, no power of `W~` ever formed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.hops import HopNodes, HopPlan, plan_hops, split_series
+from coupledgp.features.modulation import (
+    ModulationLike,
+    check_modulation,
+    coefficients,
+    n_terms_for,
+)
+from coupledgp.features.walks import Truncation, Walks
+from coupledgp.random import FloatArray
+
+
+class WalkFeatures(LinearOperator):
+    """Features `Phi` of some nodes, (len(nodes), n_nodes), with `E[Phi] = F(W~)` (MATH 9).
+
+    `Phi v`, `Phi' v` and rows cost r products with `W~` and one with the walked loads. The kernel
+    estimate `Phi Phi'` is positive semidefinite, and unbiased off the diagonal.
+
+    Parameters
+    ----------
+    walks
+        Sampled walks; best under a length law matched to the walked series (`walked_series`).
+    f
+        Modulation coefficients or a graph kernel.
+    exact_hops
+        A number of hops, `"auto"`, or a `HopPlan`.
+    hop_nodes
+        Where the hop nodes lie, see `plan_hops`.
+
+    Attributes
+    ----------
+    plan
+        The hops in use and why.
+    head, series
+        Divided differences `a` (r,) and the walked series `c`.
+    """
+
+    def __init__(
+        self,
+        walks: Walks,
+        f: ModulationLike,
+        exact_hops: int | Literal["auto"] | HopPlan = 0,
+        hop_nodes: HopNodes = "chebyshev",
+    ) -> None:
+        series = check_modulation(f)
+        if isinstance(exact_hops, HopPlan):
+            self.plan = exact_hops
+        else:
+            self.plan = plan_hops(walks.graph, series, walks.n_walks, exact_hops, hop_nodes)
+        self._setup(walks, coefficients(series, n_terms_for(series)))
+
+    def _setup(self, walks: Walks, f: FloatArray) -> None:
+        self.walks = walks
+        self.head, self.series = split_series(f, np.array(self.plan.nodes))
+        self._walked = walks.features(self.series)
+        super().__init__(np.float64, self._walked.shape)
+
+    def with_series(self, f: FloatArray) -> WalkFeatures:
+        """The same walks and hops for another series (or its derivative), shape (n_terms,)."""
+        other = object.__new__(WalkFeatures)
+        other.plan = self.plan
+        other._setup(self.walks, np.asarray(f, dtype=np.float64))
+        return other
+
+    @property
+    def truncation(self) -> Truncation:
+        """What the maximum length neglects of the walked series c."""
+        return self.walks.truncation(self.series)
+
+    def rows(self, positions: Any = None) -> FloatArray:
+        """Dense rows of Phi, by position in `walks.nodes`, shape (len(positions), n_nodes)."""
+        chosen = np.arange(self.shape[0]) if positions is None else np.asarray(positions)
+        if chosen.size and (chosen.min() < 0 or chosen.max() >= self.shape[0]):
+            raise InvalidInputError(
+                f"positions: expected numbers from 0 to {self.shape[0] - 1}, got {chosen.max()}"
+            )
+        spread = np.zeros((self.shape[1], chosen.size))
+        spread[self.walks.nodes[chosen], np.arange(chosen.size)] = 1.0
+        return self._backward(self._walked[chosen].T.toarray(), spread).T
+
+    def _matmat(self, V: FloatArray) -> FloatArray:
+        matrix = self.walks.graph.normalized_adjacency
+        current = np.asarray(V, dtype=np.float64)
+        total = np.zeros((self.shape[0], current.shape[1]))
+        for coefficient, node in zip(self.head, self.plan.nodes, strict=True):
+            total += coefficient * current[self.walks.nodes]
+            current = matrix @ current - node * current
+        return total + self._walked @ current
+
+    def _matvec(self, v: FloatArray) -> FloatArray:
+        return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
+
+    def _rmatmat(self, V: FloatArray) -> FloatArray:
+        given = np.asarray(V, dtype=np.float64)
+        return self._backward(self._transposed @ given, self._spread(given))
+
+    def _backward(self, current: FloatArray, spread: FloatArray) -> FloatArray:
+        """Horner's rule on the hops: walked rest and rows' own places, shape (n_nodes, k) each."""
+        matrix = self.walks.graph.normalized_adjacency
+        pairs = zip(self.head[::-1], self.plan.nodes[::-1], strict=True)
+        for coefficient, node in pairs:
+            following = matrix @ current
+            if node:
+                following -= node * current
+            following += coefficient * spread
+            current = following
+        return current
+
+    def _rmatvec(self, v: FloatArray) -> FloatArray:
+        return self._rmatmat(np.asarray(v).reshape(-1, 1))[:, 0]
+
+    def _spread(self, values: FloatArray) -> FloatArray:
+        """Values of the rows, added up at their nodes."""
+        if not self.plan.nodes:
+            return np.empty(0)
+        rows = np.arange(self.shape[0])
+        places = sparse.csr_array((np.ones(rows.size), (self.walks.nodes, rows)), self.shape[::-1])
+        spread: FloatArray = places @ values
+        return spread
+
+    @property
+    def _transposed(self) -> sparse.csc_array:
+        return self._walked.T

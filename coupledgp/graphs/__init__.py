@@ -1,0 +1,6 @@
+"""Graphs: an immutable weighted undirected graph, readers of other libraries, its normalisation."""
+
+from coupledgp.graphs.assembly import lengths_to_weights
+from coupledgp.graphs.graph import Graph
+
+__all__ = ["Graph", "lengths_to_weights"]

@@ -1,0 +1,122 @@
+"""From an edge list to the arrays of a compressed sparse row matrix, with every check of edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+
+IntArray = NDArray[np.int64]
+Labels = tuple[Hashable, ...]
+
+
+class Csr(NamedTuple):
+    """Arrays of a symmetric sparse matrix in row form, columns sorted within each row."""
+
+    indptr: IntArray
+    indices: NDArray[np.int32]
+    weights: FloatArray
+
+
+def lengths_to_weights(lengths: ArrayLike) -> FloatArray:
+    """Turn road lengths into edge weights, `mean(length) / length`.
+
+    The rule of the traffic experiment of "Variance-reducing couplings" (appendix F.2): near
+    junctions are strongly tied. Weights have no unit; their harmonic mean is one.
+
+    Parameters
+    ----------
+    lengths
+        Positive finite lengths, shape (n_edges,).
+
+    Raises
+    ------
+    InvalidInputError
+        A length is not a positive finite number; the message names the edge.
+    """
+    values = np.asarray(lengths, dtype=np.float64)
+    check_edge_values(values, "lengths", lambda edge: f"edge {edge}")
+    return values.mean() / values if values.size else values
+
+
+def check_edge_values(values: FloatArray, name: str, edge_name: Callable[[int], str]) -> None:
+    """Refuse anything but positive finite numbers, naming the first bad edges."""
+    bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if bad.size:
+        shown = ", ".join(f"{edge_name(int(edge))} has {values[edge]}" for edge in bad[:3])
+        more = f" and {bad.size - 3} more" if bad.size > 3 else ""
+        raise InvalidInputError(
+            f"{name}: expected finite numbers > 0, got {shown}{more}; leave such edges out or "
+            "give them a positive value"
+        )
+
+
+def index_labels(
+    sources: Iterable[Any], targets: Iterable[Any]
+) -> tuple[IntArray, IntArray, Labels]:
+    """Number node labels in order of first appearance, source before target, edge by edge."""
+    index: dict[Hashable, int] = {}
+    pairs = [(number(index, a), number(index, b)) for a, b in zip(sources, targets, strict=True)]
+    ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return ends[:, 0], ends[:, 1], tuple(index)
+
+
+def number(index: dict[Hashable, int], label: Any) -> int:
+    """The number of `label` in `index`, a new one if it is not there yet."""
+    value = plain_label(label)
+    try:
+        return index.setdefault(value, len(index))
+    except TypeError:
+        raise InvalidInputError(
+            f"labels: expected hashable node labels, got {type(label).__name__}"
+        ) from None
+
+
+def plain_label(label: Any) -> Any:
+    """A label as a Python object: `numpy.str_("a")` and `"a"` are the same node."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def check_labels(labels: Iterable[Any], n_nodes: int) -> Labels:
+    """Return distinct labels, one for each node."""
+    found = tuple(plain_label(label) for label in labels)
+    if len(found) != n_nodes:
+        raise InvalidInputError(f"labels: expected {n_nodes} (one a node), got {len(found)}")
+    seen: dict[Hashable, int] = {}
+    for label in found:
+        before = len(seen)
+        if number(seen, label) != before:
+            raise InvalidInputError(f"labels: expected distinct labels, got {label!r} twice")
+    return found
+
+
+def assemble(sources: IntArray, targets: IntArray, weights: FloatArray, n_nodes: int) -> Csr:
+    """Add up parallel edges into a symmetric matrix; a self-loop counts once on the diagonal."""
+    loops = sources == targets
+    rows = np.concatenate([sources, targets[~loops]])
+    columns = np.concatenate([targets, sources[~loops]])
+    values = np.concatenate([weights, weights[~loops]])
+    matrix = sparse.coo_array((values, (rows, columns)), shape=(n_nodes, n_nodes)).tocsr()
+    matrix.sum_duplicates()
+    # Sums of parallel edges may be added in another order in the two triangles: make them equal.
+    matrix = ((matrix + matrix.T) / 2).tocsr() if rows.size > matrix.nnz else matrix
+    matrix.sort_indices()
+    return Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+
+
+def integer_ends(values: Any, name: str, n_nodes: int | None) -> IntArray:
+    """Return edge ends as non-negative integers below `n_nodes` (if that is given)."""
+    ends = np.asarray(values).astype(np.int64)
+    bad = np.flatnonzero((ends < 0) | (ends >= (np.inf if n_nodes is None else n_nodes)))
+    if bad.size:
+        bound = "" if n_nodes is None else f" and < n_nodes = {n_nodes}"
+        raise InvalidInputError(
+            f"{name}: expected node numbers >= 0{bound}, got {ends[bad[0]]} in edge {bad[0]}"
+        )
+    return ends

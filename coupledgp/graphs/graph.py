@@ -1,0 +1,350 @@
+"""The graph: immutable, weighted, undirected, in compressed sparse rows."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import readers
+from coupledgp.graphs.assembly import (
+    Csr,
+    IntArray,
+    Labels,
+    assemble,
+    check_edge_values,
+    check_labels,
+    index_labels,
+    integer_ends,
+    lengths_to_weights,
+    plain_label,
+)
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_positive_int
+
+
+class Graph:
+    """A weighted undirected graph whose arrays cannot be written to.
+
+    Nodes are numbered `0..n_nodes-1`; `labels` are the names a user knows them by, and every
+    argument called `nodes` in this package takes labels (numbers, if there are no labels).
+
+    Parameters
+    ----------
+    csr
+        Arrays of the symmetric adjacency matrix. Use a reader (`from_edges`, `from_networkx`,
+        `from_scipy`, `from_trimesh`, `from_torch_geometric`, `from_points`) instead.
+    labels
+        One distinct hashable label for each node, or None for numbers.
+
+    Notes
+    -----
+    Isolated nodes are kept: their row of `W~` is zero, so that `L~ = 1` there, a walker halts
+    there, and any kernel makes them independent of all others. Components are independent of
+    each other. A self-loop of weight w adds w to its node's degree, once.
+    """
+
+    def __init__(self, csr: Csr, labels: Iterable[Any] | None = None) -> None:
+        for array in csr:
+            array.flags.writeable = False
+        self.indptr, self.indices, self.weights = csr
+        self.n_nodes = int(self.indptr.size - 1)
+        if self.n_nodes == 0:
+            raise InvalidInputError("graph: expected at least one node, got none")
+        self.labels: Labels | None = None if labels is None else check_labels(labels, self.n_nodes)
+
+    @classmethod
+    def from_edges(
+        cls,
+        sources: Any,
+        targets: Any,
+        weights: ArrayLike | None = None,
+        n_nodes: int | None = None,
+        *,
+        lengths: ArrayLike | None = None,
+        labels: Iterable[Any] | None = None,
+    ) -> Graph:
+        """Build a graph from an edge list.
+
+        Edges have no direction: `(a, b)` and `(b, a)` are the same edge. Parallel edges add up.
+
+        Parameters
+        ----------
+        sources, targets
+            Ends of the edges, equally long. Non-negative ints are node numbers (unless `labels`
+            are given); anything else hashable is a label, numbered in order of appearance.
+        weights
+            Positive finite weights, one an edge; ones if left out.
+        n_nodes
+            Number of nodes, if some of the last ones have no edge. For node numbers only.
+        lengths
+            Lengths of roads instead of weights: `mean(length) / length` becomes the weight.
+        labels
+            Every node's label, in order, isolated nodes included. The ends are then labels.
+
+        Raises
+        ------
+        InvalidInputError
+            Lengths differ, a weight is not positive and finite (the edge is named), a node number
+            is out of range, or a label is unknown.
+        """
+        sources, targets = list_like(sources, "sources"), list_like(targets, "targets")
+        if len(sources) != len(targets):
+            raise InvalidInputError(
+                f"targets: expected {len(sources)} ends to match sources, got {len(targets)}"
+            )
+        values = edge_weights(weights, lengths, sources, targets)
+        if labels is not None:
+            found = tuple(plain_label(label) for label in labels)
+            empty = cls(assemble(*no_edges(), len(found)), found)
+            start, end = empty.index(sources), empty.index(targets)
+        elif all_integers(sources) and all_integers(targets):
+            found = None
+            start = integer_ends(sources, "sources", n_nodes)
+            end = integer_ends(targets, "targets", n_nodes)
+        else:
+            start, end, found = index_labels(sources, targets)
+        if n_nodes is not None and found is not None and n_nodes != len(found):
+            raise InvalidInputError(
+                f"n_nodes: expected {len(found)}, the number of labels, got {n_nodes}; "
+                "name isolated nodes in `labels`"
+            )
+        largest = int(max(start.max(initial=-1), end.max(initial=-1))) + 1
+        size = len(found) if found is not None else (n_nodes or largest)
+        return cls(assemble(start, end, values, size), found)
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, labels: Iterable[Any] | None = None) -> Graph:
+        """Build a graph from a symmetric adjacency matrix, sparse or dense.
+
+        Stored zeros are no edges. See `readers.scipy_edges` for what is refused.
+        """
+        start, end, values, size = readers.scipy_edges(matrix)
+        return cls(assemble(start, end, values, size), labels)
+
+    @classmethod
+    def from_networkx(cls, graph: Any, weight: str | None = "weight") -> Graph:
+        """Build a graph from an undirected networkx graph; multigraph edges add up.
+
+        Parameters
+        ----------
+        graph
+            `networkx.Graph` or `networkx.MultiGraph`. Its nodes become the labels.
+        weight
+            Edge attribute with the weight, one where it is missing; None for an unweighted graph.
+
+        Raises
+        ------
+        InvalidInputError
+            The graph is directed, or a weight is not a positive finite number.
+        """
+        sources, targets, values, nodes = readers.networkx_edges(graph, weight)
+        return cls.from_edges(sources, targets, values, labels=nodes)
+
+    @classmethod
+    def from_trimesh(cls, mesh: Any, nodes: Literal["faces", "vertices"] = "faces") -> Graph:
+        """Build the graph of a mesh: faces linked over shared edges, or vertices over edges.
+
+        Works for open meshes, several bodies, and edges shared by more than two faces (all of
+        them are linked). Vertices at the same position are one vertex when faces are the nodes.
+        Two faces are linked once, however many edges they share, so duplicate faces are
+        neighbours; a degenerate face keeps its node.
+
+        Parameters
+        ----------
+        mesh
+            `trimesh.Trimesh`, or anything with arrays `faces` (f, 3) and `vertices` (v, 3).
+        nodes
+            What becomes a node: `"faces"` or `"vertices"`.
+        """
+        start, end, size = readers.mesh_edges(mesh, nodes)
+        return cls(assemble(start, end, np.ones(start.size), size))
+
+    @classmethod
+    def from_torch_geometric(cls, data: Any) -> Graph:
+        """Build a graph from a `torch_geometric.data.Data` (both directions stored, as usual).
+
+        Edge weights come from `edge_weight`, or from a one-column `edge_attr`.
+        """
+        return cls.from_scipy(readers.torch_geometric_matrix(data))
+
+    @classmethod
+    def from_points(cls, points: ArrayLike, n_neighbors: int = 8) -> Graph:
+        """Build the k-nearest-neighbour graph of points: linked if either is among the other's k.
+
+        Parameters
+        ----------
+        points
+            Positions (n, d), finite; duplicates are neighbours of each other.
+        n_neighbors
+            k, below the number of points.
+        """
+        start, end, size = readers.neighbour_edges(points, n_neighbors)
+        return cls(assemble(start, end, np.ones(start.size), size))
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges, each counted once, self-loops included."""
+        loops = int((self.adjacency.diagonal() != 0).sum())
+        return (self.indices.size + loops) // 2
+
+    @cached_property
+    def is_weighted(self) -> bool:
+        """Whether any two edges differ in weight."""
+        return bool(self.weights.size and np.ptp(self.weights) > 0)
+
+    @cached_property
+    def degrees(self) -> FloatArray:
+        """Weighted degrees `D_i = sum_j W_ij`, shape (n_nodes,)."""
+        degrees: FloatArray = np.asarray(self.adjacency.sum(axis=1)).ravel()
+        degrees.flags.writeable = False
+        return degrees
+
+    @cached_property
+    def adjacency(self) -> sparse.csr_array:
+        """Weighted adjacency matrix `W`, shape (n_nodes, n_nodes)."""
+        return self._matrix(self.weights)
+
+    @cached_property
+    def normalized_adjacency(self) -> sparse.csr_array:
+        """`W~ = D^-1/2 W D^-1/2`, spectrum in [-1, 1]; isolated nodes have zero rows (MATH 8)."""
+        scale = np.zeros(self.n_nodes)
+        np.divide(1.0, np.sqrt(self.degrees), out=scale, where=self.degrees > 0)
+        rows = np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
+        return self._matrix(self.weights * (scale[rows] * scale[self.indices]))
+
+    def index(self, nodes: Any = None) -> IntArray:
+        """Return the numbers of nodes given by label, shape (n,); of all nodes for None.
+
+        Raises
+        ------
+        InvalidInputError
+            A label is unknown or a number out of range; the message names the first ones.
+        """
+        if nodes is None:
+            return np.arange(self.n_nodes)
+        wanted = list_like(nodes, "nodes")
+        if self.labels is not None:
+            return self._index_labels(wanted)
+        if not all_integers(wanted):
+            raise InvalidInputError("nodes: expected node numbers, as this graph has no labels")
+        numbers = np.asarray(wanted, dtype=np.int64).reshape(-1)
+        bad = numbers[(numbers < 0) | (numbers >= self.n_nodes)]
+        if bad.size:
+            raise InvalidInputError(
+                f"nodes: expected numbers from 0 to {self.n_nodes - 1}, got {bad[:3].tolist()}"
+            )
+        return numbers
+
+    def label(self, number: int) -> Any:
+        """The label of a node number; the number itself if there are no labels."""
+        return number if self.labels is None else self.labels[number]
+
+    def label_all(self, numbers: IntArray) -> list[Any] | IntArray:
+        """The labels of node numbers."""
+        return numbers if self.labels is None else [self.labels[k] for k in numbers.tolist()]
+
+    def components(self) -> tuple[int, IntArray]:
+        """Number of connected components, and each node's component (n_nodes,)."""
+        count, member = csgraph.connected_components(self.adjacency, directed=False)
+        return int(count), member.astype(np.int64)
+
+    def __repr__(self) -> str:
+        kind = "weighted" if self.is_weighted else "unweighted"
+        return f"Graph({self.n_nodes} nodes, {self.n_edges} edges, {kind})"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self  # nothing in it can change
+
+    @cached_property
+    def _numbers(self) -> dict[Hashable, int]:
+        return {label: number for number, label in enumerate(self.labels or ())}
+
+    def _index_labels(self, wanted: list[Any] | IntArray) -> IntArray:
+        found = [self._numbers.get(plain_label(label), -1) for label in wanted]
+        missing = [
+            plain_label(label) for label, number in zip(wanted, found, strict=True) if number < 0
+        ]
+        if missing:
+            raise InvalidInputError(
+                f"nodes: expected labels of this graph (such as {self.label(0)!r}), "
+                f"got {len(missing)} unknown: {', '.join(map(repr, missing[:3]))}"
+            )
+        return np.array(found, dtype=np.int64)
+
+    def _matrix(self, values: FloatArray) -> sparse.csr_array:
+        matrix = sparse.csr_array(
+            (values, self.indices, self.indptr), shape=(self.n_nodes, self.n_nodes)
+        )
+        matrix.has_sorted_indices = True
+        return matrix
+
+
+def list_like(values: Any, name: str) -> list[Any] | IntArray:
+    """Return a sequence of nodes, integer arrays as they are and the rest as a list.
+
+    A text or a single number is refused.
+    """
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidInputError(f"{name}: expected a sequence of nodes, got {values!r}")
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise InvalidInputError(f"{name}: expected a 1-D sequence, got shape {values.shape}")
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iu":
+        return values
+    return list(values)
+
+
+def all_integers(values: list[Any] | IntArray) -> bool:
+    """Whether every entry is an int (bool is none)."""
+    return isinstance(values, np.ndarray) or all(
+        isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in values
+    )
+
+
+def edge_weights(
+    weights: ArrayLike | None,
+    lengths: ArrayLike | None,
+    sources: list[Any] | IntArray,
+    targets: list[Any] | IntArray,
+) -> FloatArray:
+    """Checked weights of the edges, from weights, lengths or neither."""
+    if weights is not None and lengths is not None:
+        raise InvalidInputError("lengths: expected weights or lengths, got both")
+    given, name = (weights, "weights") if lengths is None else (lengths, "lengths")
+    if given is None:
+        return np.ones(len(sources))
+    values = np.array(given, dtype=np.float64)
+    if values.shape != (len(sources),):
+        raise InvalidInputError(
+            f"{name}: expected shape ({len(sources)},), one an edge, got {values.shape}"
+        )
+    check_edge_values(values, name, lambda edge: f"edge {sources[edge]!r}-{targets[edge]!r}")
+    return values if lengths is None else lengths_to_weights(values)
+
+
+def no_edges() -> tuple[IntArray, IntArray, FloatArray]:
+    """An empty edge list."""
+    return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+
+
+def check_graph(graph: Any, name: str = "graph") -> Graph:
+    """Return `graph` if it is a `Graph`; the error says how to make one."""
+    if isinstance(graph, Graph):
+        return graph
+    raise InvalidInputError(
+        f"{name}: expected a coupledgp.Graph (see Graph.from_edges, from_networkx, from_scipy, "
+        f"from_trimesh), got {type(graph).__name__}"
+    )
+
+
+def check_nodes(graph: Graph, nodes: Any) -> IntArray:
+    """Return node numbers (n,) of a non-empty selection of labels, all nodes for None."""
+    numbers = graph.index(nodes)
+    check_positive_int(numbers.size, "nodes (their number)")
+    return numbers

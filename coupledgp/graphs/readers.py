@@ -1,0 +1,157 @@
+"""Edges out of other libraries' graphs, meshes and points. None of those libraries is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.spatial import cKDTree
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.assembly import IntArray
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice, check_positive_int
+
+
+def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
+    """Upper triangle of a symmetric adjacency matrix: sources, targets, weights, size.
+
+    Raises
+    ------
+    InvalidInputError
+        The matrix is not square, not symmetric, or has a weight that is negative, NaN or
+        infinite; the message names the edge.
+    """
+    coo = sparse.coo_array(matrix)
+    if coo.ndim != 2 or coo.shape[0] != coo.shape[1]:
+        raise InvalidInputError(f"matrix: expected a square matrix, got shape {coo.shape}")
+    csr = coo.astype(np.float64).tocsr()
+    csr.sum_duplicates()
+    csr.eliminate_zeros()
+    coo = csr.tocoo()
+    refuse_matrix(coo, ~(np.isfinite(coo.data) & (coo.data > 0)), "finite weights >= 0")
+    gap = abs(csr - csr.T).tocoo()
+    refuse_matrix(
+        gap,
+        gap.data > 1e-12 * np.abs(coo.data).max(initial=0.0),
+        "a symmetric matrix (A + A.T makes one of a directed graph's)",
+    )
+    upper = coo.row <= coo.col
+    rows, columns = coo.row[upper].astype(np.int64), coo.col[upper].astype(np.int64)
+    return rows, columns, coo.data[upper], coo.shape[0]
+
+
+def refuse_matrix(coo: sparse.coo_array, bad: Any, expected: str) -> None:
+    """Raise naming the first entry that is `bad`, if there is one."""
+    found = np.flatnonzero(bad)
+    if found.size:
+        row, column = coo.row[found[0]], coo.col[found[0]]
+        raise InvalidInputError(
+            f"matrix: expected {expected}, got a bad entry at edge {row}-{column} "
+            f"({coo.data[found[0]]:g}; {found.size} such entries)"
+        )
+
+
+def networkx_edges(
+    graph: Any, weight: str | None
+) -> tuple[list[Any], list[Any], list[float], list[Hashable]]:
+    """Edges, weights and nodes of an undirected networkx graph."""
+    if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
+        raise InvalidInputError(f"graph: expected a networkx graph, got {type(graph).__name__}")
+    if graph.is_directed():
+        raise InvalidInputError(
+            "graph: expected an undirected graph, got a directed one; "
+            "graph.to_undirected() drops the directions"
+        )
+    edges = list(graph.edges(data=True))
+    values = [1.0 if weight is None else attributes.get(weight, 1.0) for *_, attributes in edges]
+    return [e[0] for e in edges], [e[1] for e in edges], values, list(graph.nodes)
+
+
+def mesh_edges(mesh: Any, nodes: str) -> tuple[IntArray, IntArray, int]:
+    """Links between faces, or between vertices, of a triangle mesh, each once."""
+    check_choice(nodes, ("faces", "vertices"), "nodes")
+    try:
+        faces = np.asarray(mesh.faces, dtype=np.int64)
+        vertices = np.asarray(mesh.vertices, dtype=np.float64)
+    except AttributeError:
+        raise InvalidInputError(
+            f"mesh: expected a trimesh.Trimesh, got {type(mesh).__name__}; "
+            "trimesh.load(path, force='mesh') makes one of a scene"
+        ) from None
+    if faces.ndim != 2 or faces.shape[1] < 3 or faces.shape[0] == 0:
+        raise InvalidInputError(f"mesh: expected faces of shape (f, 3), got {faces.shape}")
+    if nodes == "vertices":
+        ends = unique_pairs(face_edges(faces))
+        return ends[:, 0], ends[:, 1], vertices.shape[0]
+    _, same = np.unique(vertices, axis=0, return_inverse=True)
+    ends = face_links(same.reshape(-1)[faces])
+    return ends[:, 0], ends[:, 1], faces.shape[0]
+
+
+def face_edges(faces: IntArray) -> IntArray:
+    """Every side of every face as a vertex pair, face by face, shape (f * k, 2)."""
+    return np.stack([faces, np.roll(faces, -1, axis=1)], axis=-1).reshape(-1, 2)
+
+
+def face_links(faces: IntArray) -> IntArray:
+    """Pairs of different faces that share a mesh edge, each pair once, shape (n, 2)."""
+    sides = np.sort(face_edges(faces), axis=1)
+    owner = np.repeat(np.arange(faces.shape[0]), faces.shape[1])
+    proper = sides[:, 0] != sides[:, 1]
+    _, edge = np.unique(sides[proper], axis=0, return_inverse=True)
+    edge = edge.reshape(-1)
+    owner = owner[proper]
+    # Incidence of faces and edges; two faces share an edge where B B' is not zero.
+    incidence = sparse.csr_array((np.ones(owner.size), (owner, edge)))
+    incidence.resize((faces.shape[0], incidence.shape[1]))
+    shared = (incidence @ incidence.T).tocoo()
+    return unique_pairs(np.stack([shared.row, shared.col], axis=1).astype(np.int64))
+
+
+def unique_pairs(pairs: IntArray) -> IntArray:
+    """Distinct unordered pairs of different numbers, shape (n, 2)."""
+    ordered = np.sort(pairs, axis=1)
+    return np.unique(ordered[ordered[:, 0] != ordered[:, 1]], axis=0)
+
+
+def torch_geometric_matrix(data: Any) -> sparse.coo_array:
+    """Adjacency matrix of a torch_geometric `Data`."""
+    edge_index = getattr(data, "edge_index", None)
+    if edge_index is None:
+        raise InvalidInputError(
+            f"data: expected a torch_geometric Data with edge_index, got {type(data).__name__}"
+        )
+    ends = np.asarray(edge_index)
+    values = getattr(data, "edge_weight", None)
+    if values is None:
+        values = getattr(data, "edge_attr", None)
+    weights = np.ones(ends.shape[1]) if values is None else np.asarray(values, dtype=np.float64)
+    if weights.size != ends.shape[1]:
+        raise InvalidInputError(
+            f"data: expected one weight an edge ({ends.shape[1]}), got {weights.shape}"
+        )
+    size = int(data.num_nodes)
+    return sparse.coo_array((weights.reshape(-1), (ends[0], ends[1])), shape=(size, size))
+
+
+def neighbour_edges(points: ArrayLike, n_neighbors: int) -> tuple[IntArray, IntArray, int]:
+    """Links of the symmetrised k-nearest-neighbour graph of points, each once."""
+    positions = np.asarray(points, dtype=np.float64)
+    if positions.ndim != 2 or not np.isfinite(positions).all():
+        raise InvalidInputError(
+            f"points: expected a finite array of shape (n, d), got shape {positions.shape}"
+        )
+    size = positions.shape[0]
+    check_positive_int(n_neighbors, "n_neighbors")
+    if n_neighbors >= size:
+        raise InvalidInputError(
+            f"n_neighbors: expected fewer than the {size} points, got {n_neighbors}"
+        )
+    _, found = cKDTree(positions).query(positions, k=n_neighbors + 1)
+    rows = np.repeat(np.arange(size), n_neighbors + 1)
+    pairs = unique_pairs(np.stack([rows, found.reshape(-1)], axis=1).astype(np.int64))
+    return pairs[:, 0], pairs[:, 1], size

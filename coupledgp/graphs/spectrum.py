@@ -1,0 +1,59 @@
+"""The spectrum of `W~`: by Lanczos where the graph is large, dense where it is small."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from coupledgp.graphs.graph import Graph
+from coupledgp.random import FloatArray, Seed, as_rng
+
+
+class SpectralDensity(NamedTuple):
+    """A quadrature of the mean diagonal: `mean_i g(W~)_ii ~ sum_k weights_k g(nodes_k)`."""
+
+    nodes: FloatArray
+    weights: FloatArray
+
+
+def lanczos_density(
+    graph: Graph, n_steps: int = 24, n_probes: int = 4, generator: Seed = 0
+) -> SpectralDensity:
+    """Estimate the density of eigenvalues of `W~` from random sign vectors.
+
+    Exact for polynomials of degree below `2 n_steps` but for the probes' noise, which is of
+    relative order `sqrt(2 / (n_probes n_nodes))`. Golub and Meurant (2010), chapter 11.
+    """
+    rng = as_rng(generator)
+    parts = [_one_probe(graph, n_steps, rng) for _ in range(n_probes)]
+    return SpectralDensity(
+        np.concatenate([part.nodes for part in parts]),
+        np.concatenate([part.weights for part in parts]) / n_probes,
+    )
+
+
+def ritz_values(graph: Graph, n_values: int, generator: Seed = 0) -> FloatArray:
+    """Gauss nodes of the spectral density of `W~`, at most `n_values`, ascending."""
+    return np.sort(_one_probe(graph, n_values, as_rng(generator)).nodes)
+
+
+def _one_probe(graph: Graph, n_steps: int, rng: np.random.Generator) -> SpectralDensity:
+    """Lanczos from one random sign vector, with full reorthogonalisation."""
+    matrix = graph.normalized_adjacency
+    basis = [rng.choice([-1.0, 1.0], graph.n_nodes) / np.sqrt(graph.n_nodes)]
+    diagonal, off = [], []
+    for step in range(min(n_steps, graph.n_nodes)):
+        vector = matrix @ basis[step]
+        diagonal.append(float(basis[step] @ vector))
+        for _ in range(2):
+            for past in basis:
+                vector -= (past @ vector) * past
+        norm = float(np.linalg.norm(vector))
+        if norm < 1e-10 or step + 1 == min(n_steps, graph.n_nodes):
+            break
+        off.append(norm)
+        basis.append(vector / norm)
+    values, vectors = linalg.eigh_tridiagonal(np.array(diagonal), np.array(off))
+    return SpectralDensity(np.clip(values, -1.0, 1.0), vectors[0] ** 2)

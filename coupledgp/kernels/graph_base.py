@@ -1,0 +1,109 @@
+"""What a graph kernel is: a function of `W~`, its square root and the root's power series."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+
+LONG_SERIES = 4096
+
+
+class GraphKernel(ABC):
+    """A kernel `K = g(W~) = F(W~)^2` on the nodes of a graph (MATH 8).
+
+    `W~ = D^-1/2 W D^-1/2` has its spectrum in [-1, 1] and `L~ = I - W~`. Every kernel here is
+    scaled so that `g(1) = 1`, the value at `L~ = 0`; the output scale multiplies it. Kernels are
+    immutable: `with_theta` gives a new one. `theta` are the free parameters, unconstrained
+    (logarithms, as a rule), of shape (n_parameters,).
+    """
+
+    max_terms: int = 20_000
+
+    @property
+    @abstractmethod
+    def theta(self) -> FloatArray:
+        """Free parameters."""
+
+    @abstractmethod
+    def with_theta(self, theta: FloatArray) -> GraphKernel:
+        """The same kernel at other parameters."""
+
+    @property
+    @abstractmethod
+    def bounds(self) -> list[tuple[float, float]]:
+        """Range of each free parameter in a fit."""
+
+    @abstractmethod
+    def root(self, x: FloatArray) -> FloatArray:
+        """`F(x)` at eigenvalues x of `W~`."""
+
+    @abstractmethod
+    def root_gradient(self, x: FloatArray) -> FloatArray:
+        """`dF(x) / dtheta`, shape (n_parameters, len(x))."""
+
+    @abstractmethod
+    def modulation(self, n_terms: int) -> FloatArray:
+        """Coefficients of `F(x) = sum_k f_k x^k`, shape (n_terms,)."""
+
+    @abstractmethod
+    def modulation_gradient(self, n_terms: int) -> FloatArray:
+        """`df_k / dtheta`, shape (n_parameters, n_terms)."""
+
+    def spectral(self, x: FloatArray) -> FloatArray:
+        """`g(x) = F(x)^2` at eigenvalues x of `W~`."""
+        return self.root(x) ** 2
+
+    def spectral_gradient(self, x: FloatArray) -> FloatArray:
+        """`dg(x) / dtheta`, shape (n_parameters, len(x))."""
+        return 2.0 * self.root(x) * self.root_gradient(x)
+
+    def tail(self, n_terms: int) -> float:
+        """`sum_{k >= n_terms} |f_k|`."""
+        tails = self._tails
+        return float(tails[n_terms]) if n_terms < tails.size else 0.0
+
+    def penalty(self) -> tuple[float, FloatArray]:
+        """What a fit adds to the negative log evidence, and its gradient in theta."""
+        return 0.0, np.zeros(self.theta.size)
+
+    def scaled(self, factor: float) -> GraphKernel:
+        """The kernel at `factor` times its diffusion time or scale; itself if it has none."""
+        return self
+
+    def scan(self) -> list[GraphKernel]:
+        """Starting points of a fit, from local to wide."""
+        return [self]
+
+    @cached_property
+    def _tails(self) -> FloatArray:
+        tails: FloatArray = np.cumsum(np.abs(self.modulation(LONG_SERIES))[::-1])[::-1]
+        return tails
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and repr(other) == repr(self)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def deconvolve(alpha: FloatArray) -> FloatArray:
+    """`f` with `f * f = alpha`: `f_k = (alpha_k - sum_{0<j<k} f_j f_{k-j}) / (2 f_0)` (MATH 8)."""
+    if not alpha[0] > 0:
+        raise InvalidInputError(f"alpha: expected alpha_0 > 0, got {alpha[0]}")
+    f = np.zeros(alpha.size)
+    f[0] = np.sqrt(alpha[0])
+    for k in range(1, alpha.size):
+        f[k] = (alpha[k] - f[1:k] @ f[1:k][::-1]) / (2.0 * f[0])
+    return f
+
+
+def difference(h: FloatArray) -> FloatArray:
+    """Coefficients of `(1 - x) H(x)`: `h_k - h_{k-1}`."""
+    out = h.copy()
+    out[1:] -= h[:-1]
+    return out

@@ -1,0 +1,284 @@
+"""Gaussian process regression on the nodes of a graph: with walk features, and exact."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from coupledgp.couplings import (
+    GeometricLaw,
+    LengthLaw,
+    MatchedLaw,
+    WalkerCoupling,
+    WalkerCouplingLike,
+    parse_walker_coupling,
+)
+from coupledgp.features import HopPlan, plan_hops, walked_series
+from coupledgp.features.hops import HopNodes
+from coupledgp.graphs import Graph
+from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.kernels import GraphKernel, GraphKernelLike
+from coupledgp.models.graph_base import GraphRegressor
+from coupledgp.validation import check_choice, check_positive, check_positive_int
+
+SPECTRAL_LIMIT = 1200
+WALK_TOLERANCE = 1e-6
+LAW_FACTORS = (0.5, 1.0, 2.0)
+
+
+class GraphGPRegressor(GraphRegressor):
+    """Graph Gaussian process with coupled random walks and exact hops.
+
+    `y = f + e`, `f ~ N(0, v Phi Phi')`, `e ~ N(0, s I)`, where `Phi` are walk features whose
+    kernel estimate is positive semidefinite and unbiased off the diagonal (MATH 9). With
+    `exact_hops="auto"` the first terms of the kernel's series are computed and the walkers carry
+    what is left. `coupling="sigma", length_law="geometric", exact_hops=0` is the estimator of
+    "Variance-reducing couplings".
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    kernel
+        `"heat"`, `"regularized-laplacian"`, `"matern"`, `"random-walk"`, `"inverse-cosine"`,
+        `"learned"`, or a `GraphKernel`, which is then where the fit starts.
+    n_walks
+        Walkers m per node.
+    coupling
+        `lengths[+steps]`, see `couplings.parse_walker_coupling`.
+    length_law
+        `"matched"` (to the walked series at half, once and twice the kernel's scale),
+        `"geometric"`, or a `LengthLaw`.
+    p_halt
+        Chance of halting before each step under the geometric law.
+    exact_hops
+        A number of hops, or `"auto"`: the fewest that bring the expected relative error of the
+        kernel below 1e-3, at most `max_hops` (see `features.plan_hops`). What was chosen, and
+        why, is in `plan_`.
+    hop_nodes
+        `"chebyshev"`, `"ritz"` or `"power"`, see `features.plan_hops`.
+    max_hops
+        Cost bound of `"auto"`, in products with `W~` per product with the features; by default
+        some milliseconds' worth.
+    max_length
+        Longest walk; by default so long that less than 1e-6 of the series is lost.
+    normalize_y
+        Centre y and scale it to unit variance.
+    optimizer
+        `"lbfgs"` maximises the evidence; None keeps the given hyperparameters.
+    outputscale, noise
+        Variances v and s in units of the normalised y, kept if the optimizer is None or if they
+        are named in `fixed`; 1.0 and 0.1 if left out then.
+    fixed
+        Which of `"kernel"`, `"outputscale"`, `"noise"` the optimizer leaves alone.
+    solver
+        `"dense"` (eigenvectors and Cholesky of the training covariance), `"iterative"` (Lanczos
+        and conjugate gradients), or `"auto"`: a dense evidence for up to 1024 observations, which
+        is evaluated often, and a dense posterior for up to 4096.
+    n_probes
+        Random vectors of the iterative log-determinant; what error they leave is in
+        `log_marginal_likelihood_error_`.
+    exact_variances, n_variance_samples
+        For more nodes than `exact_variances` the iterative solver takes standard deviations from
+        `n_variance_samples` pathwise samples.
+    random_state
+        Seed of the walks and probes.
+
+    Attributes
+    ----------
+    kernel_, outputscale_, noise_
+        Fitted kernel, and variances in units of y squared.
+    plan_
+        The exact hops in use, the error expected, and why (`features.HopPlan`).
+    truncation_
+        What the longest walk neglects of the walked series (`features.Truncation`).
+    log_marginal_likelihood_value_, log_marginal_likelihood_error_
+        Log evidence of y in original units, and its standard error (zero for a dense solver).
+    n_rounds_, n_evaluations_, converged_
+        Rounds of redrawn walks, evaluations of the evidence, and whether the last round stayed.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: GraphKernelLike = "heat",
+        n_walks: int = 32,
+        coupling: WalkerCouplingLike = "stratified+systematic",
+        length_law: str | LengthLaw = "matched",
+        p_halt: float = 0.1,
+        exact_hops: int | Literal["auto"] = "auto",
+        max_length: int | None = None,
+        normalize_y: bool = True,
+        optimizer: str | None = "lbfgs",
+        random_state: Any = None,
+        *,
+        hop_nodes: HopNodes = "chebyshev",
+        max_hops: int | None = None,
+        outputscale: float | None = None,
+        noise: float | None = None,
+        fixed: tuple[str, ...] = (),
+        solver: str = "auto",
+        n_probes: int = 16,
+        exact_variances: int = 512,
+        n_variance_samples: int = 256,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.n_walks = n_walks
+        self.coupling = coupling
+        self.length_law = length_law
+        self.p_halt = p_halt
+        self.exact_hops = exact_hops
+        self.max_length = max_length
+        self.normalize_y = normalize_y
+        self.optimizer = optimizer
+        self.random_state = random_state
+        self.hop_nodes = hop_nodes
+        self.max_hops = max_hops
+        self.outputscale = outputscale
+        self.noise = noise
+        self.fixed = fixed
+        self.solver = solver
+        self.n_probes = n_probes
+        self.exact_variances = exact_variances
+        self.n_variance_samples = n_variance_samples
+
+    def _check_parameters(self) -> None:
+        check_positive_int(self.n_walks, "n_walks")
+        parse_walker_coupling(self.coupling)
+        check_choice(self.hop_nodes, ("chebyshev", "ritz", "power"), "hop_nodes")
+        if self.exact_hops != "auto":
+            check_positive_int(self.exact_hops, "exact_hops", minimum=0)
+        if not isinstance(self.length_law, LengthLaw):
+            check_choice(self.length_law, ("matched", "geometric"), "length_law")
+
+    def _make_prior(self, kernel: GraphKernel) -> WalkPrior:
+        plan = plan_hops(
+            self.graph, kernel, self.n_walks, self.exact_hops, self.hop_nodes, self.max_hops
+        )
+        law = self._law(kernel, plan)
+        series = walked_series(kernel, plan, WALK_TOLERANCE)
+        longest = self.max_length
+        if longest is None:
+            natural = law.natural_length()
+            longest = natural if isinstance(law, MatchedLaw) else max(series.size - 1, 0)
+        parsed = parse_walker_coupling(self.coupling)
+        padded = np.zeros(longest + 1)
+        padded[: min(series.size, longest + 1)] = series[: longest + 1]
+        lengths = parsed.lengths.prepare(law, padded, longest)
+        coupling = WalkerCoupling(lengths, parsed.steps)
+        return WalkPrior(self.graph, kernel, plan, self.n_walks, coupling, law, longest, self._seed)
+
+    def _law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
+        """The length law; a matched one is the mean over neighbouring scales (HOPS 3)."""
+        if isinstance(self.length_law, LengthLaw):
+            return self.length_law
+        if self.length_law == "geometric":
+            return GeometricLaw(self.p_halt)
+        series = [
+            walked_series(kernel.scaled(factor), plan, WALK_TOLERANCE) for factor in LAW_FACTORS
+        ]
+        rows = np.zeros((len(series), max(row.size for row in series)))
+        for k, row in enumerate(series):
+            rows[k, : row.size] = row
+        return MatchedLaw(rows)
+
+    @property
+    def plan_(self) -> HopPlan:
+        """The exact hops in use."""
+        return self._walk_prior.plan
+
+    @property
+    def truncation_(self) -> Any:
+        """What the longest walk neglects of the walked series."""
+        return self._walk_prior.features(self._posterior.nodes).truncation
+
+    @property
+    def _walk_prior(self) -> WalkPrior:
+        prior = self._posterior.prior
+        assert isinstance(prior, WalkPrior)
+        return prior
+
+    def exact_twin(self) -> ExactGraphGPRegressor:
+        """The exact model at these hyperparameters, fitted to the same data."""
+        twin = ExactGraphGPRegressor(
+            self.graph,
+            self.kernel_,
+            normalize_y=self.normalize_y,
+            optimizer=None,
+            outputscale=self._posterior.outputscale,
+            noise=self._posterior.noise,
+            solver=self.solver,
+            n_probes=self.n_probes,
+            exact_variances=self.exact_variances,
+            n_variance_samples=self.n_variance_samples,
+            random_state=self._seed,
+        )
+        return twin.fit(self.nodes_, self.y_train_)
+
+
+class ExactGraphGPRegressor(GraphRegressor):
+    """Graph Gaussian process with the exact kernel, same interface as `GraphGPRegressor`.
+
+    Parameters
+    ----------
+    graph, kernel, normalize_y, optimizer, random_state, outputscale, noise, fixed, solver
+        As for `GraphGPRegressor`.
+    n_probes, exact_variances, n_variance_samples
+        As for `GraphGPRegressor`.
+    method
+        `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
+        in proportion to the edges), or `"auto"`: spectral for up to 1200 nodes.
+    tolerance
+        Relative spectral error of the series.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: GraphKernelLike = "heat",
+        method: Literal["auto", "spectral", "series"] = "auto",
+        tolerance: float = 1e-8,
+        normalize_y: bool = True,
+        optimizer: str | None = "lbfgs",
+        random_state: Any = None,
+        *,
+        outputscale: float | None = None,
+        noise: float | None = None,
+        fixed: tuple[str, ...] = (),
+        solver: str = "auto",
+        n_probes: int = 16,
+        exact_variances: int = 512,
+        n_variance_samples: int = 256,
+    ) -> None:
+        self.graph = graph
+        self.kernel = kernel
+        self.method = method
+        self.tolerance = tolerance
+        self.normalize_y = normalize_y
+        self.optimizer = optimizer
+        self.random_state = random_state
+        self.outputscale = outputscale
+        self.noise = noise
+        self.fixed = fixed
+        self.solver = solver
+        self.n_probes = n_probes
+        self.exact_variances = exact_variances
+        self.n_variance_samples = n_variance_samples
+
+    def _check_parameters(self) -> None:
+        check_choice(self.method, ("auto", "spectral", "series"), "method")
+        check_positive(self.tolerance, "tolerance")
+
+    def _make_prior(self, kernel: GraphKernel) -> GraphPrior:
+        spectral = self.method == "spectral" or (
+            self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
+        )
+        if spectral:
+            return SpectralPrior(self.graph, kernel)
+        return SeriesPrior(self.graph, kernel, self.tolerance)
+
+    def exact_twin(self) -> ExactGraphGPRegressor:
+        """The model itself."""
+        return self

@@ -1,0 +1,156 @@
+"""PageRank by coupled random walks (MATH 9; "Variance-reducing couplings", appendix E)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from coupledgp.counter import LengthUniforms
+from coupledgp.couplings import (
+    GeometricLaw,
+    SigmaLengths,
+    WalkerCoupling,
+    WalkerCouplingLike,
+    parse_walker_coupling,
+)
+from coupledgp.couplings.transport import (
+    REFERENCE_DEGREE,
+    REFERENCE_NODES,
+    assign,
+    erdos_renyi,
+    quantile_survival,
+)
+from coupledgp.couplings.walkers import Steps
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.walk_engine import moves_of, walk_ends
+from coupledgp.graphs import Graph
+from coupledgp.graphs.graph import check_graph
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.validation import check_positive_int
+
+PAGERANK_ORDER = 10
+LENGTH_TOLERANCE = 1e-12
+CHUNK_WALKS = 2**20
+
+
+def pagerank(
+    graph: Graph,
+    p_halt: float = 0.15,
+    n_walks: int = 16,
+    coupling: WalkerCouplingLike = "sigma",
+    generator: Seed = None,
+) -> FloatArray:
+    """Estimate the PageRank vector: the fraction of all walks that end at each node.
+
+    `rho_i = (p / N) sum_j sum_k (1-p)^k (P^k)_ji`, `P = D^-1 W`, p the chance to halt (one minus
+    the damping factor). The estimate is unbiased for every coupling, and sums to one. A walker on
+    an isolated node stays there.
+
+    Parameters
+    ----------
+    graph
+        The graph; moves are in proportion to edge weights.
+    p_halt
+        Chance of halting before each step.
+    n_walks
+        Walkers from every node.
+    coupling
+        `lengths[+steps]`. `"sigma"` is solved for PageRank (`solve_pagerank_sigma`).
+    generator
+        Seed or generator.
+
+    Returns
+    -------
+    FloatArray
+        Shape (n_nodes,).
+    """
+    check_graph(graph)
+    check_positive_int(n_walks, "n_walks")
+    law = GeometricLaw(p_halt)
+    parsed = tuned_for_pagerank(coupling, p_halt)
+    if parsed.steps is Steps.REPELLING and graph.is_weighted:
+        raise InvalidInputError(
+            "coupling: repelling steps need an unweighted graph; use '+systematic'"
+        )
+    longest = longest_walk(p_halt)
+    seed, moves = int(as_rng(generator).integers(2**63)), moves_of(graph)
+    counts = np.zeros(graph.n_nodes, dtype=np.int64)
+    for rows in np.array_split(
+        np.arange(graph.n_nodes), -(-graph.n_nodes * n_walks // CHUNK_WALKS)
+    ):
+        lengths = parsed.lengths.sample(law, longest, LengthUniforms(seed, rows, n_walks))
+        ends = walk_ends(seed, rows, lengths, int(parsed.steps), moves)
+        counts += np.bincount(ends.ravel(), minlength=graph.n_nodes)
+    return counts / float(counts.sum())
+
+
+def exact_pagerank(graph: Graph, p_halt: float = 0.15, tolerance: float = 1e-12) -> FloatArray:
+    """The PageRank vector by power iteration until its change is below `tolerance` in sum."""
+    check_graph(graph)
+    degrees = graph.degrees
+    inverse = np.divide(1.0, degrees, out=np.zeros(graph.n_nodes), where=degrees > 0)
+    isolated = (degrees == 0).astype(np.float64)
+    transposed = (graph.adjacency @ sparse.diags_array(inverse)).tocsr()
+    start = GeometricLaw(p_halt).p_halt / graph.n_nodes
+    rho = np.full(graph.n_nodes, 1.0 / graph.n_nodes)
+    while True:
+        moved = (1.0 - p_halt) * (transposed @ rho + isolated * rho) + start
+        if np.abs(moved - rho).sum() < tolerance:
+            return np.asarray(moved, dtype=np.float64)
+        rho = moved
+
+
+def longest_walk(p_halt: float) -> int:
+    """The length a walker exceeds with chance 1e-12."""
+    return int(np.ceil(np.log(LENGTH_TOLERANCE) / np.log1p(-p_halt)))
+
+
+@lru_cache(maxsize=64)
+def solve_pagerank_sigma(
+    p_halt: float, order: int = PAGERANK_ORDER, reference: Graph | None = None
+) -> NDArray[np.int64]:
+    """Solve for the permutation of quantiles that is best for PageRank.
+
+    With `P_q(j -> i)` the chance that a walk from j with its length in quantile q ends at i, the
+    cost of matching quantiles a and b is `sum_j sum_i P_a(j -> i) P_b(j -> i)`: an assignment
+    problem (appendix E, equation 82).
+
+    Parameters
+    ----------
+    p_halt
+        Chance of halting before each step.
+    order
+        Number of quantiles.
+    reference
+        Graph to solve on; an Erdos-Renyi graph of 100 nodes if left out.
+
+    The last solutions are remembered.
+    """
+    graph = erdos_renyi(REFERENCE_NODES, REFERENCE_DEGREE) if reference is None else reference
+    survival = GeometricLaw(p_halt).survival(longest_walk(p_halt))
+    reached = np.column_stack([quantile_survival(survival, order), np.zeros(order)])
+    ends_at = reached[:, :-1] - reached[:, 1:]
+    degrees = np.where(graph.degrees > 0, graph.degrees, 1.0)
+    move = graph.adjacency.toarray() / degrees[:, None]
+    move[graph.degrees == 0, graph.degrees == 0] = 1.0
+    power = np.eye(graph.n_nodes)
+    ends = np.zeros((order, graph.n_nodes, graph.n_nodes))
+    for column in ends_at.T:
+        ends += column[:, None, None] * power
+        power = power @ move
+    flat = ends.reshape(order, -1)
+    return assign(flat @ flat.T)
+
+
+def tuned_for_pagerank(coupling: WalkerCouplingLike, p_halt: float) -> WalkerCoupling:
+    """The coupling, a sigma that is not given solved for PageRank."""
+    parsed = parse_walker_coupling(coupling)
+    lengths = parsed.lengths
+    if not isinstance(lengths, SigmaLengths) or lengths.permutation is not None:
+        return parsed
+    order = PAGERANK_ORDER if isinstance(coupling, str) else lengths.order
+    sigma = solve_pagerank_sigma(p_halt, order, lengths.reference)
+    return WalkerCoupling(SigmaLengths(permutation=tuple(sigma.tolist())), parsed.steps)

@@ -1,0 +1,173 @@
+"""Triangle meshes: `load("torus")`, any file trimesh reads, or a shape trimesh creates.
+
+Names of the papers' meshes are looked for in `<folder>/meshes`, the folder being `data_dir` or
+else the environment variable COUPLEDGP_DATA, and then downloaded from trimesh's repository. The
+signal of "Variance-reducing couplings" (appendix F.2) is the z component of the faces' normals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.errors import DataNotFoundError, InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.validation import unknown_choice
+from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder, download
+
+_URL = "https://raw.githubusercontent.com/mikedh/trimesh/{}/models/{}"
+
+
+@dataclass(frozen=True)
+class _Spec:
+    n_faces: int
+    commit: str
+    filename: str
+    sha256: str
+
+
+_SPECS: Mapping[str, _Spec] = {
+    "teapot": _Spec(
+        894,
+        "acc84fe802b74c1003a1c9bbdada9575a151580e",
+        "teapot.stl",
+        "2c0c36eba0f33d0f10429e9f7e06bf34fa3df0bc9ee1082fd32eb89cd483e9b6",
+    ),
+    "fuze": _Spec(
+        1000,
+        "main",
+        "fuze.ply",
+        "48331230eb7aa9b7871ea5845dce133f4ad7bf6d923382d1b2eef6110bbd686d",
+    ),
+    "unit_sphere": _Spec(
+        1280,
+        "3f7649f06f8db6ddbe8ffa4bbdf1481524bb284a",
+        "unit_sphere.STL",
+        "9d75b416e33887fd791945c2f1e42696ea1bf252a973b2db7c9626002e210d61",
+    ),
+    "idler_riser": _Spec(
+        1572,
+        "faf51be0d38fc1c2c1421e59f5ca8be04030af09",
+        "idler_riser.STL",
+        "8fb9237ab07cdd50b033ade13d79f14ba9ac68cefb0be07cb993a535a344b733",
+    ),
+    "busted": _Spec(
+        3878,
+        "8e4f969c332e0a3faf08aeae644afa14030a9362",
+        "busted.STL",
+        "ec9d11fd0db249f1e40b737d07227cfc2f06bbd033e3dcc9e785b5ec25b8d024",
+    ),
+    "torus": _Spec(
+        8700,
+        "4624c3926f1fc527bae4e8d4bcdc72eab57319ac",
+        "torus.STL",
+        "91441a7f60479bda93c59dd88134da3b4f33d1df71729fe71e1b2ae989974da3",
+    ),
+    "bunny": _Spec(
+        16301,
+        "main",
+        "bunny.ply",
+        "8faa052bb08cf1625eec97b6508baceee11eec9cf28f83f6a9d4547ab15d7761",
+    ),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MeshData:
+    """A mesh (`trimesh.Trimesh`), and where it came from."""
+
+    name: str
+    mesh: Any = field(repr=False)
+    source: str
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Faces as nodes, shared mesh edges as edges."""
+        return Graph.from_trimesh(self.mesh, nodes="faces")
+
+    @property
+    def normal_z(self) -> NDArray[np.float64]:
+        """Z component of each face's unit normal, shape (n_faces,)."""
+        return np.asarray(self.mesh.face_normals[:, 2], dtype=np.float64)
+
+
+def names() -> list[str]:
+    """Names of the papers' meshes and of the shapes that need no file."""
+    return [*_SPECS, *_shapes()]
+
+
+def load(name: str | Path = "icosphere", data_dir: str | Path | None = None) -> MeshData:
+    """Load a mesh by name or file.
+
+    Parameters
+    ----------
+    name
+        One of `names()`, or the path of a file of any format trimesh reads.
+    data_dir
+        Folder with a folder `meshes`; the one that COUPLEDGP_DATA names if left out.
+
+    Raises
+    ------
+    DataNotFoundError
+        A file is not there, or a named mesh is neither on disk nor downloadable.
+    InvalidInputError
+        The name is unknown, or the file holds no triangle mesh.
+    """
+    text = str(name)
+    if text in _shapes():
+        return MeshData(text, _shapes()[text](), f"trimesh.creation ({text})")
+    if text in _SPECS:
+        path, source = _find(text, data_dir)
+        found = MeshData(text, read_mesh(path), source)
+        if len(found.mesh.faces) != _SPECS[text].n_faces:
+            raise InvalidInputError(
+                f"name: {path} should hold {_SPECS[text].n_faces} faces, "
+                f"got {len(found.mesh.faces)}"
+            )
+        return found
+    if Path(text).suffix:
+        return MeshData(Path(text).stem, read_mesh(Path(text)), f"file {text}")
+    raise InvalidInputError(unknown_choice(text, names(), "name"))
+
+
+def read_mesh(path: Path) -> Any:
+    """Read a triangle mesh, all bodies of a scene as one."""
+    import trimesh
+
+    if not path.is_file():
+        raise DataNotFoundError(f"mesh: no file {path}")
+    try:
+        mesh = trimesh.load(path, force="mesh")
+    except Exception as error:  # trimesh's readers raise whatever their format's library does
+        raise InvalidInputError(f"mesh: cannot read {path}: {error}") from error
+    if not len(getattr(mesh, "faces", ())):
+        raise InvalidInputError(f"mesh: {path} holds no triangle faces")
+    return mesh
+
+
+def _find(name: str, data_dir: str | Path | None) -> tuple[Path, str]:
+    folder = data_folder(data_dir, "meshes")
+    if folder is not None:
+        for path in sorted(folder.iterdir()):
+            if path.stem == name:
+                return path, f"file {path.name} of {ENVIRONMENT_VARIABLE}"
+    spec = _SPECS[name]
+    url = _URL.format(spec.commit, spec.filename)
+    return download(url, spec.sha256, spec.filename), url
+
+
+def _shapes() -> dict[str, Callable[[], Any]]:
+    """Shapes trimesh creates: no file, no network."""
+    from trimesh import creation
+
+    return {
+        "icosphere": lambda: creation.icosphere(subdivisions=3),
+        "annulus": lambda: creation.torus(2.0, 0.7, major_sections=40, minor_sections=20),
+        "capsule": lambda: creation.capsule(height=2.0, radius=1.0, count=[24, 24]),
+    }

@@ -1,0 +1,173 @@
+"""Traffic speeds on the highways of San Jose: a road graph, its positions, sensors and speeds.
+
+1016 junctions and sensors, 1173 roads, 325 sensors (OpenStreetMap; Caltrans Performance
+Measurement System, through the R package MetricGraph). Edge weight = mean length / length, as in
+"Variance-reducing couplings", appendix F.2.
+
+Read from the tables `nodes.csv`, `edges.csv`, `speeds.csv` of `<folder>/traffic`, else built from
+`pems.rda` there, else from a download of that file.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from data_loaders.files import data_folder, download
+
+FloatArray = NDArray[np.float64]
+EARTH_RADIUS = 6_371_008.8
+_URL = (
+    "https://raw.githubusercontent.com/davidbolin/MetricGraph/"
+    "9aec28eece615b0540b5fd1b719e4f792bfece14/data/pems.rda"
+)
+_SHA256 = "c55598bc833888cd2c22ec009cbd3d6dacdb9ddd92b0303e64c81332ba49b1df"
+
+
+@dataclass(frozen=True, eq=False)
+class TrafficData:
+    """A road graph with speeds at some of its nodes.
+
+    Attributes
+    ----------
+    graph
+        Nodes are numbers; weights are mean length over length.
+    positions
+        Longitude and latitude in degrees, shape (n_nodes, 2).
+    sensors
+        Nodes with a sensor, shape (n_sensors,).
+    speeds
+        Mean speed there over 26 Mondays at 17:30, mph, shape (n_sensors,).
+    lengths
+        Length of each road in metres, in the order of `ends`.
+    ends
+        Both ends of each road, shape (n_roads, 2).
+    source
+        Where it came from.
+    """
+
+    graph: Graph
+    positions: FloatArray = field(repr=False)
+    sensors: NDArray[np.int64] = field(repr=False)
+    speeds: FloatArray = field(repr=False)
+    lengths: FloatArray = field(repr=False)
+    ends: NDArray[np.int64] = field(repr=False)
+    source: str
+
+
+def load(data_dir: str | Path | None = None) -> TrafficData:
+    """Load the road graph and the speeds.
+
+    Parameters
+    ----------
+    data_dir
+        Folder with a folder `traffic`; the one that COUPLEDGP_DATA names if left out.
+
+    Raises
+    ------
+    DataNotFoundError
+        Neither tables nor `pems.rda` are on disk, and the download fails.
+    """
+    folder = data_folder(data_dir, "traffic")
+    if folder is not None and (folder / "edges.csv").is_file():
+        return from_tables(folder)
+    if folder is not None and (folder / "pems.rda").is_file():
+        return from_pems(folder / "pems.rda")
+    return from_pems(download(_URL, _SHA256, "pems.rda"))
+
+
+def from_tables(folder: Path) -> TrafficData:
+    """Read `nodes.csv`, `edges.csv` and `speeds.csv`."""
+    nodes = csv.read_csv(folder / "nodes.csv")
+    edges = csv.read_csv(folder / "edges.csv")
+    speeds = csv.read_csv(folder / "speeds.csv")
+    positions = np.column_stack([nodes["longitude"].to_numpy(), nodes["latitude"].to_numpy()])
+    ends = np.column_stack([edges["source"].to_numpy(), edges["target"].to_numpy()])
+    return _traffic(
+        positions,
+        ends.astype(np.int64),
+        edges["length_m"].to_numpy(),
+        speeds["node"].to_numpy().astype(np.int64),
+        speeds["speed_mph_mean"].to_numpy(),
+        "tables nodes.csv, edges.csv, speeds.csv",
+    )
+
+
+def from_pems(path: Path) -> TrafficData:
+    """Build the graph from MetricGraph's `pems`: roads as polylines, cut where sensors stand.
+
+    Junctions are the distinct ends of the polylines in order of appearance; sensors follow. A
+    sensor lies at a given fraction of its road's length.
+    """
+    import rdata
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # spatial classes it has no converter for
+        content = rdata.read_rda(path)
+    if "pems" not in content:
+        raise InvalidInputError(f"path: {path} should hold 'pems', got {sorted(content)}")
+    pems = content["pems"]
+    lines = [np.asarray(line, dtype=np.float64) for line in pems["edges"]["geometry"]]
+    data = pems["data"]
+    places = data[[".coord_x", ".coord_y"]].to_numpy(dtype=np.float64)
+    roads = data[".edge_number"].to_numpy(dtype=np.int64) - 1
+    fractions = data[".distance_on_edge"].to_numpy(dtype=np.float64)
+    positions, ends, lengths = cut_roads(lines, places, roads, fractions)
+    sensors = np.arange(len(positions) - len(places), len(positions))
+    speeds = data["y"].to_numpy(dtype=np.float64)
+    return _traffic(positions, ends, lengths, sensors, speeds, f"file {path.name}")
+
+
+def cut_roads(
+    lines: list[FloatArray],
+    places: FloatArray,
+    roads: NDArray[np.int64],
+    fractions: FloatArray,
+) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
+    """Nodes, ends and lengths of polylines cut at places given by road and fraction."""
+    junctions: dict[tuple[float, float], int] = {}
+    ends = [
+        [junctions.setdefault(tuple(point.tolist()), len(junctions)) for point in line[[0, -1]]]
+        for line in lines
+    ]
+    pairs: list[tuple[int, int]] = []
+    lengths: list[float] = []
+    for road, line in enumerate(lines):
+        here = np.flatnonzero(roads == road)
+        here = here[np.argsort(fractions[here])]
+        stops = [ends[road][0], *(len(junctions) + here).tolist(), ends[road][1]]
+        cuts = np.diff(np.concatenate([[0.0], fractions[here], [1.0]]))
+        pairs.extend(itertools.pairwise(stops))
+        lengths.extend((cuts * line_length(line)).tolist())
+    positions = np.concatenate([np.array(list(junctions)), places])
+    return positions, np.array(pairs, dtype=np.int64), np.array(lengths)
+
+
+def line_length(line: FloatArray) -> float:
+    """Length in metres of a polyline of longitudes and latitudes, by great circles."""
+    radians = np.radians(line)
+    step = np.diff(radians, axis=0)
+    cosines = np.cos(radians[:-1, 1]) * np.cos(radians[1:, 1])
+    half = np.sin(step[:, 1] / 2) ** 2 + cosines * np.sin(step[:, 0] / 2) ** 2
+    return float(2 * EARTH_RADIUS * np.arcsin(np.sqrt(half)).sum())
+
+
+def _traffic(
+    positions: FloatArray,
+    ends: NDArray[np.int64],
+    lengths: FloatArray,
+    sensors: NDArray[np.int64],
+    speeds: Any,
+    source: str,
+) -> TrafficData:
+    graph = Graph.from_edges(ends[:, 0], ends[:, 1], n_nodes=len(positions), lengths=lengths)
+    return TrafficData(graph, positions, sensors, np.asarray(speeds), lengths, ends, source)

@@ -1,0 +1,211 @@
+"""Walker couplings: every walker alone keeps the law of a simple random walk."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from coupledgp.counter import LengthUniforms
+from coupledgp.couplings import (
+    AntitheticLengths,
+    GeometricLaw,
+    IidLengths,
+    LengthLaw,
+    MatchedLaw,
+    SigmaLengths,
+    StratifiedLengths,
+    available_walker_couplings,
+    parse_walker_coupling,
+    solve_sigma,
+    transport,
+)
+from coupledgp.couplings.lengths import Lengths
+from coupledgp.couplings.walkers import Steps
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.walk_engine import moves_of
+from coupledgp.features.walk_reference import paths
+from coupledgp.graphs import Graph
+from tests.graph_cases import plain_graph, weighted_graph
+
+ALL_LENGTHS = [
+    IidLengths(),
+    AntitheticLengths(),
+    StratifiedLengths(),
+    SigmaLengths(permutation=(3, 0, 2, 1)),
+]
+LAWS = [GeometricLaw(0.1), GeometricLaw(0.6), MatchedLaw([1.0, 0.5, 0.2, 0.4, 0.01])]
+N_NODES = 20_000
+
+
+def assert_law(counts: np.ndarray, chances: np.ndarray) -> None:
+    """Chi-square within six standard errors of its mean; rare cells pooled."""
+    expected = chances * counts.sum()
+    assert counts[expected == 0].sum() == 0
+    rare = expected < 5
+    cells = np.append(counts[~rare], counts[rare].sum())
+    means = np.append(expected[~rare], expected[rare].sum())
+    cells, means = cells[means > 0], means[means > 0]
+    chi_square = ((cells - means) ** 2 / means).sum()
+    degrees = max(means.size - 1, 1)
+    assert chi_square < stats.chi2.isf(1e-9, degrees) + 1e-9
+
+
+@pytest.mark.parametrize("law", LAWS, ids=str)
+@pytest.mark.parametrize("lengths", ALL_LENGTHS, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("n_walks", [1, 4, 5])
+def test_every_walker_has_the_law_of_lengths(
+    lengths: Lengths, law: LengthLaw, n_walks: int
+) -> None:
+    longest = 9
+    drawn = lengths.sample(law, longest, LengthUniforms(7, np.arange(N_NODES), n_walks))
+    survival = np.append(law.survival(longest), 0.0)
+    chances = survival[:-1] - survival[1:]
+    assert drawn.shape == (N_NODES, n_walks)
+    for walker in range(n_walks):
+        assert_law(np.bincount(drawn[:, walker], minlength=longest + 1), chances)
+
+
+@pytest.mark.parametrize("steps", list(Steps))
+@pytest.mark.parametrize("graph", [plain_graph(), weighted_graph()], ids=repr)
+def test_every_walker_visits_nodes_as_a_simple_random_walk(graph: Graph, steps: Steps) -> None:
+    if graph.is_weighted and steps is Steps.REPELLING:
+        pytest.skip("repelling steps are for unweighted graphs")
+    start, n_draws, n_walks = 0, 1500, 4
+    lengths = np.array([3, 3, 2, 3])
+    moves = moves_of(graph)
+    walked = [paths(seed, start, lengths, int(steps), moves) for seed in range(n_draws)]
+    move = graph.adjacency.toarray()
+    move[13, 13] = 1.0
+    move /= move.sum(axis=1, keepdims=True)
+    for walker, step in itertools.product(range(n_walks), (1, 2, 3)):
+        if step > lengths[walker]:
+            continue
+        visited = np.array([path[walker][step] for path in walked])
+        chances = np.linalg.matrix_power(move, step)[start]
+        assert_law(np.bincount(visited, minlength=graph.n_nodes), chances)
+
+
+def test_repelling_walkers_take_distinct_neighbours() -> None:
+    graph = plain_graph()
+    walked = paths(0, 0, np.ones(5, int), int(Steps.REPELLING), moves_of(graph))
+    assert sorted(path[1] for path in walked) == [1, 2, 3, 4, 5]
+
+
+def test_systematic_walkers_spread_evenly() -> None:
+    graph = plain_graph()
+    for seed in range(20):
+        walked = paths(seed, 0, np.ones(12, int), int(Steps.SYSTEMATIC), moves_of(graph))
+        counts = np.bincount([path[1] for path in walked], minlength=6)[1:6]
+        assert set(counts) <= {2, 3}
+
+
+def test_antithetic_pairs_never_halt_together_for_small_p() -> None:
+    uniforms = LengthUniforms(0, np.arange(2000), 2)
+    drawn = AntitheticLengths().sample(GeometricLaw(0.5), 40, uniforms)
+    assert (drawn[:, 0] != drawn[:, 1]).all()
+
+
+def test_sigma_pairs_lie_in_matched_quantiles() -> None:
+    law, sigma = GeometricLaw(0.02), (2, 0, 1)
+    drawn = SigmaLengths(permutation=sigma).sample(law, 600, LengthUniforms(0, np.arange(2000), 2))
+    edges = law.lengths(np.array([1 / 3, 2 / 3]), 600)
+    first, second = (np.searchsorted(edges, drawn[:, k], side="right") for k in (0, 1))
+    off_edge = ~np.isin(drawn, edges).any(axis=1)
+    np.testing.assert_array_equal(np.array(sigma)[first[off_edge]], second[off_edge])
+
+
+def test_stratified_lengths_use_every_stratum() -> None:
+    law = MatchedLaw([1.0, 1.0])  # survival 1, 1/sqrt(2)
+    drawn = StratifiedLengths().sample(law, 1, LengthUniforms(0, np.arange(500), 10))
+    assert set((drawn == 1).sum(axis=1)) <= {7, 8}
+
+
+def test_matched_survival_is_the_root_tail_sum() -> None:
+    law = MatchedLaw([3.0, 0.0, 4.0])
+    np.testing.assert_allclose(law.survival(4), [1.0, 0.8, 0.8, 0.0, 0.0])
+    mean = MatchedLaw([[3.0, 0.0, 4.0], [1.0, 0.0, 0.0]])
+    np.testing.assert_allclose(mean.survival(2), [1.0, 0.4, 0.4])
+
+
+def test_text_forms_round_trip() -> None:
+    assert len(available_walker_couplings()) == 12
+    for text in available_walker_couplings():
+        assert str(parse_walker_coupling(text)) == text
+    with pytest.raises(InvalidInputError, match="did you mean 'sigma'"):
+        parse_walker_coupling("sgma")
+    with pytest.raises(InvalidInputError, match="WalkerCoupling, got int"):
+        parse_walker_coupling(3)
+
+
+def quantile_setup(order: int) -> tuple[np.ndarray, np.ndarray]:
+    f = 0.5 ** (1.0 + np.arange(40))
+    graph = transport.erdos_renyi(20, 5.0)
+    eigenvalues = np.linalg.eigvalsh(graph.normalized_adjacency.toarray())
+    survival = GeometricLaw(0.3).survival(39)
+    return transport.quantile_features(f, survival, order, eigenvalues), eigenvalues
+
+
+def test_quantile_features_average_to_the_series() -> None:
+    v, eigenvalues = quantile_setup(6)
+    f = 0.5 ** (1.0 + np.arange(40))
+    np.testing.assert_allclose(v.mean(axis=0), np.polynomial.polynomial.polyval(eigenvalues, f))
+
+
+def test_eigenvalue_costs_are_the_matrix_costs() -> None:
+    graph = transport.erdos_renyi(12, 4.0)
+    matrix = graph.normalized_adjacency.toarray()
+    values, vectors = np.linalg.eigh(matrix)
+    f, survival = 0.4 ** np.arange(20), GeometricLaw(0.2).survival(19)
+    v = transport.quantile_features(f, survival, 4, values)
+    features = [vectors @ np.diag(row) @ vectors.T for row in v]
+    for a, b in itertools.product(range(4), repeat=2):
+        total = features[a] + features[b]
+        cost = np.linalg.norm(total @ total.T) ** 2
+        assert transport.linear_cost(v)[a, b] == pytest.approx(cost)
+    sigma = np.array([1, 3, 0, 2])
+    sums = [features[q] + features[sigma[q]] for q in range(4)]
+    quadratic = sum(np.linalg.norm(x @ y.T) ** 2 for x in sums for y in sums)
+    assert transport.quadratic_objective(transport.pair_vectors(v), sigma) == pytest.approx(
+        quadratic
+    )
+
+
+def test_linear_sigma_is_optimal() -> None:
+    v, _ = quantile_setup(6)
+    cost = transport.linear_cost(v)
+    best = min(
+        sum(cost[q, s] for q, s in enumerate(sigma)) for sigma in itertools.permutations(range(6))
+    )
+    solved = transport.assign(cost)
+    assert cost[np.arange(6), solved].sum() == pytest.approx(best)
+
+
+def test_quadratic_sigma_is_optimal_and_projections_come_near() -> None:
+    v, _ = quantile_setup(6)
+    vectors = transport.pair_vectors(v)
+    values = {
+        sigma: transport.quadratic_objective(vectors, np.array(sigma))
+        for sigma in itertools.permutations(range(6))
+    }
+    start = np.arange(6)
+    exact = transport.best_permutation(vectors, start)
+    assert values[tuple(exact.tolist())] == pytest.approx(min(values.values()))
+    near = transport.project_and_assign(vectors, start, 200, np.random.default_rng(0))
+    assert values[tuple(near.tolist())] <= 1.1 * min(values.values())
+    small = transport.compress(vectors, 200, np.random.default_rng(0))
+    compressed = transport.best_permutation(small, start)
+    assert values[tuple(compressed.tolist())] <= 1.1 * min(values.values())
+
+
+def test_solver_is_cached_and_accepts_a_reference() -> None:
+    f, survival = 0.5 ** np.arange(30), GeometricLaw(0.2).survival(29)
+    first = transport.solved_permutation(f, survival, 12, None)
+    assert transport.solved_permutation(f.copy(), survival.copy(), 12, None) is first
+    own = solve_sigma(f, survival, 12, reference=plain_graph())
+    assert sorted(own) == list(range(12))
+    assert sorted(solve_sigma(f, survival, 12, objective="quadratic", compression=30)) == list(
+        range(12)
+    )
+    with pytest.raises(InvalidInputError, match=r"each of 0\.\.n-1 once"):
+        SigmaLengths(permutation=(0, 0))

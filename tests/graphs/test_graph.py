@@ -1,0 +1,224 @@
+"""The graph, its readers and every decision about odd input."""
+
+import copy
+
+import networkx as nx
+import numpy as np
+import pytest
+import trimesh
+from scipy import sparse
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph, lengths_to_weights
+
+
+def test_parallel_edges_add_up_whatever_their_direction() -> None:
+    graph = Graph.from_edges([0, 1, 0], [1, 0, 2], [1.0, 2.0, 5.0])
+    expected = np.array([[0, 3, 5], [3, 0, 0], [5, 0, 0]])
+    np.testing.assert_array_equal(graph.adjacency.toarray(), expected)
+    assert graph.n_edges == 2
+
+
+def test_parallel_sums_are_symmetric_to_the_bit() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 4, (2, 300))
+    matrix = Graph.from_edges(a, b, rng.random(300) + 0.1).adjacency.toarray()
+    np.testing.assert_array_equal(matrix, matrix.T)
+
+
+def test_labels_of_any_type_are_kept_and_accepted() -> None:
+    graph = Graph.from_edges(["a", ("x", 1), 7], [("x", 1), 7, "a"])
+    assert graph.labels == ("a", ("x", 1), 7)
+    np.testing.assert_array_equal(graph.index([7, "a"]), [2, 0])
+    with pytest.raises(InvalidInputError, match="1 unknown: 'b'"):
+        graph.index(["a", "b"])
+
+
+def test_numpy_labels_equal_python_labels() -> None:
+    graph = Graph.from_edges(np.array(["a", "b"]), np.array(["b", "c"]))
+    np.testing.assert_array_equal(graph.index(["c", np.str_("a")]), [2, 0])
+
+
+def test_isolated_nodes_are_kept_with_zero_rows() -> None:
+    graph = Graph.from_edges([0], [1], n_nodes=4)
+    assert graph.n_nodes == 4
+    assert graph.components()[0] == 3
+    np.testing.assert_array_equal(graph.normalized_adjacency.toarray()[2:], 0.0)
+    named = Graph.from_edges(["a"], ["b"], labels=["b", "lonely", "a"])
+    np.testing.assert_array_equal(named.degrees, [1, 0, 1])
+
+
+def test_self_loop_counts_once_in_degree_and_matrix() -> None:
+    graph = Graph.from_edges([0, 0], [0, 1], [2.0, 3.0])
+    np.testing.assert_array_equal(graph.adjacency.toarray(), [[2, 3], [3, 0]])
+    np.testing.assert_array_equal(graph.degrees, [5, 3])
+    assert graph.n_edges == 2
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
+def test_bad_weight_names_the_edge(bad: float) -> None:
+    with pytest.raises(InvalidInputError, match=r"weights.*edge 'b'-'c' has"):
+        Graph.from_edges(["a", "b"], ["b", "c"], [1.0, bad])
+    with pytest.raises(InvalidInputError, match="lengths"):
+        Graph.from_edges([0], [1], lengths=[bad])
+
+
+def test_bad_edge_lists_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="targets: expected 2"):
+        Graph.from_edges([0, 1], [1])
+    with pytest.raises(InvalidInputError, match="n_nodes = 2, got 2 in edge 1"):
+        Graph.from_edges([0, 2], [1, 1], n_nodes=2)
+    with pytest.raises(InvalidInputError, match="got -1 in edge 0"):
+        Graph.from_edges([-1], [1])
+    with pytest.raises(InvalidInputError, match="weights: expected shape"):
+        Graph.from_edges([0], [1], [1.0, 2.0])
+    with pytest.raises(InvalidInputError, match="weights or lengths"):
+        Graph.from_edges([0], [1], [1.0], lengths=[2.0])
+    with pytest.raises(InvalidInputError, match="at least one node"):
+        Graph.from_edges([], [])
+    with pytest.raises(InvalidInputError, match="distinct labels, got 'a' twice"):
+        Graph.from_edges(["a"], ["a"], labels=["a", "a"])
+    with pytest.raises(InvalidInputError, match="hashable"):
+        Graph.from_edges([[1]], [[2]])
+    with pytest.raises(InvalidInputError, match="sequence of nodes"):
+        Graph.from_edges("ab", "bc")
+
+
+def test_road_lengths_become_weights() -> None:
+    lengths = np.array([100.0, 300.0])
+    np.testing.assert_allclose(lengths_to_weights(lengths), [2.0, 2 / 3])
+    graph = Graph.from_edges([0, 1], [1, 2], lengths=lengths)
+    np.testing.assert_allclose(graph.weights, [2.0, 2.0, 2 / 3, 2 / 3])
+
+
+def test_arrays_cannot_be_written() -> None:
+    graph = Graph.from_edges([0], [1])
+    with pytest.raises(ValueError, match="read-only"):
+        graph.weights[0] = 2.0
+    with pytest.raises(ValueError, match="read-only"):
+        graph.degrees[0] = 2.0
+    assert copy.deepcopy(graph) is graph
+
+
+def test_normalized_adjacency_has_spectrum_in_unit_interval() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 30, (2, 90))
+    graph = Graph.from_edges(a, b, rng.random(90) + 0.01, n_nodes=31)
+    matrix = graph.normalized_adjacency.toarray()
+    np.testing.assert_array_equal(matrix, matrix.T)
+    assert np.abs(np.linalg.eigvalsh(matrix)).max() <= 1 + 1e-12
+
+
+def test_scipy_matrix_round_trip() -> None:
+    matrix = sparse.csr_array(np.array([[0.0, 2, 0], [2, 1, 3], [0, 3, 0]]))
+    graph = Graph.from_scipy(matrix, labels="abc")
+    np.testing.assert_array_equal(graph.adjacency.toarray(), matrix.toarray())
+    np.testing.assert_array_equal(graph.index(["c"]), [2])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.ones((2, 3)), "square"),
+        (np.array([[0, 1.0], [0, 0]]), r"symmetric.*edge 0-1"),
+        (np.array([[0, -1.0], [-1, 0]]), r"edge 0-1 \(-1"),
+        (np.array([[0, np.nan], [np.nan, 0]]), "edge 0-1"),
+    ],
+)
+def test_bad_scipy_matrix_is_refused(matrix: np.ndarray, message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        Graph.from_scipy(matrix)
+
+
+def test_networkx_graph_keeps_nodes_and_weights() -> None:
+    source = nx.MultiGraph()
+    source.add_nodes_from(["lonely", "a"])
+    source.add_edge("a", "b", weight=2.0)
+    source.add_edge("b", "a")
+    graph = Graph.from_networkx(source)
+    assert graph.labels == ("lonely", "a", "b")
+    np.testing.assert_array_equal(graph.degrees, [0, 3, 3])
+    np.testing.assert_array_equal(Graph.from_networkx(source, weight=None).degrees, [0, 2, 2])
+
+
+def test_directed_networkx_graph_is_refused_with_advice() -> None:
+    with pytest.raises(InvalidInputError, match="to_undirected"):
+        Graph.from_networkx(nx.DiGraph([(0, 1)]))
+    with pytest.raises(InvalidInputError, match="networkx graph, got int"):
+        Graph.from_networkx(3)
+
+
+def test_watertight_mesh_agrees_with_trimesh() -> None:
+    mesh = trimesh.creation.icosphere(subdivisions=2)
+    graph = Graph.from_trimesh(mesh)
+    assert graph.n_nodes == len(mesh.faces)
+    assert set(np.diff(graph.indptr)) == {3}
+    pairs = sparse.triu(graph.adjacency).tocoo()
+    ours = set(zip(pairs.row.tolist(), pairs.col.tolist(), strict=True))
+    assert ours == {tuple(sorted(pair)) for pair in mesh.face_adjacency.tolist()}
+    vertices = Graph.from_trimesh(mesh, nodes="vertices")
+    assert vertices.n_nodes == len(mesh.vertices)
+    assert vertices.n_edges == len(mesh.edges_unique)
+
+
+def test_odd_meshes_keep_every_face() -> None:
+    # A strip of two faces, a duplicate of the first, a degenerate face, and a face far away.
+    vertices = np.array(
+        [[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0], [5, 5, 5], [6, 5, 5], [5, 6, 5]]
+    )
+    faces = np.array([[0, 1, 2], [1, 3, 2], [2, 0, 1], [0, 0, 1], [4, 5, 6]])
+    mesh = trimesh.Trimesh(vertices, faces, process=False)
+    matrix = Graph.from_trimesh(mesh).adjacency.toarray()
+    expected = np.zeros((5, 5))
+    for a, b in [(0, 1), (0, 2), (1, 2), (0, 3), (2, 3)]:
+        expected[a, b] = expected[b, a] = 1.0
+    np.testing.assert_array_equal(matrix, expected)
+    assert Graph.from_trimesh(mesh).components()[0] == 2
+
+
+def test_unmerged_vertices_are_joined_by_position() -> None:
+    mesh = trimesh.creation.box()
+    soup = trimesh.Trimesh(
+        mesh.triangles.reshape(-1, 3), np.arange(36).reshape(12, 3), process=False
+    )
+    np.testing.assert_array_equal(
+        Graph.from_trimesh(soup).adjacency.toarray(), Graph.from_trimesh(mesh).adjacency.toarray()
+    )
+
+
+def test_bad_mesh_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match=r"trimesh\.Trimesh"):
+        Graph.from_trimesh("mesh.stl")
+    with pytest.raises(InvalidInputError, match="'faces', 'vertices'"):
+        Graph.from_trimesh(trimesh.creation.box(), nodes="edges")
+
+
+def test_torch_geometric_like_data() -> None:
+    class Data:
+        edge_index = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+        edge_weight = np.array([2.0, 2.0, 3.0, 3.0])
+        num_nodes = 4
+
+    graph = Graph.from_torch_geometric(Data())
+    np.testing.assert_array_equal(graph.degrees, [2, 5, 3, 0])
+    with pytest.raises(InvalidInputError, match="edge_index"):
+        Graph.from_torch_geometric(object())
+
+
+def test_nearest_neighbours_of_a_line() -> None:
+    graph = Graph.from_points(np.arange(5.0)[:, None], n_neighbors=1)
+    assert graph.n_nodes == 5
+    assert (np.diff(graph.indptr) >= 1).all()
+    with pytest.raises(InvalidInputError, match="fewer than the 5 points"):
+        Graph.from_points(np.arange(5.0)[:, None], n_neighbors=5)
+    with pytest.raises(InvalidInputError, match="finite array"):
+        Graph.from_points([[np.nan, 1.0]])
+
+
+def test_node_numbers_are_checked() -> None:
+    graph = Graph.from_edges([0, 1], [1, 2])
+    with pytest.raises(InvalidInputError, match=r"from 0 to 2, got \[3\]"):
+        graph.index([0, 3])
+    with pytest.raises(InvalidInputError, match="no labels"):
+        graph.index(["a"])
+    np.testing.assert_array_equal(graph.index(), [0, 1, 2])

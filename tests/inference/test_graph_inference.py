@@ -1,0 +1,250 @@
+"""Evidence, gradients, solvers and posteriors on graphs against plain linear algebra."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from coupledgp.couplings import MatchedLaw, parse_walker_coupling
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.features import plan_hops
+from coupledgp.inference.graph_evidence import DenseEvidence, IterativeEvidence, Scales
+from coupledgp.inference.graph_fit import Checkpoint, FitState, fit_kernel
+from coupledgp.inference.graph_posterior import DensePosterior, IterativePosterior
+from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.inference.graph_solvers import conjugate_gradients, lanczos_quadrature
+from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
+from tests.graph_cases import karate, weighted_graph
+
+NODES = np.array([0, 3, 5, 9, 20, 31, 33, 3])
+HEAT = HeatKernel(3.0)
+
+
+def walk_prior(kernel=HEAT, n_hops: int = 2, seed: int = 0) -> WalkPrior:  # type: ignore[no-untyped-def]
+    graph = karate()
+    plan = plan_hops(graph, kernel, 8, n_hops)
+    coupling = parse_walker_coupling("stratified+systematic")
+    law = MatchedLaw(0.7 ** np.arange(12))
+    return WalkPrior(graph, kernel, plan, 8, coupling, law, 11, seed)
+
+
+def priors() -> list[GraphPrior]:
+    return [SpectralPrior(karate(), HEAT), SeriesPrior(karate(), HEAT, 1e-10), walk_prior()]
+
+
+def targets() -> np.ndarray:
+    return np.random.default_rng(2).standard_normal(NODES.size)
+
+
+@pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
+def test_prior_products_matrices_and_samples_agree(prior: GraphPrior) -> None:
+    every = np.arange(34)
+    K = prior.matrix(every, every)
+    if not isinstance(prior, WalkPrior):
+        np.testing.assert_allclose(K, dense_kernel(karate(), HEAT), atol=1e-8)
+    np.testing.assert_allclose(prior.matrix(NODES, every), K[NODES], atol=1e-12)
+    np.testing.assert_allclose(prior.diagonal(NODES), np.diag(K)[NODES], atol=1e-10)
+    V = np.random.default_rng(0).standard_normal((NODES.size, 2))
+    product = prior.product(every, NODES, V)
+    np.testing.assert_allclose(product, K[:, NODES] @ V, atol=1e-10)
+    draws = prior.sample(NODES[:-1], 40_000, np.random.default_rng(1))
+    expected = K[np.ix_(NODES[:-1], NODES[:-1])]
+    assert np.abs(draws @ draws.T / 40_000 - expected).max() < 6 * expected.max() * 2 / 200
+    np.testing.assert_allclose(prior.rough_diagonal(NODES), np.diag(K)[NODES], rtol=1.5)
+
+
+@pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
+def test_prior_gradients_are_finite_differences(prior: GraphPrior) -> None:
+    step = 1e-5
+    theta = prior.kernel.theta
+    up, down = (prior.at(prior.kernel.with_theta(theta + d)) for d in (step, -step))
+    slope = (up.matrix(NODES, NODES) - down.matrix(NODES, NODES)) / (2 * step)
+    V = np.random.default_rng(0).standard_normal((NODES.size, 2))
+    np.testing.assert_allclose(prior.gradient_products(NODES, V)[0], slope @ V, atol=1e-7)
+    B = V @ V.T
+    np.testing.assert_allclose(prior.gradient_inner(NODES, B)[0], np.vdot(B, slope), atol=1e-7)
+
+
+@pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
+def test_dense_evidence_is_the_gaussian_density(prior: GraphPrior) -> None:
+    y = targets()
+    evidence = DenseEvidence(prior, NODES, y)
+    for v, s in [(1.0, 0.1), (3.0, 0.7)]:
+        A = v * prior.matrix(NODES, NODES) + s * np.eye(NODES.size)
+        expected = stats.multivariate_normal(np.zeros(y.size), A).logpdf(y)
+        assert evidence.measures.log_evidence(v, s) == pytest.approx(expected)
+    assert evidence.measures.log_evidence_error(1.0, 0.1) == 0.0
+
+
+def test_profile_is_the_best_of_a_fine_grid() -> None:
+    measures = DenseEvidence(SpectralPrior(karate(), HEAT), NODES, targets()).measures
+    scales = measures.profile()
+    grid = np.exp(np.linspace(-9, 4, 60))
+    best = max(measures.log_evidence(v, s) for v in grid for s in grid)
+    assert scales.log_evidence >= best - 1e-9
+    assert measures.profile(2.0, 0.3) == Scales(2.0, 0.3, measures.log_evidence(2.0, 0.3))
+    for kept in ({"outputscale": 0.7}, {"noise": 0.2}):
+        found = measures.profile(**kept)
+        assert scales.log_evidence >= found.log_evidence - 1e-9
+        assert getattr(found, next(iter(kept))) == next(iter(kept.values()))
+
+
+@pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
+def test_evidence_gradient_is_a_finite_difference(prior: GraphPrior) -> None:
+    y, step, scales = targets(), 1e-5, Scales(1.3, 0.2, 0.0)
+
+    def value(shift: float) -> float:
+        moved = prior.at(prior.kernel.with_theta(prior.kernel.theta + shift))
+        return DenseEvidence(moved, NODES, y).measures.log_evidence(1.3, 0.2)
+
+    slope = (value(step) - value(-step)) / (2 * step)
+    assert DenseEvidence(prior, NODES, y).gradient(scales)[0] == pytest.approx(slope, rel=1e-5)
+
+
+@pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
+def test_iterative_evidence_is_the_dense_one_within_its_error(prior: GraphPrior) -> None:
+    y = targets()
+    dense = DenseEvidence(prior, NODES, y)
+    iterative = IterativeEvidence(prior, NODES, y, n_probes=400, tolerance=1e-10)
+    value, error = (
+        iterative.measures.log_evidence(1.0, 0.2),
+        iterative.measures.log_evidence_error(1.0, 0.2),
+    )
+    assert abs(value - dense.measures.log_evidence(1.0, 0.2)) < 6 * error
+    assert 0 < error < 0.5
+    scales = Scales(1.0, 0.2, 0.0)
+    gap = iterative.gradient(scales) - dense.gradient(scales)
+    # The trace of a matrix of norm about one, of 8 rows, from 400 sign vectors.
+    assert abs(gap[0]) < 6 * np.sqrt(2 * 8 / 400)
+
+
+def test_lanczos_quadrature_is_exact_for_few_distinct_eigenvalues() -> None:
+    rng = np.random.default_rng(0)
+    q = np.linalg.qr(rng.standard_normal((30, 30)))[0]
+    values = np.repeat([0.1, 1.0, 3.0], 10)
+    G = (q * values) @ q.T
+    b = rng.standard_normal((30, 2))
+    quadrature = lanczos_quadrature(lambda V: G @ V, b, 20)
+    found = (quadrature.weights * np.log(quadrature.nodes + 0.5)).sum(axis=1)
+    expected = [c @ (q * np.log(values + 0.5)) @ q.T @ c / (c @ c) for c in b.T]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_lanczos_rules_bound_the_inverse_and_the_logarithm() -> None:
+    rng = np.random.default_rng(3)
+    root = rng.standard_normal((60, 60)) * np.geomspace(1.0, 1e-4, 60)
+    G, b = root @ root.T, rng.standard_normal((60, 2))
+    values, vectors = np.linalg.eigh(G)
+    for n_steps in (4, 12):
+        rule = lanczos_quadrature(lambda V: G @ V, b, n_steps)
+        for k, column in enumerate(b.T):
+            weights = (vectors.T @ column) ** 2 / (column @ column)
+            for h, sign in ((lambda x: 1 / (x + 1e-3), 1.0), (lambda x: -np.log(x + 1e-3), 1.0)):
+                exact = sign * (weights * h(values)).sum()
+                slack = 1e-6 * abs(exact)
+                assert (rule.weights[k] * h(rule.nodes[k])).sum() <= exact + slack
+                assert (rule.radau_weights[k] * h(rule.radau_nodes[k])).sum() >= exact - slack
+
+
+def test_conjugate_gradients_solve_every_column() -> None:
+    rng = np.random.default_rng(1)
+    root = rng.standard_normal((40, 40))
+    A = root @ root.T + 0.1 * np.eye(40)
+    B = np.column_stack([rng.standard_normal((40, 2)), np.zeros(40)])
+    solution = conjugate_gradients(lambda V: A @ V, B, np.diag(A).copy(), 1e-10)
+    np.testing.assert_allclose(A @ solution.values, B, atol=1e-8)
+    assert solution.residual <= 1e-10
+    with pytest.raises(NumericalError, match="relative residual"):
+        conjugate_gradients(lambda V: A @ V, B, np.ones(40), 1e-10, max_iterations=2)
+
+
+@pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
+@pytest.mark.parametrize("iterative", [False, True])
+def test_posterior_is_the_conditional_gaussian(prior: GraphPrior, iterative: bool) -> None:
+    y, test = targets(), np.array([1, 3, 7, 33])
+    v, s = 1.7, 0.3
+    make = IterativePosterior if iterative else DensePosterior
+    posterior = make(prior, NODES, y, v, s)
+    A = v * prior.matrix(NODES, NODES) + s * np.eye(NODES.size)
+    cross = v * prior.matrix(test, NODES)
+    mean = cross @ np.linalg.solve(A, y)
+    covariance = v * prior.matrix(test, test) - cross @ np.linalg.solve(A, cross.T)
+    np.testing.assert_allclose(posterior.mean(test), mean, atol=1e-5)
+    np.testing.assert_allclose(posterior.covariance(test), covariance, atol=1e-5)
+    np.testing.assert_allclose(posterior.variance(test), np.diag(covariance), atol=1e-5)
+    draws = posterior.sample(test, 20_000, np.random.default_rng(0))
+    error = np.sqrt(np.diag(covariance) / 20_000)
+    assert (np.abs(draws.mean(axis=1) - mean) < 6 * error + 1e-5).all()
+    assert np.abs(np.cov(draws) - covariance).max() < 6 * covariance.max() * np.sqrt(2 / 20_000)
+    sampled = posterior.sampled_variance(test, 5000, np.random.default_rng(1))
+    np.testing.assert_allclose(sampled, np.diag(covariance), rtol=6 * np.sqrt(2 / 5000))
+
+
+def test_impossible_covariance_is_refused_with_advice() -> None:
+    with pytest.raises(NumericalError, match="raise the noise"):
+        DensePosterior(SpectralPrior(karate(), HeatKernel(900.0)), NODES, targets(), 1.0, 0.0)
+
+
+def smooth_values() -> np.ndarray:
+    K = dense_kernel(weighted_graph(), HeatKernel(4.0))
+    return np.linalg.cholesky(K + 1e-9 * np.eye(14)) @ np.random.default_rng(0).standard_normal(14)
+
+
+def make_spectral(kernel):  # type: ignore[no-untyped-def]
+    return SpectralPrior(weighted_graph(), kernel)
+
+
+def test_fit_reaches_the_best_of_a_grid() -> None:
+    nodes, y = np.arange(14), smooth_values()
+
+    def evidence(prior: GraphPrior) -> DenseEvidence:
+        return DenseEvidence(prior, nodes, y)
+
+    kernel, state = fit_kernel(HeatKernel(), make_spectral, evidence)
+    grid = [HeatKernel(float(t)) for t in np.geomspace(0.05, 500, 80)]
+    best = max(evidence(make_spectral(k)).measures.profile().log_evidence for k in grid)
+    assert state.settled
+    assert state.objective >= best - 1e-3
+    assert evidence(make_spectral(kernel)).measures.profile().log_evidence == pytest.approx(
+        state.objective
+    )
+
+
+def test_learned_kernel_improves_on_its_start() -> None:
+    nodes, y = np.arange(14), smooth_values()
+
+    def evidence(prior: GraphPrior) -> DenseEvidence:
+        return DenseEvidence(prior, nodes, y)
+
+    start = LearnedKernel(n_terms=5)
+    kernel, state = fit_kernel(start, make_spectral, evidence)
+    assert kernel.theta.size == 5
+    assert state.objective > evidence(make_spectral(start)).measures.profile().log_evidence
+
+
+def test_an_interrupted_fit_goes_on_and_ends_the_same(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    nodes, y = np.arange(14), smooth_values()
+    calls = {"n": 0, "limit": 10}
+
+    def evidence(prior: GraphPrior) -> DenseEvidence:
+        calls["n"] += 1
+        if calls["n"] > calls["limit"]:
+            raise KeyboardInterrupt
+        return DenseEvidence(prior, nodes, y)
+
+    record = Checkpoint(tmp_path / "fit.json", {"data": "a"})
+    with pytest.raises(KeyboardInterrupt):
+        fit_kernel(HeatKernel(), make_spectral, evidence, checkpoint=record)
+    kept = record.load()
+    assert isinstance(kept, FitState)
+    assert kept.n_rounds == 1
+    calls.update(n=0, limit=10**6)
+    resumed = fit_kernel(HeatKernel(), make_spectral, evidence, checkpoint=record)
+    n_resumed, calls["n"] = calls["n"], 0
+    straight = fit_kernel(HeatKernel(), make_spectral, evidence)
+    assert resumed[0] == straight[0]
+    assert n_resumed < calls["n"]
+    with pytest.raises(InvalidInputError, match="of another fit"):
+        Checkpoint(record.path, {"data": "b"}).load()
+    (tmp_path / "bad.json").write_text("{")
+    with pytest.raises(InvalidInputError, match="cannot read"):
+        Checkpoint(tmp_path / "bad.json").load()

@@ -1,0 +1,158 @@
+"""Graph kernels against matrix functions, their series, derivatives and exact operators."""
+
+import numpy as np
+import pytest
+from scipy import linalg
+
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.features.modulation import n_terms_for
+from coupledgp.graphs import Graph
+from coupledgp.kernels import (
+    GraphKernel,
+    GraphMaternKernel,
+    HeatKernel,
+    InverseCosineKernel,
+    LearnedKernel,
+    RandomWalkKernel,
+    RegularizedLaplacianKernel,
+    SeriesOperator,
+    dense_kernel,
+    parse_graph_kernel,
+)
+from coupledgp.kernels.graph_base import deconvolve
+from coupledgp.kernels.graph_exact import chebyshev_coefficients
+from tests.graph_cases import karate, weighted_graph
+
+KERNELS = [
+    HeatKernel(0.3),
+    HeatKernel(40.0),
+    RegularizedLaplacianKernel(1.0, 2.0),
+    RegularizedLaplacianKernel(20.0, 0.7),
+    GraphMaternKernel(3.0, 1.5),
+    RandomWalkKernel(2.0, 4),
+    RandomWalkKernel(2.5, 3),
+    InverseCosineKernel(),
+    LearnedKernel([0.5, -0.2, 0.3, 0.1]),
+]
+X = np.linspace(-0.95, 1.0, 41)
+
+
+def laplacian(graph: Graph) -> np.ndarray:
+    return np.eye(graph.n_nodes) - graph.normalized_adjacency.toarray()
+
+
+@pytest.mark.parametrize("graph", [karate(), weighted_graph()], ids=repr)
+def test_dense_kernels_are_the_matrix_functions(graph: Graph) -> None:
+    L, eye = laplacian(graph), np.eye(graph.n_nodes)
+    expected = [
+        (HeatKernel(3.0), linalg.expm(-3.0 * L)),
+        (
+            RegularizedLaplacianKernel(2.0, 2.0),
+            linalg.inv(eye + 2.0 * L) @ linalg.inv(eye + 2.0 * L),
+        ),
+        (RegularizedLaplacianKernel(2.0, 1.0), linalg.inv(eye + 2.0 * L)),
+        (GraphMaternKernel(2.0, 1.0), linalg.inv(eye + 2.0 * L)),
+        (RandomWalkKernel(2.0, 3), np.linalg.matrix_power(eye - L / 2.0, 3)),
+        (InverseCosineKernel(), linalg.cosm(np.pi * L / 4.0)),
+    ]
+    for kernel, matrix in expected:
+        np.testing.assert_allclose(dense_kernel(graph, kernel), matrix, atol=1e-10)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_series_sums_to_the_root_and_squares_to_the_kernel(kernel: GraphKernel) -> None:
+    n_terms = n_terms_for(kernel)
+    assert n_terms <= kernel.max_terms
+    f = kernel.modulation(n_terms)
+    bound = kernel.tail(n_terms) + 1e-12
+    np.testing.assert_allclose(np.polynomial.polynomial.polyval(X, f), kernel.root(X), atol=bound)
+    np.testing.assert_allclose(kernel.root(X) ** 2, kernel.spectral(X), atol=1e-12)
+    if not isinstance(kernel, LearnedKernel):
+        assert kernel.spectral(np.ones(1))[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_tail_is_the_sum_of_what_is_left(kernel: GraphKernel) -> None:
+    long = kernel.modulation(8000 if not isinstance(kernel, InverseCosineKernel) else 4000)
+    for n_terms in (0, 1, 2, 5, 20, 60):
+        left = np.abs(long[n_terms:]).sum()
+        slack = 0.02 if isinstance(kernel, InverseCosineKernel) else 1e-9
+        assert left - 1e-9 <= kernel.tail(n_terms) <= left + slack
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_gradients_are_those_of_finite_differences(kernel: GraphKernel) -> None:
+    theta, step = kernel.theta + 1e-3, 1e-5
+    kernel = kernel.with_theta(theta)
+    for k in range(theta.size):
+        up, down = (
+            kernel.with_theta(theta + sign * step * np.eye(theta.size)[k]) for sign in (1, -1)
+        )
+        for function, gradient, argument in [
+            ("root", "root_gradient", X),
+            ("spectral", "spectral_gradient", X),
+            ("modulation", "modulation_gradient", 30),
+        ]:
+            slope = (getattr(up, function)(argument) - getattr(down, function)(argument)) / (
+                2 * step
+            )
+            np.testing.assert_allclose(getattr(kernel, gradient)(argument)[k], slope, atol=1e-7)
+
+
+def test_heat_coefficients_are_the_formula() -> None:
+    np.testing.assert_allclose(
+        HeatKernel(3.0).modulation(4), np.exp(-1.5) * np.array([1, 1.5, 1.125, 0.5625])
+    )
+
+
+def test_two_regularised_laplacian_is_geometric() -> None:
+    f = RegularizedLaplacianKernel(3.0, 2.0).modulation(6)
+    np.testing.assert_allclose(f, 0.75 ** np.arange(6) / 4.0)
+
+
+def test_deconvolution_inverts_convolution() -> None:
+    f = np.array([0.5, 0.3, -0.2, 0.1])
+    np.testing.assert_allclose(deconvolve(np.convolve(f, f)[:4]), f)
+    with pytest.raises(InvalidInputError, match="alpha_0 > 0"):
+        deconvolve(np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_series_operator_is_the_dense_kernel_to_tolerance(kernel: GraphKernel) -> None:
+    graph = weighted_graph()
+    operator = SeriesOperator(graph, kernel.spectral, 1e-9)
+    dense = dense_kernel(graph, kernel)
+    v = np.random.default_rng(0).standard_normal((graph.n_nodes, 3))
+    scale = np.abs(kernel.spectral(X)).max() * np.linalg.norm(v)
+    kept = v.copy()
+    np.testing.assert_allclose(operator @ v, dense @ v, atol=1e-8 * scale)
+    np.testing.assert_allclose(operator.T @ v[:, 0], dense @ v[:, 0], atol=1e-8 * scale)
+    np.testing.assert_array_equal(v, kept)
+
+
+def test_degree_grows_like_the_root_of_time() -> None:
+    degrees = [chebyshev_coefficients(HeatKernel(t).spectral).size for t in (25.0, 100.0, 400.0)]
+    assert degrees[1] < 2.5 * degrees[0]
+    assert degrees[2] < 2.5 * degrees[1]
+
+
+def test_unreachable_tolerance_is_refused() -> None:
+    with pytest.raises(NumericalError, match="larger tolerance"):
+        SeriesOperator(karate(), InverseCosineKernel().root, 1e-12)
+
+
+def test_kernels_are_parsed_compared_and_checked() -> None:
+    assert parse_graph_kernel("heat") == HeatKernel(1.0)
+    assert HeatKernel(1.0) != HeatKernel(2.0)
+    assert hash(HeatKernel(1.0)) == hash(HeatKernel(1.0))
+    kernel = GraphMaternKernel(2.0)
+    assert parse_graph_kernel(kernel) is kernel
+    assert kernel.with_theta(kernel.theta) == kernel
+    with pytest.raises(InvalidInputError, match="did you mean 'heat'"):
+        parse_graph_kernel("hea")
+    with pytest.raises(InvalidInputError, match="GraphKernel, got int"):
+        parse_graph_kernel(3)
+    with pytest.raises(InvalidInputError, match="time: expected a finite number > 0, got -1"):
+        HeatKernel(-1)
+    with pytest.raises(InvalidInputError, match="a: expected a number >= 2"):
+        RandomWalkKernel(1.5)

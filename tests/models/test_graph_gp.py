@@ -1,0 +1,221 @@
+"""The graph regressors: conventions, units, twins, and agreement of fast and exact paths."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.kernels import HeatKernel, dense_kernel
+from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
+from tests.graph_cases import karate, weighted_graph
+
+CIRCLE = 60
+
+
+def ring() -> Graph:
+    """A ring with chords: smooth signals are easy on it."""
+    k = np.arange(CIRCLE)
+    return Graph.from_edges(np.tile(k, 2), np.concatenate([(k + 1) % CIRCLE, (k + 2) % CIRCLE]))
+
+
+def signal() -> np.ndarray:
+    noise = 0.05 * np.random.default_rng(0).standard_normal(CIRCLE)
+    return 7.0 + 3.0 * np.sin(2 * np.pi * np.arange(CIRCLE) / CIRCLE) + noise
+
+
+TRAIN = np.flatnonzero(np.arange(CIRCLE) % 5 != 2)
+TEST = np.flatnonzero(np.arange(CIRCLE) % 5 == 2)
+
+
+@pytest.fixture(scope="module")
+def fitted() -> GraphGPRegressor:
+    return GraphGPRegressor(ring(), random_state=0).fit(TRAIN, signal()[TRAIN])
+
+
+def test_defaults_agree_with_the_exact_model(fitted: GraphGPRegressor) -> None:
+    exact = ExactGraphGPRegressor(ring()).fit(TRAIN, signal()[TRAIN])
+    assert fitted.kernel_.time == pytest.approx(exact.kernel_.time, rel=0.2)
+    mean, std = fitted.predict(TEST, return_std=True)
+    exact_mean, exact_std = exact.predict(TEST, return_std=True)
+    np.testing.assert_allclose(mean, exact_mean, atol=0.02)
+    np.testing.assert_allclose(std, exact_std, rtol=0.05)
+    assert np.sqrt(np.mean((mean - signal()[TEST]) ** 2)) < 0.15
+    assert fitted.converged_
+    assert fitted.plan_.predicted_error <= 1e-3
+    assert fitted.truncation_.relative < 1e-3
+    assert fitted.score(TEST, signal()[TEST]) > 0.99
+
+
+def test_exact_twin_has_the_same_hyperparameters_and_data(fitted: GraphGPRegressor) -> None:
+    twin = fitted.exact_twin()
+    assert twin.kernel_ == fitted.kernel_
+    assert twin.outputscale_ == pytest.approx(fitted.outputscale_)
+    assert twin.noise_ == pytest.approx(fitted.noise_)
+    assert twin.exact_twin() is twin
+    np.testing.assert_allclose(twin.predict(TEST), fitted.predict(TEST), atol=0.02)
+
+
+def test_evidence_is_of_y_in_original_units() -> None:
+    y = signal()[TRAIN]
+    gp = ExactGraphGPRegressor(ring()).fit(TRAIN, y)
+    A = gp.prior_covariance(TRAIN) + gp.noise_ * np.eye(TRAIN.size)
+    expected = stats.multivariate_normal(np.full(y.size, y.mean()), A).logpdf(y)
+    assert gp.log_marginal_likelihood_value_ == pytest.approx(expected, rel=1e-6)
+    assert gp.log_marginal_likelihood_error_ == 0.0
+
+
+@pytest.mark.parametrize("model", [GraphGPRegressor, ExactGraphGPRegressor])
+def test_no_optimizer_keeps_the_given_hyperparameters(model: type) -> None:
+    y = signal()[TRAIN]
+    gp = model(ring(), HeatKernel(5.0), optimizer=None, outputscale=2.0, noise=0.01)
+    gp.fit(TRAIN, y)
+    assert gp.kernel_ == HeatKernel(5.0)
+    assert gp.outputscale_ == pytest.approx(2.0 * y.var())
+    assert gp.noise_ == pytest.approx(0.01 * y.var())
+    fixed = model(ring(), HeatKernel(5.0), fixed=("kernel", "noise"), noise=0.02).fit(TRAIN, y)
+    assert fixed.kernel_ == HeatKernel(5.0)
+    assert fixed.noise_ == pytest.approx(0.02 * y.var())
+
+
+@pytest.mark.parametrize("model", [GraphGPRegressor, ExactGraphGPRegressor])
+@pytest.mark.parametrize("solver", ["dense", "iterative"])
+def test_predictions_are_those_of_the_formula(model: type, solver: str) -> None:
+    y = signal()[TRAIN]
+    gp = model(
+        ring(),
+        HeatKernel(5.0),
+        optimizer=None,
+        outputscale=2.0,
+        noise=0.01,
+        solver=solver,
+        random_state=0,
+    ).fit(TRAIN, y)
+    every = gp.prior_covariance()
+    A = every[np.ix_(TRAIN, TRAIN)] + gp.noise_ * np.eye(TRAIN.size)
+    cross = every[np.ix_(TEST, TRAIN)]
+    mean = y.mean() + cross @ np.linalg.solve(A, y - y.mean())
+    cov = every[np.ix_(TEST, TEST)] - cross @ np.linalg.solve(A, cross.T)
+    found, latent_cov = gp.predict(TEST, return_cov=True, latent=True)
+    np.testing.assert_allclose(found, mean, atol=1e-4)
+    np.testing.assert_allclose(latent_cov, cov, atol=1e-4)
+    _, with_noise = gp.predict(TEST, return_cov=True)
+    np.testing.assert_allclose(with_noise - latent_cov, gp.noise_ * np.eye(TEST.size), atol=1e-12)
+    _, std = gp.predict(TEST, return_std=True)
+    np.testing.assert_allclose(std**2, np.diag(with_noise), rtol=1e-4)
+    draws = gp.sample_y(TEST, 4000, random_state=1)
+    error = std / np.sqrt(4000)
+    assert (np.abs(draws.mean(axis=1) - mean) < 6 * error + 1e-4).all()
+    np.testing.assert_allclose(draws.std(axis=1), std, rtol=6 / np.sqrt(2 * 4000))
+
+
+def test_iterative_fit_comes_near_the_dense_one() -> None:
+    y = signal()[TRAIN]
+    dense = ExactGraphGPRegressor(ring()).fit(TRAIN, y)
+    iterative = ExactGraphGPRegressor(
+        ring(), method="series", solver="iterative", n_probes=64, random_state=0
+    ).fit(TRAIN, y)
+    np.testing.assert_allclose(iterative.predict(TEST), dense.predict(TEST), atol=0.1)
+    assert iterative.log_marginal_likelihood_error_ > 0
+
+
+def test_many_standard_deviations_come_from_samples() -> None:
+    settings = {"optimizer": None, "noise": 0.01, "random_state": 0, "solver": "iterative"}
+    exact = GraphGPRegressor(ring(), HeatKernel(5.0), **settings).fit(TRAIN, signal()[TRAIN])
+    sampled = GraphGPRegressor(
+        ring(), HeatKernel(5.0), exact_variances=0, n_variance_samples=2000, **settings
+    ).fit(TRAIN, signal()[TRAIN])
+    std, near = (gp.predict(TEST, return_std=True)[1] for gp in (exact, sampled))
+    np.testing.assert_allclose(near, std, rtol=6 / np.sqrt(2 * 2000))
+
+
+@pytest.mark.parametrize(
+    "kernel", ["regularized-laplacian", "matern", "random-walk", "inverse-cosine", "learned"]
+)
+def test_every_kernel_fits_and_agrees_with_its_twin(kernel: str) -> None:
+    gp = GraphGPRegressor(ring(), kernel, random_state=0).fit(TRAIN, signal()[TRAIN])
+    mean, std = gp.predict(TEST, return_std=True)
+    twin_mean, twin_std = gp.exact_twin().predict(TEST, return_std=True)
+    assert (np.abs(mean - twin_mean) < 0.2 * twin_std).all()
+    np.testing.assert_allclose(std, twin_std, rtol=0.1)
+
+
+def test_the_papers_estimator_is_one_call() -> None:
+    gp = GraphGPRegressor(
+        karate(), coupling="sigma", length_law="geometric", exact_hops=0, random_state=0
+    ).fit(range(0, 34, 2), np.arange(17.0))
+    assert gp.plan_.n_hops == 0
+    assert gp.predict().shape == (34,)
+
+
+def test_same_seed_same_fit_and_labels_are_accepted() -> None:
+    graph = Graph.from_edges(list("abcde"), list("bcdea"))
+    fits = [
+        GraphGPRegressor(graph, exact_hops=1, random_state=3).fit(["a", "c", "d"], [1.0, 2.0, 0.5])
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(fits[0].predict(), fits[1].predict())
+    assert fits[0].predict(["b"]).shape == (1,)
+    assert fits[0].nodes_ == ["a", "c", "d"]
+
+
+def test_repeated_observations_and_isolated_nodes() -> None:
+    gp = GraphGPRegressor(weighted_graph(), optimizer=None, random_state=0)
+    gp.fit([0, 0, 1, 8], [1.0, 1.2, 0.9, -1.0])
+    mean, std = gp.predict([13, 0], return_std=True, latent=True)
+    assert mean[0] == pytest.approx(np.mean([1.0, 1.2, 0.9, -1.0]))
+    own = dense_kernel(weighted_graph(), HeatKernel())[13, 13]
+    assert std[0] == pytest.approx(np.sqrt(gp.outputscale_ * own))
+    assert std[1] < std[0]
+
+
+def test_constant_targets_are_predicted_as_they_are() -> None:
+    gp = ExactGraphGPRegressor(karate()).fit([0, 1, 2, 5], [3.0] * 4)
+    np.testing.assert_allclose(gp.predict(), 3.0)
+
+
+def test_clone_and_parameters_follow_scikit_learn() -> None:
+    for model in (GraphGPRegressor(karate(), n_walks=5), ExactGraphGPRegressor(karate())):
+        copy = clone(model)
+        assert copy.graph is model.graph
+        assert str(copy.get_params()) == str(model.get_params())
+
+
+def test_fit_resumes_from_a_checkpoint(tmp_path, fitted: GraphGPRegressor) -> None:  # type: ignore[no-untyped-def]
+    path = tmp_path / "fit.json"
+    first = GraphGPRegressor(ring(), random_state=0).fit(TRAIN, signal()[TRAIN], checkpoint=path)
+    again = GraphGPRegressor(ring(), random_state=0).fit(TRAIN, signal()[TRAIN], checkpoint=path)
+    assert again.kernel_ == first.kernel_ == fitted.kernel_
+    with pytest.raises(InvalidInputError, match="of another fit"):
+        GraphGPRegressor(ring(), random_state=1).fit(TRAIN, signal()[TRAIN], checkpoint=path)
+
+
+def test_bad_arguments_are_refused() -> None:
+    graph = karate()
+    bad = [
+        ({"n_walks": 0}, "n_walks"),
+        ({"coupling": "x"}, "coupling"),
+        ({"kernel": "rbf"}, "kernel"),
+        ({"exact_hops": -1}, "exact_hops"),
+        ({"length_law": "poisson"}, "length_law"),
+        ({"solver": "magic"}, "solver"),
+        ({"optimizer": "adam"}, "optimizer"),
+        ({"fixed": ("gamma",)}, "fixed"),
+        ({"noise": -1.0, "optimizer": None}, "noise"),
+        ({"random_state": "x"}, "random_state"),
+    ]
+    for settings, name in bad:
+        with pytest.raises(InvalidInputError, match=name):
+            GraphGPRegressor(graph, **settings).fit([0, 1], [1.0, 2.0])
+    with pytest.raises(InvalidInputError, match="y: expected 2 values to match nodes, got 1"):
+        GraphGPRegressor(graph).fit([0, 1], [1.0])
+    with pytest.raises(InvalidInputError, match="finite"):
+        GraphGPRegressor(graph).fit([0, 1], [1.0, np.nan])
+    with pytest.raises(InvalidInputError, match=r"coupledgp\.Graph"):
+        GraphGPRegressor(np.eye(3)).fit([0, 1], [1.0, 2.0])
+    gp = ExactGraphGPRegressor(graph).fit([0, 1], [1.0, 2.0])
+    with pytest.raises(InvalidInputError, match="at most one"):
+        gp.predict(return_std=True, return_cov=True)
+    with pytest.raises(InvalidInputError, match="nodes"):
+        gp.predict([99])

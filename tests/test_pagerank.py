@@ -1,0 +1,95 @@
+"""PageRank by walks against networkx, for every coupling."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from coupledgp.couplings import available_walker_couplings
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.walk_engine import moves_of, walk_ends
+from coupledgp.features.walk_reference import paths
+from coupledgp.graphs import Graph
+from coupledgp.pagerank import exact_pagerank, pagerank, solve_pagerank_sigma
+from tests.graph_cases import assert_mean_is, copies, karate, weighted_graph
+
+N_DRAWS = 400
+
+
+def draw(graph: Graph, p_halt: float, n_walks: int, coupling: str) -> np.ndarray:
+    """Independent estimates (N_DRAWS, n_nodes), from one call on as many copies of the graph."""
+    many = pagerank(copies(graph, N_DRAWS), p_halt, n_walks, coupling, generator=1)
+    return N_DRAWS * many.reshape(N_DRAWS, graph.n_nodes)
+
+
+def test_exact_pagerank_is_networkx() -> None:
+    source = nx.karate_club_graph()  # weighted
+    graph = Graph.from_networkx(source)
+    for p_halt in (0.1, 0.5):
+        truth = nx.pagerank(source, alpha=1 - p_halt, tol=1e-13, max_iter=2000)
+        found = exact_pagerank(graph, p_halt)
+        np.testing.assert_allclose(found, [truth[node] for node in source], atol=1e-9)
+
+
+@pytest.mark.parametrize("coupling", available_walker_couplings())
+def test_estimate_is_unbiased(coupling: str) -> None:
+    graph = karate()
+    draws = draw(graph, 0.3, 2, coupling)
+    np.testing.assert_allclose(draws.sum(axis=1), 1.0)
+    assert_mean_is(draws, exact_pagerank(graph, 0.3))
+
+
+def test_weighted_graph_with_isolated_node() -> None:
+    graph = weighted_graph()
+    draws = draw(graph, 0.2, 4, "sigma")
+    truth = exact_pagerank(graph, 0.2)
+    assert truth[13] == pytest.approx(1 / 14)
+    assert_mean_is(draws, truth)
+    with pytest.raises(InvalidInputError, match="unweighted"):
+        pagerank(graph, coupling="iid+repelling")
+
+
+def test_ends_are_those_of_the_reference() -> None:
+    graph, rng = karate(), np.random.default_rng(0)
+    rows, lengths = np.arange(34), rng.integers(0, 6, (34, 5))
+    for steps in range(3):
+        moves = moves_of(graph)
+        found = walk_ends(4, rows, lengths, steps, moves)
+        expected = [
+            [path[-1] for path in paths(4, int(node), lengths[node], steps, moves)] for node in rows
+        ]
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_sigma_is_the_best_permutation() -> None:
+    sigma = solve_pagerank_sigma(0.4, order=5, reference=karate())
+    graph, p = karate(), 0.4
+    move = graph.adjacency.toarray() / graph.degrees[:, None]
+    cut = 60
+    ends = np.zeros((5, 34, 34))
+    edges = 1 - (1 - p) ** np.arange(cut + 2)
+    for q, t in itertools.product(range(5), range(cut)):
+        overlap = min((q + 1) / 5, edges[t + 1]) - max(q / 5, edges[t])
+        if overlap > 0:
+            ends[q] += 5 * overlap * np.linalg.matrix_power(move, t)
+    cost = np.einsum("aij,bij->ab", ends, ends)
+    best = min(
+        sum(cost[q, s] for q, s in enumerate(order)) for order in itertools.permutations(range(5))
+    )
+    assert cost[np.arange(5), sigma].sum() == pytest.approx(best, rel=1e-6)
+
+
+def test_coupling_reduces_the_error() -> None:
+    graph = karate()
+    truth = exact_pagerank(graph, 0.3)
+    error = {
+        coupling: ((draw(graph, 0.3, 8, coupling) - truth) ** 2).sum(axis=1).mean()
+        for coupling in ("iid", "sigma", "stratified+systematic")
+    }
+    assert error["sigma"] < error["iid"]
+    assert error["stratified+systematic"] < 0.85 * error["iid"]
+
+
+def test_same_seed_same_bits() -> None:
+    np.testing.assert_array_equal(pagerank(karate(), generator=1), pagerank(karate(), generator=1))

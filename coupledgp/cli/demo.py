@@ -12,7 +12,7 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.text import Text
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits
 
 from coupledgp.cli import show
 from coupledgp.cli.evaluate import Stopwatch

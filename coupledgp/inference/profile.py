@@ -11,6 +11,9 @@ from scipy.optimize import minimize_scalar
 from coupledgp.inference.evidence import SpectralEvidence
 from coupledgp.random import FloatArray
 
+# Rounding of a Gram matrix summed over many rows, over that of one operation on its columns.
+ROUNDINGS = 16
+
 
 @dataclass(frozen=True)
 class ScaleBounds:
@@ -31,14 +34,21 @@ def profile_scales(
     A value given for one of them keeps it there and maximises over the other. Free in both, the
     problem is one-dimensional: at fixed `lam = s / v` the evidence has one maximum in v, which is
     known, and the best v of the box is the point of the box nearest to it. The search is global on
-    a grid of `lam`, then polished by Brent's method.
+    a grid of `lam`, then polished by Brent's method. Ratios below the rounding error of the largest
+    eigenvalue are left out: there the matrix is no longer definite.
     """
     if outputscale is not None and noise is not None:
         return outputscale, noise
+    largest = float(evidence.eigenvalues.max())
+    least_ratio = ROUNDINGS * evidence.eigenvalues.size * np.finfo(np.float64).eps * largest
     if noise is not None:
-        return _maximise(lambda v: evidence.value(v, noise), bounds.outputscale), noise
+        low, high = bounds.outputscale
+        high = max(min(high, noise / max(least_ratio, np.finfo(float).tiny)), low)
+        return _maximise(lambda v: evidence.value(v, noise), (low, high)), noise
     if outputscale is not None:
-        return outputscale, _maximise(lambda s: evidence.value(outputscale, s), bounds.noise)
+        low, high = bounds.noise
+        low = min(max(low, least_ratio * outputscale), high)
+        return outputscale, _maximise(lambda s: evidence.value(outputscale, s), (low, high))
 
     def best_in_box(lam: FloatArray | float) -> FloatArray:
         low = np.maximum(bounds.outputscale[0], bounds.noise[0] / lam)
@@ -50,7 +60,7 @@ def profile_scales(
         return evidence.value(v, lam * v)
 
     ratio_bounds = (
-        bounds.noise[0] / bounds.outputscale[1],
+        max(bounds.noise[0] / bounds.outputscale[1], least_ratio),
         bounds.noise[1] / bounds.outputscale[0],
     )
     lam = _maximise(along_ratio, ratio_bounds)

@@ -406,3 +406,12 @@ def test_a_fit_that_breaks_down_leaves_a_fitted_model_as_it_was(monkeypatch):
     with pytest.raises(NumericalError, match="broken"):
         gp.fit(X[:, :2], y)
     np.testing.assert_array_equal(before, gp.predict(X))
+
+
+def test_nearly_degenerate_tables_are_fitted():
+    """All rows alike but one: the optimum wants no noise, where the matrix is singular."""
+    X = np.zeros((20_000, 2))
+    X[-1] = 1.0
+    y = X[:, 0].copy()
+    gp = cgp.SparseSpectrumGPRegressor(n_frequencies=40, random_state=0, n_restarts=0)
+    np.testing.assert_allclose(gp.fit(X, y).predict(X[-2:]), y[-2:], atol=0.01)

@@ -143,11 +143,11 @@ def test_a_model_is_no_distance_from_itself(rng: np.random.Generator) -> None:
 def test_more_frequencies_come_closer(rng: np.random.Generator) -> None:
     X, y = table(80, 0, rng)
     means = []
-    for m in (8, 128, 2048):
-        models = [sparse(n_frequencies=m, random_state=state) for state in range(6)]
+    for m in (4, 32, 256):
+        models = [sparse(n_frequencies=m, random_state=state) for state in range(8)]
         reports = [compare(gp.fit(X[:60], y[:60]), X[60:]) for gp in models]
-        means.append(np.mean([report.kl_per_point for report in reports]))
-    assert means[0] > 3 * means[1] > 9 * means[2]
+        means.append(np.mean([np.log(report.kl_per_point) for report in reports]))
+    assert means[0] > means[1] + 0.5 > means[2] + 1
 
 
 def their_gp() -> GaussianProcessRegressor:

@@ -17,6 +17,7 @@ from coupledgp.features.modulation import (
     n_terms_for,
 )
 from coupledgp.features.walks import Truncation, Walks
+from coupledgp.graphs.products import fused_product
 from coupledgp.random import FloatArray
 
 
@@ -89,12 +90,11 @@ class WalkFeatures(LinearOperator):
         return self._backward(self._walked[chosen].T.toarray(), spread).T
 
     def _matmat(self, V: FloatArray) -> FloatArray:
-        matrix = self.walks.graph.normalized_adjacency
         current = np.asarray(V, dtype=np.float64)
         total = np.zeros((self.shape[0], current.shape[1]))
         for coefficient, node in zip(self.head, self.plan.nodes, strict=True):
             total += coefficient * current[self.walks.nodes]
-            current = matrix @ current - node * current
+            current = fused_product(self.walks.graph, current, 1.0, -node)
         return total + self._walked @ current
 
     def _matvec(self, v: FloatArray) -> FloatArray:
@@ -106,14 +106,10 @@ class WalkFeatures(LinearOperator):
 
     def _backward(self, current: FloatArray, spread: FloatArray) -> FloatArray:
         """Horner's rule on the hops: walked rest and rows' own places, shape (n_nodes, k) each."""
-        matrix = self.walks.graph.normalized_adjacency
+        graph = self.walks.graph
         pairs = zip(self.head[::-1], self.plan.nodes[::-1], strict=True)
         for coefficient, node in pairs:
-            following = matrix @ current
-            if node:
-                following -= node * current
-            following += coefficient * spread
-            current = following
+            current = fused_product(graph, current, 1.0, -node, coefficient, spread)
         return current
 
     def _rmatvec(self, v: FloatArray) -> FloatArray:

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.graphs.products import fused_product
 from coupledgp.kernels.graph_base import GraphKernel
 from coupledgp.random import FloatArray
 
@@ -103,17 +104,14 @@ class SeriesOperator(LinearOperator):
         return self.coefficients.size - 1
 
     def _matmat(self, V: FloatArray) -> FloatArray:
-        matrix = self.graph.normalized_adjacency
         before = np.asarray(V, dtype=np.float64)
         total = self.coefficients[0] * before
         if self.degree == 0:
             return total
-        current = matrix @ before
+        current = fused_product(self.graph, before)
         total += self.coefficients[1] * current
         for c in self.coefficients[2:]:
-            following = matrix @ current
-            following *= 2.0
-            following -= before
+            following = fused_product(self.graph, current, 2.0, 0.0, -1.0, before)
             before, current = current, following
             total += c * current
         return total

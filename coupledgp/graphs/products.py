@@ -1,0 +1,56 @@
+"""Products with `W~` in one pass over memory: the inner loop of every series and hop."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from coupledgp.graphs.graph import Graph
+from coupledgp.random import FloatArray
+
+PARALLEL_WORK = 20_000_000
+
+
+@numba.njit(cache=True, inline="always")
+def _row(row, indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-untyped-def]
+    for k in range(V.shape[1]):
+        out[row, k] = b * V[row, k] + c * S[row, k]
+    for entry in range(indptr[row], indptr[row + 1]):
+        weight, column = a * data[entry], indices[entry]
+        for k in range(V.shape[1]):
+            out[row, k] += weight * V[column, k]
+
+
+@numba.njit(cache=True)
+def _serial(indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-untyped-def]
+    for row in range(indptr.size - 1):
+        _row(row, indptr, indices, data, V, a, b, S, c, out)
+
+
+@numba.njit(cache=True, parallel=True)
+def _parallel(indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-untyped-def]
+    for row in numba.prange(indptr.size - 1):
+        _row(row, indptr, indices, data, V, a, b, S, c, out)
+
+
+def fused_product(
+    graph: Graph,
+    V: FloatArray,
+    a: float = 1.0,
+    b: float = 0.0,
+    c: float = 0.0,
+    S: FloatArray | None = None,
+) -> FloatArray:
+    """`a W~ V + b V + c S`, shape (n_nodes, k), for V and S of that shape.
+
+    Rows are added up in the same order whatever the number of threads.
+    """
+    matrix = graph.normalized_adjacency
+    V = np.ascontiguousarray(V, dtype=np.float64)
+    other = V if S is None else np.ascontiguousarray(S, dtype=np.float64)
+    out = np.empty_like(V)
+    big = (matrix.nnz + graph.n_nodes) * V.shape[1] > PARALLEL_WORK
+    run = _parallel if big else _serial
+    factor = c if S is not None else 0.0
+    run(matrix.indptr, matrix.indices, matrix.data, V, a, b, other, factor, out)
+    return out

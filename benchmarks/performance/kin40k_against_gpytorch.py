@@ -26,7 +26,7 @@ from coupledgp.inference.stream import FeatureStream
 from data_loaders import uci
 
 N_TRAIN, N_FREQUENCIES = 36_000, 512
-ADAM_STEPS, ADAM_RATE = 100, 0.1
+ADAM_RATE = 0.1
 
 
 class RandomFeatureGP(gpytorch.models.ExactGP):
@@ -120,13 +120,18 @@ def fit_ours(
 
 
 def fit_peer(
-    X: np.ndarray, y: np.ndarray, X_test: np.ndarray, y_test: np.ndarray, dtype: torch.dtype
+    X: np.ndarray,
+    y: np.ndarray,
+    X_test: np.ndarray,
+    y_test: np.ndarray,
+    dtype: torch.dtype,
+    steps: int,
 ) -> dict:
     """Adam on the peer's evidence, and its held-out scores."""
     model, likelihood, evaluate = make_peer(X, y, dtype)
     optimizer = torch.optim.Adam(model.parameters(), lr=ADAM_RATE)
     start = time.perf_counter()
-    for _ in range(ADAM_STEPS):
+    for _ in range(steps):
         evaluate()
         optimizer.step()
     elapsed = time.perf_counter() - start
@@ -135,14 +140,16 @@ def fit_peer(
         laws = [likelihood(model(chunk)) for chunk in torch.as_tensor(X_test).to(dtype).split(1000)]
         mean = torch.cat([law.mean for law in laws]).double().numpy()
         std = torch.cat([law.variance for law in laws]).double().sqrt().numpy()
-    return {"fit_s": elapsed, "evaluations": ADAM_STEPS, **scores(y_test, mean, std)}
+    return {"fit_s": elapsed, "evaluations": steps, **scores(y_test, mean, std)}
 
 
 def main() -> None:
     """Print one line of JSON for each figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--no-fit", action="store_true")
+    parser.add_argument("--dtypes", nargs="+", default=["float64", "float32"])
+    parser.add_argument("--no-fit", action="store_true", help="time single evaluations only")
+    parser.add_argument("--adam-steps", type=int, default=100, help="of the peer's fit")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     data = uci.load("kin40k")
@@ -157,11 +164,12 @@ def main() -> None:
         "threads": torch.get_num_threads(),
     }
     print(json.dumps(result), flush=True)
-    for name, dtype in (("float64", torch.float64), ("float32", torch.float32)):
+    for name in arguments.dtypes:
+        dtype = getattr(torch, name)
         show(name, "evaluation", time_evaluations(X, y, dtype, arguments.repeats))
         if not arguments.no_fit:
             show(name, "fit, ours", fit_ours(X, y, X_test, y_test, name))
-            show(name, "fit, gpytorch", fit_peer(X, y, X_test, y_test, dtype))
+            show(name, "fit, gpytorch", fit_peer(X, y, X_test, y_test, dtype, arguments.adam_steps))
 
 
 def show(dtype: str, what: str, figures: dict) -> None:

@@ -9,6 +9,7 @@ everything goes through `Phi' Phi` (M, M), in two passes over chunks; with fewer
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -76,9 +77,14 @@ class ColumnGeometry(Geometry):
     targets: FloatArray
     equations: NormalEquations
 
+    @cached_property
+    def _eigen(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues and eigenvectors of `Phi' Phi`."""
+        return torch.linalg.eigh(self.equations.gram)
+
     def spectral(self) -> SpectralEvidence:
         """See the base class."""
-        eigenvalues, vectors = torch.linalg.eigh(self.equations.gram)
+        eigenvalues, vectors = self._eigen
         rotated = (vectors.T @ self.equations.cross).square().sum(1)
         # Directions that the features do not reach carry rounding errors only.
         reached = eigenvalues > torch.finfo(torch.float64).eps * len(eigenvalues) * eigenvalues[-1]
@@ -103,8 +109,15 @@ class ColumnGeometry(Geometry):
         """See the base class."""
         n, (size, n_outputs) = self.equations.n_rows, self.equations.cross.shape
         lam = noise / outputscale
-        factor, weights, value = solve_ridge(self.equations, outputscale, noise)
-        inverse = torch.cholesky_inverse(factor)
+        if "_eigen" in self.__dict__:  # after a profile of the variances: no factor is needed
+            value = float(self.spectral().value(outputscale, noise))
+            eigenvalues, vectors = self._eigen
+            root = vectors / (eigenvalues.clamp_min(0.0) + lam).sqrt()
+            inverse = root @ root.T
+            weights = root @ (root.T @ self.equations.cross)
+        else:
+            factor, weights, value = solve_ridge(self.equations, outputscale, noise)
+            inverse = torch.cholesky_inverse(factor)
         square, trace = float(weights.square().sum()), float(inverse.diagonal().sum())
         by_outputscale = 0.5 * (square / outputscale - n_outputs * (size - lam * trace))
         explained = float((self.equations.cross * weights).sum())

@@ -308,3 +308,18 @@ class TestCholesky:
             problem.stream.feature_map.frequencies.zero_()
             with pytest.raises(NumericalError, match=r"condition number .*: raise the noise"):
                 problem.at(LENGTHSCALE).value(1.0, 1e-30)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+def test_the_eigenvectors_of_a_profile_serve_as_well_as_a_factor(n_outputs: int) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 3)), rng.standard_normal((60, n_outputs))
+    features = FourierFeatures(3, 9, generator=0)
+    problem = FeatureEvidence(FeatureStream(features, X, np.zeros(3), np.ones(3)), y)
+    factored, diagonalised = (problem.at(np.array([0.8, 1.5, 2.0])) for _ in range(2))
+    diagonalised.spectral()
+    a, b = (geometry.evaluate(1.3, 0.02) for geometry in (factored, diagonalised))
+    np.testing.assert_allclose(a.lengthscale, b.lengthscale, rtol=1e-9)
+    np.testing.assert_allclose(
+        [a.value, a.outputscale, a.noise], [b.value, b.outputscale, b.noise], rtol=1e-9
+    )

@@ -15,6 +15,7 @@ import typer
 
 from coupledgp.cli.demo import demo
 from coupledgp.cli.fit import fit
+from coupledgp.cli.interpolate import interpolate
 from coupledgp.cli.predict import predict
 from coupledgp.errors import CoupledGPError
 
@@ -48,7 +49,22 @@ Examples:
 
   coupledgp predict y.model new.parquet -o predicted.parquet --prefix price_
 """
-DEMO_HELP = """Compare couplings on an embedded data set: half a minute, nothing is downloaded.
+INTERPOLATE_HELP = """Fit a Gaussian process to values at some nodes of a graph; predict every node.
+
+GRAPH is a mesh file, an edge table with columns source, target and perhaps weight or length, or
+GraphML or GML. VALUES is a table with columns node and value; a node without a value is unobserved.
+Mesh faces and vertices are numbered from 0. An OUT ending in .ply is the mesh coloured by the mean,
+with properties mean and std.
+
+Examples:
+
+  coupledgp interpolate part.stl --signal normal-z --hide 0.05 -o law.ply --report part.html
+
+  coupledgp interpolate roads.csv --values speeds.csv --holdout 0.1 -o law.csv
+
+  coupledgp interpolate friends.graphml --values ages.csv -o law.parquet --json
+"""
+DEMO_HELP = """Compare couplings on embedded data and a mesh: half a minute, nothing is downloaded.
 
 Writes DIR/report.html, a page to look at, and DIR/report.json, the same figures for a program.
 
@@ -75,6 +91,7 @@ app = typer.Typer(
 )
 app.command("fit", help=_paragraphs(FIT_HELP))(fit)
 app.command("predict", help=_paragraphs(PREDICT_HELP))(predict)
+app.command("interpolate", help=_paragraphs(INTERPOLATE_HELP))(interpolate)
 app.command("demo", help=_paragraphs(DEMO_HELP))(demo)
 
 

@@ -1,4 +1,4 @@
-"""`coupledgp demo`: couplings compared on an embedded data set."""
+"""`coupledgp demo`: couplings compared on an embedded data set, and on a mesh."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-from coupledgp.cli import show
+from coupledgp.cli import demo_mesh, show, show_graph
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.table import Section
@@ -44,6 +44,7 @@ class Study:
     report : PosteriorReport
         Of one model, the last coupling at the largest size.
     seconds : dict
+    mesh : MeshStudy
     """
 
     data: dict[str, Any]
@@ -52,6 +53,7 @@ class Study:
     exact_nlpd: float
     report: PosteriorReport
     seconds: dict[str, float]
+    mesh: demo_mesh.MeshStudy
 
     def mean_and_error(self, coupling: str, size: int, figure: str) -> tuple[float, float]:
         """Mean over seeds, and its standard error (0 for one seed)."""
@@ -82,6 +84,7 @@ class Study:
             "exact": {"rmse": self.exact_rmse, "nlpd": self.exact_nlpd},
             "rows": rows,
             "report": self.report.to_dict(),
+            "mesh": self.mesh.to_dict(),
             "seconds": self.seconds,
         }
 
@@ -117,6 +120,8 @@ def demo(
         console.print(Text(line), soft_wrap=True)
     console.print()
     show.print_section(console, _section(study))
+    console.print()
+    show.print_section(console, study.mesh.section())
     console.print()
     console.print(
         Text(f"Written: {output / 'report.html'} and {output / 'report.json'}"), soft_wrap=True
@@ -161,6 +166,7 @@ def run_study(n_seeds: int, seed: int) -> Study:
         exact_nlpd=last.reference_nlpd,
         report=last,
         seconds=clock.seconds,
+        mesh=demo_mesh.run_mesh(min(n_seeds, demo_mesh.MAX_DRAWS), seed),
     )  # fmt: skip
 
 
@@ -217,7 +223,10 @@ def _section(study: Study) -> Section:
 def _page(study: Study) -> str:
     from coupledgp.diagnostics import html  # matplotlib is slow to import
 
-    figure, axes = html.axes_of(7, 4)
+    figure, axes = html.axes_of(7, 6.8)
+    grid = figure.add_gridspec(2, 2, height_ratios=(4, 2.8))
+    axes.set_subplotspec(grid[0, :])
+    panels = [figure.add_subplot(grid[1, column]) for column in (0, 1)]
     for coupling in study.figures:
         laws = [study.mean_and_error(coupling, size, "kl_per_point") for size in SIZES]
         means, errors = np.array(laws).T
@@ -226,12 +235,19 @@ def _page(study: Study) -> str:
     axes.set_xticks(SIZES, [str(size) for size in SIZES])
     axes.minorticks_off()
     axes.legend(frameon=False)
-    caption = "KL(exact || approximate) by the number of frequencies; bars are standard errors"
-    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in study.seconds.items())
+    mesh = study.mesh
+    show_graph.draw_law(figure, panels, mesh.network, mesh.observed, *mesh.law)
+    caption = (
+        "Above: KL(exact || approximate) by the number of frequencies; bars are standard errors. "
+        f"Below: z component of the normals of the {mesh.data['name']}, predicted at every face"
+    )
+    times = study.seconds | mesh.seconds
+    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in times.items())
     return html.render(
         study.report,
         title="Couplings of random features compared",
         lead=_lead(study),
+        sections=[mesh.section()],
         opening=(_section(study), caption, html.svg_of(figure)),
         comparison=f"One model, {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP",
         closing=[f"Time: {seconds}."],

@@ -219,7 +219,7 @@ class TestExactEvidence:
     def test_value_and_gradient(
         self, spectrum: str, n_outputs: int, rng: np.random.Generator
     ) -> None:
-        problem = exact_problem(spectrum, 25, n_outputs, rng)
+        problem = exact_problem(spectrum, 40, n_outputs, rng)
         expected = by_differences(lambda *at: plain_evidence(problem, *at), LENGTHSCALE, V, S)
         geometry = problem.at(LENGTHSCALE)
         assert_close(geometry.evaluate(V, S), expected)

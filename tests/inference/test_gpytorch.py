@@ -83,9 +83,10 @@ class TheirModel(gpytorch.models.ExactGP):
 
 def assert_same(ours: Evidence, theirs: Evidence) -> None:
     assert ours.value == pytest.approx(theirs.value, rel=1e-8)
-    np.testing.assert_allclose(ours.lengthscale, theirs.lengthscale, rtol=1e-6, atol=1e-8)
-    assert ours.outputscale == pytest.approx(theirs.outputscale, rel=1e-6, abs=1e-8)
-    assert ours.noise == pytest.approx(theirs.noise, rel=1e-6, abs=1e-8)
+    # Their distances are clamped at about 3e-8, which a rough kernel's gradient feels.
+    np.testing.assert_allclose(ours.lengthscale, theirs.lengthscale, rtol=1e-6, atol=1e-6)
+    assert ours.outputscale == pytest.approx(theirs.outputscale, rel=1e-6, abs=1e-6)
+    assert ours.noise == pytest.approx(theirs.noise, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -13,6 +13,8 @@ from coupledgp.random import FloatArray
 
 # Rounding of a Gram matrix summed over many rows, over that of one operation on its columns.
 ROUNDINGS = 16
+# Peaks of a grid that are polished.
+_MAX_PEAKS = 3
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ def profile_scales(
     A value given for one of them keeps it there and maximises over the other. Free in both, the
     problem is one-dimensional: at fixed `lam = s / v` the evidence has one maximum in v, which is
     known, and the best v of the box is the point of the box nearest to it. The search is global on
-    a grid of `lam`, then polished by Brent's method. Ratios below the rounding error of the largest
-    eigenvalue are left out: there the matrix is no longer definite.
+    a grid of `lam`, whose peaks are polished by Brent's method. Ratios below the rounding error of
+    the largest eigenvalue are left out: there the matrix is no longer definite.
     """
     if outputscale is not None and noise is not None:
         return outputscale, noise
@@ -63,24 +65,37 @@ def profile_scales(
         max(bounds.noise[0] / bounds.outputscale[1], least_ratio),
         bounds.noise[1] / bounds.outputscale[0],
     )
-    lam = _maximise(along_ratio, ratio_bounds)
+    # At the ratios of the other two corners two bounds meet: the maximum may be a cusp there.
+    corners = (bounds.noise[0] / bounds.outputscale[0], bounds.noise[1] / bounds.outputscale[1])
+    lam = _maximise(along_ratio, ratio_bounds, corners)
     v = float(best_in_box(lam))
     return v, float(np.clip(lam * v, *bounds.noise))
 
 
 def _maximise(
-    function: Callable[[FloatArray], FloatArray], interval: tuple[float, float], n_grid: int = 65
+    function: Callable[[FloatArray], FloatArray],
+    interval: tuple[float, float],
+    cusps: tuple[float, ...] = (),
+    n_grid: int = 65,
 ) -> float:
-    """Maximise a vectorised function of a positive number over an interval, in its logarithm."""
-    grid = np.linspace(np.log(interval[0]), np.log(interval[1]), n_grid)
-    best = int(np.argmax(function(np.exp(grid))))
-    lower, upper = grid[max(best - 1, 0)], grid[min(best + 1, n_grid - 1)]
-    result = minimize_scalar(
-        lambda t: -float(function(np.exp(t))),
-        bounds=(lower, upper),
-        method="bounded",
-        options={"xatol": 1e-10},
-    )
-    # Brent's bounded method never evaluates the ends themselves.
-    points = np.array([grid[best], result.x])
-    return float(np.exp(points[np.argmax(function(np.exp(points)))]))
+    """Maximise a vectorised function of a positive number over an interval, in its logarithm.
+
+    The highest peaks of a grid, to which the `cusps` in the interval belong, are polished each.
+    """
+    inner = [cusp for cusp in cusps if interval[0] < cusp < interval[1]]
+    grid = np.sort(np.log([*np.geomspace(*interval, n_grid), *inner]))
+    values = function(np.exp(grid))
+    fence = np.pad(values, 1, constant_values=-np.inf)
+    peaks = np.flatnonzero((values >= fence[:-2]) & (values >= fence[2:]))
+    points = []
+    for peak in peaks[np.argsort(-values[peaks])][:_MAX_PEAKS]:
+        result = minimize_scalar(
+            lambda t: -float(function(np.exp(t))),
+            bounds=(grid[max(peak - 1, 0)], grid[min(peak + 1, grid.size - 1)]),
+            method="bounded",
+            options={"xatol": 1e-10},
+        )
+        # Brent's bounded method never evaluates the ends themselves.
+        points += [grid[peak], result.x]
+    candidates = np.exp(points)
+    return float(candidates[np.argmax(function(candidates))])

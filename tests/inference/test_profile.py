@@ -124,7 +124,7 @@ def test_one_scale_kept(case: int, seed: int) -> None:
     assert_best(e, WIDE, noise=0.3)
     assert_best(e, WIDE, outputscale=2.0)
     # What is kept is kept, also outside the box.
-    assert_best(e, WIDE, noise=1e-7)
+    assert_best(e, WIDE, noise=30.0)
 
 
 def test_both_kept(rng: np.random.Generator) -> None:
@@ -145,6 +145,23 @@ def test_outputscale_at_its_lower_bound() -> None:
     assert v == pytest.approx(WIDE.outputscale[0], rel=1e-9)
     # 38 of 40 directions have noise alone.
     assert s == pytest.approx(1.0, rel=0.1)
+
+
+def test_maximum_in_a_corner_where_both_bounds_meet() -> None:
+    """Energies beyond the box: a cusp in the ratio of the two, far narrower than any grid."""
+    e = SpectralEvidence(np.array([1e-5, 170.0, 6e-3]), np.array([4e-4, 3e-2, 3.5e5]), 0.08, 30, 3)
+    v, s = assert_best(e, WIDE)
+    assert v == pytest.approx(WIDE.outputscale[1], rel=1e-9)
+    assert s == pytest.approx(WIDE.noise[1], rel=1e-9)
+
+
+def test_ratios_below_rounding_are_left_out() -> None:
+    """Where `Phi' Phi + lam I` is no longer definite in float64."""
+    e = SpectralEvidence(np.array([1e9, 1e-3]), np.array([1e9, 1e-3]), 0.0, 30, 1)
+    floor = 2 * np.finfo(float).eps * 1e9
+    for kept in ({}, {"outputscale": 1.0}, {"outputscale": 1e6}, {"noise": 1e-6}):
+        v, s = profile_scales(e, WIDE, **kept)
+        assert s / v >= floor
 
 
 def test_closed_form() -> None:

@@ -62,6 +62,16 @@ class FrequencyCoupling(ABC):
             )
         return frequencies
 
+    def weights(
+        self, n_frequencies: int, dim: int, spectrum: SpectrumLike = _GAUSSIAN
+    ) -> FloatArray | None:
+        """Weights (n_frequencies,) with sum one by which the frequencies count; None if equal.
+
+        Only a deterministic rule has weights: those of a random ensemble are equal, or its
+        estimates would be biased.
+        """
+        return None
+
     @abstractmethod
     def _sample(
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -42,11 +43,15 @@ class FeatureMap(torch.nn.Module, ABC):
     ----------
     frequencies
         Buffer (m, d): it moves with `.to()` and is part of `state_dict()`.
+    weights
+        Buffer (m,) of `a_i >= 0` with sum one, by which the frequencies count: each enters the
+        features with `sqrt(a_i)` in place of `m^{-1/2}`. None: all count the same, `a_i = 1/m`.
     n_features
         Length M of a feature vector.
     """
 
     frequencies: Tensor
+    weights: Tensor | None
 
     def __init__(
         self,
@@ -66,25 +71,49 @@ class FeatureMap(torch.nn.Module, ABC):
         self.spectrum: Spectrum = parse_spectrum(spectrum)
         drawn = self.coupling.sample(self.n_frequencies, self.dim, self.spectrum, generator)
         self.register_buffer("frequencies", torch.as_tensor(drawn).to(dtype=dtype, device=device))
+        rule = self.coupling.weights(self.n_frequencies, self.dim, self.spectrum)
+        weights = None if rule is None else torch.as_tensor(rule).to(dtype=dtype, device=device)
+        self.register_buffer("weights", weights)
 
     @classmethod
     def from_frequencies(
-        cls, frequencies: Tensor, coupling: CouplingLike, spectrum: SpectrumLike
+        cls,
+        frequencies: Tensor,
+        coupling: CouplingLike,
+        spectrum: SpectrumLike,
+        weights: Tensor | None = None,
     ) -> Self:
         """Return a map with the given frequencies (m, d), drawn before; it keeps this very tensor.
 
-        `coupling` and `spectrum` are the laws they were drawn from.
+        `coupling` and `spectrum` are the laws they were drawn from, `weights` (m,) is kept as
+        `check_weights` returns it.
         """
         m, dim = frequencies.shape
         # Another draw, at once replaced: it runs every check of the constructor.
         feature_map = cls(dim, m, coupling, spectrum, generator=0, dtype=frequencies.dtype)
         feature_map.frequencies = frequencies
+        feature_map.weights = None if weights is None else check_weights(weights, frequencies)
         return feature_map
+
+    @property
+    def amplitudes(self) -> Tensor:
+        """Factor of each frequency in the features: `sqrt(a_i)` (m,), or `m^{-1/2}` of shape ()."""
+        if self.weights is None:
+            return self.frequencies.new_tensor(1 / math.sqrt(self.n_frequencies))
+        return self.weights.sqrt()
 
     @property
     @abstractmethod
     def n_features(self) -> int:
         """Length M of a feature vector."""
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Tensor], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        stored = state_dict.get(f"{prefix}weights")
+        if stored is not None and self.weights is None:
+            self.weights = torch.empty_like(stored).to(self.frequencies)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, X: Tensor | np.ndarray, out: Tensor | None = None) -> Tensor:
         """Features of each row.
@@ -151,3 +180,24 @@ class FeatureMap(torch.nn.Module, ABC):
             f"dim={self.dim}, n_frequencies={self.n_frequencies}, coupling={self.coupling}, "
             f"spectrum={self.spectrum}, n_features={self.n_features}"
         )
+
+
+def check_weights(weights: Tensor, frequencies: Tensor) -> Tensor:
+    """Return weights (m,) of frequencies (m, d), in their dtype and on their device.
+
+    Raises
+    ------
+    InvalidInputError
+        The shape does not fit, a weight is negative or not finite, or the sum is not one.
+    """
+    m = len(frequencies)
+    if weights.shape != (m,):
+        raise InvalidInputError(
+            f"weights: expected shape ({m},), one a frequency, got {tuple(weights.shape)}"
+        )
+    if not (torch.isfinite(weights).all() and (weights >= 0).all()):
+        raise InvalidInputError("weights: expected finite numbers >= 0, got others")
+    total = float(weights.double().sum())
+    if abs(total - 1) > 10 * m * torch.finfo(weights.dtype).eps:
+        raise InvalidInputError(f"weights: expected numbers whose sum is 1, got the sum {total}")
+    return weights.to(frequencies)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -15,7 +13,8 @@ class FourierFeatures(FeatureMap):
 
     `phi(x) = m^{-1/2} [sin(w_1 . x), ..., sin(w_m . x), cos(w_1 . x), ..., cos(w_m . x)]`, so that
     `phi(x) . phi(y) = (1/m) sum_i cos(w_i . (x - y))`: unbiased, a function of `x - y` only, and
-    exactly one on the diagonal. `n_features = 2 m`. Parameters are those of `FeatureMap`.
+    exactly one on the diagonal. `n_features = 2 m`. Where the frequencies carry weights,
+    `sqrt(a_i)` stands in place of `m^{-1/2}`. Parameters are those of `FeatureMap`.
     """
 
     @property
@@ -25,13 +24,14 @@ class FourierFeatures(FeatureMap):
 
     def _features(self, inputs: Tensor) -> Tensor:
         phase = inputs @ self.frequencies.T
-        return torch.cat([phase.sin(), phase.cos()], dim=-1) / math.sqrt(self.n_frequencies)
+        amplitudes = self.amplitudes
+        return torch.cat([phase.sin() * amplitudes, phase.cos() * amplitudes], dim=-1)
 
     def _features_into(self, inputs: Tensor, out: Tensor) -> Tensor:
         phase = inputs @ self.frequencies.T
         torch.sin(phase, out=out[:, : self.n_frequencies])
         torch.cos(phase, out=out[:, self.n_frequencies :])
-        return out.mul_(1 / math.sqrt(self.n_frequencies))
+        return out.mul_(self.amplitudes if self.weights is None else self.amplitudes.repeat(2))
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
         """Closed form: in the phases `z`, `upstream_sin * cos(z) - upstream_cos * sin(z)`."""

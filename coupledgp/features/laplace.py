@@ -20,7 +20,8 @@ class LaplaceFeatures(FeatureMap):
     `phi(x) = m^{-1/2} [exp(w_i . x - |x|^2)]_i`, `n_features = m`. Unbiased, but not a function of
     `x - y`: the variance grows with `|x + y|`, so centre the inputs. The exponent
     `w . x - |x|^2 <= |w|^2 / 4` is formed before the exponential is taken, which therefore never
-    meets a large positive number and underflows to zero far from the origin. Parameters are those
+    meets a large positive number and underflows to zero far from the origin. Where the frequencies
+    carry weights, `sqrt(a_i)` stands in place of `m^{-1/2}`. Parameters are those
     of `FeatureMap`; a spectrum other than the Gaussian is refused, since the other laws have no
     moment generating function.
     """
@@ -52,8 +53,10 @@ class LaplaceFeatures(FeatureMap):
 
     def _features(self, inputs: Tensor) -> Tensor:
         square = inputs.square().sum(-1, keepdim=True)
-        exponent = inputs @ self.frequencies.T - square - 0.5 * math.log(self.n_frequencies)
-        return exponent.exp()
+        exponent = inputs @ self.frequencies.T - square
+        if self.weights is None:
+            return (exponent - 0.5 * math.log(self.n_frequencies)).exp()
+        return (exponent + 0.5 * self.weights.log()).exp()
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
         """Closed form: `phi' = phi (w - 2 x)`."""

@@ -125,6 +125,8 @@ def _sparse_state(model: Any) -> tuple[Arrays, Header]:
     feature_map, posterior, statistics = model.features_, model._posterior, model._statistics
     kind = next(name for name, made in FEATURE_MAPS.items() if type(feature_map) is made)
     arrays = {"frequencies": feature_map.frequencies, "center": model._center}
+    if feature_map.weights is not None:
+        arrays["weights"] = feature_map.weights
     arrays |= {f"posterior.{k}": v for k, v in _tensors(posterior).items()}
     arrays["offset"] = statistics.offset
     scalars = {"posterior": _scalars(posterior), "n_rows": statistics.n_rows}
@@ -166,7 +168,7 @@ def _restore(header: Header, arrays: Arrays) -> SparseSpectrumGPRegressor | Exac
 def _restore_sparse(model: Any, header: Header, arrays: Arrays) -> None:
     coupling = parse_coupling(header["coupling"], "coupling")
     model.features_ = FEATURE_MAPS[header["features"]].from_frequencies(
-        arrays["frequencies"], coupling, header["kernel"]
+        arrays["frequencies"], coupling, header["kernel"], arrays.get("weights")
     )
     model._center = arrays["center"].numpy()
     model._posterior = _record(WeightPosterior, "posterior", header, arrays)

@@ -246,6 +246,62 @@ class TestModule:
         torch.testing.assert_close(feature_map.pullback(X, out, upstream), expected)
 
 
+class TestWeights:
+    @staticmethod
+    def weighted(kind: type[FeatureMap], m: int = 5) -> FeatureMap:
+        drawn = kind(3, m, generator=1)
+        weights = torch.arange(m, dtype=torch.float64)
+        weights /= weights.sum()
+        return kind.from_frequencies(drawn.frequencies, "iid", "gaussian", weights)
+
+    @both
+    def test_weights_stand_in_place_of_one_over_m(
+        self, kind: type[FeatureMap], rng: np.random.Generator
+    ) -> None:
+        feature_map = self.weighted(kind)
+        X = rng.normal(size=(6, 3))
+        phi = feature_map(X)
+        amplitudes = np.sqrt(5 * feature_map.weights.numpy())
+        repeats = feature_map.n_features // 5
+        expected = plain(feature_map, X) * np.tile(amplitudes, repeats)
+        np.testing.assert_allclose(phi.numpy(), expected, rtol=1e-12, atol=1e-15)
+        torch.testing.assert_close(feature_map(X, out=torch.empty_like(phi)), phi)
+
+    @both
+    def test_pullback(self, kind: type[FeatureMap], rng: np.random.Generator) -> None:
+        feature_map = self.weighted(kind)
+        inputs = torch.as_tensor(rng.normal(size=(7, 3)) / 2)
+        upstream = torch.as_tensor(rng.normal(size=(7, feature_map.n_features)))
+        phi = feature_map(inputs)
+        expected = FeatureMap.pullback(feature_map, inputs, phi, upstream)
+        torch.testing.assert_close(feature_map.pullback(inputs, phi, upstream), expected)
+
+    @both
+    def test_weights_are_in_the_state(self, kind: type[FeatureMap]) -> None:
+        source, target = self.weighted(kind), kind(3, 5, generator=2)
+        target.load_state_dict(source.state_dict())
+        X = np.ones((2, 3))
+        assert torch.equal(source(X), target(X))
+        assert source.to(torch.float32).weights.dtype == torch.float32
+
+    @both
+    @pytest.mark.parametrize(
+        ("weights", "message"),
+        [
+            ([0.5, 0.5], r"expected shape \(3,\), one a frequency, got \(2,\)"),
+            ([1.5, -0.5, 0.0], "numbers >= 0"),
+            ([np.nan, 0.5, 0.5], "finite numbers"),
+            ([0.5, 0.5, 0.5], "sum is 1, got the sum 1.5"),
+        ],
+    )
+    def test_wrong_weights(
+        self, kind: type[FeatureMap], weights: list[float], message: str
+    ) -> None:
+        frequencies = torch.zeros(3, 2, dtype=torch.float64)
+        with pytest.raises(InvalidInputError, match=message):
+            kind.from_frequencies(frequencies, "iid", "gaussian", torch.tensor(weights).double())
+
+
 class TestErrors:
     @both
     @pytest.mark.parametrize("shape", [(3,), (), (4, 2), (4, 4), (5, 4, 1)])

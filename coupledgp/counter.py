@@ -70,7 +70,9 @@ def counter_uniforms(seed: int, nodes: IntArray, stream: int, n_walks: int) -> F
     return uniforms
 
 
-# Steps of walkers are streams 1, 2, ...; draws of lengths start here.
+# Steps of walkers are streams 1, 2, ... below 2^16; their second uniforms and the draws of
+# lengths start here.
+SECOND_STREAMS = 2**16
 LENGTH_STREAMS = 2**32
 
 

@@ -23,9 +23,8 @@ from coupledgp.couplings.transport import (
     erdos_renyi,
     quantile_survival,
 )
-from coupledgp.couplings.walkers import Steps
-from coupledgp.errors import InvalidInputError
 from coupledgp.features.walk_engine import moves_of, walk_ends
+from coupledgp.features.walk_reference import plain_ends
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
 from coupledgp.random import FloatArray, Seed, as_rng
@@ -71,10 +70,6 @@ def pagerank(
     check_positive_int(n_walks, "n_walks")
     law = GeometricLaw(p_halt)
     parsed = tuned_for_pagerank(coupling, p_halt)
-    if parsed.steps is Steps.REPELLING and graph.is_weighted:
-        raise InvalidInputError(
-            "coupling: repelling steps need an unweighted graph; use '+systematic'"
-        )
     longest = longest_walk(p_halt)
     seed, moves = int(as_rng(generator).integers(2**63)), moves_of(graph)
     counts = np.zeros(graph.n_nodes, dtype=np.int64)
@@ -82,7 +77,10 @@ def pagerank(
         np.arange(graph.n_nodes), -(-graph.n_nodes * n_walks // CHUNK_WALKS)
     ):
         lengths = parsed.lengths.sample(law, longest, LengthUniforms(seed, rows, n_walks))
-        ends = walk_ends(seed, rows, lengths, int(parsed.steps), moves)
+        if parsed.steps.compiled is None:
+            ends = plain_ends(seed, rows, lengths, parsed.steps, graph)
+        else:
+            ends = walk_ends(seed, rows, lengths, parsed.steps.compiled, moves)
         counts += np.bincount(ends.ravel(), minlength=graph.n_nodes)
     return counts / float(counts.sum())
 

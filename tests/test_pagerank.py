@@ -6,10 +6,14 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from coupledgp.couplings import available_walker_couplings
-from coupledgp.errors import InvalidInputError
+from coupledgp.couplings import (
+    IndependentSteps,
+    RepellingSteps,
+    SystematicSteps,
+    available_walker_couplings,
+)
 from coupledgp.features.walk_engine import moves_of, walk_ends
-from coupledgp.features.walk_reference import paths
+from coupledgp.features.walk_reference import plain_ends
 from coupledgp.graphs import Graph
 from coupledgp.pagerank import exact_pagerank, pagerank, solve_pagerank_sigma
 from tests.graph_cases import assert_mean_is, copies, karate, weighted_graph
@@ -46,19 +50,15 @@ def test_weighted_graph_with_isolated_node() -> None:
     truth = exact_pagerank(graph, 0.2)
     assert truth[13] == pytest.approx(1 / 14)
     assert_mean_is(draws, truth)
-    with pytest.raises(InvalidInputError, match="unweighted"):
-        pagerank(graph, coupling="iid+repelling")
+    assert_mean_is(draw(graph, 0.2, 4, "iid+repelling"), truth)
 
 
 def test_ends_are_those_of_the_reference() -> None:
     graph, rng = karate(), np.random.default_rng(0)
     rows, lengths = np.arange(34), rng.integers(0, 6, (34, 5))
-    for steps in range(3):
-        moves = moves_of(graph)
-        found = walk_ends(4, rows, lengths, steps, moves)
-        expected = [
-            [path[-1] for path in paths(4, int(node), lengths[node], steps, moves)] for node in rows
-        ]
+    for steps in (IndependentSteps(), RepellingSteps(), SystematicSteps()):
+        found = walk_ends(4, rows, lengths, steps.compiled, moves_of(graph))
+        expected = plain_ends(4, rows, lengths, steps, graph)
         np.testing.assert_array_equal(found, expected)
 
 

@@ -34,14 +34,20 @@ from coupledgp.couplings.norms import (
     StratifiedNorms,
 )
 from coupledgp.couplings.qmc import QuasiMonteCarlo
+from coupledgp.couplings.steps import (
+    IndependentSteps,
+    RepellingSteps,
+    Steps,
+    SystematicSteps,
+)
 from coupledgp.couplings.transport import solve_sigma
 from coupledgp.couplings.walkers import (
-    Steps,
     WalkerCoupling,
     WalkerCouplingLike,
     available_walker_couplings,
     parse_walker_coupling,
     register_lengths,
+    register_steps,
 )
 
 __all__ = [
@@ -54,6 +60,7 @@ __all__ = [
     "IidDirections",
     "IidLengths",
     "IndependentNorms",
+    "IndependentSteps",
     "LengthLaw",
     "Lengths",
     "MatchedLaw",
@@ -62,10 +69,12 @@ __all__ = [
     "OrthogonalDirections",
     "PairwiseNorms",
     "QuasiMonteCarlo",
+    "RepellingSteps",
     "SigmaLengths",
     "Steps",
     "StratifiedLengths",
     "StratifiedNorms",
+    "SystematicSteps",
     "WalkerCoupling",
     "WalkerCouplingLike",
     "available_couplings",
@@ -76,5 +85,6 @@ __all__ = [
     "register_directions",
     "register_lengths",
     "register_norms",
+    "register_steps",
     "solve_sigma",
 ]

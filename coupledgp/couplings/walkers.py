@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from coupledgp.couplings.base import check_name
 from coupledgp.couplings.lengths import (
@@ -15,23 +14,14 @@ from coupledgp.couplings.lengths import (
     SigmaLengths,
     StratifiedLengths,
 )
+from coupledgp.couplings.steps import (
+    IndependentSteps,
+    RepellingSteps,
+    Steps,
+    SystematicSteps,
+)
 from coupledgp.errors import InvalidInputError
 from coupledgp.validation import unknown_choice
-
-
-class Steps(IntEnum):
-    """How the walkers of one node choose neighbours; each alone makes a plain random walk.
-
-    `INDEPENDENT`: each on its own. `REPELLING`: those that stand on the same node take distinct
-    neighbours, without replacement, in blocks of its degree (unweighted graphs only).
-    `SYSTEMATIC`: those that stand on the same node are spread evenly over its edge weights, from
-    one random offset; not in the papers (MATH 9, "Beyond the papers", 1).
-    """
-
-    INDEPENDENT = 0
-    REPELLING = 1
-    SYSTEMATIC = 2
-
 
 LENGTHS: dict[str, Callable[[], Lengths]] = {
     "iid": IidLengths,
@@ -39,7 +29,11 @@ LENGTHS: dict[str, Callable[[], Lengths]] = {
     "sigma": SigmaLengths,
     "stratified": StratifiedLengths,
 }
-STEPS = {member.name.lower(): member for member in Steps}
+STEPS: dict[str, Callable[[], Steps]] = {
+    "independent": IndependentSteps,
+    "repelling": RepellingSteps,
+    "systematic": SystematicSteps,
+}
 
 
 @dataclass(frozen=True)
@@ -58,14 +52,11 @@ class WalkerCoupling:
     """
 
     lengths: Lengths = field(default_factory=IidLengths)
-    steps: Steps = Steps.INDEPENDENT
+    steps: Steps = field(default_factory=IndependentSteps)
 
     def __str__(self) -> str:
-        name = next(
-            (name for name, make in LENGTHS.items() if type(make()) is type(self.lengths)),
-            repr(self.lengths),
-        )
-        return name if self.steps is Steps.INDEPENDENT else f"{name}+{self.steps.name.lower()}"
+        name, steps = _name_of(self.lengths, LENGTHS), _name_of(self.steps, STEPS)
+        return name if steps == "independent" else f"{name}+{steps}"
 
 
 WalkerCouplingLike: TypeAlias = str | WalkerCoupling
@@ -79,7 +70,8 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
     coupling
         `lengths[+steps]` with lengths `"iid"`, `"antithetic"`, `"sigma"` or `"stratified"` and
         steps `"independent"` (if left out), `"repelling"` or `"systematic"`, as in
-        `"stratified+systematic"`; names added by `register_lengths` count.
+        `"stratified+systematic"`; names added by `register_lengths` and
+        `register_steps` count.
     name
         What the argument is called in an error message.
 
@@ -102,17 +94,40 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
     if steps not in STEPS:
         message = unknown_choice(steps, STEPS, f"{name}: after {head!r}")
         raise InvalidInputError(f"{message}; the form is lengths[+steps]")
-    return WalkerCoupling(LENGTHS[head](), STEPS[steps])
+    return WalkerCoupling(LENGTHS[head](), STEPS[steps]())
 
 
 def available_walker_couplings() -> list[str]:
     """Text forms of every walker coupling now registered."""
-    return [str(WalkerCoupling(make(), steps)) for make in LENGTHS.values() for steps in Steps]
+    return [
+        str(WalkerCoupling(make_lengths(), make_steps()))
+        for make_lengths in LENGTHS.values()
+        for make_steps in STEPS.values()
+    ]
 
 
 def register_lengths(name: str, make: Callable[[], Lengths]) -> None:
     """Make a law of lengths known to the text form under `name`."""
+    _register(name, make, LENGTHS)
+
+
+def register_steps(name: str, make: Callable[[], Steps]) -> None:
+    """Make a law of steps known to the text form under `name`."""
+    _register(name, make, STEPS)
+
+
+_Made = TypeVar("_Made")
+
+
+def _register(
+    name: str, make: Callable[[], _Made], registry: dict[str, Callable[[], _Made]]
+) -> None:
     check_name(name)
     if name in LENGTHS or name in STEPS:
         raise InvalidInputError(f"name: {name!r} is taken")
-    LENGTHS[name] = make
+    registry[name] = make
+
+
+def _name_of(law: _Made, registry: dict[str, Callable[[], _Made]]) -> str:
+    found = (name for name, make in registry.items() if type(make()) is type(law))
+    return next(found, repr(law))

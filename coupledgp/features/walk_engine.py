@@ -18,7 +18,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.counter import stream_key, uniform
+from coupledgp.counter import SECOND_STREAMS, stream_key, uniform
+from coupledgp.couplings.steps import INDEPENDENT, REPELLING
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 
@@ -26,8 +27,6 @@ IntArray = NDArray[np.int64]
 STEP_BITS = 16
 STEP_MASK = 2**STEP_BITS - 1
 BLOCK_ROWS = 64
-
-INDEPENDENT, REPELLING, SYSTEMATIC = 0, 1, 2
 
 
 class Moves(NamedTuple):
@@ -79,14 +78,19 @@ def _neighbour(indptr, indices, cumulative, node, v):  # type: ignore[no-untyped
     first, last = indptr[node], indptr[node + 1] - 1
     if cumulative.size == 0:
         return indices[min(first + np.int64(v * (last + 1 - first)), last)]
-    goal = v * cumulative[last]
+    return indices[_place(cumulative, first, last, v * cumulative[last])]
+
+
+@numba.njit(cache=True, inline="always")
+def _place(cumulative, first, last, goal):  # type: ignore[no-untyped-def]
+    """The first place of `first..last` whose running sum is above `goal`, at most `last`."""
     while first < last:
         middle = (first + last) // 2
         if goal < cumulative[middle]:
             last = middle
         else:
             first = middle + 1
-    return indices[first]
+    return first
 
 
 @numba.njit(cache=True)
@@ -115,43 +119,96 @@ def _group(position, lengths, step, table, stamp, slot_of, members, rank):  # ty
 
 
 @numba.njit(cache=True)
-def _repel(key, position, lengths, step, slot_of, rank, indptr, indices, taken, drawn):  # type: ignore[no-untyped-def]
-    """Move co-located walkers to distinct neighbours, in blocks of the node's degree.
-
-    The r-th of a block picks one of the `degree - r` neighbours not yet taken in the block.
-    """
+def _repel(key, second, position, lengths, step, slot_of, rank, moves, taken, drawn, picked):  # type: ignore[no-untyped-def]
+    """Move co-located walkers to neighbours that are distinct, as `RepellingSteps` says."""
+    indptr, indices, cumulative = moves
     for leader in range(position.size):
         if lengths[leader] < step or rank[leader] != 0:
             continue
         node = position[leader]
-        degree = indptr[node + 1] - indptr[node]
-        in_block = 0
+        first, last = indptr[node], indptr[node + 1] - 1
+        if cumulative.size == 0:
+            _distinct(key, leader, lengths, step, slot_of, last + 1 - first, taken, picked)
+        else:
+            size = 0
+            for w in range(leader, position.size):
+                if lengths[w] >= step and slot_of[w] == slot_of[leader]:
+                    taken[size] = w
+                    size += 1
+            _cells(key, second, taken[:size], cumulative[first : last + 1], drawn, picked)
         for w in range(leader, position.size):
-            if lengths[w] < step or slot_of[w] != slot_of[leader]:
-                continue
-            if in_block == degree:
-                in_block = 0
-            left = degree - in_block
-            pick = min(np.int64(uniform(key, w) * left), left - 1)
-            place = 0
-            while place < in_block and pick >= taken[place]:
-                pick += 1
-                place += 1
-            for k in range(in_block, place, -1):
-                taken[k] = taken[k - 1]
-            taken[place] = pick
-            in_block += 1
-            drawn[w] = indices[indptr[node] + pick]
+            if lengths[w] >= step and slot_of[w] == slot_of[leader]:
+                picked[w] = indices[first + picked[w]]
     for w in range(position.size):
         if lengths[w] >= step:
-            position[w] = drawn[w]
+            position[w] = picked[w]
+
+
+@numba.njit(cache=True)
+def _distinct(key, leader, lengths, step, slot_of, degree, taken, picked):  # type: ignore[no-untyped-def]
+    """Places without replacement, in blocks of the degree.
+
+    The r-th of a block picks one of the `degree - r` places not yet taken in the block.
+    """
+    in_block = 0
+    for w in range(leader, lengths.size):
+        if lengths[w] < step or slot_of[w] != slot_of[leader]:
+            continue
+        if in_block == degree:
+            in_block = 0
+        left = degree - in_block
+        pick = min(np.int64(uniform(key, w) * left), left - 1)
+        place = 0
+        while place < in_block and pick >= taken[place]:
+            pick += 1
+            place += 1
+        for k in range(in_block, place, -1):
+            taken[k] = taken[k - 1]
+        taken[place] = pick
+        in_block += 1
+        picked[w] = pick
+
+
+@numba.njit(cache=True)
+def _cells(key, second, members, sums, drawn, picked):  # type: ignore[no-untyped-def]
+    """One place from each of k equal cells of the running sums, dealt out in random order."""
+    size, top = members.size, sums.size - 1
+    width = sums[top] / size
+    across, share, taken = -1, 0.0, False
+    for cell in range(size):
+        low = cell * width
+        high = low + width
+        rest, chance = 0.0, 0.0
+        if across >= 0:
+            rest = max(min((sums[across] - low) / width, 1.0), 0.0)
+        if rest > 0.0:
+            if taken and share > 0.0:
+                chance = max(share + rest - 1.0, 0.0) / share
+            else:
+                chance = rest / (1.0 - share) if rest < 1.0 - share else 1.0
+        u = uniform(key, members[cell])
+        if u < chance:
+            drawn[cell] = across
+        else:
+            v = (u - chance) / (1.0 - chance)
+            drawn[cell] = _place(sums, max(across, 0), top, low + width * (rest + v * (1.0 - rest)))
+        following = _place(sums, max(across, 0), top, high)
+        if following != across:
+            before = sums[following - 1] if following > 0 else 0.0
+            share = max(min((high - before) / width, 1.0), 0.0)
+            across, taken = following, drawn[cell] == following
+    for left in range(size, 1, -1):
+        other = min(np.int64(uniform(second, members[left - 1]) * left), left - 1)
+        drawn[left - 1], drawn[other] = drawn[other], drawn[left - 1]
+    for cell in range(size):
+        picked[members[cell]] = drawn[cell]
 
 
 @numba.njit(cache=True)
 def _walk_row(seed, node, lengths, steps, moves, scratch, codes):  # type: ignore[no-untyped-def]
     """Walk one node's walkers and write a code `node * 2^16 + step` for every visit."""
     indptr, indices, cumulative = moves
-    position, slot_of, members, rank, table, stamp, taken, drawn, leader = scratch
+    position, slot_of, members, rank, table, stamp, taken, drawn, picked, leader = scratch
     n_walks = lengths.size
     n_codes = 0
     longest = 0
@@ -174,7 +231,20 @@ def _walk_row(seed, node, lengths, steps, moves, scratch, codes):  # type: ignor
         else:
             _group(position, lengths, step, table, stamp, slot_of, members, rank)
             if steps == REPELLING:
-                _repel(key, position, lengths, step, slot_of, rank, indptr, indices, taken, drawn)
+                second = stream_key(seed, node, SECOND_STREAMS + step)
+                _repel(
+                    key,
+                    second,
+                    position,
+                    lengths,
+                    step,
+                    slot_of,
+                    rank,
+                    moves,
+                    taken,
+                    drawn,
+                    picked,
+                )
             else:
                 for w in range(n_walks):
                     if lengths[w] >= step:
@@ -205,6 +275,7 @@ def _scratch(n_walks):  # type: ignore[no-untyped-def]
         np.empty(size, np.int64),
         np.zeros(size, np.int64),
         np.empty(n_walks + 1, np.int64),
+        np.empty(n_walks, np.int64),
         np.empty(n_walks, np.int64),
         np.empty(size, np.float64),
     )

@@ -13,7 +13,6 @@ from coupledgp.counter import IntArray, LengthUniforms
 from coupledgp.couplings.length_laws import LENGTH_LIMIT, GeometricLaw, LengthLaw, MatchedLaw
 from coupledgp.couplings.lengths import SigmaLengths
 from coupledgp.couplings.walkers import (
-    Steps,
     WalkerCoupling,
     WalkerCouplingLike,
     parse_walker_coupling,
@@ -28,6 +27,7 @@ from coupledgp.features.modulation import (
     tail_of,
 )
 from coupledgp.features.walk_engine import Visits, concatenate, moves_of, walk, weigh
+from coupledgp.features.walk_reference import plain_walk
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.random import FloatArray, Seed, as_rng
@@ -189,18 +189,13 @@ def sample_walks(
     Raises
     ------
     InvalidInputError
-        A value is out of range, or repelling steps are asked for on a weighted graph.
+        A value is out of range.
     MemoryLimitError
         The walks would not fit; the message says what would make them smaller.
     """
     check_graph(graph)
     check_positive_int(n_walks, "n_walks")
     parsed = parse_walker_coupling(coupling)
-    if parsed.steps is Steps.REPELLING and graph.is_weighted:
-        raise InvalidInputError(
-            "coupling: repelling steps need an unweighted graph (drawing neighbours without "
-            "replacement would change each walker's own law); use '+systematic'"
-        )
     law = parse_length_law(length_law, p_halt, modulation)
     longest = check_max_length(max_length, law, modulation)
     survival = law.survival(longest)
@@ -265,13 +260,16 @@ def walk_in_chunks(
     """Draw lengths and walk, so many rows at a time that about `chunk_visits` visits are held."""
     per_row = n_walks * (1.0 + law.survival(max_length)[1:].sum())
     size = max(int(chunk_visits / per_row), 1)
-    moves = moves_of(graph)
+    moves, steps = moves_of(graph), coupling.steps
     parts = []
     for start in range(0, rows.size, size):
         chunk = rows[start : start + size]
         uniforms = LengthUniforms(seed, chunk, n_walks)
         lengths = coupling.lengths.sample(law, max_length, uniforms)
-        parts.append(walk(seed, chunk, lengths, int(coupling.steps), moves))
+        if steps.compiled is None:
+            parts.append(plain_walk(seed, chunk, lengths, steps, graph))
+        else:
+            parts.append(walk(seed, chunk, lengths, steps.compiled, moves))
     visits = concatenate(parts)
     for array in visits:
         array.flags.writeable = False

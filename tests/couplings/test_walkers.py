@@ -1,6 +1,7 @@
 """Walker couplings: every walker alone keeps the law of a simple random walk."""
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -11,22 +12,30 @@ from coupledgp.couplings import (
     AntitheticLengths,
     GeometricLaw,
     IidLengths,
+    IndependentSteps,
     LengthLaw,
     MatchedLaw,
+    RepellingSteps,
     SigmaLengths,
     StratifiedLengths,
+    SystematicSteps,
+    WalkerCoupling,
     available_walker_couplings,
     parse_walker_coupling,
+    register_lengths,
+    register_steps,
     solve_sigma,
     transport,
 )
+from coupledgp.couplings import walkers as registry
 from coupledgp.couplings.lengths import Lengths
-from coupledgp.couplings.walkers import Steps
-from coupledgp.errors import InvalidInputError
-from coupledgp.features.walk_engine import moves_of
+from coupledgp.couplings.steps import Steps, deal
+from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.features import sample_walks
 from coupledgp.features.walk_reference import paths
 from coupledgp.graphs import Graph
-from tests.graph_cases import plain_graph, weighted_graph
+from coupledgp.random import FloatArray
+from tests.graph_cases import assert_mean_is, blocks, copies, plain_graph, weighted_graph
 
 ALL_LENGTHS = [
     IidLengths(),
@@ -66,15 +75,15 @@ def test_every_walker_has_the_law_of_lengths(
         assert_law(np.bincount(drawn[:, walker], minlength=longest + 1), chances)
 
 
-@pytest.mark.parametrize("steps", list(Steps))
+ALL_STEPS = [IndependentSteps(), RepellingSteps(), SystematicSteps()]
+
+
+@pytest.mark.parametrize("steps", ALL_STEPS, ids=lambda x: type(x).__name__)
 @pytest.mark.parametrize("graph", [plain_graph(), weighted_graph()], ids=repr)
 def test_every_walker_visits_nodes_as_a_simple_random_walk(graph: Graph, steps: Steps) -> None:
-    if graph.is_weighted and steps is Steps.REPELLING:
-        pytest.skip("repelling steps are for unweighted graphs")
     start, n_draws, n_walks = 0, 1500, 4
     lengths = np.array([3, 3, 2, 3])
-    moves = moves_of(graph)
-    walked = [paths(seed, start, lengths, int(steps), moves) for seed in range(n_draws)]
+    walked = [paths(seed, start, lengths, steps, graph) for seed in range(n_draws)]
     move = graph.adjacency.toarray()
     move[13, 13] = 1.0
     move /= move.sum(axis=1, keepdims=True)
@@ -88,14 +97,110 @@ def test_every_walker_visits_nodes_as_a_simple_random_walk(graph: Graph, steps: 
 
 def test_repelling_walkers_take_distinct_neighbours() -> None:
     graph = plain_graph()
-    walked = paths(0, 0, np.ones(5, int), int(Steps.REPELLING), moves_of(graph))
+    walked = paths(0, 0, np.ones(5, int), RepellingSteps(), graph)
     assert sorted(path[1] for path in walked) == [1, 2, 3, 4, 5]
+
+
+WEIGHTS = [
+    np.array([0.3, 1.0, 0.1, 2.5, 0.7, 0.7, 0.05]),
+    np.array([8.0, 0.1, 0.2, 5.0]),
+    np.array([1.0, 1.0, 2.0]),
+    np.array([3.0]),
+]
+
+
+@pytest.mark.parametrize("steps", ALL_STEPS, ids=lambda x: type(x).__name__)
+@pytest.mark.parametrize("weights", WEIGHTS, ids=str)
+@pytest.mark.parametrize("n_walks", [1, 2, 3, 8])
+def test_every_walker_of_a_group_has_the_weights_law(
+    weights: np.ndarray, steps: Steps, n_walks: int, rng: np.random.Generator
+) -> None:
+    chances = weights / weights.sum()
+    u = rng.random((4000, 2, n_walks))
+    drawn = np.array([steps.choose(draw, weights.size, weights) for draw in u])
+    for walker in range(n_walks):
+        assert_law(np.bincount(drawn[:, walker], minlength=weights.size), chances)
+    if not isinstance(steps, IndependentSteps):
+        counts = np.stack([(drawn == place).sum(axis=1) for place in range(weights.size)], axis=1)
+        assert np.abs(counts - n_walks * chances).max() < 1 + 1e-9
+
+
+def test_dealing_makes_every_permutation_equally_often(rng: np.random.Generator) -> None:
+    dealt = [tuple(deal(rng.random(3)).tolist()) for _ in range(6000)]
+    kinds = list(itertools.permutations(range(3)))
+    counts = np.array([dealt.count(kind) for kind in kinds])
+    assert_law(counts, np.full(6, 1 / 6))
+
+
+def test_repelling_pairs_on_a_weighted_graph_part_where_they_can(
+    rng: np.random.Generator,
+) -> None:
+    weights = np.array([0.2, 0.3, 0.1, 0.4])  # two walkers: no chance above one half
+    drawn = [RepellingSteps().choose(rng.random((2, 2)), 4, weights) for _ in range(500)]
+    assert all(pair[0] != pair[1] for pair in drawn)
+
+
+@pytest.fixture
+def _restored_registries() -> Iterator[None]:
+    kept = dict(registry.LENGTHS), dict(registry.STEPS)
+    yield
+    for known, before in zip((registry.LENGTHS, registry.STEPS), kept, strict=True):
+        known.clear()
+        known.update(before)
+
+
+class MirroredSteps(Steps):
+    """Pairs of co-located walkers at opposite quantiles: a law of a user's own."""
+
+    def choose(self, u: FloatArray, degree: int, weights: FloatArray | None) -> np.ndarray:
+        v = u[0].copy()
+        half = v.size // 2
+        v[half : 2 * half] = 1.0 - v[:half]
+        return IndependentSteps().choose(v[None, :], degree, weights)
+
+
+@pytest.mark.usefixtures("_restored_registries")
+def test_a_step_law_of_ones_own_runs_by_name() -> None:
+    register_steps("mirrored", MirroredSteps)
+    assert "stratified+mirrored" in available_walker_couplings()
+    assert str(WalkerCoupling(IidLengths(), MirroredSteps())) == "iid+mirrored"
+    graph = weighted_graph()
+    walks = sample_walks(graph, 4, 0.3, "iid+mirrored", max_length=5, generator=1)
+    some = sample_walks(graph, 4, 0.3, "iid+mirrored", max_length=5, nodes=[8, 0], generator=1)
+    f = 0.5 ** np.arange(6)
+    np.testing.assert_array_equal(some.features(f).toarray(), walks.features(f).toarray()[[8, 0]])
+    spread = []
+    for coupling in ("iid", "iid+mirrored"):
+        walks = sample_walks(copies(graph, 400), 2, 0.1, coupling, max_length=1, generator=2)
+        draws = blocks(walks.features(np.array([0.0, 1.0])), 400)
+        assert_mean_is(draws, graph.normalized_adjacency.toarray())
+        spread.append(draws.var(axis=0).sum())
+    assert spread[1] < spread[0]
+
+
+class BrokenSteps(Steps):
+    def choose(self, u: FloatArray, degree: int, weights: FloatArray | None) -> np.ndarray:
+        return np.full(u.shape[1], degree)
+
+
+@pytest.mark.usefixtures("_restored_registries")
+def test_the_registry_refuses_names_and_the_engine_bad_laws() -> None:
+    register_steps("broken", BrokenSteps)
+    for register in (register_steps, register_lengths):
+        with pytest.raises(InvalidInputError, match="'systematic' is taken"):
+            register("systematic", SystematicSteps)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError, match="without '\\+'"):
+            register("a+b", SystematicSteps)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match=r"'broken', 'independent', 'repelling'"):
+        parse_walker_coupling("iid+brokn")
+    with pytest.raises(CoupledGPError, match=r"BrokenSteps\.choose .* integers from 0 to"):
+        sample_walks(plain_graph(), 2, coupling="iid+broken", generator=0)
 
 
 def test_systematic_walkers_spread_evenly() -> None:
     graph = plain_graph()
     for seed in range(20):
-        walked = paths(seed, 0, np.ones(12, int), int(Steps.SYSTEMATIC), moves_of(graph))
+        walked = paths(seed, 0, np.ones(12, int), SystematicSteps(), graph)
         counts = np.bincount([path[1] for path in walked], minlength=6)[1:6]
         assert set(counts) <= {2, 3}
 

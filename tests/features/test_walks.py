@@ -23,8 +23,6 @@ def exact_features(graph: Graph, f: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("coupling", available_walker_couplings())
 def test_features_are_unbiased(coupling: str, weighted: bool, law: str) -> None:
-    if weighted and "repelling" in coupling:
-        pytest.skip("repelling steps are for unweighted graphs")
     graph = weighted_graph() if weighted else plain_graph()
     walks = sample_walks(
         copies(graph, N_COPIES), 3, 0.3, coupling, law, HEAT.size - 1, generator=1, modulation=HEAT
@@ -195,8 +193,6 @@ def test_bad_arguments_are_refused() -> None:
         sample_walks(graph, length_law="matched")
     with pytest.raises(InvalidInputError, match="max_length"):
         sample_walks(graph, max_length=70_000)
-    with pytest.raises(InvalidInputError, match="unweighted graph"):
-        sample_walks(weighted_graph(), coupling="iid+repelling")
     with pytest.raises(InvalidInputError, match=r"coupledgp\.Graph"):
         sample_walks(np.eye(3))
 

@@ -27,6 +27,7 @@ IntArray = NDArray[np.int64]
 STEP_BITS = 16
 STEP_MASK = 2**STEP_BITS - 1
 BLOCK_ROWS = 64
+WIDE_BLOCK_ROWS = 4096
 
 
 class Moves(NamedTuple):
@@ -418,3 +419,36 @@ def weigh(indptr, nodes, entry_ptr, steps, counts, per_step, row_scale, node_sca
             for entry in range(entry_ptr[pair], entry_ptr[pair + 1]):
                 total += per_step[steps[entry]] * counts[entry]
             out[pair] = total * (row_scale[r] * node_scale[nodes[pair]])
+
+
+@numba.njit(parallel=True, cache=True)
+def _weigh_back(indptr, nodes, entry_ptr, steps, counts, left, right, sums):  # type: ignore[no-untyped-def]
+    n_rows = indptr.size - 1
+    for block in numba.prange(sums.shape[0]):
+        first, last = block * WIDE_BLOCK_ROWS, min((block + 1) * WIDE_BLOCK_ROWS, n_rows)
+        for r in range(first, last):
+            for pair in range(indptr[r], indptr[r + 1]):
+                product = 0.0
+                for k in range(left.shape[1]):
+                    product += left[r, k] * right[nodes[pair], k]
+                for entry in range(entry_ptr[pair], entry_ptr[pair + 1]):
+                    sums[block, steps[entry]] += product * counts[entry]
+
+
+def weigh_back(
+    indptr: IntArray,
+    nodes: NDArray[np.int32],
+    entry_ptr: IntArray,
+    steps: NDArray[np.uint16],
+    counts: NDArray[np.uint32],
+    left: FloatArray,
+    right: FloatArray,
+    n_steps: int,
+) -> FloatArray:
+    """`sum_(i, j) left_i . right_j count_t(i, j)` for each step t, shape (n_steps,).
+
+    Blocks of rows are added up in order, so that the bits do not depend on the threads.
+    """
+    sums = np.zeros((-(-(indptr.size - 1) // WIDE_BLOCK_ROWS), n_steps))
+    _weigh_back(indptr, nodes, entry_ptr, steps, counts, left, right, sums)
+    return sums.sum(axis=0)

@@ -61,17 +61,27 @@ class WalkFeatures(LinearOperator):
         self._setup(walks, coefficients(series, n_terms_for(series)))
 
     def _setup(self, walks: Walks, f: FloatArray) -> None:
-        self.walks = walks
-        self.head, self.series = split_series(f, np.array(self.plan.nodes))
-        self._walked = walks.features(self.series)
+        self._setup_parts(walks, *split_series(f, np.array(self.plan.nodes)))
+
+    def _setup_parts(self, walks: Walks, head: FloatArray, series: FloatArray) -> None:
+        self.walks, self.head, self.series = walks, head, series
+        self._walked = walks.features(series)
         super().__init__(np.float64, self._walked.shape)
+
+    @classmethod
+    def from_parts(
+        cls, walks: Walks, head: FloatArray, series: FloatArray, plan: HopPlan
+    ) -> WalkFeatures:
+        """Features of a series that is split already: `a` (r,) and `c` (n_terms,), see `hops`."""
+        features = object.__new__(cls)
+        features.plan = plan
+        features._setup_parts(walks, head, series)
+        return features
 
     def with_series(self, f: FloatArray) -> WalkFeatures:
         """The same walks and hops for another series (or its derivative), shape (n_terms,)."""
-        other = object.__new__(WalkFeatures)
-        other.plan = self.plan
-        other._setup(self.walks, np.asarray(f, dtype=np.float64))
-        return other
+        head, series = split_series(np.asarray(f, dtype=np.float64), np.array(self.plan.nodes))
+        return WalkFeatures.from_parts(self.walks, head, series, self.plan)
 
     @property
     def truncation(self) -> Truncation:
@@ -88,6 +98,26 @@ class WalkFeatures(LinearOperator):
         spread = np.zeros((self.shape[1], chosen.size))
         spread[self.walks.nodes[chosen], np.arange(chosen.size)] = 1.0
         return self._backward(self._walked[chosen].T.toarray(), spread).T
+
+    def slopes(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives of `sum(left * (Phi right))` in `head` and `series`.
+
+        Parameters
+        ----------
+        left, right
+            Shapes (len(nodes), k) and (n_nodes, k).
+        """
+        graph, nodes = self.walks.graph, self.walks.nodes
+        current = np.ascontiguousarray(right, dtype=np.float64)
+        heads = np.empty(self.head.size)
+        for k, node in enumerate(self.plan.nodes):
+            heads[k] = np.vdot(left, current[nodes])
+            current = fused_product(graph, current, 1.0, -node)
+        series = np.zeros(self.series.size)
+        walked = self.walks.load_products(left, current)
+        size = min(series.size, walked.size)
+        series[:size] = walked[:size]
+        return heads, series
 
     def _matmat(self, V: FloatArray) -> FloatArray:
         current = np.asarray(V, dtype=np.float64)

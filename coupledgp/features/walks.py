@@ -26,7 +26,7 @@ from coupledgp.features.modulation import (
     n_terms_for,
     tail_of,
 )
-from coupledgp.features.walk_engine import Visits, concatenate, moves_of, walk, weigh
+from coupledgp.features.walk_engine import Visits, concatenate, moves_of, walk, weigh, weigh_back
 from coupledgp.features.walk_reference import plain_walk
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
@@ -136,6 +136,24 @@ class Walks:
         matrix = self.features((np.arange(step + 1) == step).astype(np.float64)).copy()
         matrix.eliminate_zeros()
         return matrix
+
+    def load_products(self, left: FloatArray, right: FloatArray) -> FloatArray:
+        """`sum(left * (Psi_t right))` for t = 0..T, shape (T + 1,).
+
+        Parameters
+        ----------
+        left, right
+            Shapes (len(nodes), k) and (n_nodes, k).
+        """
+        roots = self._root_degrees
+        products = weigh_back(
+            *self.visits,
+            np.ascontiguousarray(left * roots[self.nodes, None]),
+            np.ascontiguousarray(right / roots[:, None]),
+            self.survival.size,
+        )
+        scale = self.n_walks * self.survival
+        return np.divide(products, scale, out=np.zeros(scale.size), where=scale > 0)
 
     def truncation(self, f: ModulationLike) -> Truncation:
         """What these walks neglect of the series f."""

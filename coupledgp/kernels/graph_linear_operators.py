@@ -116,7 +116,8 @@ class WalkFeatureLinearOperator(LinearOperator):
 
     def _getitem(self, row_index: Any, col_index: Any, *batch_indices: Any) -> LinearOperator:
         chosen, other = (col_index, row_index) if self.transposed else (row_index, col_index)
-        if batch_indices or not _is_noop_index(other) or _is_noop_index(chosen):
+        whole = all(map(_is_noop_index, (other, *batch_indices)))
+        if not whole or _is_noop_index(chosen):
             return super()._getitem(row_index, col_index, *batch_indices)
         return self._like(self.positions[..., chosen], self.transposed)
 

@@ -6,18 +6,40 @@ Of Euclidean inputs, from frequencies; of the nodes of a graph, from walks that 
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.hops import HopPlan, plan_hops, walked_series
+from coupledgp.features.hybrid import (
+    AngularHybridFeatures,
+    GaussianHybridFeatures,
+    HybridFeatures,
+)
+from coupledgp.features.hybrid_base import SoftmaxFeatures
+from coupledgp.features.hybrid_clustered import ClusteredHybridFeatures
+from coupledgp.features.hybrid_coefficients import (
+    AngularCoefficient,
+    Coefficient,
+    GaussianCoefficient,
+)
+from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.features.transformers import FourierSampler, LaplaceSampler
 from coupledgp.features.walk_features import WalkFeatures
 from coupledgp.features.walks import Truncation, Walks, sample_walks
 
 __all__ = [
+    "AngularCoefficient",
+    "AngularHybridFeatures",
+    "ClusteredHybridFeatures",
+    "Coefficient",
+    "ComplexExponentialFeatures",
     "FeatureMap",
     "FourierFeatures",
     "FourierSampler",
+    "GaussianCoefficient",
+    "GaussianHybridFeatures",
     "HopPlan",
+    "HybridFeatures",
     "LaplaceFeatures",
     "LaplaceSampler",
+    "SoftmaxFeatures",
     "Truncation",
     "WalkFeatures",
     "Walks",

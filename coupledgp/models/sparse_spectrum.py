@@ -13,6 +13,7 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
+from coupledgp.features.hybrid_base import refuse_as_covariance
 from coupledgp.inference.feature_evidence import FeatureEvidence
 from coupledgp.inference.posterior import DataStatistics, WeightPosterior
 from coupledgp.inference.stream import FeatureStream
@@ -153,6 +154,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         self.progress = progress
 
     def _prepare(self, inputs: FloatArray, rng: np.random.Generator) -> None:
+        refuse_as_covariance(self.features)
         check_choice(self.features, FEATURE_MAPS, "features")
         check_choice(self.frequencies, ["sampled"], "frequencies")
         check_choice(self.objective, ["evidence"], "objective")

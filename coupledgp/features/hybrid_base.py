@@ -1,0 +1,156 @@
+"""Features of the softmax kernel with a map for queries and another one for keys (MATH 5)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal, NoReturn, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import Seed, as_rng
+from coupledgp.validation import check_choice, check_positive_int
+
+Side: TypeAlias = Literal["query", "key"]
+KERNELS = ("softmax", "gaussian")
+NOT_A_COVARIANCE = (
+    "the Gram matrix of query and key features is symmetric and positive semidefinite in "
+    "expectation only, not draw by draw, so it is no covariance of a Gaussian process; use "
+    "'fourier' or 'laplace' features there, and these for kernel regression, softmax sampling or "
+    "attention"
+)
+
+
+class SoftmaxFeatures(torch.nn.Module, ABC):
+    """Features `q(x)`, `k(y)` whose dot product estimates the softmax kernel without bias.
+
+    `q(x) . k(y)` estimates `exp(x . y)`, or, if `kernel` is "gaussian", the Gaussian kernel
+    `exp(-|x - y|^2 / 2) = exp(-|x|^2 / 2) exp(x . y) exp(-|y|^2 / 2)`, which does not overflow for
+    long vectors. All features are real numbers. Calling the module raises: a single map, and so a
+    positive semidefinite Gram matrix, does not exist (`NOT_A_COVARIANCE`).
+
+    Parameters
+    ----------
+    dim
+        Input dimension d.
+    kernel
+        `"softmax"` or `"gaussian"`.
+    """
+
+    def __init__(self, dim: int, kernel: str = "softmax") -> None:
+        super().__init__()
+        self.dim = check_positive_int(dim, "dim")
+        self.kernel = check_choice(kernel, KERNELS, "kernel")
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Length M of a feature vector."""
+
+    @property
+    @abstractmethod
+    def cost(self) -> int:
+        """Multiplications that the features of one vector take, exponentials counted as one."""
+
+    @abstractmethod
+    def _features(self, inputs: Tensor, side: Side) -> Tensor:
+        """Features (..., n, M) of checked inputs (..., n, d)."""
+
+    @property
+    @abstractmethod
+    def _like(self) -> Tensor:
+        """A tensor of the dtype and on the device of the features."""
+
+    def queries(self, X: Tensor | np.ndarray) -> Tensor:
+        """Query features (..., n, M) of the rows of `X` (..., n, d)."""
+        return self._features(as_rows(X, self.dim, self._like, "X"), "query")
+
+    def keys(self, Y: Tensor | np.ndarray) -> Tensor:
+        """Key features (..., n, M) of the rows of `Y` (..., n, d)."""
+        return self._features(as_rows(Y, self.dim, self._like, "Y"), "key")
+
+    def estimate(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:
+        """Estimates (..., n, p) of the kernel between the rows of `X` and those of `Y`."""
+        return self.queries(X) @ self.keys(Y).mT
+
+    def probabilities(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:
+        """Estimated softmax distribution of each query over the keys, shape (n, p).
+
+        Row i estimates `exp(x_i . y_j) / sum_l exp(x_i . y_l)`: estimates of the kernel, negative
+        ones replaced by zero, divided by their sum. A row without a positive estimate, or with a
+        sum that is not finite, becomes uniform. Under the Gaussian kernel the keys' norms are put
+        back.
+        """
+        keys = as_rows(Y, self.dim, self._like, "Y")
+        estimates = self.estimate(X, keys).clamp_min(0.0)
+        if self.kernel == "gaussian":
+            log_scale = keys.square().sum(-1) / 2
+            estimates = estimates * (log_scale - log_scale.amax()).exp()
+        total = estimates.sum(-1, keepdim=True)
+        usable = (total > 0) & total.isfinite()
+        return torch.where(usable, estimates / total, 1.0 / keys.shape[-2])
+
+    def sample(
+        self,
+        X: Tensor | np.ndarray,
+        Y: Tensor | np.ndarray,
+        n_samples: int,
+        generator: Seed = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Softmax sampling: draw keys for each query from the estimated distribution.
+
+        Parameters
+        ----------
+        X, Y
+            Queries (n, d) and keys, or classes, (p, d).
+        n_samples
+            Draws with replacement for each query.
+        generator
+            Seed or generator.
+
+        Returns
+        -------
+        tuple of Tensor
+            Indices of keys (n, n_samples) and the probabilities they were drawn with, which a
+            sampled-softmax loss corrects by.
+        """
+        check_positive_int(n_samples, "n_samples")
+        probabilities = self.probabilities(X, Y)
+        cumulative = probabilities.double().cumsum(-1)
+        u = as_rng(generator).random((*cumulative.shape[:-1], n_samples))
+        points = torch.as_tensor(u, device=cumulative.device) * cumulative[..., -1:]
+        drawn = torch.searchsorted(cumulative, points, right=True)
+        indices = drawn.clamp_max(cumulative.shape[-1] - 1)
+        return indices, probabilities.gather(-1, indices)
+
+    def forward(self, *_: Any) -> NoReturn:
+        """Refuse: there is no single map from inputs to features."""
+        raise InvalidInputError(f"features: {type(self).__name__}: {NOT_A_COVARIANCE}")
+
+    def extra_repr(self) -> str:
+        """Text inside the repr."""
+        return f"dim={self.dim}, kernel={self.kernel!r}, n_features={self.n_features}"
+
+
+def refuse_as_covariance(features: object, name: str = "features") -> None:
+    """Raise if `features` is, or names, features that give no positive semidefinite Gram matrix.
+
+    For everything that makes a Gaussian process of feature maps.
+    """
+    is_class = isinstance(features, type) and issubclass(features, SoftmaxFeatures)
+    is_name = isinstance(features, str) and features.endswith("-hybrid")
+    if is_class or is_name or isinstance(features, SoftmaxFeatures):
+        shown = features if isinstance(features, str) else getattr(features, "__name__", None)
+        raise InvalidInputError(f"{name}: {shown or type(features).__name__}: {NOT_A_COVARIANCE}")
+
+
+def as_rows(X: Tensor | np.ndarray, dim: int, like: Tensor, name: str) -> Tensor:
+    """Return inputs (..., n, dim) in the dtype and on the device of `like`."""
+    if isinstance(X, np.ndarray) and not X.flags.writeable:
+        X = X.copy()  # torch warns of tensors that share a read-only array
+    rows = torch.as_tensor(X).to(dtype=like.dtype, device=like.device)
+    if rows.ndim < 2 or rows.shape[-1] != dim:
+        raise InvalidInputError(f"{name}: expected shape (..., n, {dim}), got {tuple(rows.shape)}")
+    return rows

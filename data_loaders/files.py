@@ -24,10 +24,15 @@ def download(url: str, sha256: str, filename: str) -> Path:
     ------
     DataNotFoundError
         There is no network, the file is gone, or it is another file; the message says where a
-        local copy may go.
+        local copy may go. The cache is then as it was.
     """
-    import pooch
-
+    try:
+        import pooch
+    except ImportError as error:
+        raise DataNotFoundError(
+            f"{filename}: not on disk, and downloads need pooch (the extra `data`); or put a copy "
+            f"of {url} into the family's folder under the one that {ENVIRONMENT_VARIABLE} names"
+        ) from error
     try:
         found = pooch.retrieve(
             url, f"sha256:{sha256}", fname=filename, path=pooch.os_cache("coupledgp")

@@ -1,4 +1,10 @@
-"""Kernels."""
+"""Kernels: of graphs, and for gpytorch models.
+
+gpytorch is imported only when one of its kernels is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from coupledgp.kernels.graph_base import GraphKernel
 from coupledgp.kernels.graph_exact import SeriesOperator, dense_kernel, dense_spectrum
@@ -13,12 +19,19 @@ from coupledgp.kernels.graph_kernels import (
     parse_graph_kernel,
 )
 
+if TYPE_CHECKING:
+    from coupledgp.kernels.feature_kernels import FourierFeatureKernel, LaplaceFeatureKernel
+    from coupledgp.kernels.graph_feature_kernel import GraphFeatureKernel
+
 __all__ = [
+    "FourierFeatureKernel",
+    "GraphFeatureKernel",
     "GraphKernel",
     "GraphKernelLike",
     "GraphMaternKernel",
     "HeatKernel",
     "InverseCosineKernel",
+    "LaplaceFeatureKernel",
     "LearnedKernel",
     "RandomWalkKernel",
     "RegularizedLaplacianKernel",
@@ -27,3 +40,16 @@ __all__ = [
     "dense_spectrum",
     "parse_graph_kernel",
 ]
+
+_OF_GPYTORCH = {
+    "FourierFeatureKernel": "coupledgp.kernels.feature_kernels",
+    "GraphFeatureKernel": "coupledgp.kernels.graph_feature_kernel",
+    "LaplaceFeatureKernel": "coupledgp.kernels.feature_kernels",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a gpytorch kernel at its first use."""
+    if name not in _OF_GPYTORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_OF_GPYTORCH[name]), name)

@@ -35,7 +35,10 @@ class FourierFeatures(FeatureMap):
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
         """Closed form: in the phases `z`, `upstream_sin * cos(z) - upstream_cos * sin(z)`."""
+        return self.phase_gradient(features, upstream) @ self.frequencies
+
+    def phase_gradient(self, features: Tensor, upstream: Tensor) -> Tensor:
+        """Gradient in the phases `w_i . x`, (n, m), from that in the features; overwrites it."""
         m = self.n_frequencies
         by_phase = upstream[:, :m].mul_(features[:, m:])
-        by_phase.addcmul_(upstream[:, m:], features[:, :m], value=-1)
-        return by_phase @ self.frequencies
+        return by_phase.addcmul_(upstream[:, m:], features[:, :m], value=-1)

@@ -8,6 +8,7 @@ everything goes through `Phi' Phi` (M, M), in two passes over chunks; with fewer
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -130,22 +131,31 @@ class ColumnGeometry(Geometry):
     def _lengthscale_gradient(self, weights: Tensor, inverse: Tensor, noise: float) -> FloatArray:
         """Second pass: pull `alpha w' - k Phi A^-1` back to the inputs, chunk by chunk."""
         feature_map = self.stream.feature_map
-        dtype = feature_map.frequencies.dtype
-        scaled = (-weights.shape[1] * inverse).to(dtype)
-        w = weights.to(dtype)
         gradient = torch.zeros(feature_map.dim, dtype=torch.float64, device=weights.device)
-        upstream = torch.empty(
-            self.stream.chunk_rows, feature_map.n_features, dtype=dtype, device=weights.device
-        )
-        for rows, inputs, features in self.stream:
-            targets = torch.as_tensor(self.targets[rows]).to(w)
-            alpha = (targets - features @ w) / noise
-            chunk = torch.mm(features, scaled, out=upstream[: len(features)])
-            chunk.addmm_(alpha, w.T)
+        chunks = feature_gradients(self.stream, self.targets, weights, inverse, noise)
+        for inputs, features, upstream in chunks:
             # Inputs are x / l, so d/d log l = -input d/d input.
-            by_input = feature_map.pullback(inputs, features, chunk)
+            by_input = feature_map.pullback(inputs, features, upstream)
             gradient -= (inputs * by_input).sum(0).double()
         return gradient.cpu().numpy()
+
+
+def feature_gradients(
+    stream: FeatureStream, targets: FloatArray, weights: Tensor, inverse: Tensor, noise: float
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield (inputs, features, `d log p / d Phi = alpha w' - k Phi A^-1`) chunk by chunk.
+
+    `weights` w (M, k) and `inverse` A^-1 (M, M) are those of the whole table. The memory of the
+    features and of the gradient, (b, M) each, is reused.
+    """
+    frequencies, n_features = stream.feature_map.frequencies, stream.feature_map.n_features
+    scaled = (-weights.shape[1] * inverse).to(frequencies.dtype)
+    w = weights.to(frequencies.dtype)
+    upstream = frequencies.new_empty(stream.chunk_rows, n_features)
+    for rows, inputs, features in stream:
+        alpha = (torch.as_tensor(targets[rows]).to(w) - features @ w) / noise
+        chunk = torch.mm(features, scaled, out=upstream[: len(features)])
+        yield inputs, features, chunk.addmm_(alpha, w.T)
 
 
 class RowGeometry(GramGeometry):

@@ -125,17 +125,22 @@ def torch_geometric_matrix(data: Any) -> sparse.coo_array:
         raise InvalidInputError(
             f"data: expected a torch_geometric Data with edge_index, got {type(data).__name__}"
         )
-    ends = np.asarray(edge_index)
+    ends = plain_array(edge_index)
     values = getattr(data, "edge_weight", None)
     if values is None:
         values = getattr(data, "edge_attr", None)
-    weights = np.ones(ends.shape[1]) if values is None else np.asarray(values, dtype=np.float64)
+    weights = np.ones(ends.shape[1]) if values is None else plain_array(values).astype(np.float64)
     if weights.size != ends.shape[1]:
         raise InvalidInputError(
             f"data: expected one weight an edge ({ends.shape[1]}), got {weights.shape}"
         )
     size = int(data.num_nodes)
     return sparse.coo_array((weights.reshape(-1), (ends[0], ends[1])), shape=(size, size))
+
+
+def plain_array(values: Any) -> np.ndarray:
+    """An array, or a tensor of any device, with or without gradient, as an array."""
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def neighbour_edges(points: ArrayLike, n_neighbors: int) -> tuple[IntArray, IntArray, int]:

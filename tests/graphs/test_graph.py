@@ -1,10 +1,13 @@
 """The graph, its readers and every decision about odd input."""
 
 import copy
+import warnings
+from types import ModuleType
 
 import networkx as nx
 import numpy as np
 import pytest
+import torch
 import trimesh
 from scipy import sparse
 
@@ -203,6 +206,50 @@ def test_torch_geometric_like_data() -> None:
     np.testing.assert_array_equal(graph.degrees, [2, 5, 3, 0])
     with pytest.raises(InvalidInputError, match="edge_index"):
         Graph.from_torch_geometric(object())
+
+
+@pytest.fixture(scope="module")
+def geometric() -> ModuleType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it uses parts of torch that are deprecated
+        return pytest.importorskip("torch_geometric")
+
+
+def test_torch_geometric_data_is_the_networkx_graph(geometric: ModuleType) -> None:
+    source = nx.karate_club_graph()
+    expected = Graph.from_networkx(source).adjacency.toarray()
+    data = geometric.utils.from_networkx(source)  # attributes of edges by name
+    data.edge_weight = data.weight.double()
+    weighted = Graph.from_torch_geometric(data)
+    np.testing.assert_array_equal(weighted.adjacency.toarray(), expected)
+    column = geometric.data.Data(
+        edge_index=data.edge_index,
+        edge_attr=data.weight.double()[:, None].requires_grad_(),
+        num_nodes=36,
+    )
+    graph = Graph.from_torch_geometric(column)
+    assert (graph.n_nodes, graph.n_edges) == (36, source.number_of_edges())
+    np.testing.assert_array_equal(graph.adjacency.toarray()[:34, :34], expected)
+    plain = geometric.data.Data(edge_index=data.edge_index, num_nodes=34)
+    np.testing.assert_array_equal(
+        Graph.from_torch_geometric(plain).adjacency.toarray(), (expected > 0).astype(float)
+    )
+
+
+def test_torch_geometric_data_with_loops_or_one_direction(geometric: ModuleType) -> None:
+    utils, Data = geometric.utils, geometric.data.Data
+    one_way = torch.tensor([[0, 1, 2], [1, 2, 2]])
+    with pytest.raises(InvalidInputError, match="symmetric matrix"):
+        Graph.from_torch_geometric(Data(edge_index=one_way, num_nodes=3))
+    both = utils.to_undirected(one_way)
+    graph = Graph.from_torch_geometric(Data(edge_index=both, num_nodes=3))
+    np.testing.assert_array_equal(graph.degrees, [1, 2, 2])
+    attributes = torch.ones(both.shape[1], 2)
+    with pytest.raises(InvalidInputError, match=r"one weight an edge \(5\), got \(5, 2\)"):
+        Graph.from_torch_geometric(Data(edge_index=both, edge_attr=attributes, num_nodes=3))
+    bad = torch.tensor([1.0, 1.0, float("nan"), 1.0, 1.0])
+    with pytest.raises(InvalidInputError, match="finite weights"):
+        Graph.from_torch_geometric(Data(edge_index=both, edge_weight=bad, num_nodes=3))
 
 
 def test_nearest_neighbours_of_a_line() -> None:

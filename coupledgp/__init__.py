@@ -9,6 +9,7 @@ from coupledgp.models import (
     SparseSpectrumGPRegressor,
     load_model,
     save_model,
+    select,
 )
 from coupledgp.pagerank import pagerank
 
@@ -25,4 +26,5 @@ __all__ = [
     "load_model",
     "pagerank",
     "save_model",
+    "select",
 ]

@@ -23,7 +23,8 @@ LAYERS = [
     ["features"],
     ["kernels"],
     ["inference"],
-    ["models", "diagnostics"],
+    ["diagnostics"],
+    ["models"],
     ["pagerank"],
     ["cli"],
 ]

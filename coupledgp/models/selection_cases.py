@@ -1,0 +1,246 @@
+"""What choosing a coupling and a size has to know of each kind of model."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.utils import check_X_y
+
+from coupledgp.couplings import parse_coupling
+from coupledgp.couplings.walkers import parse_walker_coupling
+from coupledgp.diagnostics.divergences import gaussian_kl
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.graph import check_graph
+from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+from coupledgp.random import FloatArray
+
+FOURIER = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")
+LAPLACE = ("iid", "orthogonal+antithetic", "orthogonal+stratified+antithetic")
+WALKERS = ("iid", "antithetic", "sigma", "stratified+systematic")
+MAX_FREQUENCIES = 8192
+MAX_WALKS = 1024
+# A query point for at most so many rows.
+ROWS_A_QUERY = 4
+MIN_ROWS = 8
+
+
+class Case(ABC):
+    """Rows split into training and query rows, and the exact law at the query rows.
+
+    Attributes
+    ----------
+    size_name
+        Parameter of the estimator that the size is.
+    couplings
+        Texts tried if none are given.
+    first_size, last_size
+        Where growing starts and ends.
+    n_train, n_query, n_rows
+        Numbers of rows conditioned on, compared at, and given.
+    """
+
+    size_name: str
+    couplings: tuple[str, ...]
+    first_size: int
+    last_size: int
+    n_train: int
+    n_query: int
+    n_rows: int
+
+    _exact: tuple[FloatArray, FloatArray]
+    _query: Any
+
+    @staticmethod
+    @abstractmethod
+    def check_coupling(coupling: str) -> str:
+        """Return the text if it names a coupling."""
+
+    @abstractmethod
+    def _fitted(self, coupling: str, size: int, seed: int) -> Any:
+        """Model of a draw, at the exact GP's hyperparameters, given the training rows."""
+
+    def kl_per_point(self, coupling: str, size: int, seed: int) -> float:
+        """`KL(exact || approximate)` at the query rows, nats per row and output."""
+        mean, cov = joint_law(self._fitted(coupling, size, seed), self._query)
+        exact_mean, exact_cov = self._exact
+        total = sum(
+            gaussian_kl(exact_mean[:, k], exact_cov[..., k], mean[:, k], cov[..., k])
+            for k in range(mean.shape[1])
+        )
+        return total / mean.size
+
+
+class EuclideanCase(Case):
+    """Sparse-spectrum models."""
+
+    size_name = "n_frequencies"
+
+    def __init__(
+        self,
+        model: SparseSpectrumGPRegressor,
+        X: Any,
+        y: ArrayLike,
+        split: Any,
+        n_rows: int,
+        seed: int,
+    ) -> None:
+        train, query = split
+        inputs, targets = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+        self._X, self._y, self._query = inputs[train], targets[train], inputs[query]
+        self._model = model
+        dim = inputs.shape[1]
+        self.couplings = LAPLACE if model.features == "laplace" else FOURIER
+        # With more features than rows the exact GP is the cheaper one.
+        self.first_size = min(max(dim, 4), n_rows)
+        self.last_size = min(MAX_FREQUENCIES, n_rows)
+        self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
+        exact = exact_regressor(model, self._X, self._y, seed).fit(self._X, self._y)
+        self._exact = joint_law(exact, self._query)
+        scale = exact._y_scale[0] ** 2
+        self._kept = {
+            "lengthscale": exact.lengthscale_,
+            "outputscale": float(np.ravel(exact.outputscale_)[0] / scale),
+            "noise": float(np.ravel(exact.noise_)[0] / scale),
+            "optimizer": None,
+        }
+
+    @staticmethod
+    def check_coupling(coupling: str) -> str:
+        return str(parse_coupling(coupling, "couplings"))
+
+    def _fitted(self, coupling: str, size: int, seed: int) -> Any:
+        approximate = clone(self._model).set_params(
+            n_frequencies=size, coupling=coupling, random_state=seed, progress=False, **self._kept
+        )
+        return approximate.fit(self._X, self._y)
+
+
+class GraphCase(Case):
+    """Models on the nodes of a graph."""
+
+    size_name = "n_walks"
+    couplings = WALKERS
+    first_size, last_size = 2, MAX_WALKS
+
+    def __init__(
+        self, model: GraphGPRegressor, nodes: Any, y: ArrayLike, split: Any, n_rows: int, seed: int
+    ) -> None:
+        train, query = split
+        targets = np.asarray(y, dtype=np.float64)
+        self._nodes, self._y = [nodes[i] for i in train], targets[train]
+        self._query = [nodes[i] for i in query]
+        self._model = model
+        self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
+        exact = exact_graph_regressor(model, seed).fit(self._nodes, self._y)
+        self._exact = joint_law(exact, self._query)
+        scale = float(np.ravel(exact._y_scale)[0]) ** 2
+        self._kept = {
+            "kernel": exact.kernel_,
+            "outputscale": float(np.ravel(exact.outputscale_)[0]) / scale,
+            "noise": float(np.ravel(exact.noise_)[0]) / scale,
+            "optimizer": None,
+        }
+
+    @staticmethod
+    def check_coupling(coupling: str) -> str:
+        return str(parse_walker_coupling(coupling, "couplings"))
+
+    def _fitted(self, coupling: str, size: int, seed: int) -> Any:
+        approximate = clone(self._model, safe=False).set_params(
+            n_walks=size, coupling=coupling, random_state=seed, **self._kept
+        )
+        return approximate.fit(self._nodes, self._y)
+
+
+def kind_of(model: Any) -> type[EuclideanCase | GraphCase]:
+    """The kind of case that a model makes.
+
+    Raises
+    ------
+    InvalidInputError
+        It is of no kind known here.
+    """
+    if isinstance(model, SparseSpectrumGPRegressor):
+        return EuclideanCase
+    if isinstance(model, GraphGPRegressor):
+        return GraphCase
+    raise InvalidInputError(
+        "model: expected a SparseSpectrumGPRegressor or a GraphGPRegressor, "
+        f"got {type(model).__name__}"
+    )
+
+
+def case_for(
+    model: Any, X: Any, y: ArrayLike, n_query: int, max_rows: int, seed: int
+) -> EuclideanCase | GraphCase:
+    """Split the rows and fit the exact GP.
+
+    Raises
+    ------
+    InvalidInputError
+        The model is of no kind known here, or there are fewer than eight rows.
+    """
+    kind = kind_of(model)
+    if kind is GraphCase:
+        check_graph(model.graph)
+        X = list(X)
+    else:
+        X, y = check_X_y(X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+    n_rows = len(X)
+    if n_rows < MIN_ROWS:
+        raise InvalidInputError(f"X: expected at least {MIN_ROWS} rows, got {n_rows}")
+    used = np.random.default_rng(seed).permutation(n_rows)[:max_rows]
+    n_query = min(n_query, len(used) // ROWS_A_QUERY)
+    return kind(model, X, y, (np.sort(used[n_query:]), used[:n_query]), n_rows, seed)
+
+
+def exact_regressor(
+    model: SparseSpectrumGPRegressor, X: FloatArray, y: FloatArray, seed: int
+) -> ExactGPRegressor:
+    """The exact GP that is fitted, or kept, in what the model would fit or keep on these rows."""
+    # A fit of few features without optimizer: it applies the model's rules for what is not given.
+    rules = clone(model).set_params(n_frequencies=1, coupling="iid", optimizer=None).fit(X, y)
+    fixed = rules._default_fixed() if model.fixed is None else model.fixed
+    kept = model.lengthscale is not None or "lengthscale" in fixed
+    return ExactGPRegressor(
+        kernel=model.kernel,
+        ard=model.ard,
+        lengthscale=rules.lengthscale_ if kept else None,
+        outputscale=model.outputscale,
+        noise=model.noise,
+        normalize_y=model.normalize_y,
+        optimizer=model.optimizer,
+        fixed=fixed,
+        n_restarts=model.n_restarts,
+        max_iter=model.max_iter,
+        random_state=seed,
+        progress=False,
+    )
+
+
+def exact_graph_regressor(model: GraphGPRegressor, seed: int) -> ExactGraphGPRegressor:
+    """The exact GP of the same settings."""
+    return ExactGraphGPRegressor(
+        model.graph,
+        model.kernel,
+        normalize_y=model.normalize_y,
+        optimizer=model.optimizer,
+        outputscale=model.outputscale,
+        noise=model.noise,
+        fixed=model.fixed,
+        solver=model.solver,
+        random_state=seed,
+    )
+
+
+def joint_law(model: Any, where: Any) -> tuple[FloatArray, FloatArray]:
+    """Mean (p, k) and covariance (p, p, k) of observations."""
+    mean, cov = model.predict(where, return_cov=True)
+    p = len(mean)
+    return np.reshape(mean, (p, -1)), np.reshape(cov, (p, p, -1))

@@ -1,0 +1,168 @@
+"""The choice of a coupling and a size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import coupledgp as cgp
+from coupledgp.errors import InvalidInputError
+from coupledgp.models.selection import ERRORS, _Search, select
+from coupledgp.models.selection_cases import case_for
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(240, 2))
+Y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.2 * RNG.normal(size=240)
+CYCLE = cgp.Graph.from_edges(np.arange(80), (np.arange(80) + 1) % 80)
+HEIGHT = np.sin(2 * np.pi * np.arange(80) / 80) + 0.1 * RNG.normal(size=80)
+
+
+class KnownCase:
+    """A case whose KL is `factor / size`, the same for each draw but for a known spread."""
+
+    size_name = "n_frequencies"
+    first_size, last_size = 4, 4096
+
+    def __init__(self, **factors):
+        self.factors = factors
+
+    def kl_per_point(self, coupling, size, seed):
+        return self.factors[coupling] / size * (1 + 0.1 * (-1) ** seed)
+
+
+def search(target, **factors):
+    return _Search(KnownCase(**factors), target, 4, 0, lambda message: None)
+
+
+def bound(factor, size):
+    """Mean plus two standard errors of four draws `factor / size * (1 +- .1)`."""
+    return factor / size * (1 + ERRORS * 0.1 * np.sqrt(4 / 3) / 2)
+
+
+@pytest.mark.parametrize("target", [0.3, 0.01, 0.0013])
+def test_the_least_size_of_the_best_coupling(target):
+    made = search(target, good=1.0, bad=3.0, same=1.01)
+    best = made.growing(["bad", "good", "same"])
+    assert best.coupling == "good"
+    assert best.bound == pytest.approx(bound(1.0, best.size))
+    assert bound(1.0, best.size) < target
+    # A step of the grid below, it fails.
+    assert bound(1.0, best.size / 2**0.25 - 1) >= target
+    assert best in made.trials
+
+
+def test_couplings_that_are_clearly_worse_are_given_up():
+    made = search(0.001, good=1.0, bad=3.0)
+    made.growing(["good", "bad"])
+    assert {t.size for t in made.trials if t.coupling == "bad"} == {4}
+
+
+def test_the_first_size_may_do():
+    assert search(10.0, good=1.0).growing(["good"]).size == 4
+
+
+def test_nothing_passes():
+    made = search(1e-9, good=1.0, bad=3.0)
+    best = made.growing(["bad", "good"])
+    assert (best.coupling, best.size) == ("good", 4096)
+
+
+def test_given_sizes():
+    made = search(0.06, good=1.0, bad=3.0)
+    best = made.given(["bad", "good"], [5, 15, 50, 100])
+    assert (best.coupling, best.size) == ("good", 50)
+    assert [t.size for t in made.trials] == [5, 5, 15, 15, 50, 50]
+
+
+def test_select_frequencies():
+    model = cgp.SparseSpectrumGPRegressor(ard=False, random_state=3)
+    chosen = select(model, X, Y, kl_target=0.02)
+    assert chosen.met
+    assert chosen.best.bound < 0.02
+    assert chosen.estimator.get_params()["n_frequencies"] == chosen.size
+    assert model.n_frequencies == 256, "the model given is not changed"
+    assert (chosen.n_train, chosen.n_query, chosen.n_rows) == (180, 60, 240)
+    assert chosen.coupling in chosen.explain()
+    assert str(chosen.size) in chosen.explain()
+    assert chosen.to_dict()["n_frequencies"] == chosen.size
+    assert select(model, X, Y, kl_target=0.02).trials == chosen.trials
+
+
+def test_the_kl_of_a_trial_is_that_of_compare():
+    model = cgp.SparseSpectrumGPRegressor(ard=False)
+    case = case_for(model, X, Y, 60, 240, 0)
+    found = case.kl_per_point("orthogonal", 6, 17)
+    fitted = case._fitted("orthogonal", 6, 17)
+    report = cgp.diagnostics.compare(fitted, case._query)
+    assert found == pytest.approx(report.kl_per_point, rel=1e-6)
+    exact = cgp.ExactGPRegressor(ard=False, random_state=0).fit(case._X, case._y)
+    assert fitted.lengthscale_ == pytest.approx(exact.lengthscale_)
+    assert fitted.noise_ == pytest.approx(exact.noise_)
+
+
+def test_laplace_features_keep_their_rule():
+    model = cgp.SparseSpectrumGPRegressor(features="laplace", n_frequencies=16)
+    case = case_for(model, X, Y, 60, 240, 0)
+    rule = model.fit(case._X, case._y).lengthscale_
+    np.testing.assert_allclose(case._fitted("iid", 5, 0).lengthscale_, rule)
+
+
+def test_given_hyperparameters_are_kept():
+    model = cgp.SparseSpectrumGPRegressor(
+        ard=False, lengthscale=2.0, outputscale=0.7, noise=0.3, optimizer=None
+    )
+    fitted = case_for(model, X, Y, 60, 240, 0)._fitted("iid", 5, 0)
+    assert fitted.lengthscale_ == pytest.approx(2.0)
+    assert fitted.noise_ / fitted.outputscale_ == pytest.approx(0.3 / 0.7)
+
+
+def test_select_walkers():
+    settings = {"kernel": "heat", "coupling": "iid", "random_state": 0}
+    walked = cgp.GraphGPRegressor(CYCLE, exact_hops=0, length_law="geometric", **settings)
+    nodes = np.arange(80)
+    couplings = ["iid", "stratified+systematic"]
+    found = select(
+        walked, nodes, HEIGHT, kl_target=0.05, couplings=couplings, sizes=[2, 8, 32, 128]
+    )
+    assert found.size_name == "n_walks"
+    assert found.estimator.coupling == found.coupling
+    hops = select(
+        cgp.GraphGPRegressor(CYCLE, **settings), nodes, HEIGHT, kl_target=0.05, couplings=couplings
+    )
+    assert hops.met
+    assert hops.size <= found.size
+    assert hops.best.kl_per_point < found.best.kl_per_point
+
+
+def test_not_met_says_what_to_do():
+    model = cgp.SparseSpectrumGPRegressor(ard=False)
+    chosen = select(model, X[:40], Y[:40], kl_target=1e-12, couplings=["iid"], n_draws=2)
+    assert not chosen.met
+    assert chosen.size == 40
+    assert "ExactGPRegressor" in chosen.explain()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kl_target": 0.0}, "kl_target"),
+        ({"kl_target": np.nan}, "kl_target"),
+        ({"n_draws": 1}, "n_draws"),
+        ({"couplings": "iid"}, "couplings: expected a list"),
+        ({"couplings": []}, "couplings: expected a list"),
+        ({"couplings": ["bad"]}, "couplings"),
+        ({"sizes": [0]}, "sizes"),
+        ({"sizes": []}, "sizes: expected ascending"),
+        ({"sizes": [4, 4]}, "sizes: expected ascending"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    with pytest.raises(InvalidInputError, match=message):
+        select(cgp.SparseSpectrumGPRegressor(), X, Y, **arguments)
+
+
+def test_bad_model_and_too_few_rows():
+    with pytest.raises(InvalidInputError, match="model: expected"):
+        select(cgp.ExactGPRegressor(), X, Y)
+    with pytest.raises(InvalidInputError, match="at least 8 rows"):
+        select(cgp.SparseSpectrumGPRegressor(), X[:7], Y[:7])

@@ -1,6 +1,7 @@
 """Scalable Gaussian processes with coupled random features, and diagnostics of their posteriors."""
 
 from coupledgp import couplings, diagnostics, features, kernels
+from coupledgp.attention import CoupledAttention
 from coupledgp.graphs import Graph
 from coupledgp.models import (
     ExactGPRegressor,
@@ -14,6 +15,7 @@ from coupledgp.models import (
 from coupledgp.pagerank import pagerank
 
 __all__ = [
+    "CoupledAttention",
     "ExactGPRegressor",
     "ExactGraphGPRegressor",
     "Graph",

@@ -25,7 +25,7 @@ LAYERS = [
     ["inference"],
     ["diagnostics"],
     ["models"],
-    ["pagerank"],
+    ["attention", "pagerank"],
     ["cli"],
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

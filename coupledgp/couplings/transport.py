@@ -8,7 +8,7 @@ every `V_q` is a function `v_q` of the one matrix `W~`. So all objectives of "Va
 couplings" (appendix C.3) are sums over the eigenvalues of the reference graph, exactly:
 
 * linear, one pair of quantiles at a time: cost of matching a and b
-  `|(V_a+V_b)(V_a+V_b)'|_F^2 = sum_lam (v_a + v_b)^4`;
+  `|(V_a+V_b)(V_a+V_b)'|_F^2 = sum_lam (v_a + v_b)^4 = |u_(a,b)|^2`;
 * quadratic, all pairs: `sum_lam (sum_q (v_q + v_sigma(q))^2)^2 = |sum_q u_(q, sigma(q))|^2` with
   vectors `u_(a,b) = ((v_a + v_b)^2)_lam`: the form the papers reach only for the diagonal of K,
   here for all entries at once. Their random-projection algorithm (lemma C.2) applies to it.
@@ -74,6 +74,7 @@ def solve_sigma(
     n_projections: int = 200,
     compression: int | None = None,
     generator: Seed = 0,
+    weights: FloatArray | None = None,
 ) -> IntArray:
     """Solve for the permutation that couples the lengths of a pair of walkers.
 
@@ -97,6 +98,10 @@ def solve_sigma(
         (O(log n / eps^2) keeps all norms within 1 +- eps); None for no compression.
     generator
         Randomness of the projections.
+    weights
+        Matrix Q (N, N), positive semidefinite: the squares of errors e of the kernel's eigenvalues
+        are summed as `e' Q e`. None: all alike, the squared Frobenius norm. `posterior_weights`
+        gives the Q of the posterior's KL on the same reference graph.
 
     Returns
     -------
@@ -108,20 +113,31 @@ def solve_sigma(
     graph = erdos_renyi(REFERENCE_NODES, REFERENCE_DEGREE) if reference is None else reference
     eigenvalues = np.linalg.eigvalsh(graph.normalized_adjacency.toarray())
     v = quantile_features(modulation, survival, order, eigenvalues)
-    if objective == "linear":
-        return assign(linear_cost(v))
     vectors = pair_vectors(v)
+    if weights is not None:
+        vectors = vectors @ _root(weights, eigenvalues.size)
+    start = assign((vectors**2).sum(axis=-1))
+    if objective == "linear":
+        return start
     rng = as_rng(generator)
     if compression is not None:
         vectors = compress(vectors, check_positive_int(compression, "compression"), rng)
     if order <= BRUTE_FORCE_LIMIT:
-        return best_permutation(np.ascontiguousarray(vectors), assign(linear_cost(v)))
-    return project_and_assign(vectors, assign(linear_cost(v)), n_projections, rng)
+        return best_permutation(np.ascontiguousarray(vectors), start)
+    return project_and_assign(vectors, start, n_projections, rng)
 
 
-def linear_cost(v: FloatArray) -> FloatArray:
-    """`C[a, b] = sum_lam (v_a + v_b)^4`, shape (n, n)."""
-    return ((v[:, None, :] + v[None, :, :]) ** 4).sum(axis=-1)
+def _root(weights: FloatArray, size: int) -> FloatArray:
+    """A matrix R with `R R' = Q`."""
+    if np.shape(weights) != (size, size):
+        raise InvalidInputError(
+            f"weights: expected shape ({size}, {size}), as many as the reference graph has nodes, "
+            f"got {np.shape(weights)}"
+        )
+    values, vectors = np.linalg.eigh(weights)
+    if values[0] < -1e-8 * max(values[-1], 0.0) or values[-1] <= 0:
+        raise InvalidInputError("weights: expected a positive semidefinite matrix, not zero")
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def pair_vectors(v: FloatArray) -> FloatArray:

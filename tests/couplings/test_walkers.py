@@ -267,7 +267,7 @@ def test_eigenvalue_costs_are_the_matrix_costs() -> None:
     for a, b in itertools.product(range(4), repeat=2):
         total = features[a] + features[b]
         cost = np.linalg.norm(total @ total.T) ** 2
-        assert transport.linear_cost(v)[a, b] == pytest.approx(cost)
+        assert (transport.pair_vectors(v)[a, b] ** 2).sum() == pytest.approx(cost)
     sigma = np.array([1, 3, 0, 2])
     sums = [features[q] + features[sigma[q]] for q in range(4)]
     quadratic = sum(np.linalg.norm(x @ y.T) ** 2 for x in sums for y in sums)
@@ -278,7 +278,7 @@ def test_eigenvalue_costs_are_the_matrix_costs() -> None:
 
 def test_linear_sigma_is_optimal() -> None:
     v, _ = quantile_setup(6)
-    cost = transport.linear_cost(v)
+    cost = (transport.pair_vectors(v) ** 2).sum(axis=-1)
     best = min(
         sum(cost[q, s] for q, s in enumerate(sigma)) for sigma in itertools.permutations(range(6))
     )

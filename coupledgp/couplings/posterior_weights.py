@@ -1,0 +1,100 @@
+"""What an error of a graph kernel costs the posterior, to second order: weights for sigma.
+
+The objectives of `transport` sum squared errors of the kernel's entries. A Gaussian process sees
+them through its posterior. Let the kernel at all nodes be `K + E`, a share of the nodes (x)
+observed with noise s, the others (*) asked for. With
+
+    M = [I at *] - K_*x (K_xx + s I)^-1 [I at x] ,    S = K_** + s I - K_*x (K_xx + s I)^-1 K_x*
+
+the predictive covariance moves by `M E M'` and its mean by `M E (K_xx + s I)^-1 y`, so that, over
+data y of the model itself,
+
+    KL = 1/4 |S^-1/2 M E M' S^-1/2|_F^2 + 1/2 |S^-1/2 M E P' (K_xx + s I)^-1/2|_F^2 + O(E^3) .
+
+For errors that are functions of `W~`, as those of direction-averaged walkers are, `E = U diag(e)
+U'`, this is the quadratic form `e' Q e` of the eigenvalues' errors: Q replaces the identity.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import cho_factor, cho_solve
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.validation import check_positive, check_vector
+
+IntArray = NDArray[np.int64]
+
+
+def posterior_weights(
+    modulation: ArrayLike,
+    reference: Graph,
+    noise: float = 0.1,
+    observed: float = 0.5,
+    n_splits: int = 8,
+    generator: Seed = 0,
+) -> FloatArray:
+    """Weights Q of the posterior KL on a reference graph, for `solve_sigma(..., weights=Q)`.
+
+    Parameters
+    ----------
+    modulation
+        Coefficients `f_0, f_1, ...` of the whole kernel, whose outputscale makes its mean diagonal
+        one.
+    reference
+        Graph of N nodes; O(N^3).
+    noise
+        Noise variance s, relative to the mean of the kernel's diagonal.
+    observed
+        Share of the nodes that is observed.
+    n_splits
+        Random choices of the observed nodes that Q is averaged over.
+    generator
+        Randomness of the splits.
+
+    Returns
+    -------
+    FloatArray
+        Q, symmetric positive semidefinite, (N, N), in the order of ascending eigenvalues of `W~`.
+        `e' Q e` is the KL per node asked for of relative errors `e` of the kernel's eigenvalues,
+        in units of its mean diagonal.
+
+    Raises
+    ------
+    InvalidInputError
+        `observed` leaves no node observed or none to ask for, or `noise` is not positive.
+    """
+    f = check_vector(modulation, "modulation")
+    check_positive(noise, "noise")
+    n = reference.n_nodes
+    n_observed = round(observed * n)
+    if not 0 < n_observed < n:
+        raise InvalidInputError(
+            f"observed: expected a share that leaves nodes on both sides of {n}, got {observed}"
+        )
+    values, vectors = np.linalg.eigh(reference.normalized_adjacency.toarray())
+    spectrum = np.polynomial.polynomial.polyval(values, f) ** 2
+    kernel = (vectors * (spectrum / spectrum.mean())) @ vectors.T
+    rng = as_rng(generator)
+    total = np.zeros((n, n))
+    for _ in range(n_splits):
+        order = rng.permutation(n)
+        total += _split_weights(kernel, vectors, noise, order[:n_observed], order[n_observed:])
+    return total / n_splits
+
+
+def _split_weights(
+    kernel: FloatArray, vectors: FloatArray, noise: float, seen: IntArray, asked: IntArray
+) -> FloatArray:
+    """Q of one choice of observed nodes."""
+    gram = cho_factor(kernel[np.ix_(seen, seen)] + noise * np.eye(seen.size))
+    gain = cho_solve(gram, kernel[np.ix_(seen, asked)]).T
+    covariance = kernel[np.ix_(asked, asked)] - gain @ kernel[np.ix_(seen, asked)]
+    covariance[np.diag_indices_from(covariance)] += noise
+    moved = vectors[asked] - gain @ vectors[seen]
+    spread = moved.T @ cho_solve(cho_factor(covariance), moved)
+    data = vectors[seen].T @ cho_solve(gram, vectors[seen])
+    return spread * (spread / 4 + data / 2) / asked.size

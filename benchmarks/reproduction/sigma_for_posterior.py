@@ -66,7 +66,8 @@ class Problem:
     def split(self) -> tuple[IntArray, IntArray]:
         """Observed and hidden nodes."""
         order = np.random.default_rng(self.seed).permutation(self.graph.n_nodes)
-        return np.split(order, [round(OBSERVED * order.size)])
+        n_seen = round(OBSERVED * order.size)
+        return order[:n_seen], order[n_seen:]
 
     @cached_property
     def y(self) -> FloatArray:

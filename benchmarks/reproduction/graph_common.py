@@ -1,51 +1,226 @@
-"""What the reproductions on graphs share: divergences, scores and tables."""
+"""What the reproductions on graphs share: kernel errors of walks, statistics and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import linalg, stats
 
+from coupledgp.couplings import (
+    GeometricLaw,
+    LengthLaw,
+    MatchedLaw,
+    WalkerCouplingLike,
+    parse_walker_coupling,
+)
+from coupledgp.couplings.lengths import SigmaLengths
+from coupledgp.features import WalkFeatures, plan_hops, sample_walks, walked_series
+from coupledgp.features.hops import HopNodes
+from coupledgp.features.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.kernels import GraphKernel, dense_spectrum
 from coupledgp.random import FloatArray
 
 PAPER_GRAPHS = ("cora", "eurosis", "eu-core", "arenas-email")
+COMMUNITY_GRAPHS = (
+    "karate",
+    "dolphins",
+    "polbooks",
+    "football",
+    "news_2cl1",
+    "news_2cl2",
+    "eu-core",
+    "databases",
+    "arenas-email",
+    "eurosis",
+    "citeseer",
+    "cora",
+)
 PAPER_MESHES = ("teapot", "fuze", "unit_sphere", "idler_riser", "busted", "torus")
+N_PROBES = 64
+TAIL_TOLERANCE = 1e-6
+
+LawLike = float | str
 
 
-def gaussian_kl(p: tuple[FloatArray, FloatArray], q: tuple[FloatArray, FloatArray]) -> float:
-    """`KL(p || q)` of Gaussians given by mean and covariance, nats."""
-    (mean_p, cov_p), (mean_q, cov_q) = p, q
-    lower = linalg.cholesky(cov_q, lower=True)
-    half = linalg.solve_triangular(lower, linalg.cholesky(cov_p, lower=True), lower=True)
-    gap = linalg.solve_triangular(lower, mean_q - mean_p, lower=True)
-    log_det = 2.0 * np.log(np.abs(np.diag(half))).sum()
-    return 0.5 * float((half**2).sum() + gap @ gap - gap.size - log_det)
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A kernel on a graph, and what its estimates are measured against.
+
+    The squared Frobenius norm of an error E is estimated by `|E V|^2 / k` with k = 64 random sign
+    columns V, fresh in every draw, or computed exactly (V the identity) on graphs of at most 256
+    nodes.
+    """
+
+    graph: Graph
+    kernel: GraphKernel
+
+    @cached_property
+    def K(self) -> FloatArray:  # noqa: N802
+        """The exact kernel, dense."""
+        values, vectors = dense_spectrum(self.graph)
+        return (vectors * self.kernel.spectral(values)) @ vectors.T
+
+    @cached_property
+    def squared_norm(self) -> float:
+        """`|K|_F^2`."""
+        return float((self.kernel.spectral(dense_spectrum(self.graph).values) ** 2).sum())
+
+    @cached_property
+    def series(self) -> FloatArray:
+        """Modulation coefficients up to a tail of 1e-6."""
+        return self.kernel.modulation(n_terms_for(self.kernel))
+
+    def probes(self, seed: int) -> FloatArray:
+        """The columns V of a draw, scaled so that the mean of `|E V|^2` is `|E|_F^2`."""
+        n = self.graph.n_nodes
+        if n <= 256:
+            return np.eye(n)
+        signs = np.random.default_rng([seed, 7]).choice([-1.0, 1.0], (n, N_PROBES))
+        return signs / np.sqrt(N_PROBES)
+
+    def squared_error(self, features: Any, V: FloatArray, exact: FloatArray) -> float:
+        """`|Phi Phi' - K|_F^2 / |K|_F^2`; `exact` is `K V`."""
+        return float(((features @ (features.T @ V) - exact) ** 2).sum()) / self.squared_norm
 
 
-def scores(mean: FloatArray, cov: FloatArray, y: FloatArray) -> dict[str, float]:
-    """RMSE, mean negative log density a point, and coverage of central 95 % intervals."""
-    std = np.sqrt(np.diag(cov))
-    inside = np.abs(y - mean) <= stats.norm.ppf(0.975) * std
-    return {
-        "rmse": float(np.sqrt(np.mean((y - mean) ** 2))),
-        "nlpd": float(-stats.norm.logpdf(y, mean, std).mean()),
-        "coverage95": float(inside.mean()),
-    }
+def law_for(law: LawLike, series: FloatArray) -> LengthLaw:
+    """Geometric lengths of a chance of halting, or those matched to a series."""
+    return MatchedLaw(series) if isinstance(law, str) else GeometricLaw(law)
 
 
-def exact_products(graph: Graph, kernel: GraphKernel, V: FloatArray) -> FloatArray:
-    """`K V` with the exact kernel."""
-    values, vectors = dense_spectrum(graph)
-    return vectors @ (kernel.spectral(values)[:, None] * (vectors.T @ V))
+def mean_length(law: LawLike, series: FloatArray) -> float:
+    """Expected steps of a walker that carries a series."""
+    return float(law_for(law, series).survival(series.size - 1)[1:].sum())
 
 
-def frobenius(graph: Graph, kernel: GraphKernel) -> float:
-    """Frobenius norm of the exact kernel."""
-    return float(np.linalg.norm(kernel.spectral(dense_spectrum(graph).values)))
+def coupling_errors(
+    targets: Mapping[str, Target],
+    n_walks: int,
+    law: LawLike,
+    couplings: Mapping[str, WalkerCouplingLike],
+    seeds: Iterable[int],
+) -> dict[tuple[str, str], FloatArray]:
+    """Squared relative errors of each draw, for every kernel and coupling of one graph.
+
+    One draw of walks serves all kernels, but for what is solved for or matched to one of them:
+    sigma and matched lengths.
+    """
+    n_terms = max(target.series.size for target in targets.values())
+    found: dict[tuple[str, str], list[float]] = {}
+    for seed in seeds:
+        V = next(iter(targets.values())).probes(seed)
+        exact = {name: target.K @ V for name, target in targets.items()}
+        for label, coupling in couplings.items():
+            lengths = parse_walker_coupling(coupling).lengths
+            shared = None
+            for name, target in targets.items():
+                if shared is None or isinstance(law, str) or isinstance(lengths, SigmaLengths):
+                    shared = sample_walks(
+                        target.graph,
+                        n_walks,
+                        coupling=coupling,
+                        length_law=law_for(law, target.series),
+                        max_length=n_terms - 1,
+                        generator=seed,
+                        modulation=target.series,
+                    )
+                phi = shared.features(target.series)
+                error = target.squared_error(phi, V, exact[name])
+                found.setdefault((name, label), []).append(error)
+    return {key: np.array(values) for key, values in found.items()}
+
+
+def hop_errors(
+    target: Target,
+    n_walks: int,
+    law: LawLike,
+    coupling: WalkerCouplingLike,
+    hops: int,
+    nodes: HopNodes,
+    seeds: Iterable[int],
+) -> FloatArray:
+    """Squared relative errors of each draw with exact hops; matched means to the walked series."""
+    plan = plan_hops(target.graph, target.series, n_walks, hops, nodes)
+    rest = walked_series(target.series, plan, TAIL_TOLERANCE)
+    errors = []
+    for seed in seeds:
+        V = target.probes(seed)
+        walks = sample_walks(
+            target.graph,
+            n_walks,
+            coupling=coupling,
+            length_law=law_for(law, rest),
+            max_length=rest.size - 1,
+            generator=seed,
+            modulation=rest,
+        )
+        features = WalkFeatures(walks, target.series, plan)
+        gap = features.matmat(features.rmatmat(V)) - target.K @ V
+        errors.append(float((gap**2).sum()) / target.squared_norm)
+    return np.array(errors)
+
+
+def relative_error(products: FloatArray, exact: FloatArray) -> float:
+    """`|(K^ - K) V|_F / |K V|_F` from products with the columns V."""
+    return float(np.linalg.norm(products - exact) / np.linalg.norm(exact))
+
+
+def root_ratio(squares: FloatArray, base: FloatArray) -> tuple[float, float]:
+    """`sqrt(mean(squares) / mean(base))` and its standard error, draw by draw in pairs.
+
+    By the delta method: half the ratio times the standard error of the mean of
+    `squares / mean(squares) - base / mean(base)`.
+    """
+    ratio = float(np.sqrt(squares.mean() / base.mean()))
+    return ratio, 0.5 * ratio * standard_error(squares / squares.mean() - base / base.mean())
+
+
+def root_mean(squares: FloatArray) -> tuple[float, float]:
+    """`sqrt(mean(squares))` and its standard error."""
+    root = float(np.sqrt(squares.mean()))
+    return root, 0.5 * standard_error(squares) / root
+
+
+def standard_error(values: FloatArray) -> float:
+    """Standard error of a mean; NaN of a single value."""
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def mean_and_error(values: Sequence[float] | FloatArray) -> tuple[float, float]:
+    """Mean and its standard error."""
+    array = np.asarray(values, dtype=np.float64)
+    return float(array.mean()), standard_error(array)
+
+
+def with_error(value: float, error: float) -> str:
+    """`value (error)`: two significant digits of the error, and as many decimals of the value."""
+    if not np.isfinite(error) or error == 0:
+        return f"{value:.3g}"
+    if value != 0 and abs(value) < 1e-3:
+        return f"{value:.2e} ({error:.0e})"
+    decimals = int(min(max(1 - np.floor(np.log10(abs(error))), 0), 4))
+    return f"{value:.{decimals}f} ({error:.{decimals}f})"
+
+
+def n_errors(gap: float, error: float) -> str:
+    """A gap in standard errors, signed."""
+    return f"{gap / error:+.1f}" if error > 0 else "0"
+
+
+def claim(distances: FloatArray, others: Sequence[str] = ("iid", "antithetic")) -> str:
+    """How often sigma is better, equal or worse by two standard errors; one column an other."""
+    parts = []
+    for other, column in zip(others, distances.T, strict=True):
+        better, worse = int((column < -2).sum()), int((column > 2).sum())
+        equal = column.size - better - worse
+        parts.append(f"against {other}: better {better}, within two s.e. {equal}, worse {worse}")
+    return "sigma, cells by two standard errors: " + "; ".join(parts)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -60,8 +235,16 @@ def cell(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and its standard error."""
-    array = np.asarray(values, dtype=np.float64)
-    error = array.std(ddof=1) / np.sqrt(array.size) if array.size > 1 else float("nan")
-    return float(array.mean()), float(error)
+class JsonLines:
+    """A file of one JSON object a line; nothing is written without a path."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = None if path is None else Path(path)
+        if self.path is not None:
+            self.path.write_text("", encoding="utf-8")
+
+    def write(self, **record: Any) -> None:
+        """Append one record."""
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")

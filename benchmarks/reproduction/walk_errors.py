@@ -1,27 +1,38 @@
-"""Relative Frobenius error of kernel estimates against i.i.d. walkers (A7; MATH 9).
+"""Relative Frobenius error of kernel estimates against that of i.i.d. walkers (MATH 9).
 
-For every coupling, number of walkers, chance of halting, kernel and number of exact hops: error
-of `Phi Phi'` over that of i.i.d. walkers without hops. "Variance-reducing couplings", figures 3
-and 10, are the columns iid, antithetic and sigma of the regularised Laplacian with m = 2; the
-claim is that sigma is equal or better at every p on every graph. The Frobenius norm is taken of
-32 random sign vectors' images (1 to 2 % on these graphs); sigma is solved on the Erdos-Renyi
-graph with n = 30.
+Every coupling (lengths x steps), m in {2, 4, 16, 64} walkers, chance of halting p in {.1, .3, .5}
+and the law matched to the kernel; heat t = 1, t = 4 and the 2-regularised Laplacian with s = 1.
+Then exact hops r = 0..4 behind both laws. "steps" is a walker's mean number of moves. Errors are root mean squares over draws, relative to `|K|_F`;
+a ratio's standard error is that of paired draws. Sigma is solved on the Erdos-Renyi graph of 100
+nodes with n = 30 for the kernel and p in use.
 
-    COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/walk_errors.py [--quick]
+    COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/walk_errors.py [--json FILE] [--quick]
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+from collections.abc import Callable
 
-import numpy as np
-from graph_common import PAPER_GRAPHS, exact_products, frobenius, table
+from graph_common import (
+    PAPER_GRAPHS,
+    JsonLines,
+    LawLike,
+    Target,
+    coupling_errors,
+    hop_errors,
+    mean_length,
+    root_mean,
+    root_ratio,
+    table,
+    with_error,
+)
 
 from coupledgp.couplings import available_walker_couplings
-from coupledgp.features import WalkFeatures, plan_hops, sample_walks
-from coupledgp.graphs import Graph
+from coupledgp.features.hops import HopNodes
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
 from data_loaders import graphs
 
 KERNELS: dict[str, GraphKernel] = {
@@ -29,65 +40,128 @@ KERNELS: dict[str, GraphKernel] = {
     "heat t=4": HeatKernel(4.0),
     "2-reg. Laplacian s=1": RegularizedLaplacianKernel(1.0, 2.0),
 }
+LAWS: tuple[LawLike, ...] = (0.1, 0.3, 0.5, "matched")
+BEST = "stratified+systematic"
+HOP_NODES: tuple[tuple[int, HopNodes], ...] = (
+    (0, "power"),
+    (1, "power"),
+    (2, "power"),
+    (3, "power"),
+    (4, "power"),
+    (3, "chebyshev"),
+    (4, "chebyshev"),
+)
+Tables = dict[str, list[list[str]]]
+Tick = Callable[[str], None]
 
 
-def error(
-    graph: Graph,
-    kernel: GraphKernel,
-    n_walks: int,
-    p_halt: float,
-    coupling: str,
-    seeds: range,
-    n_hops: int = 0,
-    law: str = "geometric",
-) -> float:
-    """Root mean squared relative Frobenius error over some draws."""
-    probes = np.random.default_rng(0).choice([-1.0, 1.0], (graph.n_nodes, 32))
-    exact = exact_products(graph, kernel, probes)
-    plan = plan_hops(graph, kernel, n_walks, n_hops)
-    squares = []
-    for seed in seeds:
-        walks = sample_walks(
-            graph, n_walks, p_halt, coupling, law, generator=seed, modulation=kernel
-        )
-        features = WalkFeatures(walks, kernel, plan)
-        gap = features.matmat(features.rmatmat(probes)) - exact
-        squares.append((gap**2).sum() / probes.shape[1])
-    return float(np.sqrt(np.mean(squares))) / frobenius(graph, kernel)
+def load_targets(name: str) -> dict[str, Target]:
+    """The three kernels on a graph."""
+    graph = graphs.load(name).graph
+    return {label: Target(graph, kernel) for label, kernel in KERNELS.items()}
+
+
+def couplings_of(
+    name: str, n_walks: int, draws: int, tables: Tables, lines: JsonLines, tick: Tick
+) -> None:
+    """Add the rows of one graph and number of walkers: every coupling under every law."""
+    targets = load_targets(name)
+    labels = available_walker_couplings()
+    couplings = dict(zip(labels, labels, strict=True))
+    for law in LAWS:
+        tick(f"{name} m={n_walks} p={law}")
+        found = coupling_errors(targets, n_walks, law, couplings, range(draws))
+        for kernel, target in targets.items():
+            base = found[kernel, "iid"]
+            steps = mean_length(law, target.series)
+            row = [name, str(n_walks), str(law), f"{steps:.2g}", with_error(*root_mean(base))]
+            for label in labels[1:]:
+                ratio, error = root_ratio(found[kernel, label], base)
+                row.append(with_error(ratio, error))
+            tables.setdefault(kernel, []).append(row)
+            for label in labels:
+                ratio, error = root_ratio(found[kernel, label], base)
+                lines.write(
+                    what="coupling", graph=name, kernel=kernel, n_walks=n_walks, law=law,
+                    coupling=label, draws=draws, error=root_mean(found[kernel, label])[0],
+                    ratio=ratio, ratio_error=error, mean_length=steps,
+                )  # fmt: skip
+
+
+def hops_of(
+    name: str, n_walks: int, draws: int, p: float, tables: Tables, lines: JsonLines, tick: Tick
+) -> None:
+    """Add the rows of exact hops on one graph, over i.i.d. geometric walkers without."""
+    seeds = range(draws)
+    for kernel, target in load_targets(name).items():
+        tick(f"{name} m={n_walks} hops, {kernel}")
+        base = hop_errors(target, n_walks, p, "iid", 0, "power", seeds)
+        laws: tuple[tuple[LawLike, str], ...] = ((p, "iid"), (p, BEST), ("matched", BEST))
+        for law, coupling in laws:
+            row = [name, str(n_walks), coupling, str(law)]
+            for hops, nodes in HOP_NODES:
+                squares = hop_errors(target, n_walks, law, coupling, hops, nodes, seeds)
+                row.append(hop_cell(squares, base))
+                ratio, error = root_ratio(squares, base)
+                lines.write(
+                    what="hops", graph=name, kernel=kernel, n_walks=n_walks, law=law,
+                    coupling=coupling, hops=hops, nodes=nodes, draws=draws,
+                    error=root_mean(squares)[0], ratio=ratio, ratio_error=error,
+                )  # fmt: skip
+            tables.setdefault(kernel, []).append(row)
+
+
+def hop_cell(squares: FloatArray, base: FloatArray) -> str:
+    """A ratio with its error, in digits that show small ones."""
+    ratio, error = root_ratio(squares, base)
+    return f"{ratio:.2g} ({error:.1g})"
 
 
 def main() -> None:
-    """Print one table a kernel and number of walkers, and one of exact hops."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--graphs", nargs="+", default=list(PAPER_GRAPHS))
-    parser.add_argument("--walks", nargs="+", type=int, default=[2, 16, 64])
-    parser.add_argument("--halts", nargs="+", type=float, default=[0.1, 0.3, 0.5])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="cora, m = 16, p = 0.1 only")
+    """Print one table a kernel of couplings, and one of exact hops."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--graphs", nargs="+", default=list(PAPER_GRAPHS), help="or any of data_loaders.graphs"
+    )
+    parser.add_argument("--walks", nargs="+", type=int, default=[2, 4, 16, 64])
+    parser.add_argument(
+        "--draws", nargs="+", type=int, default=[32, 24, 16, 8], help="draws for each of --walks"
+    )
+    parser.add_argument("--hop-halt", type=float, default=0.1, help="p of the tables of hops")
+    parser.add_argument(
+        "--json", help="also write every figure to this file, one JSON object a line"
+    )
+    parser.add_argument("--quick", action="store_true", help="cora and m = 16 only, few draws")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.graphs, arguments.walks, arguments.halts = ["cora"], [16], [0.1]
-    seeds = range(arguments.seeds)
-    couplings = available_walker_couplings()
-    for name, kernel in KERNELS.items():
-        rows, hop_rows = [], []
-        for set_name, m, p in itertools.product(arguments.graphs, arguments.walks, arguments.halts):
-            graph = graphs.load(set_name).graph
-            base = error(graph, kernel, m, p, "iid", seeds)
-            ratios = [error(graph, kernel, m, p, c, seeds) / base for c in couplings[1:]]
-            rows.append([set_name, m, p, base, *ratios])
-            if p == arguments.halts[0] and m == 16:
-                hops = [
-                    error(graph, kernel, m, p, "stratified+systematic", seeds, r) / base
-                    for r in range(5)
-                ]
-                hop_rows.append([set_name, m, p, *hops])
-        header = ["graph", "m", "p", "iid error", *couplings[1:]]
-        print(f"\n## {name}: error over that of i.i.d. walkers\n\n{table(header, rows)}")
-        if hop_rows:
-            header = ["graph", "m", "p", *(f"r={r}" for r in range(5))]
-            title = "stratified+systematic with exact hops, over i.i.d. without"
-            print(f"\n## {name}: {title}\n\n{table(header, hop_rows)}", flush=True)
+        arguments.graphs, arguments.walks, arguments.draws = ["cora"], [16], [4]
+    if len(arguments.draws) != len(arguments.walks):
+        parser.error(f"--draws: expected {len(arguments.walks)} numbers, got {arguments.draws}")
+    lines = JsonLines(arguments.json)
+    couplings: Tables = {}
+    hops: Tables = {}
+    with reporter("walk errors") as tick:
+        for name in arguments.graphs:
+            for n_walks, draws in zip(arguments.walks, arguments.draws, strict=True):
+                couplings_of(name, n_walks, draws, couplings, lines, tick)
+                hops_of(name, n_walks, max(draws // 2, 4), arguments.hop_halt, hops, lines, tick)
+    header = ["graph", "m", "p", "steps", "iid error", *available_walker_couplings()[1:]]
+    for kernel, rows in couplings.items():
+        print(
+            f"## {kernel}: error over that of i.i.d. walkers of the same law\n\n{table(header, rows)}\n"
+        )
+    header = [
+        "graph",
+        "m",
+        "coupling",
+        "p",
+        *(f"r={r} {n}" if r > 2 else f"r={r}" for r, n in HOP_NODES),
+    ]
+    for kernel, rows in hops.items():
+        title = f"{kernel}: exact hops, over i.i.d. walkers with p={arguments.hop_halt:g} and none"
+        print(f"## {title}\n\n{table(header, rows)}\n")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from coupledgp.features.walks import Truncation, Walks
 from coupledgp.graphs.products import fused_product
 from coupledgp.random import FloatArray
 
+# Sparse rows beyond this share of nonzeros are no faster than dense ones.
+DENSE_SHARE = 0.02
+
 
 class WalkFeatures(LinearOperator):
     """Features `Phi` of some nodes, (len(nodes), n_nodes), with `E[Phi] = F(W~)` (MATH 9).
@@ -90,14 +93,55 @@ class WalkFeatures(LinearOperator):
 
     def rows(self, positions: Any = None) -> FloatArray:
         """Dense rows of Phi, by position in `walks.nodes`, shape (len(positions), n_nodes)."""
-        chosen = np.arange(self.shape[0]) if positions is None else np.asarray(positions)
-        if chosen.size and (chosen.min() < 0 or chosen.max() >= self.shape[0]):
-            raise InvalidInputError(
-                f"positions: expected numbers from 0 to {self.shape[0] - 1}, got {chosen.max()}"
-            )
+        found = self._rows(positions)
+        return found if isinstance(found, np.ndarray) else found.toarray()
+
+    def sparse_rows(self, positions: Any = None) -> sparse.csr_array:
+        """Rows of Phi in sparse form, shape (len(positions), n_nodes)."""
+        found = self._rows(positions)
+        return sparse.csr_array(found) if isinstance(found, np.ndarray) else found
+
+    def _rows(self, positions: Any) -> sparse.csr_array | FloatArray:
+        """Rows of Phi, sparse if each touches a neighbourhood of its node only.
+
+        A hop is a product of sparse rows with `W~` as long as they are sparse: few rows of a large
+        graph cost what lies within `n_hops` steps of their walkers, not the graph.
+        """
+        chosen = self._chosen(positions)
+        current, hops = self._local_rows(chosen)
+        if hops == 0:
+            return current
         spread = np.zeros((self.shape[1], chosen.size))
         spread[self.walks.nodes[chosen], np.arange(chosen.size)] = 1.0
-        return self._backward(self._walked[chosen].T.toarray(), spread).T
+        return self._backward(current.T.toarray(), spread, hops).T
+
+    def _local_rows(self, chosen: Any) -> tuple[sparse.csr_array, int]:
+        """Sparse rows after as many hops as leave them sparse, and how many are still to do."""
+        limit = DENSE_SHARE * chosen.size * self.shape[1]
+        matrix, hops = self.walks.graph.normalized_adjacency, self.head.size
+        current = self._walked[chosen]
+        places = sparse.csr_array(
+            (np.ones(chosen.size), (np.arange(chosen.size), self.walks.nodes[chosen])),
+            shape=current.shape,
+        )
+        while hops > 0 and current.nnz <= limit:
+            hops -= 1
+            moved = current @ matrix - self.plan.nodes[hops] * current
+            current = sparse.csr_array(moved + self.head[hops] * places)
+        return current, hops
+
+    def _chosen(self, positions: Any) -> Any:
+        chosen = np.arange(self.shape[0]) if positions is None else np.asarray(positions)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            raise InvalidInputError(
+                f"positions: expected a 1-D sequence of integers, got {positions!r}"
+            )
+        bad = chosen[(chosen < 0) | (chosen >= self.shape[0])]
+        if bad.size:
+            raise InvalidInputError(
+                f"positions: expected numbers from 0 to {self.shape[0] - 1}, got {bad[0]}"
+            )
+        return chosen
 
     def slopes(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Derivatives of `sum(left * (Phi right))` in `head` and `series`.
@@ -134,12 +178,16 @@ class WalkFeatures(LinearOperator):
         given = np.asarray(V, dtype=np.float64)
         return self._backward(self._transposed @ given, self._spread(given))
 
-    def _backward(self, current: FloatArray, spread: FloatArray) -> FloatArray:
-        """Horner's rule on the hops: walked rest and rows' own places, shape (n_nodes, k) each."""
-        graph = self.walks.graph
-        pairs = zip(self.head[::-1], self.plan.nodes[::-1], strict=True)
-        for coefficient, node in pairs:
-            current = fused_product(graph, current, 1.0, -node, coefficient, spread)
+    def _backward(
+        self, current: FloatArray, spread: FloatArray, hops: int | None = None
+    ) -> FloatArray:
+        """Horner's rule on the first hops: what follows them and the rows' own places.
+
+        Both of shape (n_nodes, k).
+        """
+        for k in reversed(range(self.head.size if hops is None else hops)):
+            node, coefficient = self.plan.nodes[k], self.head[k]
+            current = fused_product(self.walks.graph, current, 1.0, -node, coefficient, spread)
         return current
 
     def _rmatvec(self, v: FloatArray) -> FloatArray:

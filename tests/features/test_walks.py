@@ -5,7 +5,13 @@ import pytest
 
 from coupledgp.couplings import MatchedLaw, available_walker_couplings
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.features import WalkFeatures, plan_hops, sample_walks, walked_series
+from coupledgp.features import (
+    WalkFeatures,
+    plan_hops,
+    sample_walks,
+    walk_features,
+    walked_series,
+)
 from coupledgp.features.hops import filter_norm, hop_nodes, split_series
 from coupledgp.graphs import Graph
 from tests.graph_cases import assert_mean_is, blocks, copies, karate, plain_graph, weighted_graph
@@ -99,6 +105,40 @@ def test_operator_products_agree_with_dense_features(n_hops: int, kind: str) -> 
     np.testing.assert_allclose(operator @ right[:, 0], dense @ right[:, 0], atol=1e-12)
     np.testing.assert_allclose(operator.rmatvec(left[:, 0]), dense.T @ left[:, 0], atol=1e-12)
     np.testing.assert_allclose(operator.rows([2, 0]), dense[[2, 0]], atol=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("n_hops", [0, 1, 4])
+def test_rows_are_the_same_sparse_or_dense(
+    n_hops: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk_features, "DENSE_SHARE", share)
+    graph = weighted_graph()
+    nodes = [4, 0, 13, 4, 6]
+    walks = sample_walks(graph, 3, nodes=nodes, modulation=HEAT, generator=5)
+    operator = WalkFeatures(walks, HEAT, n_hops)
+    dense = operator.matmat(np.eye(graph.n_nodes))
+    for chosen in (None, [3, 1], np.array([2]), []):
+        expected = dense if chosen is None else dense[np.asarray(chosen, dtype=int)]
+        if isinstance(chosen, list) and not chosen:
+            chosen = np.empty(0, dtype=int)
+        np.testing.assert_allclose(operator.rows(chosen), expected, atol=1e-13)
+        found = operator.sparse_rows(chosen)
+        assert found.format == "csr"
+        np.testing.assert_allclose(found.toarray(), expected, atol=1e-13)
+    with pytest.raises(InvalidInputError, match="positions: expected numbers from 0 to 4, got 5"):
+        operator.rows([0, 5])
+    with pytest.raises(InvalidInputError, match="positions: expected a 1-D sequence of integers"):
+        operator.sparse_rows([0.5])
+
+
+def test_local_rows_touch_a_neighbourhood_only() -> None:
+    n = 2000
+    path = Graph.from_edges(np.arange(n - 1), np.arange(1, n))
+    walks = sample_walks(path, 4, max_length=3, nodes=[500, 1500], generator=0)
+    rows = WalkFeatures(walks, HEAT, exact_hops=5).sparse_rows()
+    assert rows.nnz <= 2 * (2 * (3 + 5) + 1)
+    assert abs(rows.indices[rows.indptr[0] : rows.indptr[1]] - 500).max() <= 8
 
 
 def test_split_series_restores_the_series() -> None:

@@ -17,6 +17,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.graph import check_graph
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.redraw import kept_hyperparameters, redrawn, size_name
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray
 
@@ -102,22 +103,14 @@ class EuclideanCase(Case):
         self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
         exact = exact_regressor(model, self._X, self._y, seed).fit(self._X, self._y)
         self._exact = joint_law(exact, self._query)
-        scale = exact._y_scale[0] ** 2
-        self._kept = {
-            "lengthscale": exact.lengthscale_,
-            "outputscale": float(np.ravel(exact.outputscale_)[0] / scale),
-            "noise": float(np.ravel(exact.noise_)[0] / scale),
-            "optimizer": None,
-        }
+        self._kept = kept_hyperparameters(exact)
 
     @staticmethod
     def check_coupling(coupling: str) -> str:
         return str(parse_coupling(coupling, "couplings"))
 
     def _fitted(self, coupling: str, size: int, seed: int) -> Any:
-        approximate = clone(self._model).set_params(
-            n_frequencies=size, coupling=coupling, random_state=seed, progress=False, **self._kept
-        )
+        approximate = redrawn(self._model, self._kept, coupling, size, seed)
         return approximate.fit(self._X, self._y)
 
 
@@ -139,22 +132,14 @@ class GraphCase(Case):
         self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
         exact = exact_graph_regressor(model, seed).fit(self._nodes, self._y)
         self._exact = joint_law(exact, self._query)
-        scale = float(np.ravel(exact._y_scale)[0]) ** 2
-        self._kept = {
-            "kernel": exact.kernel_,
-            "outputscale": float(np.ravel(exact.outputscale_)[0]) / scale,
-            "noise": float(np.ravel(exact.noise_)[0]) / scale,
-            "optimizer": None,
-        }
+        self._kept = kept_hyperparameters(exact)
 
     @staticmethod
     def check_coupling(coupling: str) -> str:
         return str(parse_walker_coupling(coupling, "couplings"))
 
     def _fitted(self, coupling: str, size: int, seed: int) -> Any:
-        approximate = clone(self._model, safe=False).set_params(
-            n_walks=size, coupling=coupling, random_state=seed, **self._kept
-        )
+        approximate = redrawn(self._model, self._kept, coupling, size, seed)
         return approximate.fit(self._nodes, self._y)
 
 
@@ -166,14 +151,7 @@ def kind_of(model: Any) -> type[EuclideanCase | GraphCase]:
     InvalidInputError
         It is of no kind known here.
     """
-    if isinstance(model, SparseSpectrumGPRegressor):
-        return EuclideanCase
-    if isinstance(model, GraphGPRegressor):
-        return GraphCase
-    raise InvalidInputError(
-        "model: expected a SparseSpectrumGPRegressor or a GraphGPRegressor, "
-        f"got {type(model).__name__}"
-    )
+    return EuclideanCase if size_name(model) == "n_frequencies" else GraphCase
 
 
 def case_for(

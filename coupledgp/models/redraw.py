@@ -1,0 +1,55 @@
+"""The same model with other frequencies or walks, its hyperparameters kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.models.graph import GraphGPRegressor
+from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+
+SIZES = {SparseSpectrumGPRegressor: "n_frequencies", GraphGPRegressor: "n_walks"}
+
+
+def size_name(model: Any) -> str:
+    """The parameter that says how many frequencies or walkers a model has.
+
+    Raises
+    ------
+    InvalidInputError
+        The model has neither.
+    """
+    for kind, name in SIZES.items():
+        if isinstance(model, kind):
+            return name
+    raise InvalidInputError(
+        "model: expected a SparseSpectrumGPRegressor or a GraphGPRegressor, "
+        f"got {type(model).__name__}"
+    )
+
+
+def kept_hyperparameters(fitted: Any) -> dict[str, Any]:
+    """Parameters that make another model keep the hyperparameters of a fitted one.
+
+    Outputscale and noise are in units of the normalised y.
+    """
+    if hasattr(fitted, "_hyperparameters"):
+        hyper = fitted._hyperparameters
+        kept = {"lengthscale": hyper.lengthscale, "outputscale": hyper.outputscale}
+        return {**kept, "noise": hyper.noise, "optimizer": None}
+    posterior = fitted._posterior
+    kept = {"kernel": fitted.kernel_, "outputscale": posterior.outputscale}
+    return {**kept, "noise": posterior.noise, "optimizer": None}
+
+
+def redrawn(model: Any, kept: dict[str, Any], coupling: str, size: int, seed: int) -> Any:
+    """An unfitted copy of a model with another draw; `kept` are its hyperparameters."""
+    name = size_name(model)
+    other = clone(model, safe=False).set_params(
+        **{name: size, "coupling": coupling, "random_state": seed, **kept}
+    )
+    if name == "n_frequencies":
+        other.set_params(progress=False, frequencies="sampled")
+    return other

@@ -156,7 +156,7 @@ def comparison_section(result: dict[str, Any], comparison: Comparison | None) ->
     """Table of the comparison with the exact GP, if it was made."""
     if comparison is None:
         return None
-    rows = figure_rows(comparison.report.figures)
+    rows = figure_rows(comparison.report.figures, comparison.report.accuracy)
     return Section(comparison_title(result), ("", "model", "reference"), rows)
 
 

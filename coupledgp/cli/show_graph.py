@@ -102,7 +102,7 @@ def sections(result: dict[str, Any], comparison: Comparison | None) -> list[Sect
         title = f"Scores on {result['scores']['n_hidden']} hidden values"
         found.append(Section(title, ("", "model"), show.score_rows(result["scores"])))
     if comparison is not None:
-        rows = figure_rows(comparison.report.figures)
+        rows = figure_rows(comparison.report.figures, comparison.report.accuracy)
         found.append(Section(comparison_title(result), ("", "model", "reference"), rows))
     return found
 

@@ -2,18 +2,39 @@
 
 from coupledgp.diagnostics.compare import compare
 from coupledgp.diagnostics.divergences import gaussian_kl
-from coupledgp.diagnostics.report import Figures, PosteriorReport, Predictions
-from coupledgp.diagnostics.scores import coverage, kernel_error, nlpd, nlpd_joint, rmse
+from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
+from coupledgp.diagnostics.scores import (
+    coverage,
+    crps,
+    interval_width,
+    kernel_error,
+    mae,
+    nlpd,
+    nlpd_joint,
+    paired_difference,
+    pit_histogram,
+    rmse,
+    sharpness,
+)
+from coupledgp.diagnostics.stochastic import StochasticOptions
 
 __all__ = [
+    "Accuracy",
     "Figures",
     "PosteriorReport",
     "Predictions",
+    "StochasticOptions",
     "compare",
     "coverage",
+    "crps",
     "gaussian_kl",
+    "interval_width",
     "kernel_error",
+    "mae",
     "nlpd",
     "nlpd_joint",
+    "paired_difference",
+    "pit_histogram",
     "rmse",
+    "sharpness",
 ]

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.divergences import gaussian_kl
-from coupledgp.diagnostics.report import Figures, PosteriorReport, Predictions
-from coupledgp.diagnostics.scores import LEVELS, coverage, kernel_error, nlpd, nlpd_joint, rmse
+from coupledgp.diagnostics.figures import (
+    kl_per_point,
+    prior_figures,
+    score_figures,
+    solver_bounds,
+)
+from coupledgp.diagnostics.laws import Law, law_of
+from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
+from coupledgp.diagnostics.stochastic import StochasticOptions, laws_by_solves
 from coupledgp.errors import InvalidInputError
+from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_memory
+from coupledgp.validation import check_choice, check_memory
 
 # Matrices of p x p float64 alive at once.
 MATRICES_AT_ONCE = 8
-
-
-@dataclass(frozen=True)
-class _Law:
-    """Joint predictive law of observations: mean (p, k) and covariance (p, p, k)."""
-
-    mean: FloatArray
-    cov: FloatArray
-
-    @property
-    def std(self) -> FloatArray:
-        return np.sqrt(np.einsum("iik->ik", self.cov))
+# Training rows up to which "auto" fits the exact twin.
+DENSE_ROWS = 5000
 
 
 def compare(
-    model: Any, X_test: Any, y_test: ArrayLike | None = None, reference: Any = None
+    model: Any,
+    X_test: Any,
+    y_test: ArrayLike | None = None,
+    reference: Any = None,
+    *,
+    method: str = "auto",
+    options: StochasticOptions | None = None,
+    progress: bool | None = None,
 ) -> PosteriorReport:
     """Compare a fitted model's predictive law with a reference, by default its exact twin.
 
@@ -49,6 +52,17 @@ def compare(
         Targets (p,) or (p, k); without them no score of predictions is given.
     reference
         Fitted estimator to compare with. None: `model.exact_twin()`.
+    method
+        `"dense"`: both laws from the estimators' `predict`; the exact twin of n rows takes O(n^3)
+        time and O(n^2) memory. `"stochastic"`: the reference's law by iterative solves with its
+        exact kernel, never stored, O(n) memory a test point; what the solver leaves undone is
+        bounded in `report.accuracy`. `"auto"`: dense for given references and for up to 5000
+        training rows.
+    options
+        Tolerances and sizes of the stochastic method.
+    progress
+        Show the steps of the stochastic method on stderr; None does so on a terminal. It may be
+        interrupted at any step.
 
     Returns
     -------
@@ -57,23 +71,56 @@ def compare(
     Raises
     ------
     InvalidInputError
-        `model` has no `exact_twin` and no reference is given, or shapes do not fit.
+        `model` has no `exact_twin` and no reference is given, shapes do not fit, or memory does
+        not suffice; then the message says how much would be needed.
     NumericalError
-        A predictive covariance is singular: it must include the noise.
+        A predictive covariance is singular (it must include the noise), or the solver does not
+        reach its tolerance.
     """
-    if reference is None:
-        if not hasattr(model, "exact_twin"):
-            raise InvalidInputError(
-                f"reference: {type(model).__name__} has no exact_twin(); give a fitted estimator"
-            )
-        reference = model.exact_twin()
-    n_test = len(X_test)
+    check_choice(method, ["auto", "dense", "stochastic"], "method")
+    options = StochasticOptions() if options is None else options
+    source = model if reference is None else reference
+    _check_reference(model, reference, method)
     check_memory(
-        MATRICES_AT_ONCE * 8 * n_test**2,
-        f"X_test: {n_test} points compared jointly",
+        MATRICES_AT_ONCE * 8 * len(X_test) ** 2,
+        f"X_test: {len(X_test)} points compared jointly",
         "compare on a subset of the points",
     )
-    law, exact = _law(model, X_test, "model"), _law(reference, X_test, "reference")
+    if method == "stochastic" or (method == "auto" and reference is None and _is_large(model)):
+        with reporter("compare", progress) as report:
+            law, exact, settings = laws_by_solves(model, source, X_test, options, report)
+        name = f"exact GP of {source!r}" if reference is None else repr(reference)
+        return _report(model, name, law, exact, y_test, settings)
+    reference = model.exact_twin() if reference is None else reference
+    law, exact = law_of(model, X_test, "model"), law_of(reference, X_test, "reference")
+    return _report(model, repr(reference), law, exact, y_test, None)
+
+
+def _check_reference(model: Any, reference: Any, method: str) -> None:
+    if reference is None and not hasattr(model, "exact_twin"):
+        raise InvalidInputError(
+            f"reference: {type(model).__name__} has no exact_twin(); give a fitted estimator"
+        )
+    source = model if reference is None else reference
+    if method == "stochastic" and not hasattr(source, "exact_problem"):
+        raise InvalidInputError(
+            f"method: 'stochastic' needs the exact kernel, which {type(source).__name__} does not "
+            "state (it has no exact_problem()); use method='dense'"
+        )
+
+
+def _is_large(model: Any) -> bool:
+    return hasattr(model, "exact_problem") and len(model.exact_problem().targets) > DENSE_ROWS
+
+
+def _report(
+    model: Any,
+    reference: str,
+    law: Law,
+    exact: Law,
+    y_test: ArrayLike | None,
+    settings: dict[str, Any] | None,
+) -> PosteriorReport:
     if law.mean.shape != exact.mean.shape:
         raise InvalidInputError(
             f"reference: predicts shape {exact.mean.shape}, model predicts {law.mean.shape}"
@@ -82,32 +129,16 @@ def compare(
     figures = Figures(
         n_test=law.mean.shape[0],
         n_outputs=law.mean.shape[1],
-        kl_per_point=_kl_per_point(exact, law),
-        reverse_kl_per_point=_kl_per_point(law, exact),
-        **_prior_figures(model, reference, X_test),
-        **_score_figures(law, exact, y),
+        kl_per_point=kl_per_point(exact, law),
+        reverse_kl_per_point=kl_per_point(law, exact),
+        **prior_figures(law, exact),
+        **score_figures(law, exact, y),
     )
-    return PosteriorReport(
-        figures, Predictions(law.mean, law.std, exact.mean, exact.std, y), repr(model),
-        repr(reference),
-    )  # fmt: skip
-
-
-def _law(estimator: Any, X: Any, name: str) -> _Law:
-    try:
-        mean, cov = estimator.predict(X, return_cov=True)
-    except TypeError as error:
-        raise InvalidInputError(
-            f"{name}: expected an estimator with predict(X, return_cov=True), "
-            f"got {type(estimator).__name__} ({error})"
-        ) from error
-    mean, cov = np.asarray(mean, dtype=np.float64), np.asarray(cov, dtype=np.float64)
-    p = mean.shape[0]
-    if cov.shape[:2] != (p, p):
-        raise InvalidInputError(
-            f"{name}: expected a covariance of shape ({p}, {p}), got {cov.shape}"
-        )
-    return _Law(mean.reshape(p, -1), cov.reshape(p, p, -1))
+    accuracy = Accuracy("dense")
+    if settings is not None:
+        accuracy = Accuracy("stochastic", solver_bounds(law, exact, y), settings=settings)
+    predictions = Predictions(law.mean, law.std, exact.mean, exact.std, y)
+    return PosteriorReport(figures, predictions, repr(model), reference, accuracy)
 
 
 def _targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
@@ -117,57 +148,3 @@ def _targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     if not np.isfinite(y).all():
         raise InvalidInputError("y_test: expected finite values, got NaN or inf")
     return y.reshape(shape)
-
-
-def _kl_per_point(p: _Law, q: _Law) -> float:
-    outputs = range(p.mean.shape[1])
-    total = sum(
-        gaussian_kl(p.mean[:, k], p.cov[..., k], q.mean[:, k], q.cov[..., k]) for k in outputs
-    )
-    return total / p.mean.size
-
-
-def _prior_figures(model: Any, reference: Any, X: Any) -> dict[str, Any]:
-    """KL between the priors of observations and the errors of the Gram matrix of f.
-
-    Only for estimators that state their prior (`prior_covariance` and `noise_`).
-    """
-    if not all(hasattr(e, "prior_covariance") and hasattr(e, "noise_") for e in (model, reference)):
-        return {"prior_kl_per_point": None, "kernel_rmse": None, "kernel_relative_error": None}
-    approximate, exact = (_prior(e, X) for e in (model, reference))
-    laws = []
-    for estimator, gram in ((model, approximate), (reference, exact)):
-        noise = np.eye(gram.shape[0])[:, :, None] * np.atleast_1d(estimator.noise_)
-        laws.append(_Law(np.zeros(gram.shape[1:]), gram + noise))
-    errors = [kernel_error(approximate[..., k], exact[..., k]) for k in range(exact.shape[2])]
-    return {
-        "prior_kl_per_point": _kl_per_point(laws[1], laws[0]),
-        "kernel_rmse": float(np.mean([error[0] for error in errors])),
-        "kernel_relative_error": float(np.mean([error[1] for error in errors])),
-    }
-
-
-def _prior(estimator: Any, X: Any) -> FloatArray:
-    gram = np.asarray(estimator.prior_covariance(X), dtype=np.float64)
-    return gram.reshape(gram.shape[0], gram.shape[1], -1)
-
-
-def _score_figures(law: _Law, exact: _Law, y: FloatArray | None) -> dict[str, Any]:
-    if y is None:
-        return {}
-    outputs = range(y.shape[1])
-
-    def joint(law: _Law) -> float:
-        values = [nlpd_joint(y[:, k], law.mean[:, k], law.cov[..., k]) for k in outputs]
-        return float(np.mean(values))
-
-    return {
-        "rmse": rmse(y, law.mean),
-        "reference_rmse": rmse(y, exact.mean),
-        "nlpd": nlpd(y, law.mean, law.std),
-        "reference_nlpd": nlpd(y, exact.mean, exact.std),
-        "nlpd_joint": joint(law),
-        "reference_nlpd_joint": joint(exact),
-        "coverage": coverage(y, law.mean, law.std, LEVELS),
-        "reference_coverage": coverage(y, exact.mean, exact.std, LEVELS),
-    }

@@ -60,6 +60,7 @@ def render(
         pictures = [
             ("Observed targets against predictions, with 95 % intervals", _picture_truth(report)),
             ("Calibration: share of targets inside central intervals", _picture_coverage(report)),
+            ("Probability integral transforms: flat if calibrated", _picture_pit(report)),
             *pictures,
         ]
     return ENVIRONMENT.get_template("report.html").render(
@@ -84,7 +85,7 @@ def figures_section(report: PosteriorReport, title: str) -> Section:
     """Return the table of figures of a comparison."""
     figures = report.figures
     columns = (f"{figures.n_test} test points", "model", "reference")
-    return Section(title, columns, figure_rows(figures))
+    return Section(title, columns, figure_rows(figures, report.accuracy))
 
 
 def axes_of(width: float, height: float) -> tuple[Figure, mpl.axes.Axes]:
@@ -136,6 +137,24 @@ def _picture_coverage(report: PosteriorReport) -> str:
         axes.plot(nominal, _observed_shares(p.y, mean, std, nominal), color=color, label=label)
     axes.set_xlabel("nominal level of the central interval")
     axes.set_ylabel("share of targets inside")
+    axes.legend(frameon=False)
+    return svg_of(figure)
+
+
+def _picture_pit(report: PosteriorReport) -> str:
+    f = report.figures
+    assert f.pit is not None
+    assert f.reference_pit is not None
+    figure, axes = axes_of(4.2, 3.6)
+    for label, color, shares in (
+        ("reference", REFERENCE, f.reference_pit), ("model", MODEL, f.pit),
+    ):  # fmt: skip
+        axes.stairs(np.multiply(shares, len(shares)), np.linspace(0, 1, len(shares) + 1),
+                    color=color, linewidth=1.8, label=label)  # fmt: skip
+    axes.axhline(1.0, color="gray", linewidth=1, label="perfect calibration")
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("predictive distribution function at the observed y")
+    axes.set_ylabel("density")
     axes.legend(frameon=False)
     return svg_of(figure)
 

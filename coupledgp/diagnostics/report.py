@@ -10,7 +10,40 @@ from typing import Any
 
 from coupledgp.random import FloatArray
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How the figures were computed, and how exact they are.
+
+    Attributes
+    ----------
+    method : str
+        `"dense"`: exact to rounding. `"stochastic"`: by iterative solves.
+    bounds : dict of str to (float, float)
+        By figure, how far below and above it the true value may be, for what the solvers left
+        undone. A figure that is absent has no such error.
+    standard_errors : dict of str to float
+        By figure, the standard error of random probes, likewise.
+    settings : dict
+        Tolerances, sizes and work of the stochastic method.
+    """
+
+    method: str
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    standard_errors: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        """Error of a figure as a text, empty if it has none: `(se 0.001, bounds -1e-5 +2e-5)`."""
+        parts = []
+        if name in self.standard_errors:
+            parts.append(f"se {self.standard_errors[name]:.1g}")
+        if name in self.bounds:
+            below, above = self.bounds[name]
+            parts.append(f"bounds -{below:.1g} +{above:.1g}")
+        return f"({', '.join(parts)})" if parts else ""
 
 
 @dataclass(frozen=True)
@@ -36,8 +69,19 @@ class Figures:
         Marginal negative log predictive density, nats per point.
     nlpd_joint, reference_nlpd_joint : float or None
         The same of all points jointly, nats per point.
+    mae, reference_mae, crps, reference_crps : float or None
+        Mean absolute error and continuous ranked probability score, units of y.
+    sharpness, reference_sharpness : float or None
+        Root mean predictive variance, units of y.
     coverage, reference_coverage : dict of float to float, or None
         Share of targets inside the central interval of each nominal level.
+    interval_width, reference_interval_width : dict of float to float, or None
+        Mean width of those intervals, units of y.
+    pit, reference_pit : tuple of float, or None
+        Shares of the probability integral transforms in ten equal bins.
+    differences : dict or None
+        Mean of model minus reference over points and its standard error, as `{"mean": ...,
+        "standard_error": ...}`, of `"squared_error"`, `"absolute_error"`, `"nlpd"` and `"crps"`.
     """
 
     n_test: int
@@ -55,6 +99,17 @@ class Figures:
     reference_nlpd_joint: float | None = None
     coverage: dict[float, float] | None = None
     reference_coverage: dict[float, float] | None = None
+    mae: float | None = None
+    reference_mae: float | None = None
+    crps: float | None = None
+    reference_crps: float | None = None
+    sharpness: float | None = None
+    reference_sharpness: float | None = None
+    interval_width: dict[float, float] | None = None
+    reference_interval_width: dict[float, float] | None = None
+    pit: tuple[float, ...] | None = None
+    reference_pit: tuple[float, ...] | None = None
+    differences: dict[str, dict[str, float | None]] | None = None
 
 
 @dataclass(frozen=True)
@@ -78,12 +133,15 @@ class PosteriorReport:
     predictions : Predictions
     model, reference : str
         Texts of the two estimators.
+    accuracy : Accuracy
+        How the figures were computed, and how exact they are.
     """
 
     figures: Figures
     predictions: Predictions = field(repr=False)
     model: str
     reference: str
+    accuracy: Accuracy = field(default_factory=lambda: Accuracy("dense"))
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are no field here: the figures answer for them.
@@ -101,10 +159,13 @@ class PosteriorReport:
         if self.figures.nlpd is None or self.figures.reference_nlpd is None:
             return text
         gain = self.figures.nlpd - self.figures.reference_nlpd
-        if abs(gain) < 0.005:
+        gaps = self.figures.differences or {}
+        error = gaps.get("nlpd", {}).get("standard_error")
+        if abs(gain) < max(0.005, 2 * (error or 0.0)):
             return f"{text} The reference would not predict better."
         better = "better" if gain > 0 else "worse"
-        return f"{text} The reference predicts {better}, by {abs(gain):.3g} nats per point."
+        spread = "" if error is None else f" (standard error {error:.1g})"
+        return f"{text} The reference predicts {better}, by {abs(gain):.3g}{spread} nats per point."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the two models as plain Python values."""
@@ -114,6 +175,7 @@ class PosteriorReport:
             "reference": self.reference,
             "verdict": self.verdict(),
             **asdict(self.figures),
+            "accuracy": asdict(self.accuracy),
         }
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:

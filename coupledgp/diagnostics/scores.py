@@ -1,18 +1,28 @@
-"""Scores of Gaussian predictive laws against observed targets."""
+"""Scores of Gaussian predictive laws against observed targets, in units of y."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from coupledgp.diagnostics.divergences import covariance_root
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.validation import check_positive_int
 
 LEVELS = (0.5, 0.8, 0.95)
+PIT_BINS = 10
+
+
+class MeanError(NamedTuple):
+    """A mean over points, and its standard error."""
+
+    mean: float
+    standard_error: float | None
 
 
 def rmse(y: FloatArray, mean: FloatArray) -> float:
@@ -20,9 +30,19 @@ def rmse(y: FloatArray, mean: FloatArray) -> float:
     return float(np.sqrt(np.mean(np.square(y - mean))))
 
 
+def mae(y: FloatArray, mean: FloatArray) -> float:
+    """Mean absolute error, in units of y."""
+    return float(np.mean(np.abs(y - mean)))
+
+
+def point_nlpd(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Negative log predictive density of each point alone, nats."""
+    return 0.5 * np.square((y - mean) / std) + np.log(std) + 0.5 * np.log(2 * np.pi)
+
+
 def nlpd(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
     """Mean negative log predictive density of each point alone (marginal), nats per point."""
-    return float(np.mean(0.5 * np.square((y - mean) / std) + np.log(std) + 0.5 * np.log(2 * np.pi)))
+    return float(np.mean(point_nlpd(y, mean, std)))
 
 
 def nlpd_joint(y: FloatArray, mean: FloatArray, cov: FloatArray) -> float:
@@ -33,15 +53,70 @@ def nlpd_joint(y: FloatArray, mean: FloatArray, cov: FloatArray) -> float:
     return float(0.5 * (white @ white + logdet + y.size * np.log(2 * np.pi)) / y.size)
 
 
+def point_crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Continuous ranked probability score `int (F(t) - [t >= y])^2 dt` of each point.
+
+    `std [ z (2 Phi(z) - 1) + 2 phi(z) - 1 / sqrt(pi) ]`, `z = (y - mean) / std` (Gneiting and
+    Raftery, 2007, eq. 21, with the sign turned: smaller is better).
+    """
+    z = (y - mean) / std
+    density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
+    return std * (z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi))
+
+
+def crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
+    """Mean continuous ranked probability score, in units of y; smaller is better."""
+    return float(np.mean(point_crps(y, mean, std)))
+
+
 def coverage(
     y: FloatArray, mean: FloatArray, std: FloatArray, levels: Sequence[float] = LEVELS
 ) -> dict[float, float]:
     """Share of targets inside the central interval of each nominal level."""
-    for level in levels:
-        if not 0 < level < 1:
-            raise InvalidInputError(f"levels: expected numbers between 0 and 1, got {level}")
     distance = np.abs(y - mean) / std
-    return {level: float(np.mean(distance <= ndtri(0.5 + level / 2))) for level in levels}
+    return {level: float(np.mean(distance <= half_width(level))) for level in levels}
+
+
+def interval_width(std: FloatArray, levels: Sequence[float] = LEVELS) -> dict[float, float]:
+    """Mean width of the central interval of each nominal level, in units of y."""
+    mean = float(np.mean(std))
+    return {level: 2 * half_width(level) * mean for level in levels}
+
+
+def half_width(level: float) -> float:
+    """Half the width of a central interval, in standard deviations."""
+    if not 0 < level < 1:
+        raise InvalidInputError(f"levels: expected numbers between 0 and 1, got {level}")
+    return float(ndtri(0.5 + level / 2))
+
+
+def sharpness(std: FloatArray) -> float:
+    """Root mean predictive variance, in units of y: what the RMSE would be if it were right."""
+    return float(np.sqrt(np.mean(np.square(std))))
+
+
+def pit_histogram(
+    y: FloatArray, mean: FloatArray, std: FloatArray, n_bins: int = PIT_BINS
+) -> tuple[float, ...]:
+    """Shares of the probability integral transforms `F(y)` in equal bins of [0, 1].
+
+    Uniform for a calibrated law; a hump in the middle shows intervals that are too wide, one at
+    each end intervals that are too narrow, a slope a bias.
+    """
+    check_positive_int(n_bins, "n_bins")
+    transforms = ndtr((y - mean) / std)
+    counts, _ = np.histogram(transforms, bins=n_bins, range=(0.0, 1.0))
+    return tuple(float(count) / transforms.size for count in counts)
+
+
+def paired_difference(score: FloatArray, reference: FloatArray) -> MeanError:
+    """Mean of `score - reference` over points, with the standard error of independent points.
+
+    Scores (p,) or (p, k), of which the mean over outputs is taken first.
+    """
+    gap = (score - reference).reshape(len(score), -1).mean(axis=1)
+    error = float(gap.std(ddof=1) / np.sqrt(gap.size)) if gap.size > 1 else None
+    return MeanError(float(gap.mean()), error)
 
 
 def kernel_error(approximate: FloatArray, exact: FloatArray) -> tuple[float, float]:

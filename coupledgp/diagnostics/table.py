@@ -5,7 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coupledgp.diagnostics.report import Figures
+from coupledgp.diagnostics.report import Accuracy, Figures
+
+# Text, name, and whether the reference has it too.
+ROWS = (
+    ("KL(reference || model), nats per point", "kl_per_point", False),
+    ("KL(model || reference), nats per point", "reverse_kl_per_point", False),
+    ("KL between the priors, nats per point", "prior_kl_per_point", False),
+    ("kernel error, relative Frobenius", "kernel_relative_error", False),
+    ("kernel RMSE, units of y squared", "kernel_rmse", False),
+    ("RMSE, units of y", "rmse", True),
+    ("MAE, units of y", "mae", True),
+    ("NLPD, marginal, nats per point", "nlpd", True),
+    ("NLPD, joint, nats per point", "nlpd_joint", True),
+    ("CRPS, units of y", "crps", True),
+    ("sharpness (root mean variance), units of y", "sharpness", True),
+)
+DIFFERENCES = {
+    "squared_error": "squared error",
+    "absolute_error": "absolute error",
+    "nlpd": "NLPD",
+    "crps": "CRPS",
+}
 
 
 class Section(NamedTuple):
@@ -16,30 +37,53 @@ class Section(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
-def figure_rows(figures: Figures) -> list[tuple[str, str, str]]:
-    """Rows (figure, model, reference); figures that are None are left out."""
-    f = figures
-    rows: list[tuple[str, float | None, float | None]] = [
-        ("KL(reference || model), nats per point", f.kl_per_point, None),
-        ("KL(model || reference), nats per point", f.reverse_kl_per_point, None),
-        ("KL between the priors, nats per point", f.prior_kl_per_point, None),
-        ("kernel error, relative Frobenius", f.kernel_relative_error, None),
-        ("kernel RMSE, units of y squared", f.kernel_rmse, None),
-        ("RMSE, units of y", f.rmse, f.reference_rmse),
-        ("NLPD, marginal, nats per point", f.nlpd, f.reference_nlpd),
-        ("NLPD, joint, nats per point", f.nlpd_joint, f.reference_nlpd_joint),
-    ]
-    texts = [
-        (name, f"{value:.4g}", "" if other is None else f"{other:.4g}")
-        for name, value, other in rows
-        if value is not None
-    ]
-    others = f.reference_coverage or {}
-    return texts + [
+def figure_rows(figures: Figures, accuracy: Accuracy | None = None) -> list[tuple[str, str, str]]:
+    """Rows (figure, model, reference); figures that are None are left out.
+
+    With `accuracy`, the errors of figures that have some stand beside them.
+    """
+    accuracy = Accuracy("dense") if accuracy is None else accuracy
+    rows = []
+    for text, name, paired in ROWS:
+        value = getattr(figures, name)
+        if value is not None:
+            other = getattr(figures, f"reference_{name}") if paired else None
+            cells = [
+                "" if number is None else f"{number:.4g} {accuracy.text(label)}".strip()
+                for number, label in ((value, name), (other, f"reference_{name}"))
+            ]
+            rows.append((text, cells[0], cells[1]))
+    return rows + _level_rows(figures) + _difference_rows(figures)
+
+
+def _level_rows(f: Figures) -> list[tuple[str, str, str]]:
+    shares, others = f.coverage or {}, f.reference_coverage or {}
+    rows = [
         (
             f"coverage of {100 * level:.0f} % intervals",
             f"{100 * share:.1f} %",
             f"{100 * others[level]:.1f} %",
         )
-        for level, share in (f.coverage or {}).items()
+        for level, share in shares.items()
     ]
+    widths, others = f.interval_width or {}, f.reference_interval_width or {}
+    return rows + [
+        (
+            f"mean width of {100 * level:.0f} % intervals, units of y",
+            f"{width:.4g}",
+            f"{others[level]:.4g}",
+        )
+        for level, width in widths.items()
+    ]
+
+
+def _difference_rows(f: Figures) -> list[tuple[str, str, str]]:
+    """Model minus reference, with two digits of standard error."""
+    rows = []
+    for name, text in DIFFERENCES.items():
+        gap = (f.differences or {}).get(name)
+        if gap is not None:
+            error = gap["standard_error"]
+            spread = "" if error is None else f" ± {error:.2g}"
+            rows.append((f"model - reference, {text}", f"{gap['mean']:+.3g}{spread}", ""))
+    return rows

@@ -14,10 +14,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.transformers import seed_from_random_state
+from coupledgp.inference.euclidean_system import ExactProblem
 from coupledgp.inference.evidence import EvidenceProblem
 from coupledgp.inference.optimize import Report, SearchSpace, maximise_evidence
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
+from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_lengthscale, check_positive, check_positive_int
 
 HYPERPARAMETERS = ("lengthscale", "outputscale", "noise")
@@ -32,6 +34,7 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     hyperparameters and shapes the results.
     """
 
+    kernel: SpectrumLike
     ard: bool
     lengthscale: ArrayLike | None
     outputscale: float | None
@@ -207,6 +210,16 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "X_train_ need: save it with include_data=True"
             )
         return stack_parts(self._X_parts), stack_parts(self._y_parts)
+
+    def exact_problem(self) -> ExactProblem:
+        """Return data and hyperparameters of the exact GP, whose twin may be too large to fit."""
+        check_is_fitted(self)
+        inputs, targets = self._training_rows()
+        hyper = self._hyperparameters
+        return ExactProblem(
+            parse_spectrum(self.kernel, "kernel"), inputs, (targets - self._y_mean) / self._y_scale,
+            hyper.lengthscale, hyper.outputscale, hyper.noise, self._y_mean, self._y_scale,
+        )  # fmt: skip
 
     def save(self, path: str | PathLike[str], include_data: bool = False) -> None:
         """Write the fitted model to a file; see `coupledgp.save_model`."""

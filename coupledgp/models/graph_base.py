@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ from coupledgp.inference.graph_evidence import (
 )
 from coupledgp.inference.graph_fit import Checkpoint, fit_kernel
 from coupledgp.inference.graph_posterior import DensePosterior, GraphPosterior, IterativePosterior
-from coupledgp.inference.graph_priors import GraphPrior
+from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior
+from coupledgp.inference.graph_system import GraphProblem
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_positive, check_positive_int, check_vector
@@ -269,6 +271,23 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         wanted = check_nodes(self.graph, nodes)
         return self.outputscale_ * self._posterior.prior.matrix(wanted, wanted)
+
+    def own_problem(self) -> GraphProblem:
+        """Return prior, data and scales of this model."""
+        check_is_fitted(self)
+        posterior = self._posterior
+        targets = self._targets
+        return GraphProblem(
+            posterior.prior, posterior.nodes, targets.centred,
+            posterior.outputscale, posterior.noise, targets.mean, targets.scale,
+        )  # fmt: skip
+
+    def exact_problem(self) -> GraphProblem:
+        """Return those of the exact model at these hyperparameters, to the series' tolerance."""
+        own = self.own_problem()
+        if isinstance(own.prior, (SpectralPrior, SeriesPrior)):
+            return own
+        return replace(own, prior=SeriesPrior(self.graph, self.kernel_))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posterior")

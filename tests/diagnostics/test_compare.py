@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.linear_model import BayesianRidge
@@ -40,6 +40,14 @@ def plain_kl(mp: np.ndarray, cp: np.ndarray, mq: np.ndarray, cq: np.ndarray) -> 
     )
 
 
+def quadrature_crps(y: float, mean: float, std: float) -> float:
+    """`int (F(t) - [t >= y])^2 dt` by quadrature."""
+    law = stats.norm(mean, std)
+    left = integrate.quad(lambda t: law.cdf(t) ** 2, mean - 12 * std, y, points=[mean])[0]
+    right = integrate.quad(lambda t: law.sf(t) ** 2, y, mean + 12 * std, points=[mean])[0]
+    return left + right
+
+
 def plain_figures(model: Any, reference: Any, X: np.ndarray, y: np.ndarray) -> dict[str, Any]:
     """All figures from the definitions of MATH 7, output by output, then averaged."""
     p, outputs = len(X), y.shape[1] if y.ndim == 2 else 1
@@ -70,17 +78,33 @@ def plain_figures(model: Any, reference: Any, X: np.ndarray, y: np.ndarray) -> d
             std = np.sqrt(np.diag(cov))
             part[f"{prefix}mse"] = ((y[:, k] - mean) ** 2).mean()
             part[f"{prefix}nlpd"] = -stats.norm(mean, std).logpdf(y[:, k]).mean()
+            part[f"{prefix}mae"] = np.abs(y[:, k] - mean).mean()
+            part[f"{prefix}crps"] = np.mean(
+                [quadrature_crps(*point) for point in zip(y[:, k], mean, std, strict=True)]
+            )
+            part[f"{prefix}variance"] = (std**2).mean()
+            transforms = stats.norm(mean, std).cdf(y[:, k])
+            for bin_ in range(10):
+                inside = (bin_ / 10 <= transforms) & (transforms < (bin_ + 1) / 10)
+                part[f"{prefix}pit{bin_}"] = inside.mean()
             part[f"{prefix}nlpd_joint"] = -stats.multivariate_normal(mean, cov).logpdf(y[:, k]) / p
             for level in (0.5, 0.8, 0.95):
                 low, high = stats.norm(mean, std).interval(level)
+                part[f"{prefix}width{level}"] = (high - low).mean()
                 part[f"{prefix}{level}"] = ((low <= y[:, k]) & (y[:, k] <= high)).mean()
         parts.append(part)
     figures: dict[str, Any] = {key: np.mean([part[key] for part in parts]) for key in parts[0]}
     for prefix in ("", "reference_"):
         figures[f"{prefix}rmse"] = np.sqrt(figures.pop(f"{prefix}mse"))
-        figures[f"{prefix}coverage"] = {
-            level: pytest.approx(figures.pop(f"{prefix}{level}")) for level in (0.5, 0.8, 0.95)
-        }
+        figures[f"{prefix}sharpness"] = np.sqrt(figures.pop(f"{prefix}variance"))
+        figures[f"{prefix}pit"] = pytest.approx(
+            tuple(figures.pop(f"{prefix}pit{bin_}") for bin_ in range(10))
+        )
+        for name, key in (("coverage", ""), ("interval_width", "width")):
+            figures[f"{prefix}{name}"] = {
+                level: pytest.approx(figures.pop(f"{prefix}{key}{level}"))
+                for level in (0.5, 0.8, 0.95)
+            }
     return figures
 
 
@@ -93,10 +117,18 @@ def test_every_figure(features: str, n_outputs: int, rng: np.random.Generator) -
     figures = vars(report.figures)
     assert figures.pop("n_test") == 20
     assert figures.pop("n_outputs") == max(n_outputs, 1)
+    gaps = figures.pop("differences")
     expected = plain_figures(gp, gp.exact_twin(), X[40:], y[40:])
+    for name, key, power in (
+        ("squared_error", "rmse", 2), ("absolute_error", "mae", 1), ("nlpd", "nlpd", 1),
+        ("crps", "crps", 1),
+    ):  # fmt: skip
+        gap = expected[key] ** power - expected[f"reference_{key}"] ** power
+        assert gaps[name]["mean"] == pytest.approx(gap, rel=1e-6, abs=1e-10)
+        assert gaps[name]["standard_error"] > 0
     assert set(figures) == set(expected)
     for name, value in expected.items():
-        if isinstance(value, dict):
+        if name.endswith(("coverage", "interval_width", "pit")):
             assert figures[name] == value, name
         else:
             assert figures[name] == pytest.approx(value, rel=1e-7, abs=1e-12), name

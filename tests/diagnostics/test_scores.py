@@ -4,7 +4,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.diagnostics import coverage, kernel_error, nlpd, nlpd_joint, rmse
+from coupledgp.diagnostics import (
+    coverage,
+    crps,
+    interval_width,
+    kernel_error,
+    mae,
+    nlpd,
+    nlpd_joint,
+    paired_difference,
+    pit_histogram,
+    rmse,
+    sharpness,
+)
 from coupledgp.errors import InvalidInputError, NumericalError
 from tests.theory import assert_mean
 
@@ -64,3 +76,69 @@ def test_kernel_error() -> None:
     exact, approximate = np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([[2.0, 1.0], [1.0, 3.0]])
     error = kernel_error(approximate, exact)
     assert error == pytest.approx((np.sqrt(6 / 4), np.sqrt(6 / 5)))
+
+
+def test_mae_and_sharpness() -> None:
+    assert mae(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, 3.0])) == pytest.approx(1.0)
+    assert sharpness(np.array([3.0, 4.0])) == pytest.approx(np.sqrt(12.5))
+
+
+def test_crps_is_the_integral_of_the_squared_difference(rng: np.random.Generator) -> None:
+    y, mean, std = rng.normal(size=5), rng.normal(size=5), rng.uniform(0.1, 3, size=5)
+    t = np.linspace(-40, 40, 800_001)
+    values = [
+        np.trapezoid((stats.norm(m, s).cdf(t) - (t >= x)) ** 2, t)
+        for x, m, s in zip(y, mean, std, strict=True)
+    ]
+    # A jump inside a cell of the grid: half a cell's error at most.
+    assert crps(y, mean, std) == pytest.approx(np.mean(values), abs=1e-4)
+
+
+def test_crps_of_a_true_law_is_its_mean(rng: np.random.Generator) -> None:
+    """`E crps = std / sqrt(pi)` where y follows the law, and more for any other law."""
+    std = 2.5
+    y = 3 + std * rng.normal(size=40_000)
+    own = np.array([crps(part, np.full(40, 3.0), np.full(40, std)) for part in y.reshape(-1, 40)])
+    assert_mean(own, std / np.sqrt(np.pi))
+    for mean, other in ((3.0, 1.5 * std), (3.0, std / 1.5), (4.0, std)):
+        assert crps(y, np.full(y.size, mean), np.full(y.size, other)) > own.mean() * 1.02
+
+
+def test_crps_of_a_sharp_law_is_the_absolute_error() -> None:
+    y, mean = np.array([1.0, -2.0]), np.array([0.0, 0.0])
+    assert crps(y, mean, np.full(2, 1e-9)) == pytest.approx(1.5, rel=1e-6)
+
+
+def test_interval_width_by_hand() -> None:
+    widths = interval_width(np.array([1.0, 3.0]), (0.5, 0.95))
+    assert widths == pytest.approx({0.5: 2 * 2 * 0.6744898, 0.95: 2 * 2 * 1.9599640})
+
+
+def test_pit_by_hand() -> None:
+    y, mean, std = np.array([-9.0, -0.1, 0.1, 0.2, 9.0]), np.zeros(5), np.ones(5)
+    assert pit_histogram(y, mean, std, 4) == pytest.approx((0.2, 0.2, 0.4, 0.2))
+    with pytest.raises(InvalidInputError, match="n_bins: expected an int >= 1"):
+        pit_histogram(y, mean, std, 0)
+
+
+def test_pit_of_a_true_law_is_flat_and_of_a_narrow_one_is_not(rng: np.random.Generator) -> None:
+    n = 40_000
+    mean, std = rng.normal(size=n), rng.uniform(0.1, 3, size=n)
+    y = mean + std * rng.normal(size=n)
+    for share in pit_histogram(y, mean, std):
+        hits = np.repeat([1.0, 0.0], [round(share * n), n - round(share * n)])
+        assert_mean(hits, 0.1)
+    narrow = pit_histogram(y, mean, std / 3)
+    assert min(narrow[0], narrow[-1]) > 2 * max(narrow[1:-1])
+
+
+def test_paired_difference(rng: np.random.Generator) -> None:
+    """The spread that two scores share cancels; the error is that of the mean of the gaps."""
+    shared = 100 * rng.normal(size=400)
+    gaps = 0.5 + rng.normal(size=400)
+    gap = paired_difference(shared + gaps, shared)
+    assert gap.mean == pytest.approx(gaps.mean())
+    assert gap.standard_error == pytest.approx(gaps.std(ddof=1) / 20)
+    assert paired_difference(np.ones(1), np.zeros(1)) == (1.0, None)
+    both = paired_difference(np.stack([gaps, -gaps], axis=1), np.zeros((400, 2)))
+    assert both.mean == pytest.approx(0, abs=1e-12)

@@ -1,0 +1,81 @@
+"""Comparison at any size: the exact law by iterative solves, its kernel never stored."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+from coupledgp.diagnostics.laws import Law, in_units, law_of
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.system import Report, SystemOptions, predictive_law
+from coupledgp.validation import check_choice, check_positive, check_positive_int
+
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class StochasticOptions:
+    """Tolerances and sizes of `compare(method="stochastic")`.
+
+    Attributes
+    ----------
+    tolerance : float
+        Relative residual of the conjugate gradients; the error of a covariance goes with its
+        square. On graphs a hundredth of it is used: their bounds are cruder.
+    dtype : str
+        `"float32"` makes the solver's steps in single precision, residuals stay in double;
+        `"float64"` makes all in double.
+    rank : int
+        Of the Nystrom preconditioner of Euclidean kernels: O(n rank) memory, O(n rank^2) time.
+    seed : int
+        Of its pivots.
+    """
+
+    tolerance: float = 1e-3
+    dtype: str = "float32"
+    rank: int = 1500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if check_positive(self.tolerance, "tolerance") >= 1:
+            raise InvalidInputError(f"tolerance: expected a number below 1, got {self.tolerance}")
+        check_choice(self.dtype, DTYPES, "dtype")
+        check_positive_int(self.rank, "rank")
+        check_positive_int(self.seed, "seed", minimum=0)
+
+    def system_options(self) -> SystemOptions:
+        """What the systems of equations take of them."""
+        return SystemOptions(DTYPES[self.dtype], self.rank, self.seed)
+
+
+def laws_by_solves(
+    model: Any, source: Any, X_test: Any, options: StochasticOptions, report: Report
+) -> tuple[Law, Law, dict[str, Any]]:
+    """Laws of the model and of the exact GP that `source` states, and how they were computed.
+
+    One solve a test point; nothing in them is random but the solver's preconditioner.
+    """
+    start = time.perf_counter()
+    exact, steps = _solved(source.exact_problem(), X_test, options, report)
+    own = 0
+    if hasattr(model, "own_problem"):
+        law, own = _solved(model.own_problem(), X_test, options, report)
+    else:
+        law = law_of(model, X_test, "model")
+    settings = asdict(options) | {
+        "reference_iterations": steps,
+        "model_iterations": own,
+        "seconds": time.perf_counter() - start,
+    }
+    return law, exact, settings
+
+
+def _solved(
+    problem: Any, X_test: Any, options: StochasticOptions, report: Report
+) -> tuple[Law, int]:
+    system = problem.system(options.system_options())
+    law = predictive_law(system, problem.points(X_test), options.tolerance, report)
+    return in_units(law, problem.offset, problem.scale), law.n_iterations

@@ -1,0 +1,301 @@
+"""The law by iterative solves against dense algebra, and its bounds against what they bound."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumGPRegressor
+from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
+from coupledgp.diagnostics.divergences import kl_bounds
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.inference.euclidean_system import EuclideanSystem, kernel_of_exponents
+from coupledgp.inference.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.inference.system import SystemOptions, predictive_law
+from coupledgp.spectra import parse_spectrum
+
+FIGURES = (
+    "kl_per_point", "reverse_kl_per_point", "prior_kl_per_point", "kernel_relative_error",
+    "rmse", "reference_rmse", "nlpd", "reference_nlpd", "nlpd_joint", "reference_nlpd_joint",
+    "crps", "reference_crps",
+)  # fmt: skip
+
+
+def silent(message: str) -> None:
+    pass
+
+
+def table(n: int, rng: np.random.Generator, n_outputs: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.normal(size=(n, 3)) + 4.0
+    y = np.sin(X @ rng.normal(size=(3, n_outputs))) + 0.1 * rng.normal(size=(n, n_outputs))
+    return X, 7 + 5 * (y[:, 0] if n_outputs == 1 else y)
+
+
+def sparse(**options: Any) -> SparseSpectrumGPRegressor:
+    hyper = {"lengthscale": [1.0, 2.0, 1.5], "outputscale": 1.3, "noise": 0.02}
+    options = {"n_frequencies": 30, "optimizer": None, "random_state": 0, **hyper, **options}
+    return SparseSpectrumGPRegressor(**options)
+
+
+def system_of(n: int, rng: np.random.Generator, **options: Any) -> EuclideanSystem:
+    gp = sparse().fit(*table(n, rng))
+    return EuclideanSystem(gp.exact_problem(), SystemOptions(**options))
+
+
+def dense_of(system: EuclideanSystem) -> np.ndarray:
+    gram = system.prior(system.problem.X)
+    return gram + system.noise * np.eye(len(gram))
+
+
+@pytest.mark.parametrize(
+    "kernel", ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.7"]
+)
+def test_kernel_of_exponents(kernel: str, rng: np.random.Generator) -> None:
+    spectrum = parse_spectrum(kernel)
+    r = np.concatenate([[0.0], rng.exponential(size=50)])
+    values = kernel_of_exponents(spectrum, torch.as_tensor(-0.5 * r**2))
+    np.testing.assert_allclose(values.numpy(), spectrum.kernel(r), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_products_in_blocks(
+    dtype: torch.dtype, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = system_of(200, rng)
+    V = rng.normal(size=(200, 3))
+    expected = dense_of(system) @ V
+    for entries in (1, 200 * 77, 2**25):
+        monkeypatch.setattr("coupledgp.inference.euclidean_system.BLOCK_ENTRIES", entries)
+        product = system.product(torch.as_tensor(V, dtype=dtype)).double().numpy()
+        error = np.abs(product - expected).max() / np.abs(expected).max()
+        assert error < (1e-13 if dtype == torch.float64 else 1e-5)
+
+
+def test_partial_cholesky_lies_below_the_kernel(rng: np.random.Generator) -> None:
+    system = system_of(300, rng)
+    gram = dense_of(system) - system.noise * np.eye(300)
+    errors = []
+    for rank in (20, 100, 300):
+        factor = partial_cholesky(
+            np.diagonal(gram), lambda j: torch.as_tensor(gram[:, j]), rank, rng, 0.0
+        ).numpy()
+        assert factor.shape[1] <= rank
+        rest = gram - factor @ factor.T
+        assert np.linalg.eigvalsh(rest)[0] > -1e-10
+        errors.append(np.trace(rest))
+        low = LowRankPlusNoise(torch.as_tensor(factor), 0.1)
+        B = rng.normal(size=(300, 2))
+        solved = low.solve(torch.as_tensor(B)).numpy()
+        back = factor @ (factor.T @ solved) + 0.1 * solved
+        np.testing.assert_allclose(back, B, atol=5e-3 if rank == 300 else 1e-3)
+    assert errors[0] > 3 * errors[1] > 3 * errors[2]
+    assert errors[2] < 1e-6
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("tolerance", [0.3, 1e-2, 1e-5])
+def test_the_law_lies_within_its_bounds(
+    dtype: torch.dtype, tolerance: float, rng: np.random.Generator
+) -> None:
+    system = system_of(250, rng, dtype=dtype, rank=40)
+    points = table(20, rng)[0]
+    law = predictive_law(system, points, tolerance, silent)
+    solved = np.linalg.solve(dense_of(system), np.hstack([system.cross(points), system.targets]))
+    reduction = system.cross(points).T @ solved
+    cov = system.prior(points) - reduction[:, :-1] + system.noise * np.eye(20)
+    error, slack = law.cov - cov, 1e-10
+    assert np.linalg.eigvalsh(error)[0] > -slack
+    assert np.linalg.eigvalsh(law.cov_error - error)[0] > -slack
+    gap = law.mean[:, 0] - reduction[:, -1]
+    assert (np.abs(gap) <= law.mean_error * np.sqrt(np.diagonal(law.cov_error)) + slack).all()
+    # The bound is of the size of the squared tolerance, not merely large.
+    assert np.trace(law.cov_error) <= 2 * tolerance**2 * np.trace(
+        system.inverse_bound(system.cross(points))
+    )
+    if tolerance == 0.3:
+        assert np.trace(error) > 1e-8
+
+
+def test_kl_bounds_hold_for_any_law_between(rng: np.random.Generator) -> None:
+    n = 6
+    for size in (1e-4, 1e-2, 0.3):
+        laws = []
+        for _ in range(2):
+            root = rng.normal(size=(n, n))
+            cov = root @ root.T + np.eye(n)
+            gap = rng.normal(size=(n, 2))
+            gap *= np.sqrt(size / np.linalg.eigvalsh(gap @ gap.T)[-1])
+            laws.append((rng.normal(size=n), cov, cov - gap @ gap.T, 0.5))
+        (p, q), stated = laws, gaussian_kl(*laws[0][:2], *laws[1][:2])
+        below, above = kl_bounds(p, q)
+        widest = [0.0, 0.0]
+        for _ in range(200):
+            true = []
+            for mean, cov, floor, radius in laws:
+                share = rng.uniform() if rng.uniform() < 0.5 else rng.integers(2)
+                e = rng.normal(size=n)
+                e *= rng.uniform() * radius / np.sqrt(e @ e)
+                values, vectors = np.linalg.eigh(cov - floor)
+                values = np.maximum(values, 0.0)
+                half = (vectors * np.sqrt(share * values)) @ vectors.T
+                true.append((mean + half @ e, cov - half @ half))
+            value = gaussian_kl(*true[0], *true[1])
+            widest = [max(widest[0], stated - value), max(widest[1], value - stated)]
+        assert widest[0] <= below
+        assert widest[1] <= above
+        assert max(below, above) < 30 * np.sqrt(size)
+    with pytest.raises(NumericalError, match="lower bound of cov_q is not positive definite"):
+        kl_bounds(p, (q[0], q[1], q[1] - 10 * np.trace(q[1]) * np.eye(n), 0.0))
+
+
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_every_figure_agrees_with_the_dense_ones(
+    dtype: str, n_outputs: int, rng: np.random.Generator
+) -> None:
+    X, y = table(260, rng, n_outputs)
+    gp = sparse(kernel="matern-3/2").fit(X[:220], y[:220])
+    dense = compare(gp, X[220:], y[220:], method="dense")
+    options = StochasticOptions(tolerance=1e-4, dtype=dtype, rank=60)
+    report = compare(gp, X[220:], y[220:], method="stochastic", options=options)
+    for name in FIGURES:
+        assert getattr(report, name) == pytest.approx(getattr(dense, name), rel=1e-4, abs=1e-7), (
+            name
+        )
+    assert dense.accuracy.method == "dense"
+    assert not dense.accuracy.bounds
+    assert report.accuracy.method == "stochastic"
+    assert report.accuracy.settings["reference_iterations"] > 3
+    given = compare(gp, X[220:], y[220:], gp.exact_twin(), method="stochastic", options=options)
+    assert given.kl_per_point == report.kl_per_point
+
+
+def test_bounds_hold_at_every_tolerance(seed: int) -> None:
+    rng = np.random.default_rng([seed, 1])
+    for case in range(8):
+        X, y = table(230, rng)
+        gp = sparse(random_state=case, n_frequencies=10 + 20 * case).fit(X[:200], y[:200])
+        dense = compare(gp, X[200:], y[200:], method="dense")
+        spans = []
+        for tolerance in (0.05, 1e-2, 1e-3):
+            options = StochasticOptions(tolerance=tolerance, rank=30, seed=case)
+            report = compare(gp, X[200:], y[200:], method="stochastic", options=options)
+            for name, (below, above) in report.accuracy.bounds.items():
+                true, value = getattr(dense, name), getattr(report, name)
+                assert value - below - 1e-9 <= true <= value + above + 1e-9, (name, tolerance)
+            spans.append(sum(report.accuracy.bounds["kl_per_point"]))
+        assert spans[0] > 5 * spans[1] > 25 * spans[2]
+
+
+def test_graphs(rng: np.random.Generator) -> None:
+    side = 30
+    i = np.arange(side * side).reshape(side, side)
+    sources = np.concatenate([i[:, :-1].ravel(), i[:-1].ravel()])
+    targets = np.concatenate([i[:, 1:].ravel(), i[1:].ravel()])
+    graph = Graph.from_edges(sources, targets)
+    y = np.sin(np.arange(side * side) / 40) + 0.1 * rng.normal(size=side * side)
+    order = rng.permutation(side * side)
+    train, test = order[:400], order[400:430]
+    gp = GraphGPRegressor(
+        graph, n_walks=8, exact_hops=1, optimizer=None, noise=0.05, random_state=0
+    ).fit(train, y[train])
+    dense = compare(gp, test, y[test], method="dense")
+    for tolerance in (1e-2, 1e-6):
+        options = StochasticOptions(tolerance=tolerance)
+        report = compare(gp, test, y[test], method="stochastic", options=options)
+        for name, (below, above) in report.accuracy.bounds.items():
+            true, value = getattr(dense, name), getattr(report, name)
+            assert value - below - 1e-7 <= true <= value + above + 1e-7, (name, tolerance)
+    assert report.kl_per_point == pytest.approx(dense.kl_per_point, rel=1e-5)
+    assert report.prior_kl_per_point == pytest.approx(dense.prior_kl_per_point, rel=1e-5)
+
+
+def test_auto_is_dense_where_the_exact_twin_is_small(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = table(60, rng)
+    gp = sparse().fit(X, y)
+    assert compare(gp, X[:5]).accuracy.method == "dense"
+    monkeypatch.setattr(sys.modules["coupledgp.diagnostics.compare"], "DENSE_ROWS", 59)
+    assert compare(gp, X[:5]).accuracy.method == "stochastic"
+    assert compare(gp, X[:5], reference=gp.exact_twin()).accuracy.method == "dense"
+
+
+def test_same_seed_same_bits(rng: np.random.Generator) -> None:
+    X, y = table(120, rng)
+    gp = sparse().fit(X, y)
+    a, b = (compare(gp, X[:9], y[:9], method="stochastic") for _ in range(2))
+    assert a.figures == b.figures
+
+
+def test_a_hard_system_falls_back_to_double(rng: np.random.Generator) -> None:
+    """Noise below the rounding of single-precision products."""
+    X, y = table(300, rng)
+    gp = sparse(noise=1e-7, lengthscale=3.0).fit(X[:280], y[:280])
+    options = StochasticOptions(rank=50, tolerance=1e-4)
+    law = predictive_law(gp.exact_problem().system(options.system_options()), X[280:], 1e-4, silent)
+    dense = gp.exact_twin().predict(X[280:], return_cov=True)
+    scale = gp.exact_problem().scale[0]
+    np.testing.assert_allclose(scale**2 * law.cov, dense[1], atol=1e-6 * scale**2)
+
+
+class TestErrors:
+    def test_method(self, rng: np.random.Generator) -> None:
+        X, y = table(20, rng)
+        gp = sparse().fit(X, y)
+        with pytest.raises(InvalidInputError, match="method: expected one of 'auto', 'dense'"):
+            compare(gp, X, method="exact")
+
+    def test_points(self, rng: np.random.Generator) -> None:
+        X, y = table(20, rng)
+        gp = sparse().fit(X, y)
+        with pytest.raises(InvalidInputError, match=r"X_test: expected shape \(p, 3\), got"):
+            compare(gp, X[:, :2], method="stochastic")
+        with pytest.raises(InvalidInputError, match="X_test: expected finite values"):
+            compare(gp, np.full((2, 3), np.nan), method="stochastic")
+
+    @pytest.mark.parametrize(
+        ("option", "value", "message"),
+        [
+            ("tolerance", 0.0, "tolerance: expected a finite number > 0"),
+            ("tolerance", 1.5, "tolerance: expected a number below 1, got 1.5"),
+            ("dtype", "float16", "dtype: expected one of 'float32', 'float64'"),
+            ("rank", 0, "rank: expected an int >= 1"),
+            ("seed", -1, "seed: expected an int >= 0"),
+        ],
+    )
+    def test_options(self, option: str, value: Any, message: str) -> None:
+        with pytest.raises(InvalidInputError, match=message):
+            StochasticOptions(**{option: value})
+
+    def test_a_reference_without_a_kernel(self, rng: np.random.Generator) -> None:
+        class Foreign:
+            def predict(self, X: np.ndarray, return_cov: bool) -> Any:
+                return np.zeros(len(X)), np.eye(len(X))
+
+        X, y = table(20, rng)
+        gp = sparse().fit(X, y)
+        with pytest.raises(InvalidInputError, match="method: 'stochastic' needs the exact kernel"):
+            compare(gp, X, reference=Foreign(), method="stochastic")
+
+    def test_more_than_memory_is_refused_with_its_size(self, rng: np.random.Generator) -> None:
+        X, y = table(20, rng)
+        gp = sparse().fit(X, y)
+        with pytest.raises(InvalidInputError, match=r"X_test: 300000 points .* need about \d+ GiB"):
+            compare(gp, np.zeros((300_000, 3)), method="stochastic")
+
+    def test_a_tolerance_out_of_reach(self, rng: np.random.Generator) -> None:
+        system = system_of(100, rng, rank=10)
+        with pytest.raises(NumericalError, match="tolerance: relative residual"):
+            predictive_law(system, table(3, rng)[0], 1e-17, silent)
+
+
+def test_a_model_is_no_distance_from_itself(rng: np.random.Generator) -> None:
+    X, y = table(120, rng)
+    hyper = {"lengthscale": 1.5, "outputscale": 1.3, "noise": 0.02, "optimizer": None}
+    exact = ExactGPRegressor(**hyper).fit(X[:100], y[:100])
+    options = StochasticOptions(tolerance=1e-6)
+    report = compare(exact, X[100:], y[100:], method="stochastic", options=options)
+    assert 0 <= report.kl_per_point < 1e-9

@@ -228,7 +228,8 @@ def real_row(
     walked = isinstance(model, GraphGPRegressor)
     kl = 0.0
     if walked:
-        kl = gaussian_kl(*model.exact_twin().predict(joint, return_cov=True), mean, cov)
+        twin_mean, twin_cov = model.exact_twin().predict(joint, return_cov=True)
+        kl = gaussian_kl(twin_mean, twin_cov, mean, cov)
     return {
         "data": name,
         "split": split,

@@ -1,0 +1,135 @@
+"""The reproductions on graphs: their statistics, and that each script runs."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from coupledgp.graphs import Graph
+from coupledgp.kernels import HeatKernel
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "reproduction"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Import a script by name, as if from its own folder."""
+    monkeypatch.syspath_prepend(str(FOLDER))
+    yield importlib.import_module
+    for path in FOLDER.glob("*.py"):
+        sys.modules.pop(path.stem, None)
+
+
+def run(script, monkeypatch, capsys, name, *arguments):
+    """Call a script's main and return what it prints."""
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    script(name).main()
+    return capsys.readouterr().out
+
+
+def random_graph(n_nodes, seed):
+    rng = np.random.default_rng(seed)
+    rows, columns = np.triu_indices(n_nodes, 1)
+    linked = rng.random(rows.size) < 6 / n_nodes
+    path = np.arange(n_nodes - 1)
+    return Graph.from_edges(
+        np.concatenate([rows[linked], path]), np.concatenate([columns[linked], path + 1])
+    )
+
+
+def test_error_of_a_ratio_is_its_spread(script, rng):
+    common = script("graph_common")
+    repeats, draws = 2000, 100
+    shared = rng.gamma(8.0, size=(repeats, draws))
+    squares, base = shared + rng.gamma(2.0, size=shared.shape), shared + 1.0
+    found = np.array([common.root_ratio(a, b) for a, b in zip(squares, base, strict=True)])
+    # The spread of 2000 values is known to 1.6 %, the mean of their errors better.
+    assert found[:, 0].std() == pytest.approx(found[:, 1].mean(), rel=0.12)
+    assert found[:, 0].mean() == pytest.approx(np.sqrt(10 / 9), abs=5e-3)
+
+
+def test_probed_error_agrees_with_the_whole_matrix(script, seed):
+    common = script("graph_common")
+    target = common.Target(random_graph(300, 0), HeatKernel(1.0))
+    walks = common.sample_walks(target.graph, 4, 0.3, "iid", generator=seed, max_length=20)
+    phi = walks.features(target.series)
+    whole = np.linalg.norm((phi @ phi.T).toarray() - target.K) ** 2 / target.squared_norm
+    probed = [
+        target.squared_error(phi, V, target.K @ V)
+        for V in (target.probes(seed + draw) for draw in range(30))
+    ]
+    error = np.std(probed, ddof=1) / np.sqrt(len(probed))
+    assert abs(np.mean(probed) - whole) < 5 * error
+    assert error < 0.05 * whole
+
+
+def test_hops_to_the_end_of_the_series_leave_no_error(script):
+    common = script("graph_common")
+    target = common.Target(random_graph(40, 1), HeatKernel(1.0))
+    few = common.hop_errors(target, 4, 0.3, "iid", 1, "power", range(3))
+    many = common.hop_errors(target, 4, 0.3, "iid", 16, "power", range(3))
+    assert (few > 1e-6).all()
+    assert (many < 1e-12).all()
+
+
+def test_draws_are_seeded(script):
+    common = script("graph_common")
+    targets = {"heat": common.Target(random_graph(40, 1), HeatKernel(1.0))}
+    couplings = {"iid": "iid", "sigma": "sigma"}
+    first = common.coupling_errors(targets, 2, 0.3, couplings, range(4))
+    again = common.coupling_errors(targets, 2, 0.3, couplings, range(4))
+    for key, values in first.items():
+        assert (values == again[key]).all()
+        assert np.unique(values).size == 4
+
+
+def test_cayley_distance_counts_transpositions(script):
+    distance = script("sigma_objectives").cayley_distance
+    identity = np.arange(6)
+    assert distance(identity, identity) == 0
+    assert distance(identity, np.array([1, 0, 2, 3, 4, 5])) == 1
+    assert distance(np.array([1, 0, 2, 3, 4, 5]), np.roll(identity, 1)) in (4, 6)
+    assert distance(identity, np.roll(identity, 1)) == 5
+
+
+def test_digits_follow_the_error(script):
+    common = script("graph_common")
+    assert common.with_error(0.98765, 0.0123) == "0.988 (0.012)"
+    assert common.with_error(13.5466, 0.21) == "13.55 (0.21)"
+    assert common.with_error(2.5e-6, 1e-7) == "2.50e-06 (1e-07)"
+    assert common.n_errors(-0.3, 0.1) == "-3.0"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "n_rows"),
+    [
+        ("walk_errors", "--graphs karate --walks 2 --draws 4", 3 * (4 + 3)),
+        ("community_graphs", "--graphs karate --work 1", 5),
+        ("pagerank_errors", "--graphs karate --repeats 20 --halts 0.5", 1),
+        ("sigma_objectives", "--graph karate --orders 3 4 --halts 0.3 --draws 3", 2),
+    ],
+)
+def test_scripts_run(script, monkeypatch, capsys, tmp_path, name, arguments, n_rows):
+    path = tmp_path / "figures.jsonl"
+    printed = run(script, monkeypatch, capsys, name, *arguments.split(), "--json", str(path))
+    rows = [line for line in printed.splitlines() if line.startswith("| ")]
+    headers = [line for line in printed.splitlines() if line.startswith("|---")]
+    assert len(rows) - len(headers) == n_rows
+    for line in path.read_text(encoding="utf-8").splitlines():
+        ratio = json.loads(line).get("ratio", 1.0)
+        assert 0 < ratio < 3
+
+
+def test_mesh_protocols_run(script, monkeypatch, capsys, tmp_path):
+    path = tmp_path / "figures.jsonl"
+    common = ["--names", "icosphere", "--json", str(path)]
+    run(script, monkeypatch, capsys, "mesh_and_traffic", "--protocol", "frozen", "--draws", "2",
+        "--methods", "iid", "defaults", *common)  # fmt: skip
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    kl = {r["method"]: r["mean"] for r in records if r["what"] == "kl" and r["n_walks"] == 16}
+    assert 0 <= kl["defaults"] < kl["iid"]

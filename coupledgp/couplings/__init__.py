@@ -18,6 +18,7 @@ from coupledgp.couplings.frequencies import (
     register_directions,
     register_norms,
 )
+from coupledgp.couplings.hadamard import FastDirections, StructuredFrequencies
 from coupledgp.couplings.length_laws import GeometricLaw, LengthLaw, MatchedLaw
 from coupledgp.couplings.lengths import (
     AntitheticLengths,
@@ -33,7 +34,9 @@ from coupledgp.couplings.norms import (
     PairwiseNorms,
     StratifiedNorms,
 )
+from coupledgp.couplings.posterior_weights import posterior_weights
 from coupledgp.couplings.qmc import QuasiMonteCarlo
+from coupledgp.couplings.simplex import SimplexDirections, SimplexPlusDirections
 from coupledgp.couplings.steps import (
     IndependentSteps,
     RepellingSteps,
@@ -55,6 +58,7 @@ __all__ = [
     "CouplingLike",
     "Directions",
     "DirectionsAndNorms",
+    "FastDirections",
     "FrequencyCoupling",
     "GeometricLaw",
     "IidDirections",
@@ -71,9 +75,12 @@ __all__ = [
     "QuasiMonteCarlo",
     "RepellingSteps",
     "SigmaLengths",
+    "SimplexDirections",
+    "SimplexPlusDirections",
     "Steps",
     "StratifiedLengths",
     "StratifiedNorms",
+    "StructuredFrequencies",
     "SystematicSteps",
     "WalkerCoupling",
     "WalkerCouplingLike",
@@ -81,6 +88,7 @@ __all__ = [
     "available_walker_couplings",
     "parse_coupling",
     "parse_walker_coupling",
+    "posterior_weights",
     "register_coupling",
     "register_directions",
     "register_lengths",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
+
+if TYPE_CHECKING:
+    from coupledgp.couplings.hadamard import StructuredFrequencies
 
 _GAUSSIAN = GaussianSpectrum()
 
@@ -61,6 +65,20 @@ class FrequencyCoupling(ABC):
                 f"expected ({n_frequencies}, {dim})"
             )
         return frequencies
+
+    def structured(
+        self,
+        n_frequencies: int,
+        dim: int,
+        spectrum: SpectrumLike = _GAUSSIAN,
+        generator: Seed = None,
+    ) -> StructuredFrequencies | None:
+        """Draw the ensemble `sample` would draw, not formed but ready for fast products.
+
+        None, and nothing drawn, for a coupling without fast products. Arguments are those of
+        `sample`.
+        """
+        return None
 
     def weights(
         self, n_frequencies: int, dim: int, spectrum: SpectrumLike = _GAUSSIAN

@@ -13,6 +13,14 @@ from coupledgp.random import FloatArray
 class Directions(ABC):
     """A joint law of unit vectors, each uniform on the sphere."""
 
+    def ambient_dim(self, dim: int) -> int:
+        """Dimension p >= d in which the directions of d-dimensional frequencies are drawn.
+
+        Norms then follow their law in p dimensions, blocks have p entries, and the first d
+        coordinates of the frequencies are taken: the marginals are those of d dimensions.
+        """
+        return dim
+
     @abstractmethod
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         """Draw one unit vector for each norm.

@@ -10,6 +10,7 @@ import numpy as np
 
 from coupledgp.couplings.base import FrequencyCoupling, check_name
 from coupledgp.couplings.directions import Directions, IidDirections, OrthogonalDirections
+from coupledgp.couplings.hadamard import FastDirections, StructuredFrequencies
 from coupledgp.couplings.norms import (
     IndependentNorms,
     MonotoneNorms,
@@ -18,14 +19,19 @@ from coupledgp.couplings.norms import (
     StratifiedNorms,
 )
 from coupledgp.couplings.qmc import QuasiMonteCarlo
+from coupledgp.couplings.simplex import SimplexDirections, SimplexPlusDirections
 from coupledgp.errors import InvalidInputError
-from coupledgp.random import FloatArray
-from coupledgp.spectra import Spectrum
-from coupledgp.validation import unknown_choice
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.validation import check_positive_int, unknown_choice
 
 DIRECTIONS: dict[str, Callable[[], Directions]] = {
     "iid": IidDirections,
     "orthogonal": OrthogonalDirections,
+    "simplex": SimplexDirections,
+    "simplex-plus": SimplexPlusDirections,
+    "orthogonal-fast": FastDirections,
+    "simplex-fast": lambda: FastDirections(simplex=True),
 }
 NORMS: dict[str, Callable[[], Norms]] = {
     "independent": IndependentNorms,
@@ -38,6 +44,7 @@ COUPLINGS: dict[str, Callable[[], FrequencyCoupling]] = {
     "sobol": lambda: QuasiMonteCarlo("sobol"),
 }
 ANTITHETIC = "antithetic"
+_GAUSSIAN = GaussianSpectrum()
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,39 @@ class DirectionsAndNorms(FrequencyCoupling):
     def _sample(
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
     ) -> FloatArray:
-        n_drawn = -(-n_frequencies // 2) if self.antithetic else n_frequencies
-        u = self.norms.sample(n_drawn, dim, rng)
-        norms = norms_from_uniforms(u, dim, spectrum)
-        frequencies = norms[:, None] * self.directions.sample(norms, dim, rng)
+        ambient = self.directions.ambient_dim(dim)
+        norms = self._norms(n_frequencies, ambient, spectrum, rng)
+        directions = self.directions.sample(norms, ambient, rng)[:, :dim]
+        frequencies = norms[:, None] * directions
         if self.antithetic:
             frequencies = np.concatenate([frequencies, -frequencies])[:n_frequencies]
         return frequencies
+
+    def _norms(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        """Norms of the frequencies that are drawn, in the dimension of the directions."""
+        n_drawn = -(-n_frequencies // 2) if self.antithetic else n_frequencies
+        return norms_from_uniforms(self.norms.sample(n_drawn, dim, rng), dim, spectrum)
+
+    def structured(
+        self,
+        n_frequencies: int,
+        dim: int,
+        spectrum: SpectrumLike = _GAUSSIAN,
+        generator: Seed = None,
+    ) -> StructuredFrequencies | None:
+        if not isinstance(self.directions, FastDirections):
+            return None
+        check_positive_int(n_frequencies, "n_frequencies")
+        check_positive_int(dim, "dim")
+        rng = as_rng(generator)
+        ambient = self.directions.ambient_dim(dim)
+        norms = self._norms(n_frequencies, ambient, parse_spectrum(spectrum), rng)
+        rotations = self.directions.draw(norms.size, ambient, rng)
+        return StructuredFrequencies(
+            n_frequencies, dim, norms, rotations, self.directions.simplex, self.antithetic
+        )
 
     def __str__(self) -> str:
         parts = [_name_of(self.directions, DIRECTIONS)]
@@ -106,9 +139,10 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
     Parameters
     ----------
     coupling
-        `"halton"`, `"sobol"`, or `directions[+norms][+antithetic]` with directions `"iid"` or
-        `"orthogonal"` and norms `"independent"` (if left out), `"pnc"`, `"monotone"` or
-        `"stratified"`, as in `"orthogonal+pnc"`; names added by the register functions count.
+        `"halton"`, `"sobol"`, or `directions[+norms][+antithetic]` with directions `"iid"`,
+        `"orthogonal"`, `"simplex"`, `"simplex-plus"`, `"orthogonal-fast"` or `"simplex-fast"` and
+        norms `"independent"` (if left out), `"pnc"`, `"monotone"` or `"stratified"`, as in
+        `"orthogonal+pnc"`; names added by the register functions count.
     name
         What the argument is called in an error message.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.hadamard import HadamardTransform
 from coupledgp.random import Seed
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
@@ -42,7 +44,10 @@ class FeatureMap(torch.nn.Module, ABC):
     Attributes
     ----------
     frequencies
-        Buffer (m, d): it moves with `.to()` and is part of `state_dict()`.
+        Buffer (m, d): it moves with `.to()` and is part of `state_dict()`. Under a fast coupling
+        there is none: they are formed whenever they are asked for. Setting it replaces them.
+    transform
+        Products with the frequencies of a fast coupling, a module in their place; otherwise None.
     weights
         Buffer (m,) of `a_i >= 0` with sum one, by which the frequencies count: each enters the
         features with `sqrt(a_i)` in place of `m^{-1/2}`. None: all count the same, `a_i = 1/m`.
@@ -52,6 +57,7 @@ class FeatureMap(torch.nn.Module, ABC):
 
     frequencies: Tensor
     weights: Tensor | None
+    transform: HadamardTransform | None
 
     def __init__(
         self,
@@ -69,9 +75,15 @@ class FeatureMap(torch.nn.Module, ABC):
         self.n_frequencies = check_positive_int(n_frequencies, "n_frequencies")
         self.coupling: FrequencyCoupling = parse_coupling(coupling)
         self.spectrum: Spectrum = parse_spectrum(spectrum)
-        drawn = self.coupling.sample(self.n_frequencies, self.dim, self.spectrum, generator)
-        self.register_buffer("frequencies", torch.as_tensor(drawn).to(dtype=dtype, device=device))
-        rule = self.coupling.weights(self.n_frequencies, self.dim, self.spectrum)
+        size = self.n_frequencies, self.dim, self.spectrum
+        structured = self.coupling.structured(*size, generator)
+        if structured is None:
+            drawn = torch.as_tensor(self.coupling.sample(*size, generator))
+            self.transform = None
+            self.register_buffer("frequencies", drawn.to(dtype=dtype, device=device))
+        else:
+            self.transform = HadamardTransform(structured, dtype=dtype, device=device)
+        rule = self.coupling.weights(*size)
         weights = None if rule is None else torch.as_tensor(rule).to(dtype=dtype, device=device)
         self.register_buffer("weights", weights)
 
@@ -95,11 +107,76 @@ class FeatureMap(torch.nn.Module, ABC):
         feature_map.weights = None if weights is None else check_weights(weights, frequencies)
         return feature_map
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "frequencies":
+            transform = self.__dict__.get("_modules", {}).get("transform")
+            if transform is not None:
+                return transform.dense()
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "frequencies" and self.__dict__.get("_modules", {}).get("transform") is not None:
+            self.transform = None
+            self.register_buffer("frequencies", None)
+        super().__setattr__(name, value)
+
+    @classmethod
+    def from_state(
+        cls,
+        dim: int,
+        n_frequencies: int,
+        coupling: CouplingLike,
+        spectrum: SpectrumLike,
+        state: Mapping[str, Tensor],
+    ) -> Self:
+        """Return a map whose buffers are these very tensors, those of another's `state_dict()`.
+
+        Raises
+        ------
+        InvalidInputError
+            The names or shapes of the tensors are not those of such a map.
+        """
+        if "frequencies" in state:
+            given = state["frequencies"], coupling, spectrum, state.get("weights")
+            return cls.from_frequencies(*given)
+        feature_map = cls(dim, n_frequencies, coupling, spectrum, generator=0)
+        try:
+            feature_map.load_state_dict(state, assign=True)
+        except RuntimeError as error:
+            raise InvalidInputError(f"state: expected that of a {cls.__name__}: {error}") from None
+        return feature_map
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the frequencies and of the features."""
+        return self._stored.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Of the frequencies and of the features."""
+        return self._stored.device
+
+    @property
+    def _stored(self) -> Tensor:
+        return self.frequencies if self.transform is None else self.transform.norms
+
+    def project(self, inputs: Tensor) -> Tensor:
+        """Return `w_i . x`, shape (..., m), for inputs (..., d)."""
+        if self.transform is not None:
+            return self.transform(inputs)
+        return inputs @ self.frequencies.T
+
+    def project_back(self, values: Tensor) -> Tensor:
+        """Return `sum_i values_i w_i`, shape (..., d), for values (..., m)."""
+        if self.transform is not None:
+            return self.transform.transposed(values)
+        return values @ self.frequencies
+
     @property
     def amplitudes(self) -> Tensor:
         """Factor of each frequency in the features: `sqrt(a_i)` (m,), or `m^{-1/2}` of shape ()."""
         if self.weights is None:
-            return self.frequencies.new_tensor(1 / math.sqrt(self.n_frequencies))
+            return self._stored.new_tensor(1 / math.sqrt(self.n_frequencies))
         return self.weights.sqrt()
 
     @property
@@ -112,7 +189,7 @@ class FeatureMap(torch.nn.Module, ABC):
     ) -> None:
         stored = state_dict.get(f"{prefix}weights")
         if stored is not None and self.weights is None:
-            self.weights = torch.empty_like(stored).to(self.frequencies)
+            self.weights = torch.empty_like(stored).to(self._stored)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
     def forward(self, X: Tensor | np.ndarray, out: Tensor | None = None) -> Tensor:
@@ -138,7 +215,7 @@ class FeatureMap(torch.nn.Module, ABC):
         if isinstance(X, np.ndarray) and not X.flags.writeable:
             X = X.copy()  # torch warns of tensors that share a read-only array
         inputs = torch.as_tensor(X)
-        inputs = inputs.to(dtype=self.frequencies.dtype, device=self.frequencies.device)
+        inputs = inputs.to(dtype=self.dtype, device=self.device)
         if inputs.ndim < 2 or inputs.shape[-1] != self.dim:
             raise InvalidInputError(
                 f"X: expected shape (..., n, {self.dim}), got {tuple(inputs.shape)}"

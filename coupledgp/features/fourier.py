@@ -23,19 +23,19 @@ class FourierFeatures(FeatureMap):
         return 2 * self.n_frequencies
 
     def _features(self, inputs: Tensor) -> Tensor:
-        phase = inputs @ self.frequencies.T
+        phase = self.project(inputs)
         amplitudes = self.amplitudes
         return torch.cat([phase.sin() * amplitudes, phase.cos() * amplitudes], dim=-1)
 
     def _features_into(self, inputs: Tensor, out: Tensor) -> Tensor:
-        phase = inputs @ self.frequencies.T
+        phase = self.project(inputs)
         torch.sin(phase, out=out[:, : self.n_frequencies])
         torch.cos(phase, out=out[:, self.n_frequencies :])
         return out.mul_(self.amplitudes if self.weights is None else self.amplitudes.repeat(2))
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
         """Closed form: in the phases `z`, `upstream_sin * cos(z) - upstream_cos * sin(z)`."""
-        return self.phase_gradient(features, upstream) @ self.frequencies
+        return self.project_back(self.phase_gradient(features, upstream))
 
     def phase_gradient(self, features: Tensor, upstream: Tensor) -> Tensor:
         """Gradient in the phases `w_i . x`, (n, m), from that in the features; overwrites it."""

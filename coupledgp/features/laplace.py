@@ -53,7 +53,7 @@ class LaplaceFeatures(FeatureMap):
 
     def _features(self, inputs: Tensor) -> Tensor:
         square = inputs.square().sum(-1, keepdim=True)
-        exponent = inputs @ self.frequencies.T - square
+        exponent = self.project(inputs) - square
         if self.weights is None:
             return (exponent - 0.5 * math.log(self.n_frequencies)).exp()
         return (exponent + 0.5 * self.weights.log()).exp()
@@ -61,4 +61,4 @@ class LaplaceFeatures(FeatureMap):
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
         """Closed form: `phi' = phi (w - 2 x)`."""
         by_exponent = upstream.mul_(features)
-        return by_exponent @ self.frequencies - 2 * inputs * by_exponent.sum(1, keepdim=True)
+        return self.project_back(by_exponent) - 2 * inputs * by_exponent.sum(1, keepdim=True)

@@ -57,7 +57,7 @@ class FeatureEvidence(EvidenceProblem):
     def at(self, lengthscale: FloatArray) -> Geometry:
         """Fix the lengthscales (d,); the smaller of the two Gram matrices is formed."""
         stream = replace(self.stream, lengthscale=lengthscale)
-        device = stream.feature_map.frequencies.device
+        device = stream.feature_map.device
         if self.n_rows < stream.feature_map.n_features:
             return RowGeometry(stream, torch.as_tensor(self.targets).to(device))
         zero = torch.zeros(self.n_outputs, dtype=torch.float64, device=device)
@@ -148,10 +148,10 @@ def feature_gradients(
     `weights` w (M, k) and `inverse` A^-1 (M, M) are those of the whole table. The memory of the
     features and of the gradient, (b, M) each, is reused.
     """
-    frequencies, n_features = stream.feature_map.frequencies, stream.feature_map.n_features
-    scaled = (-weights.shape[1] * inverse).to(frequencies.dtype)
-    w = weights.to(frequencies.dtype)
-    upstream = frequencies.new_empty(stream.chunk_rows, n_features)
+    dtype, n_features = stream.feature_map.dtype, stream.feature_map.n_features
+    scaled = (-weights.shape[1] * inverse).to(dtype)
+    w = weights.to(dtype)
+    upstream = w.new_empty(stream.chunk_rows, n_features)
     for rows, inputs, features in stream:
         alpha = (torch.as_tensor(targets[rows]).to(w) - features @ w) / noise
         chunk = torch.mm(features, scaled, out=upstream[: len(features)])

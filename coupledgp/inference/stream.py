@@ -46,20 +46,25 @@ class FeatureStream:
     @property
     def chunk_rows(self) -> int:
         """Rows in one chunk."""
-        itemsize = self.feature_map.frequencies.element_size()
+        itemsize = self.feature_map.dtype.itemsize
         by_memory = CHUNK_BYTES // (itemsize * self.feature_map.n_features)
         return min(self.n_rows, max(by_memory, 256), MAX_CHUNK_ROWS)
 
     def inputs(self, rows: slice) -> Tensor:
         """Scaled inputs of some rows (b, d), in the features' dtype and on their device."""
         scaled = (self.X[rows] - self.center) / self.lengthscale
-        frequencies = self.feature_map.frequencies
-        return torch.as_tensor(scaled).to(dtype=frequencies.dtype, device=frequencies.device)
+        feature_map = self.feature_map
+        return torch.as_tensor(scaled).to(dtype=feature_map.dtype, device=feature_map.device)
 
     def __iter__(self) -> Iterator[tuple[slice, Tensor, Tensor]]:
         """Yield (rows, scaled inputs (b, d), features (b, M)); the features' memory is reused."""
-        frequencies = self.feature_map.frequencies
-        buffer = frequencies.new_empty(self.chunk_rows, self.feature_map.n_features)
+        feature_map = self.feature_map
+        buffer = torch.empty(
+            self.chunk_rows,
+            feature_map.n_features,
+            dtype=feature_map.dtype,
+            device=feature_map.device,
+        )
         for start in range(0, self.n_rows, self.chunk_rows):
             rows = slice(start, min(start + self.chunk_rows, self.n_rows))
             inputs = self.inputs(rows)

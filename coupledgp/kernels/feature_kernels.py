@@ -120,6 +120,8 @@ class FeatureKernel(gpytorch.kernels.Kernel):
             self.feature_map(dim, self.n_frequencies, self.coupling, self.spectrum, generator=seed)
             for seed in self.seeds.reshape(-1).tolist()
         ]
+        for each in maps:
+            each.frequencies = each.frequencies  # those of a fast coupling are formed
         self._template = (maps[0],)
         for name in dict(maps[0].named_buffers()):
             stacked = torch.stack([dict(each.named_buffers())[name] for each in maps])

@@ -28,6 +28,7 @@ from coupledgp.models.base import StationaryGPRegressor
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.model_file import Arrays, Header, pack, read, written_whole
 from coupledgp.models.sparse_spectrum import FEATURE_MAPS, SparseSpectrumGPRegressor
+from coupledgp.models.stack import Stack
 from coupledgp.spectra import parse_spectrum
 
 MODEL_CLASSES: dict[str, type[SparseSpectrumGPRegressor] | type[ExactGPRegressor]] = {
@@ -35,8 +36,10 @@ MODEL_CLASSES: dict[str, type[SparseSpectrumGPRegressor] | type[ExactGPRegressor
     "ExactGPRegressor": ExactGPRegressor,
 }
 PARSERS: dict[str, Callable[..., Any]] = {"kernel": parse_spectrum, "coupling": parse_coupling}
+MAP_ARRAYS = ("frequencies", "weights")
 # Attributes that are plain numbers; those a model lacks stay out of its file.
 SCALARS = "n_features_in_ n_evaluations_ n_iter_ converged_ log_marginal_likelihood_value_ _y_ndim"
+SCALARS += " spectrum_start_loss_ spectrum_loss_"
 
 
 def save_model(
@@ -69,6 +72,9 @@ def save_model(
     check_is_fitted(model)
     sparse = isinstance(model, SparseSpectrumGPRegressor)
     arrays, fitted = _sparse_state(model) if sparse else _exact_state(model)
+    if sparse and model._stack is not None:
+        more, fitted["members"] = _stack_state(model._stack)
+        arrays |= more
     arrays |= {f"hyperparameters.{k}": v for k, v in _tensors(model._hyperparameters).items()}
     arrays |= {"y_mean": model._y_mean, "y_scale": model._y_scale}
     if include_data or not sparse:
@@ -124,9 +130,7 @@ def _exact_state(model: Any) -> tuple[Arrays, Header]:
 def _sparse_state(model: Any) -> tuple[Arrays, Header]:
     feature_map, posterior, statistics = model.features_, model._posterior, model._statistics
     kind = next(name for name, made in FEATURE_MAPS.items() if type(feature_map) is made)
-    arrays = {"frequencies": feature_map.frequencies, "center": model._center}
-    if feature_map.weights is not None:
-        arrays["weights"] = feature_map.weights
+    arrays = {"center": model._center, **feature_map.state_dict()}
     arrays |= {f"posterior.{k}": v for k, v in _tensors(posterior).items()}
     arrays["offset"] = statistics.offset
     scalars = {"posterior": _scalars(posterior), "n_rows": statistics.n_rows}
@@ -141,6 +145,18 @@ def _sparse_state(model: Any) -> tuple[Arrays, Header]:
         "coupling": _text(feature_map.coupling, model.coupling, "coupling"),
         **scalars,
     }
+
+
+def _stack_state(stack: Stack) -> tuple[Arrays, list[Header]]:
+    """The members besides the first, whose state is the model's own."""
+    arrays: Arrays = {"member_weights": stack.weights}
+    headers = []
+    for k, member in enumerate(stack.members[1:]):
+        own, fitted = _sparse_state(member)
+        own |= {f"hyperparameters.{n}": v for n, v in _tensors(member._hyperparameters).items()}
+        arrays |= {f"member.{k}.{name}": value for name, value in own.items()}
+        headers.append({**fitted, "hyperparameters": _scalars(member._hyperparameters)})
+    return arrays, headers
 
 
 def _restore(header: Header, arrays: Arrays) -> SparseSpectrumGPRegressor | ExactGPRegressor:
@@ -162,14 +178,31 @@ def _restore(header: Header, arrays: Arrays) -> SparseSpectrumGPRegressor | Exac
         model._factor, model._alpha = arrays["factor"], arrays["alpha"]
         return model
     _restore_sparse(model, header, arrays)
+    if "members" in header:
+        model._stack = _restored_stack(model, header["members"], arrays)
     return model
+
+
+def _restored_stack(model: Any, headers: list[Header], arrays: Arrays) -> Stack:
+    members = [model._sibling()]
+    for k, header in enumerate(headers):
+        prefix = f"member.{k}."
+        own = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
+        member = model._sibling()
+        member._hyperparameters = Hyperparameters(
+            lengthscale=own["hyperparameters.lengthscale"].numpy(), **header["hyperparameters"]
+        )
+        _restore_sparse(member, header, own)
+        members.append(member)
+    return Stack(members, arrays["member_weights"].numpy())
 
 
 def _restore_sparse(model: Any, header: Header, arrays: Arrays) -> None:
     coupling = parse_coupling(header["coupling"], "coupling")
-    model.features_ = FEATURE_MAPS[header["features"]].from_frequencies(
-        arrays["frequencies"], coupling, header["kernel"], arrays.get("weights")
-    )
+    own = {k: v for k, v in arrays.items() if k in MAP_ARRAYS or k.startswith("transform.")}
+    size = model.n_features_in_, model.n_frequencies
+    kind = FEATURE_MAPS[header["features"]]
+    model.features_ = kind.from_state(*size, coupling, header["kernel"], own)
     model._center = arrays["center"].numpy()
     model._posterior = _record(WeightPosterior, "posterior", header, arrays)
     statistics = DataStatistics(model.features_.n_features, arrays["offset"])
@@ -214,6 +247,11 @@ def _plain(name: str, value: Any) -> Any:
     if name == "random_state":
         seed = isinstance(value, Integral) and not isinstance(value, bool)
         return int(value) if seed else None
+    if name == "objective" and callable(value):
+        raise InvalidInputError(
+            f"objective: expected a name, since a file holds text only, got {value!r}; set "
+            "model.objective to a name before saving, which changes no prediction"
+        )
     if name in PARSERS:
         return value if isinstance(value, str) else _text(value, value, name)
     if isinstance(value, (np.ndarray, np.generic)):

@@ -24,16 +24,18 @@ from coupledgp.couplings import (
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import FourierFeatures
 
+HEADS = ("iid", "orthogonal", "simplex", "simplex-plus", "orthogonal-fast", "simplex-fast")
 EXPECTED = {
     "halton",
     "sobol",
     *(
         f"{head}{norms}{tail}"
-        for head in ("iid", "orthogonal")
+        for head in HEADS
         for norms in ("", "+pnc", "+monotone", "+stratified")
         for tail in ("", "+antithetic")
     ),
 }
+CHOICES = ", ".join(repr(name) for name in sorted({"halton", "sobol", *HEADS}))
 
 
 @pytest.fixture
@@ -129,8 +131,8 @@ class TestTextForm:
                 "orthogonl",
                 r"coupling: expected one of .*'orthogonal'.* \(did you mean 'orthogonal'",
             ),
-            ("", r"coupling: expected one of 'halton', 'iid', 'orthogonal', 'sobol'; got ''"),
-            ("pnc", r"coupling: expected one of 'halton', 'iid', 'orthogonal', 'sobol'; got 'pnc'"),
+            ("", rf"coupling: expected one of {CHOICES}; got ''"),
+            ("pnc", rf"coupling: expected one of {CHOICES}; got 'pnc'"),
             (
                 "orthogonal+pcn",
                 r"after 'orthogonal': expected one of 'antithetic', 'independent', 'monotone', "

@@ -1,0 +1,242 @@
+"""Products with fast rotations, in O(d log d) for each block of directions.
+
+Sixteen rows at a time are laid side by side, so that every step of the transform is one vector
+instruction for all of them and the whole tile stays in the cache.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+TILE = 16
+# Products of this many entries take longer than it takes threads to start.
+PARALLEL_FROM = 2**16
+
+
+def multiplication_signs(size: int) -> NDArray[np.int8]:
+    """Signs of `e_i e_j = s_ij e_(i xor j)`, (size, size), by the Cayley-Dickson construction.
+
+    `(a, b)(c, d) = (a c - d* b, d a + b c*)` doubles the real numbers to the complex numbers, the
+    quaternions and the octonions (size 2, 4 and 8).
+    """
+    signs = np.ones((1, 1), dtype=np.int8)
+    while len(signs) < size:
+        conjugate = np.ones(len(signs), dtype=np.int8)
+        conjugate[1:] = -1
+        signs = np.block([[signs, signs.T], [signs * conjugate, -signs.T * conjugate]]).astype(
+            np.int8
+        )
+    return signs
+
+
+SIGNS_OF_PRODUCTS = multiplication_signs(8)
+
+
+@numba.njit(cache=True)
+def hadamard(tile):  # type: ignore[no-untyped-def]
+    """Multiply (p, TILE) by the Hadamard matrix of order p, entries one and minus one, in place.
+
+    Two levels of the transform at a time, to read and write half as often.
+    """
+    size = tile.shape[0]
+    half = 1
+    while 2 * half < size:
+        for start in range(0, size, 4 * half):
+            for j in range(start, start + half):
+                for k in range(TILE):
+                    a, b = tile[j, k], tile[j + half, k]
+                    c, d = tile[j + 2 * half, k], tile[j + 3 * half, k]
+                    tile[j, k] = (a + b) + (c + d)
+                    tile[j + half, k] = (a - b) + (c - d)
+                    tile[j + 2 * half, k] = (a + b) - (c + d)
+                    tile[j + 3 * half, k] = (a - b) - (c - d)
+        half *= 4
+    if half < size:
+        for j in range(half):
+            for k in range(TILE):
+                a, b = tile[j, k], tile[j + half, k]
+                tile[j, k] = a + b
+                tile[j + half, k] = a - b
+
+
+@numba.njit(cache=True)
+def _flip(tile, signs):  # type: ignore[no-untyped-def]
+    for j in range(tile.shape[0]):
+        sign = tile.dtype.type(signs[j])
+        for k in range(TILE):
+            tile[j, k] *= sign
+
+
+@numba.njit(cache=True)
+def unit_matrices(units, transpose):  # type: ignore[no-untyped-def]
+    """Matrices (blocks, p, 8) of the products by units (blocks, p), min(p, 8) columns in use."""
+    n_blocks, p = units.shape
+    size = min(p, 8)
+    matrices = np.zeros((n_blocks, p, 8), units.dtype)
+    for block in range(n_blocks):
+        for start in range(0, p, size):
+            for a in range(size):
+                for b in range(size):
+                    row, column = (b, a) if transpose else (a, b)
+                    sign = units.dtype.type(SIGNS_OF_PRODUCTS[row ^ column, column])
+                    unit = units[block, start + (row ^ column)]
+                    matrices[block, start + a, b] = sign * unit
+    return matrices
+
+
+@numba.njit(cache=True)
+def _multiply(tile, matrices, out):  # type: ignore[no-untyped-def]
+    """Add the products of matrices (p, 8) and runs of min(p, 8) rows to `out` (p, TILE)."""
+    size = min(tile.shape[0], 8)
+    # Of fixed lengths, filled up by zeros for the smaller algebras.
+    rows = np.zeros((8, TILE), tile.dtype)
+    for start in range(0, tile.shape[0], size):
+        rows[:size] = tile[start : start + size]
+        for a in range(start, start + size):
+            for k in range(TILE):
+                total = matrices[a, 0] * rows[0, k]
+                for b in range(1, 8):
+                    total += matrices[a, b] * rows[b, k]
+                out[a, k] += total
+
+
+@numba.njit(cache=True)
+def _simplex(tile):  # type: ignore[no-untyped-def]
+    """`S y` in place, as `simplex_product`."""
+    p = tile.shape[0]
+    scale = tile.dtype.type(np.sqrt(p / (p - 1)))
+    shift = tile.dtype.type((np.sqrt(p) + 1) / (p - 1))
+    total = np.zeros(TILE, tile.dtype)
+    for j in range(p - 1):
+        for k in range(TILE):
+            total[k] += tile[j, k]
+    total /= tile.dtype.type(np.sqrt(p - 1))
+    for j in range(p - 1):
+        for k in range(TILE):
+            tile[j, k] = scale * tile[j, k] - shift * total[k]
+    tile[p - 1] = total
+
+
+@numba.njit(cache=True)
+def _simplex_transposed(tile):  # type: ignore[no-untyped-def]
+    """`S' y` in place."""
+    p = tile.shape[0]
+    scale = tile.dtype.type(np.sqrt(p / (p - 1)))
+    shift = tile.dtype.type((np.sqrt(p) + 1) / (p - 1))
+    total = np.zeros(TILE, tile.dtype)
+    for j in range(p - 1):
+        for k in range(TILE):
+            total[k] += tile[j, k]
+    total = (tile[p - 1] - shift * total) / tile.dtype.type(np.sqrt(p - 1))
+    for j in range(p - 1):
+        for k in range(TILE):
+            tile[j, k] = scale * tile[j, k] + total[k]
+    tile[p - 1] = 0
+
+
+@numba.njit(cache=True)
+def _project_tile(start, X, scales, matrices, signs, simplex, out):  # type: ignore[no-untyped-def]
+    """Products of one tile of rows, from row `start` on."""
+    dim = X.shape[1]
+    n_blocks, p = matrices.shape[:2]
+    width = min(TILE, X.shape[0] - start)
+    rows = np.zeros((p, TILE), X.dtype)
+    for k in range(width):
+        for j in range(dim):
+            rows[j, k] = X[start + k, j]
+    tile = np.empty((p, TILE), X.dtype)
+    for block in range(n_blocks):
+        tile[:] = 0
+        _multiply(rows, matrices[block], tile)
+        hadamard(tile)
+        for level in range(2):
+            _flip(tile, signs[block, level])
+            hadamard(tile)
+        if simplex and p > 1:
+            _simplex(tile)
+        first = block * p
+        for k in range(width):
+            for j in range(min(p, scales.size - first)):
+                out[start + k, first + j] = scales[first + j] * tile[j, k]
+
+
+@numba.njit(cache=True)
+def _back_tile(start, G, scales, matrices, signs, simplex, out):  # type: ignore[no-untyped-def]
+    """The transpose of `_project_tile`; `matrices` are the transposed ones."""
+    dim = out.shape[1]
+    n_blocks, p = matrices.shape[:2]
+    width = min(TILE, G.shape[0] - start)
+    total = np.zeros((p, TILE), G.dtype)
+    tile = np.empty((p, TILE), G.dtype)
+    for block in range(n_blocks):
+        tile[:] = 0
+        first = block * p
+        for k in range(width):
+            for j in range(min(p, scales.size - first)):
+                tile[j, k] = scales[first + j] * G[start + k, first + j]
+        if simplex and p > 1:
+            _simplex_transposed(tile)
+        hadamard(tile)
+        for level in range(2):
+            _flip(tile, signs[block, 1 - level])
+            hadamard(tile)
+        _multiply(tile, matrices[block], total)
+    for k in range(width):
+        for j in range(dim):
+            out[start + k, j] = total[j, k]
+
+
+@numba.njit(cache=True)
+def _serial(X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
+    for index in range((X.shape[0] + TILE - 1) // TILE):
+        if transposed:
+            _back_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+        else:
+            _project_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+
+
+@numba.njit(cache=True, parallel=True)
+def _parallel(X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
+    for index in numba.prange((X.shape[0] + TILE - 1) // TILE):
+        if transposed:
+            _back_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+        else:
+            _project_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+
+
+def product(
+    X: NDArray[Any],
+    norms: NDArray[Any],
+    units: NDArray[Any],
+    signs: NDArray[np.int8],
+    simplex: bool,
+    transposed: bool,
+    out: NDArray[Any],
+) -> None:
+    """Write `X W'`, or `X W` if transposed, to `out`; W the frequencies of m norms.
+
+    All floating-point arrays have one type, float32 or float64.
+
+    Parameters
+    ----------
+    X
+        Inputs (n, d), or (n, m) if transposed.
+    norms
+        Norms (m,).
+    units, signs
+        Of `HadamardRotations`, (blocks, p) and (blocks, 2, p).
+    simplex
+        Whether the vertices of a simplex multiply the rotation.
+    transposed
+        Which product.
+    out
+        Where to write, (n, m), or (n, d) if transposed.
+    """
+    p = units.shape[1]
+    scales = norms / norms.dtype.type(p * np.sqrt(p))
+    loop = _parallel if len(X) * norms.size >= PARALLEL_FROM else _serial
+    loop(X, scales, unit_matrices(units, transposed), signs, simplex, transposed, out)

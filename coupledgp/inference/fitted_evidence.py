@@ -5,7 +5,7 @@ The features are `phi_i(x) = sqrt(a_i) [sin(w_i . x), cos(w_i . x)]`, `y = sqrt(
 `feature_gradients`, whose part in the phases is `Z = G_sin * Phi_cos - G_cos * Phi_sin`,
 
     d log p / d w = Z' X,
-    d log p / d log a_i = 1/2 sum over both features j of i of [ |u_j|^2 / v - k (1 - lam A^-1_jj) ].
+    d log p / d log a_i = 1/2 sum_j [ |u_j|^2 / v - k (1 - lam A^-1_jj) ],  j the two features of i.
 
 Both passes over the rows go chunk by chunk, O(n M^2) time and O(M^2) memory for any n.
 """
@@ -92,6 +92,14 @@ class SpectrumEvidence:
         equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
         return WeightPosterior.from_moments(equations, outputscale, noise)
 
+    def features(self, frequencies: Tensor, log_weights: Tensor, X: FloatArray) -> Tensor:
+        """Features (b, M) of other inputs (b, d)."""
+        self._stream(frequencies, log_weights)
+        assert self._map is not None
+        with torch.no_grad():
+            features: Tensor = self._map(torch.as_tensor(X))
+        return features
+
     def evaluate(
         self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
     ) -> SpectrumGradient:
@@ -130,7 +138,7 @@ class _LogEvidence(torch.autograd.Function):
     """`SpectrumEvidence.evaluate` as one differentiable operation."""
 
     @staticmethod
-    def forward(  # type: ignore[override]
+    def forward(
         ctx: Any,
         problem: SpectrumEvidence,
         frequencies: Tensor,
@@ -151,7 +159,7 @@ class _LogEvidence(torch.autograd.Function):
         return new(result.value)
 
     @staticmethod
-    def backward(ctx: Any, upstream: Tensor) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, upstream: Tensor) -> Any:
         """Scale the gradients."""
         return None, *(upstream * gradient for gradient in ctx.saved_tensors)
 

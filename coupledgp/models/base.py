@@ -16,6 +16,7 @@ from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.transformers import seed_from_random_state
 from coupledgp.inference.euclidean_system import ExactProblem
 from coupledgp.inference.evidence import EvidenceProblem
+from coupledgp.inference.fitted_stack import gaussian_log_density
 from coupledgp.inference.optimize import Report, SearchSpace, maximise_evidence
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
@@ -285,16 +286,46 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             raise InvalidInputError("return_std, return_cov: expected at most one to be True")
         inputs = validate_data(self, X, dtype=np.float64, reset=False)
         want = "covariance" if return_cov else "variance" if return_std else "mean"
-        mean, spread = self._latent(inputs, want)
-        mean = self._y_mean + self._y_scale * mean
+        mean, spread = self._law(inputs, want, latent)
         mean = mean[:, 0] if self._y_ndim == 1 else mean
         if spread is None:
             return mean
-        if not latent:
-            spread = spread + self._hyperparameters.noise * (np.eye(len(mean)) if return_cov else 1)
-        spread = np.multiply.outer(spread, self._y_scale**2)
         spread = spread[..., 0] if self._y_ndim == 1 else spread
         return mean, (spread if return_cov else np.sqrt(spread))
+
+    def _law(
+        self, inputs: FloatArray, want: str, latent: bool
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Mean (p, k) and variance (p, k) or covariance (p, p, k) or nothing, in units of y."""
+        mean, spread = self._latent(inputs, want)
+        mean = self._y_mean + self._y_scale * mean
+        if spread is None:
+            return mean, None
+        if not latent:
+            one = np.eye(len(mean)) if want == "covariance" else 1
+            spread = spread + self._hyperparameters.noise * one
+        return mean, np.multiply.outer(spread, self._y_scale**2)
+
+    def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
+        """Log predictive density of observations, each alone; minus its mean is the NLPD.
+
+        Parameters
+        ----------
+        X, y
+            Inputs (p, d) and targets as in `fit`.
+
+        Returns
+        -------
+        FloatArray
+            Nats, (p,), in units of y; of several outputs jointly, which are independent.
+        """
+        check_is_fitted(self)
+        return self._log_density(*self._validate(X, y, reset=False))
+
+    def _log_density(self, inputs: FloatArray, targets: FloatArray) -> FloatArray:
+        mean, variance = self._law(inputs, "variance", False)
+        assert variance is not None
+        return gaussian_log_density(targets, mean, variance)
 
     def sample_y(
         self,
@@ -326,12 +357,18 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_positive_int(n_samples, "n_samples")
         inputs = validate_data(self, X, dtype=np.float64, reset=False)
         rng = np.random.default_rng(seed_from_random_state(random_state))
+        samples = self._samples(inputs, n_samples, rng, latent)
+        return samples[:, 0] if self._y_ndim == 1 else samples
+
+    def _samples(
+        self, inputs: FloatArray, n_samples: int, rng: np.random.Generator, latent: bool
+    ) -> FloatArray:
+        """Draws (p, k, n_samples) in units of y."""
         samples = self._latent_samples(inputs, n_samples, rng)
         if not latent:
             noise = np.sqrt(self._hyperparameters.noise)
             samples = samples + noise * rng.standard_normal(samples.shape)
-        samples = self._y_mean[:, None] + self._y_scale[:, None] * samples
-        return samples[:, 0] if self._y_ndim == 1 else samples
+        return self._y_mean[:, None] + self._y_scale[:, None] * samples
 
     def conditioned_on(self, X: ArrayLike, y: ArrayLike) -> Any:
         """Return the same model, hyperparameters in units of y included, given other data.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,15 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.features.hybrid_base import refuse_as_covariance
+from coupledgp.inference.evidence import EvidenceProblem
 from coupledgp.inference.feature_evidence import FeatureEvidence
+from coupledgp.inference.optimize import Report, SearchSpace
 from coupledgp.inference.posterior import DataStatistics, WeightPosterior
 from coupledgp.inference.stream import FeatureStream
 from coupledgp.models.base import StationaryGPRegressor, column_spread, safe_scale
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.fitted import check_fitting, fit_frequencies
+from coupledgp.models.stack import Stack
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_vector
@@ -28,6 +32,11 @@ FEATURE_MAPS: dict[str, type[FeatureMap]] = {
     "laplace": LaplaceFeatures,
 }
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
+# What `partial_fit` and `conditioned_on` change.
+TAKEN = (
+    "_statistics", "_posterior", "_y_mean", "_y_scale", "_X_parts", "_y_parts",
+    "log_marginal_likelihood_value_",
+)  # fmt: skip
 # Rows from which the mean of |x_i + x_j| in the Laplace rule is estimated.
 RULE_ROWS = 2000
 
@@ -51,9 +60,20 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
     coupling
         Joint law of the frequencies: an object or a text such as `"orthogonal+pnc"`.
     frequencies
-        `"sampled"`: drawn from the spectral measure and kept.
+        `"sampled"`: drawn from the spectral measure and kept, so that the prior is an unbiased
+        estimate of the kernel's. `"fitted"`: drawn and then moved to where the `objective` wants
+        them, each with a weight (MATH section 4). They are then no unbiased sample of the kernel:
+        `compare(...).prior_kl_per_point` says how far the prior is from the kernel's.
     objective
-        `"evidence"`: what the hyperparameters maximise.
+        What fitted frequencies are fitted to. `"evidence"`: several spectra from annealed and
+        early-stopped maximisation of the evidence, which together with the sampled one are the
+        members of a mixture whose weights a held-out tenth of the rows decides; for prediction.
+        `"posterior-kl"`: KL from the posterior of an exact GP on `teacher_rows` rows, which also
+        supplies the hyperparameters; for closeness to the exact GP with few frequencies. A function
+        `loss(frequencies, weights)` of tensors (m, d), in units of one over the lengthscale, and
+        (m,), that returns a differentiable scalar: the hyperparameters maximise the evidence of the
+        sampled spectrum, then the loss is minimised. With sampled frequencies only `"evidence"`,
+        which is what the hyperparameters maximise.
     ard
         One lengthscale for each column of X; otherwise one for all.
     lengthscale
@@ -86,15 +106,30 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         sums and solves in double precision.
     progress
         Show progress on stderr; None does so on a terminal.
+    teacher_rows
+        Most rows of the exact GP of `objective="posterior-kl"`, drawn from the table.
+    batch_rows
+        Most rows of one step of `objective="evidence"` with fitted frequencies; of longer tables
+        each step takes rows of its own.
 
     Attributes
     ----------
     lengthscale_, outputscale_, noise_
-        Fitted hyperparameters, in units of X and of y squared.
+        Fitted hyperparameters, in units of X and of y squared; those of the sampled spectrum if
+        there are several members.
     log_marginal_likelihood_value_
         Log evidence of y (in its own units) at the fitted hyperparameters.
     features_
-        The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d).
+        The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d) and
+        `features_.weights` (m,) where frequencies were fitted. The sampled one of several members.
+    members_, member_weights_
+        The models whose laws are mixed, the sampled spectrum first, and their weights; the model
+        itself and one where frequencies were not fitted to the evidence. `predict` gives the
+        precision-weighted mean and the root of the mixture's second moment about it,
+        `log_density` the density of the mixture itself, `sample_y` draws of it.
+    spectrum_start_loss_, spectrum_loss_
+        The objective before and after, on points no step has seen, for `"posterior-kl"`; of a
+        function, its value.
     n_evaluations_, converged_
         Evaluations of the evidence that fitting took, and whether L-BFGS converged.
     n_features_in_, feature_names_in_
@@ -117,7 +152,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         n_frequencies: int = 256,
         coupling: CouplingLike = "orthogonal+pnc",
         frequencies: str = "sampled",
-        objective: str = "evidence",
+        objective: str | Callable[[Tensor, Tensor], Tensor] = "evidence",
         ard: bool = True,
         lengthscale: ArrayLike | None = None,
         outputscale: float | None = None,
@@ -132,6 +167,8 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         center: ArrayLike | None = None,
         dtype: str = "float64",
         progress: bool | None = None,
+        teacher_rows: int = 500,
+        batch_rows: int = 8192,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -152,13 +189,18 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         self.center = center
         self.dtype = dtype
         self.progress = progress
+        self.teacher_rows = teacher_rows
+        self.batch_rows = batch_rows
+
+    # Several spectra fitted to the evidence; otherwise the model is one.
+    _stack: Stack | None = None
 
     def _prepare(self, inputs: FloatArray, rng: np.random.Generator) -> None:
         refuse_as_covariance(self.features)
         check_choice(self.features, FEATURE_MAPS, "features")
-        check_choice(self.frequencies, ["sampled"], "frequencies")
-        check_choice(self.objective, ["evidence"], "objective")
+        check_fitting(self, len(inputs))
         check_choice(self.dtype, DTYPES, "dtype")
+        self._stack = None
         self._center = inputs.mean(axis=0)
         if self.center is not None:
             self._center = check_vector(np.broadcast_to(self.center, inputs.shape[1]), "center")
@@ -188,7 +230,20 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
     def _evidence_problem(self, inputs: FloatArray, targets: FloatArray) -> FeatureEvidence:
         return FeatureEvidence(self._stream(inputs), targets)
 
+    def _optimise(
+        self, problem: EvidenceProblem, space: SearchSpace, rng: np.random.Generator, report: Report
+    ) -> None:
+        if self.frequencies == "sampled":
+            super()._optimise(problem, space, rng, report)
+        else:
+            assert isinstance(problem, FeatureEvidence)
+            fit_frequencies(self, problem, space, rng, report)
+
     def _condition(self, inputs: FloatArray, targets: FloatArray) -> None:
+        if self._stack is not None:
+            self._stack = self._stack.conditioned(self, inputs, targets)
+            self._take_posterior()
+            return
         offset = torch.as_tensor(targets.mean(axis=0))
         self._statistics = DataStatistics(self.features_.n_features, offset)
         self._statistics.update(self._chunks(inputs, targets))
@@ -222,6 +277,13 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y)
         inputs, targets = self._validate(X, y, reset=False)
+        for model in [self] if self._stack is None else self._stack.members:
+            model._update(inputs, targets)
+        if self._stack is not None:
+            self._take_posterior()
+        return self
+
+    def _update(self, inputs: FloatArray, targets: FloatArray) -> None:
         self._statistics.update(self._chunks(inputs, targets))
         if self._rows_kept:
             self._X_parts = [*self._X_parts, inputs]
@@ -230,7 +292,40 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
             mean, std = (t.numpy() for t in self._statistics.target_mean_and_std())
             self._y_mean, self._y_scale = mean, safe_scale(std, mean)
         self._solve()
-        return self
+
+    def _take_posterior(self) -> None:
+        """Take over data and posterior of the first member."""
+        assert self._stack is not None
+        self.__dict__.update({k: v for k, v in vars(self._stack.members[0]).items() if k in TAKEN})
+
+    @property
+    def members_(self) -> list[SparseSpectrumGPRegressor]:
+        """Models whose laws are mixed, the sampled spectrum first; the model itself if single."""
+        return [self] if self._stack is None else self._stack.members
+
+    @property
+    def member_weights_(self) -> FloatArray:
+        """Weights (K,) of the members, of sum one."""
+        return np.ones(1) if self._stack is None else self._stack.weights
+
+    def _law(
+        self, inputs: FloatArray, want: str, latent: bool
+    ) -> tuple[FloatArray, FloatArray | None]:
+        if self._stack is None:
+            return super()._law(inputs, want, latent)
+        return self._stack.law(inputs, want, latent)
+
+    def _samples(
+        self, inputs: FloatArray, n_samples: int, rng: np.random.Generator, latent: bool
+    ) -> FloatArray:
+        if self._stack is None:
+            return super()._samples(inputs, n_samples, rng, latent)
+        return self._stack.samples(inputs, n_samples, rng, latent)
+
+    def _log_density(self, inputs: FloatArray, targets: FloatArray) -> FloatArray:
+        if self._stack is None:
+            return super()._log_density(inputs, targets)
+        return self._stack.log_density(inputs, targets)
 
     def _latent(self, inputs: FloatArray, want: str) -> tuple[FloatArray, FloatArray | None]:
         means, roots, variances = [], [], []
@@ -268,15 +363,24 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
     def prior_covariance(self, X: ArrayLike) -> FloatArray:
         """Prior covariance `v Phi Phi'` of f at inputs (p, d), units of y squared.
 
-        Shape (p, p), or (p, p, k) for targets of two dimensions.
+        Shape (p, p), or (p, p, k) for targets of two dimensions; of several members the mixture's.
         """
         check_is_fitted(self)
         inputs = validate_data(self, X, dtype=np.float64, reset=False)
+        if self._stack is None:
+            return self._prior_covariance(inputs)
+        return self._stack.prior_covariance(inputs)
+
+    def _prior_covariance(self, inputs: FloatArray) -> FloatArray:
         features = self._stream(inputs).dense()
         return np.multiply.outer((features @ features.T).numpy(), self.outputscale_)
 
     def exact_twin(self) -> ExactGPRegressor:
-        """Return the exact GP at this model's hyperparameters, fitted to the same data."""
+        """Return the exact GP at this model's hyperparameters, fitted to the same data.
+
+        They are the teacher's for frequencies fitted to a posterior, and those of the sampled
+        spectrum for frequencies fitted to the evidence, which speak of kernels of their own.
+        """
         check_is_fitted(self)
         hyper = self._hyperparameters
         twin = ExactGPRegressor(

@@ -42,6 +42,10 @@ MODELS = {
     "batches": lambda: sparse().fit(X[:50], Y[:50]).partial_fit(X[50:], Y[50:]),
     "unnormalised": lambda: sparse(normalize_y=False, fixed=("noise",)).fit(X, Y[:, 0]),
     "kept": lambda: sparse(lengthscale=np.array([1.0, 2, 3])).fit(X, Y[:, 0]),
+    "stack": lambda: sparse(frequencies="fitted", n_frequencies=6).fit(X, Y[:, 0]),
+    "posterior": lambda: sparse(
+        frequencies="fitted", objective="posterior-kl", n_frequencies=4, teacher_rows=30
+    ).fit(X, Y),
     "exact": lambda: cgp.ExactGPRegressor(optimizer=None, random_state=0).fit(X, Y),
     "twin": lambda: sparse().fit(X, Y[:, 1]).exact_twin(),
 }

@@ -1,0 +1,174 @@
+"""Regressors with fitted frequencies: near the exact GP, or a mixture that is one law."""
+
+import numpy as np
+import pytest
+import torch
+
+import coupledgp as cgp
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.fitted_evidence import evidence_loss
+
+M = 6
+
+
+def table(n=160, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1, 1, 30] + [0, 0, 2000]
+    f = np.sin(2 * X[:, 0]) + X[:, 1]
+    return X, 10 * (f + 0.1 * rng.normal(size=n)) + 500
+
+
+X, Y = table()
+X_TEST, Y_TEST = table(80, 1)
+
+
+def make(objective, **options):
+    defaults = {"n_frequencies": M, "frequencies": "fitted", "random_state": 0}
+    return cgp.SparseSpectrumGPRegressor(**(defaults | options), objective=objective)
+
+
+@pytest.fixture(scope="module")
+def stack():
+    return make("evidence").fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    return make("posterior-kl").fit(X, Y)
+
+
+def test_posterior_kl_is_far_below_that_of_the_sampled_spectrum(posterior):
+    sampled = posterior.exact_twin()
+    scale = Y.std() ** 2
+    drawn = cgp.SparseSpectrumGPRegressor(
+        n_frequencies=M, optimizer=None, random_state=0, lengthscale=sampled.lengthscale_,
+        outputscale=sampled.outputscale_ / scale, noise=sampled.noise_ / scale,
+    ).fit(X, Y)  # fmt: skip
+    before = cgp.diagnostics.compare(drawn, X_TEST, reference=sampled)
+    after = cgp.diagnostics.compare(posterior, X_TEST)
+    assert after.kl_per_point < 0.2 * before.kl_per_point
+    assert posterior.spectrum_loss_ < 0.5 * posterior.spectrum_start_loss_
+    assert float(posterior.features_.weights.sum()) == pytest.approx(1)
+    assert np.isfinite(after.prior_kl_per_point)
+
+
+def test_the_teacher_is_an_exact_gp_on_some_of_the_rows():
+    gp = make("posterior-kl", teacher_rows=40).fit(X, Y)
+    again = make("posterior-kl", teacher_rows=40).fit(X, Y)
+    other = make("posterior-kl", teacher_rows=40, random_state=1).fit(X, Y)
+    assert torch.equal(gp.features_.frequencies, again.features_.frequencies)
+    assert not torch.equal(gp.features_.frequencies, other.features_.frequencies)
+    assert gp._statistics.n_rows == len(X)
+    assert gp.members_ == [gp]
+    assert gp.member_weights_.tolist() == [1.0]
+
+
+def test_hyperparameters_are_kept_without_an_optimizer():
+    gp = make("posterior-kl", optimizer=None, lengthscale=[1.0, 2.0, 90.0], noise=0.2).fit(X, Y)
+    np.testing.assert_array_equal(gp.lengthscale_, [1.0, 2.0, 90.0])
+    assert gp.noise_ == pytest.approx(0.2 * Y.std() ** 2)
+
+
+def test_the_first_member_is_the_sampled_model(stack):
+    sampled = cgp.SparseSpectrumGPRegressor(n_frequencies=M, random_state=0).fit(X, Y)
+    first = stack.members_[0]
+    for mine, theirs in zip(
+        first.predict(X_TEST, return_std=True), sampled.predict(X_TEST, return_std=True),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_array_equal(mine, theirs)
+    assert first.log_marginal_likelihood_value_ == sampled.log_marginal_likelihood_value_
+    assert len(stack.members_) == len(stack.member_weights_) == 6
+    assert stack.member_weights_.sum() == pytest.approx(1)
+
+
+def test_the_mixture_predicts_better_than_the_sampled_spectrum(stack):
+    assert -stack.log_density(X_TEST, Y_TEST).mean() < (
+        -stack.members_[0].log_density(X_TEST, Y_TEST).mean()
+    )
+
+
+def test_density_and_moments_are_those_of_the_mixture(stack):
+    q = stack.member_weights_
+    laws = [m.predict(X_TEST, return_std=True) for m in stack.members_]
+    densities = np.array([m.log_density(X_TEST, Y_TEST) for m in stack.members_])
+    np.testing.assert_allclose(
+        stack.log_density(X_TEST, Y_TEST), np.log(q @ np.exp(densities)), rtol=1e-10
+    )
+    mean, std = stack.predict(X_TEST, return_std=True)
+    mu, var = np.array([m for m, _ in laws]), np.array([s**2 for _, s in laws])
+    np.testing.assert_allclose(mean, (q @ (mu / var)) / (q @ (1 / var)))
+    np.testing.assert_allclose(std**2, q @ (var + (mu - mean) ** 2))
+    same, cov = stack.predict(X_TEST, return_cov=True)
+    np.testing.assert_array_equal(same, mean)
+    np.testing.assert_array_equal(np.sqrt(np.diagonal(cov)), std)
+    assert np.linalg.eigvalsh(cov)[0] > 0
+    latent = stack.predict(X_TEST, return_std=True, latent=True)
+    np.testing.assert_array_equal(latent[0], mean)
+    assert (latent[1] < std).all()
+
+
+def test_samples_follow_the_mixture(stack, seed):
+    n = 4000
+    draws = stack.sample_y(X_TEST[:3], n, random_state=seed)
+    q, points = stack.member_weights_, X_TEST[:3]
+    mu = np.array([m.predict(points) for m in stack.members_])
+    mean, std = stack.predict(points, return_std=True)
+    spread = np.sqrt(std**2 - (q @ mu - mean) ** 2)
+    assert (np.abs(draws.mean(axis=1) - q @ mu) < 5 * spread / np.sqrt(n)).all()
+    # A mixture's fourth moment may be several times a normal one's.
+    np.testing.assert_allclose(draws.std(axis=1), spread, rtol=5 * 3 / np.sqrt(n))
+    np.testing.assert_array_equal(draws, stack.sample_y(points, n, random_state=seed))
+
+
+def test_prior_of_the_mixture(stack):
+    expected = sum(
+        q * m.prior_covariance(X_TEST)
+        for q, m in zip(stack.member_weights_, stack.members_, strict=True)
+    )
+    np.testing.assert_allclose(stack.prior_covariance(X_TEST), expected)
+
+
+def test_more_rows_and_other_rows(stack):
+    grown = make("evidence").fit(X, Y)
+    grown.partial_fit(X_TEST, Y_TEST)
+    given = stack.conditioned_on(np.vstack([X, X_TEST]), np.concatenate([Y, Y_TEST]))
+    assert grown._statistics.n_rows == len(X) + len(X_TEST) == len(grown.X_train_)
+    assert stack._statistics.n_rows == len(X)
+    # The units of y differ: partial_fit follows the data, conditioned_on keeps them.
+    np.testing.assert_allclose(grown.predict(X), given.predict(X), atol=0.05 * Y.std())
+    report = cgp.diagnostics.compare(grown, X_TEST, Y_TEST)
+    assert np.isfinite([report.kl_per_point, report.prior_kl_per_point, report.nlpd]).all()
+
+
+def test_outputs_share_members():
+    gp = make("evidence", dtype="float32").fit(X, np.stack([Y, X[:, 1]], axis=1))
+    mean, std = gp.predict(X_TEST, return_std=True)
+    assert mean.shape == std.shape == (80, 2)
+    assert gp.sample_y(X_TEST, 4).shape == (80, 2, 4)
+    assert gp.log_density(X_TEST, np.stack([Y_TEST, X_TEST[:, 1]], axis=1)).shape == (80,)
+    assert cgp.diagnostics.rmse(Y_TEST, mean[:, 0]) < 0.5 * Y.std()
+
+
+def test_an_objective_of_one_s_own(tmp_path):
+    targets = (Y - Y.mean()) / Y.std()
+    sampled = cgp.SparseSpectrumGPRegressor(n_frequencies=M, random_state=0).fit(X, Y)
+    scale = Y.std() ** 2
+    loss = evidence_loss(
+        X, targets, lengthscale=sampled.lengthscale_, outputscale=sampled.outputscale_ / scale,
+        noise=sampled.noise_ / scale,
+    )  # fmt: skip
+    gp = make(loss).fit(X, Y)
+    assert gp.log_marginal_likelihood_value_ > sampled.log_marginal_likelihood_value_ + 10
+    with pytest.raises(InvalidInputError, match="objective: expected a name, since a file holds"):
+        gp.save(tmp_path / "model")
+
+
+def test_too_few_rows_and_constant_targets():
+    with pytest.raises(
+        InvalidInputError, match="X: expected at least 10 rows to fit frequencies to, got 9"
+    ):
+        make("evidence").fit(X[:9], Y[:9])
+    for objective in ("evidence", "posterior-kl"):
+        gp = make(objective).fit(X[:20], np.full(20, 7.0))
+        np.testing.assert_allclose(gp.predict(X_TEST), 7.0, atol=1e-6)

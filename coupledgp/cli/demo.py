@@ -221,9 +221,9 @@ def _section(study: Study) -> Section:
 
 
 def _page(study: Study) -> str:
-    from coupledgp.diagnostics import html  # matplotlib is slow to import
+    from coupledgp.diagnostics import html, pictures  # matplotlib is slow to import
 
-    figure, axes = html.axes_of(7, 6.8)
+    figure, axes = pictures.axes_of(7, 6.8)
     grid = figure.add_gridspec(2, 2, height_ratios=(4, 2.8))
     axes.set_subplotspec(grid[0, :])
     panels = [figure.add_subplot(grid[1, column]) for column in (0, 1)]
@@ -236,7 +236,7 @@ def _page(study: Study) -> str:
     axes.minorticks_off()
     axes.legend(frameon=False)
     mesh = study.mesh
-    show_graph.draw_law(figure, panels, mesh.network, mesh.observed, *mesh.law)
+    show_graph.geometry(mesh.network, mesh.observed, *mesh.law).draw(figure, panels)
     caption = (
         "Above: KL(exact || approximate) by the number of frequencies; bars are standard errors. "
         f"Below: z component of the normals of the {mesh.data['name']}, predicted at every face"
@@ -248,7 +248,7 @@ def _page(study: Study) -> str:
         title="Couplings of random features compared",
         lead=_lead(study),
         sections=[mesh.section()],
-        opening=(_section(study), caption, html.svg_of(figure)),
+        opening=(_section(study), caption, pictures.svg_of(figure)),
         comparison=f"One model, {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP",
         closing=[f"Time: {seconds}."],
     )

@@ -18,6 +18,7 @@ from coupledgp.cli.graph_tasks import beside_exact, describe, score, split_nodes
 from coupledgp.cli.networks import Network, read_network
 from coupledgp.cli.node_values import read_positions, read_values
 from coupledgp.cli.tables import check_table_path, write_table
+from coupledgp.diagnostics import geometry
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import IntArray
 from coupledgp.models import GraphGPRegressor
@@ -208,7 +209,7 @@ def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, 
     faces = network.nodes == "faces"
     attributes = mesh.face_attributes if faces else mesh.vertex_attributes
     attributes.clear()
-    colours = show_graph.colours(mean)
+    colours = geometry.colours(mean)
     if faces:
         mesh.visual.face_colors = colours
     else:

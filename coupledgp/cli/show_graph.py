@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli import show
 from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.networks import Network
+from coupledgp.diagnostics.geometry import Geometry
 from coupledgp.diagnostics.table import Section, figure_rows
 from coupledgp.graphs.assembly import IntArray
 from coupledgp.random import FloatArray
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-# From where a mesh is looked at, in degrees.
-AZIMUTH, ELEVATION = -60.0, 25.0
-# A mesh is drawn as pixels: as many as this an inch.
-DPI = 200
 
 
 def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
@@ -57,7 +46,8 @@ def page(
     drawn = network.mesh is not None or network.positions is not None
     opening = None
     if drawn:
-        opening = (tables[0], caption(network), picture(network, observed, *law))
+        places = geometry(network, observed, *law)
+        opening = (tables[0], places.caption(), places.svg())
     return render(
         comparison.report,
         title=f"Interpolation on {Path(result['data']['path']).name}",
@@ -175,119 +165,7 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def colours(values: FloatArray) -> NDArray[np.uint8]:
-    """Colours (n, 4) of values, viridis from the least to the greatest."""
-    import matplotlib as mpl
-
-    spread = float(np.ptp(values)) or 1.0
-    rgba: NDArray[np.uint8] = mpl.colormaps["viridis"]((values - values.min()) / spread, bytes=True)
-    return rgba
-
-
-def caption(network: Network) -> str:
-    """What the picture shows."""
-    if network.mesh is not None:
-        return f"Mean and standard deviation at the {network.nodes}, lightly shaded"
-    return "Mean and standard deviation at the nodes; observed ones are circled"
-
-
-def picture(network: Network, observed: IntArray, mean: FloatArray, std: FloatArray) -> str:
-    """Mean and standard deviation on the mesh, or at the nodes' positions, as SVG."""
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    from coupledgp.diagnostics.html import svg_of
-
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
-    FigureCanvasSVG(figure)
-    draw_law(figure, figure.subplots(1, 2), network, observed, mean, std)
-    return svg_of(figure)
-
-
-def draw_law(
-    figure: Figure,
-    panels: Sequence[Axes],
-    network: Network,
-    observed: IntArray,
-    mean: FloatArray,
-    std: FloatArray,
-) -> None:
-    """Draw mean and standard deviation into two panels of a figure."""
-    figure.set_dpi(DPI)
-    for axes, title, values, name in (
-        (panels[0], "mean", mean, "viridis"),
-        (panels[1], "standard deviation", std, "magma"),
-    ):
-        if network.mesh is not None:
-            drawn = _draw_mesh(axes, network, values, name)
-        else:
-            drawn = _draw_nodes(axes, network, values, name, observed)
-        axes.set_title(title, fontsize=10)
-        axes.set_axis_off()
-        axes.autoscale_view()
-        figure.colorbar(drawn, ax=axes, shrink=0.75)
-
-
-def _draw_mesh(axes: Axes, network: Network, values: FloatArray, name: str) -> Any:
-    """Faces from back to front, seen from afar."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.collections import PolyCollection
-    from matplotlib.colors import Normalize
-
-    right, up, towards = view()
-    faces = np.asarray(network.mesh.faces)
-    corners = np.asarray(network.mesh.vertices)[faces]
-    levels = values if network.nodes == "faces" else values[faces].mean(axis=1)
-    scale = ScalarMappable(Normalize(values.min(), values.max()), name)
-    rgba = scale.to_rgba(levels)
-    light = np.abs(np.asarray(network.mesh.face_normals) @ (towards + 0.6 * up - 0.4 * right))
-    rgba[:, :3] *= (0.78 + 0.22 * np.clip(light, 0, 1))[:, None]
-    order = np.argsort((corners @ towards).mean(axis=1))
-    flat = np.stack([corners @ right, corners @ up], axis=-1)[order]
-    axes.add_collection(
-        PolyCollection(
-            list(flat), facecolors=rgba[order], edgecolors=rgba[order], linewidths=0.2,
-            rasterized=True,
-        )
-    )  # fmt: skip
-    axes.set_aspect("equal")
-    return scale
-
-
-def view() -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Directions of a picture: right, up and towards the eye."""
-    azimuth, elevation = np.radians([AZIMUTH, ELEVATION])
-    right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
-    towards = np.array(
-        [
-            np.cos(azimuth) * np.cos(elevation),
-            np.sin(azimuth) * np.cos(elevation),
-            np.sin(elevation),
-        ]
-    )
-    return right, np.cross(towards, right), towards
-
-
-def _draw_nodes(
-    axes: Axes, network: Network, values: FloatArray, name: str, observed: IntArray
-) -> Any:
-    """Edges as lines, nodes as dots, rings around the observed."""
-    from matplotlib.collections import LineCollection
-
-    places = network.positions
-    assert places is not None
-    edges = network.graph.adjacency.tocoo()
-    segments = np.stack([places[edges.row], places[edges.col]], axis=1)
-    lines = LineCollection(
-        list(segments), colors="#9aa3ab", linewidths=0.4, zorder=1, rasterized=True
-    )
-    axes.add_collection(lines)
-    size = float(np.clip(2500 / values.size, 2, 40))
-    x, y = places.T
-    axes.scatter(
-        x[observed], y[observed], s=4 * size, facecolors="none", edgecolors="#57606a",
-        linewidths=0.5, zorder=2, rasterized=True,
-    )  # fmt: skip
-    dots = axes.scatter(x, y, c=values, s=size, cmap=name, zorder=3, rasterized=True)
-    axes.set_aspect("equal", adjustable="datalim")
-    return dots
+def geometry(network: Network, observed: IntArray, mean: FloatArray, std: FloatArray) -> Geometry:
+    """The law at the places of the nodes."""
+    places = Geometry(network.graph, network.mesh, network.nodes, network.positions)
+    return places.with_law(mean, std, None, observed)

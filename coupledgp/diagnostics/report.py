@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.random import FloatArray
 
 SCHEMA_VERSION = 2
@@ -54,6 +55,8 @@ class Figures:
     ----------
     n_test, n_outputs : int
         Test points and outputs.
+    n_scored : int or None
+        Test points that the scores, all but the joint NLPD, speak of, if not all of them.
     kl_per_point : float
         `KL(reference || model)` of the joint predictive laws, nats per point and output.
     reverse_kl_per_point : float
@@ -110,6 +113,7 @@ class Figures:
     pit: tuple[float, ...] | None = None
     reference_pit: tuple[float, ...] | None = None
     differences: dict[str, dict[str, float | None]] | None = None
+    n_scored: int | None = None
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,8 @@ class PosteriorReport:
         Texts of the two estimators.
     accuracy : Accuracy
         How the figures were computed, and how exact they are.
+    kernel_errors : KernelErrors or None
+        The kernel's error between pairs of test points, for a picture.
     """
 
     figures: Figures
@@ -142,6 +148,7 @@ class PosteriorReport:
     model: str
     reference: str
     accuracy: Accuracy = field(default_factory=lambda: Accuracy("dense"))
+    kernel_errors: KernelErrors | None = field(default=None, repr=False)
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are no field here: the figures answer for them.
@@ -187,12 +194,15 @@ class PosteriorReport:
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """Return one self-contained HTML page with tables and pictures, and write it to `path`."""
-        from coupledgp.diagnostics.html import render  # matplotlib is slow to import
-
-        page = render(self)
+        page = self._page()
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page
+
+    def _page(self) -> str:
+        from coupledgp.diagnostics.html import render  # matplotlib is slow to import
+
+        return render(self)
 
     def _repr_html_(self) -> str:
         from coupledgp.diagnostics.html import render_table

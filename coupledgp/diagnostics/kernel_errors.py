@@ -1,0 +1,38 @@
+"""Where an approximate kernel is wrong: a map over pairs of test points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledgp.random import FloatArray
+
+# Points of the map.
+MAX_POINTS = 150
+
+
+@dataclass(frozen=True)
+class KernelErrors:
+    """Kernel of the reference and the model's error, in units of the mean variance.
+
+    Points are sorted by the leading eigenvector of the reference's kernel, so that similar ones lie
+    side by side.
+
+    Attributes
+    ----------
+    exact, error : FloatArray (p, p)
+    """
+
+    exact: FloatArray
+    error: FloatArray
+
+    @classmethod
+    def of(cls, approximate: FloatArray, exact: FloatArray) -> KernelErrors:
+        """Of two prior covariances (n, n), on at most 150 of the points, evenly spaced."""
+        kept = np.linspace(0, len(exact) - 1, min(len(exact), MAX_POINTS)).astype(int)
+        small, own = exact[np.ix_(kept, kept)], approximate[np.ix_(kept, kept)]
+        scale = float(np.diagonal(small).mean())
+        order = np.argsort(np.linalg.eigh(small)[1][:, -1], kind="stable")
+        places = np.ix_(order, order)
+        return cls(small[places] / scale, (own - small)[places] / scale)

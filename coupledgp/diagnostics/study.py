@@ -1,0 +1,118 @@
+"""Couplings side by side: what each does to the posterior, at several sizes, over several draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+# Two couplings differ if their means are this many standard errors of the difference apart.
+CLEAR = 2.0
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean over draws, and its standard error."""
+
+    mean: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, draws: Sequence[float]) -> Spread:
+        """Of two draws or more."""
+        values = np.asarray(draws, dtype=np.float64)
+        error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+        return cls(float(values.mean()), float(error))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3g} ± {self.standard_error:.1g}"
+
+
+@dataclass(frozen=True)
+class StudyRow:
+    """One coupling at one size.
+
+    Attributes
+    ----------
+    coupling : str
+    size : int
+        Frequencies, or walkers a node.
+    n_draws : int
+    kl_per_point : Spread
+        `KL(reference || model)`, nats per test point.
+    rmse, nlpd : Spread or None
+        None without targets.
+    """
+
+    coupling: str
+    size: int
+    n_draws: int
+    kl_per_point: Spread
+    rmse: Spread | None
+    nlpd: Spread | None
+
+
+@dataclass(frozen=True)
+class CouplingStudy:
+    """Rows of all couplings and sizes, at the hyperparameters of one model.
+
+    Attributes
+    ----------
+    size_name : str
+        Parameter of the estimator that the sizes are.
+    rows : tuple of StudyRow
+    n_train, n_test : int
+    reference_rmse, reference_nlpd : float or None
+        Of the exact GP.
+    """
+
+    size_name: str
+    rows: tuple[StudyRow, ...]
+    n_train: int
+    n_test: int
+    reference_rmse: float | None
+    reference_nlpd: float | None
+
+    @property
+    def couplings(self) -> list[str]:
+        """In the order they were given."""
+        return list(dict.fromkeys(row.coupling for row in self.rows))
+
+    @property
+    def sizes(self) -> list[int]:
+        """Ascending."""
+        return sorted({row.size for row in self.rows})
+
+    def of(self, coupling: str) -> list[StudyRow]:
+        """Rows of a coupling, by size."""
+        return sorted((r for r in self.rows if r.coupling == coupling), key=lambda r: r.size)
+
+    def verdict(self) -> str:
+        """Say in words which coupling is closest at the largest size, and what it is worth."""
+        rows = sorted(
+            (row for row in self.rows if row.size == self.sizes[-1]),
+            key=lambda row: row.kl_per_point.mean,
+        )
+        best, rest = rows[0], rows[1:]
+        text = (
+            f"With {self.size_name}={best.size}, {best.coupling} is closest to the exact GP: "
+            f"{best.kl_per_point} nats per point."
+        )
+        equal = [row.coupling for row in rest if not _clear(best, row)]
+        if equal:
+            text += f" Not distinguishable from it: {', '.join(equal)}."
+        if rest and rest[-1].coupling not in equal:
+            ratio = rest[-1].kl_per_point.mean / max(best.kl_per_point.mean, 1e-300)
+            text += f" {rest[-1].coupling} is {ratio:.2g} times as far."
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return asdict(self) | {"verdict": self.verdict()}
+
+
+def _clear(a: StudyRow, b: StudyRow) -> bool:
+    error = np.hypot(a.kl_per_point.standard_error, b.kl_per_point.standard_error)
+    return bool(abs(a.kl_per_point.mean - b.kl_per_point.mean) > CLEAR * error)

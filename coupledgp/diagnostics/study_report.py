@@ -1,0 +1,85 @@
+"""A comparison with all that belongs to it: couplings, places of the nodes, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from coupledgp.diagnostics.geometry import Geometry
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.study import CouplingStudy
+from coupledgp.diagnostics.table import Section
+
+
+@dataclass(frozen=True)
+class StudyReport(PosteriorReport):
+    """A `PosteriorReport`, its figures as attributes, and the study around it.
+
+    Attributes
+    ----------
+    study : CouplingStudy or None
+        Couplings side by side.
+    picture : Geometry or None
+        The law at the places of the nodes.
+    title : str
+    provenance : mapping of str to anything JSON holds
+        Data, model, hyperparameters, seed, time and versions.
+    """
+
+    study: CouplingStudy | None = None
+    picture: Geometry | None = field(default=None, repr=False)
+    title: str = "Posterior report"
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures, the study and the provenance as plain Python values."""
+        return super().to_dict() | {
+            "title": self.title,
+            "study": None if self.study is None else self.study.to_dict(),
+            "provenance": dict(self.provenance),
+        }
+
+    def _page(self) -> str:
+        from coupledgp.diagnostics import pictures  # matplotlib is slow to import
+        from coupledgp.diagnostics.html import render
+
+        made = self.provenance
+        lead = [
+            f"Data: {made.get('data', 'not stated')}; {made.get('training rows', '?')} training "
+            f"rows, {self.figures.n_test} test points.",
+            f"Fitted: {made.get('hyperparameters', 'not stated')}.",
+        ]
+        further, after = [], [provenance_section(made)]
+        if self.study is not None:
+            further, after = pictures.of_study(self.study), [study_section(self.study), *after]
+            lead.append(self.study.verdict())
+        opening = None
+        if self.picture is not None:
+            opening = (None, self.picture.caption(), self.picture.svg())
+        return render(
+            self, title=self.title, lead=lead, opening=opening, further=further, after=after
+        )
+
+
+def study_section(study: CouplingStudy) -> Section:
+    """Table of every coupling and size."""
+    with_scores = study.reference_rmse is not None
+    columns = ["coupling", study.size_name, "KL, nats per point"]
+    columns += ["RMSE", "NLPD"] if with_scores else []
+    rows = []
+    for row in sorted(study.rows, key=lambda row: (row.size, row.kl_per_point.mean)):
+        scores = [str(row.rmse), str(row.nlpd)] if with_scores else []
+        rows.append([row.coupling, f"{row.size}", str(row.kl_per_point), *scores])
+    if with_scores:
+        rows.append(["exact GP", "", "0", f"{study.reference_rmse:.4g}",
+                     f"{study.reference_nlpd:.4g}"])  # fmt: skip
+    n_draws = study.rows[0].n_draws
+    title = f"Couplings side by side, means over {n_draws} draws ± standard errors"
+    return Section(title, columns, rows)
+
+
+def provenance_section(provenance: Mapping[str, Any]) -> Section:
+    """Table of what the figures depend on."""
+    rows = [[name, f"{value}"] for name, value in provenance.items() if name != "model"]
+    return Section("How to make this again", ("", "value"), rows)

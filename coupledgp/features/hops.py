@@ -37,7 +37,7 @@ from coupledgp.validation import check_choice, check_positive_int
 HopNodes = Literal["chebyshev", "ritz", "power"]
 HOP_TOLERANCE = 1e-3
 MIN_AFFORDABLE_HOPS, MAX_AFFORDABLE_HOPS = 64, 512
-AFFORDABLE_COST = 5_000_000
+AFFORDABLE_COST = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def plan_hops(
         `"power"` (zeros, the series' own order).
     max_hops
         Cost bound: products with `W~` in one product with the features. By default as many as
-        make five million multiply-adds, at least 64 and at most 512.
+        make a hundred million multiply-adds, at least 64 and at most 512.
     tolerance
         Relative kernel error that is good enough.
     """

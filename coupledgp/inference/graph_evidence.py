@@ -17,7 +17,11 @@ from scipy import linalg
 from scipy.optimize import minimize_scalar
 
 from coupledgp.inference.graph_priors import GraphPrior
-from coupledgp.inference.graph_solvers import conjugate_gradients, lanczos_quadrature
+from coupledgp.inference.graph_solvers import (
+    DiagonalPreconditioner,
+    conjugate_gradients,
+    lanczos_quadrature,
+)
 from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
@@ -35,16 +39,19 @@ class Measures:
     trace_nodes, trace_weights
         Measure of the trace, shape (n_probes, steps): each row alone is an unbiased estimate of
         the whole; exact ones have one row.
+    n_outputs
+        Number of independent outputs; the measure of the targets is the sum of theirs.
     """
 
     y_nodes: FloatArray
     y_weights: FloatArray
     trace_nodes: FloatArray
     trace_weights: FloatArray
+    n_outputs: int = 1
 
     @property
     def size(self) -> float:
-        """Number n of targets."""
+        """Number n of observations."""
         return float(self.trace_weights.sum(axis=1).mean())
 
     def scale(self) -> float:
@@ -54,14 +61,15 @@ class Measures:
     def log_evidence(self, outputscale: float, noise: float) -> float:
         """`-1/2 [ y' A^-1 y + logdet A + n log 2 pi ]`, `A = v K + s I`."""
         fit = (self.y_weights / (outputscale * self.y_nodes + noise)).sum()
-        return -0.5 * float(
-            fit + self._log_determinants(outputscale, noise).mean() + self.size * np.log(2 * np.pi)
-        )
+        logs = self._log_determinants(outputscale, noise).mean() + self.size * np.log(2 * np.pi)
+        return -0.5 * float(fit + self.n_outputs * logs)
 
     def log_evidence_error(self, outputscale: float, noise: float) -> float:
         """Standard error of the log evidence from the probes of the trace; zero if exact."""
         values = self._log_determinants(outputscale, noise)
-        return 0.5 * float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
+        if values.size == 1:
+            return 0.0
+        return 0.5 * self.n_outputs * float(values.std(ddof=1) / np.sqrt(values.size))
 
     def _log_determinants(self, outputscale: float, noise: float) -> FloatArray:
         logs = np.log(outputscale * self.trace_nodes + noise)
@@ -79,7 +87,8 @@ class Measures:
                 return outputscale, ratio * outputscale
             if noise is not None:
                 return noise / ratio, noise
-            v = float((self.y_weights / (self.y_nodes + ratio)).sum() / self.size)
+            fit = float((self.y_weights / (self.y_nodes + ratio)).sum())
+            v = fit / (self.size * self.n_outputs)
             v = max(v, np.finfo(float).tiny)
             return v, ratio * v
 
@@ -126,22 +135,24 @@ class DenseEvidence:
     Parameters
     ----------
     prior, nodes, y
-        The prior, node numbers (n,) and centred targets (n,).
+        The prior, node numbers (n,) and centred targets, (n,) or (n, n_outputs).
     """
 
     def __init__(self, prior: GraphPrior, nodes: IntArray, y: FloatArray) -> None:
         self._prior, self._nodes = prior, nodes
+        Y = y.reshape(nodes.size, -1)
         values, self._vectors = linalg.eigh(prior.matrix(nodes, nodes), overwrite_a=True)
         self._values = np.maximum(values, 0.0)
-        self._rotated = self._vectors.T @ y
-        self.measures = Measures(
-            self._values, self._rotated**2, self._values[None, :], np.ones((1, y.size))
-        )
+        self._rotated = self._vectors.T @ Y
+        energy = (self._rotated**2).sum(axis=1)
+        ones = np.ones((1, nodes.size))
+        self.measures = Measures(self._values, energy, self._values[None, :], ones, Y.shape[1])
 
     def gradient(self, scales: Scales) -> FloatArray:
         inverse = 1.0 / (scales.outputscale * self._values + scales.noise)
-        alpha = self._vectors @ (inverse * self._rotated)
-        B = np.outer(alpha, alpha) - (self._vectors * inverse) @ self._vectors.T
+        alpha = self._vectors @ (inverse[:, None] * self._rotated)
+        n_outputs = self.measures.n_outputs
+        B = alpha @ alpha.T - n_outputs * (self._vectors * inverse) @ self._vectors.T
         return 0.5 * scales.outputscale * self._prior.gradient_inner(self._nodes, B)
 
 
@@ -156,7 +167,7 @@ class IterativeEvidence:
     Parameters
     ----------
     prior, nodes, y
-        The prior, node numbers (n,) and centred targets (n,).
+        The prior, node numbers (n,) and centred targets, (n,) or (n, n_outputs).
     n_probes
         Random sign vectors for the trace; `Measures.log_evidence_error` says what they leave.
     n_steps, max_steps
@@ -182,9 +193,11 @@ class IterativeEvidence:
         gap: float = 0.5,
     ) -> None:
         self._prior, self._nodes, self._tolerance = prior, nodes, tolerance
-        probes = np.random.default_rng(seed).choice([-1.0, 1.0], (y.size, n_probes))
-        self._starts = np.column_stack([y if y.any() else np.ones_like(y), probes])
-        self._energy = float(y @ y)
+        Y = y.reshape(nodes.size, -1)
+        self._n_outputs = Y.shape[1]
+        probes = np.random.default_rng(seed).choice([-1.0, 1.0], (nodes.size, n_probes))
+        self._starts = np.column_stack([np.where(Y.any(axis=0), Y, 1.0), probes])
+        self._energy = (Y**2).sum(axis=0)
         while True:
             self.measures, upper = self._measure(n_steps)
             best = self.measures.profile()
@@ -197,20 +210,15 @@ class IterativeEvidence:
     def _measure(self, n_steps: int) -> tuple[Measures, Measures]:
         """Measures that bound the log evidence from below and from above."""
         rule = lanczos_quadrature(self._product, self._starts, n_steps)
-        n = self._nodes.size
-        lower = Measures(
-            rule.radau_nodes[0],
-            self._energy * rule.radau_weights[0],
-            rule.nodes[1:],
-            n * rule.weights[1:],
-        )
-        upper = Measures(
-            rule.nodes[0],
-            self._energy * rule.weights[0],
-            rule.radau_nodes[1:],
-            n * rule.radau_weights[1:],
-        )
-        return lower, upper
+        n, q = self._nodes.size, self._n_outputs
+        gauss = rule.nodes, rule.weights
+        radau = rule.radau_nodes, rule.radau_weights
+
+        def measures(fit: tuple[FloatArray, ...], trace: tuple[FloatArray, ...]) -> Measures:
+            weights = self._energy[:, None] * fit[1][:q]
+            return Measures(fit[0][:q].ravel(), weights.ravel(), trace[0][q:], n * trace[1][q:], q)
+
+        return measures(radau, gauss), measures(gauss, radau)
 
     def _product(self, V: FloatArray) -> FloatArray:
         return self._prior.product(self._nodes, self._nodes, V)
@@ -220,10 +228,11 @@ class IterativeEvidence:
         solved = conjugate_gradients(
             lambda V: v * self._product(V) + s * V,
             self._starts,
-            v * self._prior.rough_diagonal(self._nodes) + s,
+            DiagonalPreconditioner(v * self._prior.rough_diagonal(self._nodes) + s),
             self._tolerance,
         ).values
-        right = np.column_stack([solved[:, 0], self._starts[:, 1:]])
+        q = self._n_outputs
+        right = np.column_stack([solved[:, :q], self._starts[:, q:]])
         slopes = self._prior.gradient_products(self._nodes, right)
         terms = np.einsum("ik,pik->pk", solved, slopes)
-        return 0.5 * v * (terms[:, 0] - terms[:, 1:].mean(axis=1))
+        return 0.5 * v * (terms[:, :q].sum(axis=1) - q * terms[:, q:].mean(axis=1))

@@ -47,6 +47,10 @@ class FitState:
         Evaluations of the evidence so far.
     settled
         Whether the last round stayed where it began.
+    pending
+        Starting points still to be improved, in a search of the exact kernel.
+    stage
+        `"exact"` for that search, `"rounds"` for rounds of redrawn walks.
     """
 
     theta: list[float]
@@ -54,6 +58,8 @@ class FitState:
     n_rounds: int = 1
     n_evaluations: int = 0
     settled: bool = False
+    pending: list[list[float]] = field(default_factory=list)
+    stage: str = "rounds"
 
 
 @dataclass
@@ -149,6 +155,7 @@ def fit_kernel(
     noise: float | None = None,
     checkpoint: Checkpoint | None = None,
     max_rounds: int = MAX_ROUNDS,
+    scan_starts: bool = True,
 ) -> tuple[GraphKernel, FitState]:
     """Maximise the evidence over the kernel's parameters, output scale and noise.
 
@@ -166,6 +173,8 @@ def fit_kernel(
         Where to keep finished rounds.
     max_rounds
         Rounds at most, the scan not counted.
+    scan_starts
+        Whether the family's own starting points are tried too.
 
     Returns
     -------
@@ -174,8 +183,9 @@ def fit_kernel(
     """
     record = checkpoint or Checkpoint(None)
     state = record.load()
-    if state is None:
-        state = scan(start, make_prior, make_evidence, outputscale, noise)
+    if state is None or state.stage != "rounds":
+        starts = start.scan() if scan_starts else []
+        state = scan([start, *starts], make_prior, make_evidence, outputscale, noise)
         record.save(state)
     while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
         kernel = start.with_theta(np.array(state.theta))
@@ -194,16 +204,15 @@ def fit_kernel(
 
 
 def scan(
-    start: GraphKernel,
+    kernels: list[GraphKernel],
     make_prior: PriorFactory,
     make_evidence: EvidenceFactory,
     outputscale: float | None,
     noise: float | None,
 ) -> FitState:
     """Round zero: the best of the starting points, each under walks made for it."""
-    candidates = [start, *start.scan()] if start.theta.size else [start]
     results = []
-    for kernel in dict.fromkeys(candidates):
+    for kernel in dict.fromkeys(kernels):
         objective = Objective(make_prior(kernel), make_evidence, outputscale, noise)
         results.append((objective.value(kernel.theta), kernel))
     value, best = min(results, key=lambda result: result[0])

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
 from coupledgp.errors import NumericalError
+from coupledgp.inference.graph_preconditioners import exact_preconditioner
 from coupledgp.inference.graph_priors import GraphPrior
-from coupledgp.inference.graph_solvers import conjugate_gradients
+from coupledgp.inference.graph_solvers import DiagonalPreconditioner, conjugate_gradients
 from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
+Report = Callable[[str], None]
+BLOCK = 256
+
+
+def silent(message: str) -> None:
+    """Show nothing."""
 
 
 class GraphPosterior(ABC):
@@ -23,68 +31,94 @@ class GraphPosterior(ABC):
     ----------
     prior
         The prior at its final parameters.
-    nodes, y
-        Observed node numbers (n,) and centred targets (n,).
+    nodes, Y
+        Observed node numbers (n,) and centred targets (n, n_outputs), outputs independent.
     outputscale, noise
-        v and s.
+        v and s, shared by the outputs.
     """
 
     def __init__(
-        self, prior: GraphPrior, nodes: IntArray, y: FloatArray, outputscale: float, noise: float
+        self, prior: GraphPrior, nodes: IntArray, Y: FloatArray, outputscale: float, noise: float
     ) -> None:
-        self.prior, self.nodes, self.y = prior, nodes, y
+        self.prior, self.nodes = prior, nodes
         self.outputscale, self.noise = outputscale, noise
-        self.weights = self.solve(y[:, None])[:, 0]
+        self.weights = self.solve(Y)
 
     @abstractmethod
     def solve(self, B: FloatArray) -> FloatArray:
         """`(v K + s I)^-1 B`, shape (n, k)."""
 
     def mean(self, nodes: IntArray) -> FloatArray:
-        """`v K[nodes, train] (v K + s I)^-1 y`, shape (p,)."""
-        return self.outputscale * self.prior.product(nodes, self.nodes, self.weights[:, None])[:, 0]
+        """`v K[nodes, train] (v K + s I)^-1 Y`, shape (p, n_outputs)."""
+        return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
 
-    def covariance(self, nodes: IntArray) -> FloatArray:
-        """Covariance of f at nodes, shape (p, p); exact, one solve a node."""
-        cross = self.outputscale * self.prior.matrix(self.nodes, nodes)
-        own = self.outputscale * self.prior.matrix(nodes, nodes)
-        covariance = own - cross.T @ self.solve(cross)
+    def covariance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+        """Covariance of f at nodes, shape (p, p); exact, one solve a node, in blocks."""
+        covariance = np.empty((nodes.size, nodes.size))
+        for block in blocks_of(nodes.size):
+            report(f"covariance, {block.start} of {nodes.size} nodes")
+            own = self.prior.matrix(nodes, nodes[block])
+            solved = self.solve(self.outputscale * self.prior.matrix(self.nodes, nodes[block]))
+            explained = self.prior.product(nodes, self.nodes, solved)
+            covariance[:, block] = self.outputscale * (own - explained)
         return 0.5 * (covariance + covariance.T)
 
-    def variance(self, nodes: IntArray) -> FloatArray:
-        """Variance of f at nodes, shape (p,); exact, one solve a node."""
-        cross = self.outputscale * self.prior.matrix(self.nodes, nodes)
-        own = self.outputscale * self.prior.diagonal(nodes)
-        reduction = np.einsum("ij,ij->j", cross, self.solve(cross))
-        return np.maximum(own - reduction, 0.0)
+    def variance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+        """Variance of f at nodes, shape (p,); exact, one solve a node, in blocks."""
+        variance = np.empty(nodes.size)
+        for block in blocks_of(nodes.size):
+            report(f"variances, {block.start} of {nodes.size} nodes")
+            cross = self.outputscale * self.prior.matrix(self.nodes, nodes[block])
+            own = self.outputscale * self.prior.diagonal(nodes[block])
+            variance[block] = own - np.einsum("ij,ij->j", cross, self.solve(cross))
+        return np.maximum(variance, 0.0)
 
-    def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        """Draws of f at nodes, shape (p, n_samples), by Matheron's rule.
+    def deviations(
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+    ) -> FloatArray:
+        """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
 
-        `f* + v K[nodes, train] (v K + s I)^-1 (y - f - e)` with prior draws (f*, f) and noise e
+        `f* - v K[nodes, train] (v K + s I)^-1 (f + e)` with prior draws (f*, f) and noise e
         (Wilson et al., 2020): one solve a sample, whatever the number of nodes.
         """
         together = np.concatenate([nodes, self.nodes])
         unique, places = np.unique(together, return_inverse=True)
-        draws = np.sqrt(self.outputscale) * self.prior.sample(unique, n_samples, rng)[places]
-        there, here = draws[: nodes.size], draws[nodes.size :]
-        noise = np.sqrt(self.noise) * rng.standard_normal(here.shape)
-        solved = self.solve(self.y[:, None] - here - noise)
-        return there + self.outputscale * self.prior.product(nodes, self.nodes, solved)
+        deviations = np.empty((nodes.size, n_samples))
+        for block in blocks_of(n_samples):
+            report(f"samples, {block.start} of {n_samples}")
+            count = block.stop - block.start
+            draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
+            there, here = draws[: nodes.size], draws[nodes.size :]
+            solved = self.solve(here + np.sqrt(self.noise) * rng.standard_normal(here.shape))
+            known = self.outputscale * self.prior.product(nodes, self.nodes, solved)
+            deviations[:, block] = there - known
+        return deviations
+
+    def sample(
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+    ) -> FloatArray:
+        """Draws of f at nodes, shape (p, n_outputs, n_samples); see `deviations`."""
+        mean = self.mean(nodes)
+        draws = self.deviations(nodes, mean.shape[1] * n_samples, rng, report)
+        return mean[:, :, None] + draws.reshape(*mean.shape, n_samples)
 
     def sampled_variance(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
     ) -> FloatArray:
         """Variance of f at nodes from pathwise samples; relative error `sqrt(2 / n_samples)`."""
-        gaps = self.sample(nodes, n_samples, rng) - self.mean(nodes)[:, None]
-        return (gaps**2).mean(axis=1)
+        return (self.deviations(nodes, n_samples, rng, report) ** 2).mean(axis=1)
+
+
+def blocks_of(size: int) -> list[slice]:
+    """Slices of at most `BLOCK` of so many columns."""
+    return [slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
 
 
 class DensePosterior(GraphPosterior):
     """By a Cholesky factor of the training covariance: O(n^3)."""
 
     def __init__(
-        self, prior: GraphPrior, nodes: IntArray, y: FloatArray, outputscale: float, noise: float
+        self, prior: GraphPrior, nodes: IntArray, Y: FloatArray, outputscale: float, noise: float
     ) -> None:
         A = outputscale * prior.matrix(nodes, nodes)
         A[np.diag_indices_from(A)] += noise
@@ -95,7 +129,7 @@ class DensePosterior(GraphPosterior):
                 f"covariance of {nodes.size} nodes is not positive definite at noise {noise:.2g} "
                 f"and output scale {outputscale:.2g}; raise the noise"
             ) from None
-        super().__init__(prior, nodes, y, outputscale, noise)
+        super().__init__(prior, nodes, Y, outputscale, noise)
 
     def solve(self, B: FloatArray) -> FloatArray:
         solved: FloatArray = linalg.cho_solve(self._factor, B)
@@ -109,18 +143,21 @@ class IterativePosterior(GraphPosterior):
         self,
         prior: GraphPrior,
         nodes: IntArray,
-        y: FloatArray,
+        Y: FloatArray,
         outputscale: float,
         noise: float,
         tolerance: float = 1e-6,
     ) -> None:
         self.tolerance = tolerance
-        self._diagonal = outputscale * prior.rough_diagonal(nodes) + noise
-        super().__init__(prior, nodes, y, outputscale, noise)
+        exact = exact_preconditioner(prior.graph, prior.kernel, nodes, outputscale, noise)
+        self._precondition = exact or DiagonalPreconditioner(
+            outputscale * prior.rough_diagonal(nodes) + noise
+        )
+        super().__init__(prior, nodes, Y, outputscale, noise)
 
     def solve(self, B: FloatArray) -> FloatArray:
         def product(V: FloatArray) -> FloatArray:
             inner = self.prior.product(self.nodes, self.nodes, V)
             return self.outputscale * inner + self.noise * V
 
-        return conjugate_gradients(product, B, self._diagonal, self.tolerance).values
+        return conjugate_gradients(product, B, self._precondition, self.tolerance).values

@@ -20,6 +20,7 @@ from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
 BLOCK_COLUMNS = 256
+DENSE_ROWS = 2**25  # entries of feature rows that are formed at once
 
 
 class GraphPrior(ABC):
@@ -239,6 +240,8 @@ class WalkPrior(GraphPrior):
         return self.features(out).matmat(self.features(into).rmatmat(V))
 
     def matrix(self, out: IntArray, into: IntArray) -> FloatArray:
+        if max(out.size, into.size) * self.graph.n_nodes > DENSE_ROWS:
+            return super().matrix(out, into)
         left = self.features(out).rows()
         right = left if np.array_equal(out, into) else self.features(into).rows()
         return left @ right.T

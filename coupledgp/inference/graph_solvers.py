@@ -14,6 +14,16 @@ from coupledgp.random import FloatArray
 Product = Callable[[FloatArray], FloatArray]
 
 
+class DiagonalPreconditioner:
+    """Division by an estimate of the diagonal (n,)."""
+
+    def __init__(self, diagonal: FloatArray) -> None:
+        self._diagonal = diagonal
+
+    def __call__(self, R: FloatArray) -> FloatArray:
+        return R / self._diagonal[:, None]
+
+
 class Solution(NamedTuple):
     """Solutions (n, k), and the largest relative residual."""
 
@@ -24,11 +34,11 @@ class Solution(NamedTuple):
 def conjugate_gradients(
     product: Product,
     B: FloatArray,
-    diagonal: FloatArray,
+    precondition: Product,
     tolerance: float = 1e-6,
     max_iterations: int = 5000,
 ) -> Solution:
-    """Solve `A X = B` by conjugate gradients, preconditioned by a diagonal.
+    """Solve `A X = B` by conjugate gradients, preconditioned.
 
     Columns are solved side by side; one that has converged stays still.
 
@@ -38,8 +48,8 @@ def conjugate_gradients(
         `V -> A V` for a symmetric positive definite A (n, n).
     B
         Right-hand sides (n, k).
-    diagonal
-        Positive estimate of A's diagonal (n,).
+    precondition
+        `R -> M^-1 R` for a positive definite M near A.
     tolerance
         Relative residual `|A x - b| / |b|` of every column.
 
@@ -51,7 +61,7 @@ def conjugate_gradients(
     norms = np.linalg.norm(B, axis=0)
     goals = tolerance * np.where(norms > 0, norms, 1.0)
     X, R = np.zeros_like(B), B.copy()
-    Z = R / diagonal[:, None]
+    Z = precondition(R)
     P, rho = Z.copy(), np.einsum("ij,ij->j", R, Z)
     for _ in range(max_iterations):
         active = np.linalg.norm(R, axis=0) > goals
@@ -61,7 +71,7 @@ def conjugate_gradients(
         alpha = rho[active] / np.einsum("ij,ij->j", P[:, active], AP)
         X[:, active] += alpha * P[:, active]
         R[:, active] -= alpha * AP
-        Z = R[:, active] / diagonal[:, None]
+        Z = precondition(R[:, active])
         following = np.einsum("ij,ij->j", R[:, active], Z)
         P[:, active] = Z + (following / rho[active]) * P[:, active]
         rho[active] = following

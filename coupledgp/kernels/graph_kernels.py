@@ -47,7 +47,7 @@ class HeatKernel(GraphKernel):
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
-        return [(np.log(1e-2), np.log(2e3))]
+        return [(np.log(1e-2), np.log(1e4))]
 
     def root(self, x: FloatArray) -> FloatArray:
         return np.exp(-0.5 * self.time * (1.0 - x))

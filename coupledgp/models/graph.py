@@ -15,8 +15,10 @@ from coupledgp.couplings import (
     parse_walker_coupling,
 )
 from coupledgp.features import HopPlan, plan_hops, walked_series
-from coupledgp.features.hops import HopNodes
+from coupledgp.features.hops import HOP_TOLERANCE, HopNodes
 from coupledgp.graphs import Graph
+from coupledgp.graphs.spectrum import lanczos_density
+from coupledgp.inference.graph_evidence import Scales
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.kernels import GraphKernel, GraphKernelLike
 from coupledgp.models.graph_base import GraphRegressor
@@ -25,6 +27,7 @@ from coupledgp.validation import check_choice, check_positive, check_positive_in
 SPECTRAL_LIMIT = 1200
 WALK_TOLERANCE = 1e-6
 LAW_FACTORS = (0.5, 1.0, 2.0)
+HIDDEN_BY_NOISE = 0.1
 
 
 class GraphGPRegressor(GraphRegressor):
@@ -153,10 +156,29 @@ class GraphGPRegressor(GraphRegressor):
         if not isinstance(self.length_law, LengthLaw):
             check_choice(self.length_law, ("matched", "geometric"), "length_law")
 
-    def _make_prior(self, kernel: GraphKernel) -> WalkPrior:
-        plan = plan_hops(
-            self.graph, kernel, self.n_walks, self.exact_hops, self.hop_nodes, self.max_hops
+    def _plan(self, kernel: GraphKernel, scales: Scales | None) -> HopPlan:
+        """Hops whose walked rest the noise hides: an error e adds e^2 of the variance of f."""
+        tolerance = HOP_TOLERANCE
+        if scales is not None:
+            density = lanczos_density(self.graph)
+            mean = float(density.weights @ kernel.spectral(density.nodes))
+            share = scales.noise / max(scales.outputscale * mean, np.finfo(float).tiny)
+            tolerance = min(tolerance, HIDDEN_BY_NOISE * float(np.sqrt(share)))
+        return plan_hops(
+            self.graph,
+            kernel,
+            self.n_walks,
+            self.exact_hops,
+            self.hop_nodes,
+            self.max_hops,
+            tolerance,
         )
+
+    def _follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
+        return self._plan(kernel, scales).predicted_error <= HOP_TOLERANCE
+
+    def _make_prior(self, kernel: GraphKernel, scales: Scales | None = None) -> WalkPrior:
+        plan = self._plan(kernel, scales)
         law = self._law(kernel, plan)
         series = walked_series(kernel, plan, WALK_TOLERANCE)
         longest = self.max_length
@@ -271,7 +293,10 @@ class ExactGraphGPRegressor(GraphRegressor):
         check_choice(self.method, ("auto", "spectral", "series"), "method")
         check_positive(self.tolerance, "tolerance")
 
-    def _make_prior(self, kernel: GraphKernel) -> GraphPrior:
+    def _follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
+        return True
+
+    def _make_prior(self, kernel: GraphKernel, scales: Scales | None = None) -> GraphPrior:
         spectral = self.method == "spectral" or (
             self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +21,24 @@ from coupledgp.inference.graph_evidence import (
     DenseEvidence,
     Evidence,
     IterativeEvidence,
-    Measures,
     Scales,
 )
-from coupledgp.inference.graph_fit import Checkpoint, fit_kernel
-from coupledgp.inference.graph_posterior import DensePosterior, GraphPosterior, IterativePosterior
+from coupledgp.inference.graph_fit import Checkpoint, FitState, fit_kernel
+from coupledgp.inference.graph_joint import joint_problem
+from coupledgp.inference.graph_posterior import (
+    BLOCK,
+    DensePosterior,
+    GraphPosterior,
+    IterativePosterior,
+)
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior
+from coupledgp.inference.graph_search import Kept, Point, fit_jointly
 from coupledgp.inference.graph_system import GraphProblem
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
+from coupledgp.models.graph_targets import Targets
+from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice, check_positive, check_positive_int, check_vector
+from coupledgp.validation import check_choice, check_memory, check_positive, check_positive_int
 
 IntArray = NDArray[np.int64]
 DENSE_EVIDENCE_LIMIT = 1024
@@ -38,6 +46,14 @@ DENSE_POSTERIOR_LIMIT = 4096
 DENSE_ENTRIES = 2**24
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
 HYPERPARAMETERS = ("kernel", "outputscale", "noise")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A fitted kernel, and its place in the search if the exact evidence was enough."""
+
+    kernel: GraphKernel
+    point: Point | None
 
 
 class GraphRegressor(RegressorMixin, BaseEstimator):
@@ -57,8 +73,8 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
     random_state: Any
 
     @abstractmethod
-    def _make_prior(self, kernel: GraphKernel) -> GraphPrior:
-        """The prior for a kernel, its draw made for it."""
+    def _make_prior(self, kernel: GraphKernel, scales: Scales | None = None) -> GraphPrior:
+        """The prior for a kernel, its draw made for it, and for the scales if they are known."""
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -72,7 +88,8 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         nodes
             Labels of the observed nodes, n of them; a node may be observed more than once.
         y
-            Observations (n,).
+            Observations (n,), or (n, n_outputs): independent outputs that share the kernel and,
+            in units of their own variance, output scale and noise.
         checkpoint
             A JSON file that is written after each round of the fit; an interrupted fit that is
             started again with the same data and settings goes on from it.
@@ -85,17 +102,15 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         check_graph(self.graph)
         self._check_common()
         self._check_parameters()
-        train, targets = self._validate(nodes, y)
+        train = check_nodes(self.graph, nodes)
+        self._targets = Targets.of(y, train.size, self.normalize_y)
         self._seed = draw_seed(self.random_state)
-        self._y_mean = float(targets.mean()) if self.normalize_y else 0.0
-        spread = float(targets.std()) if self.normalize_y else 1.0
-        self._y_scale = spread if spread > 0 else 1.0
-        centred = (targets - self._y_mean) / self._y_scale
         kernel = parse_graph_kernel(self.kernel)
+        found = Found(kernel, None)
         if self.optimizer is not None:
-            kernel = self._optimise(kernel, train, centred, checkpoint)
-        self._condition(kernel, train, centred)
-        self.nodes_, self.y_train_ = self.graph.label_all(train), targets
+            found = self._optimise(kernel, train, self._targets.centred, checkpoint)
+        self._condition(found, train, self._targets.centred)
+        self.nodes_, self.y_train_ = self.graph.label_all(train), self._targets.given
         return self
 
     def _check_common(self) -> None:
@@ -107,15 +122,6 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         check_positive_int(self.n_probes, "n_probes", minimum=2)
         check_positive_int(self.exact_variances, "exact_variances", minimum=0)
         check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2)
-
-    def _validate(self, nodes: Any, y: ArrayLike) -> tuple[IntArray, FloatArray]:
-        train = check_nodes(self.graph, nodes)
-        targets = check_vector(y, "y")
-        if targets.size != train.size:
-            raise InvalidInputError(
-                f"y: expected {train.size} values to match nodes, got {targets.size}"
-            )
-        return train, targets
 
     def _kept(self, name: str) -> float | None:
         """The given or default value of a scale that is not fitted; None for one that is."""
@@ -135,24 +141,43 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         return IterativeEvidence(prior, train, y, self.n_probes, seed=self._seed)
 
     def _optimise(
-        self, kernel: GraphKernel, train: IntArray, y: FloatArray, checkpoint: str | Path | None
-    ) -> GraphKernel:
+        self, kernel: GraphKernel, train: IntArray, Y: FloatArray, checkpoint: str | Path | None
+    ) -> Found:
+        """By the evidence of the exact kernel, and on by that of redrawn walks where it differs."""
+        path = None if checkpoint is None else Path(checkpoint)
+        record = Checkpoint(path, self._problem(train, Y))
+        stored = record.load()
+        scan = True
+        if self.solver != "iterative" and (stored is None or stored.stage == "exact"):
+            problem = joint_problem(self.graph, train, Y, self._seed)
+            kept = Kept("kernel" in self.fixed, self._kept("outputscale"), self._kept("noise"))
+            with reporter("fit") as report:
+                point, state = fit_jointly(problem.evidence, kernel, kept, record, report)
+            kernel, scan = point.kernel, problem.is_whole
+            if problem.is_whole and self._follows_exact(kernel, point.scales):
+                self._record(state)
+                return Found(kernel, point)
         if "kernel" in self.fixed:
-            return kernel
-        record = Checkpoint(
-            None if checkpoint is None else Path(checkpoint), self._problem(train, y)
-        )
+            return Found(kernel, None)
         kernel, state = fit_kernel(
             kernel,
             self._make_prior,
-            lambda prior: self._evidence(prior, train, y),
+            lambda prior: self._evidence(prior, train, Y),
             self._kept("outputscale"),
             self._kept("noise"),
             record,
+            scan_starts=scan,
         )
+        self._record(state)
+        return Found(kernel, None)
+
+    def _record(self, state: FitState) -> None:
         self.n_rounds_, self.n_evaluations_ = state.n_rounds, state.n_evaluations
         self.converged_ = state.settled
-        return kernel
+
+    @abstractmethod
+    def _follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
+        """Whether the model's kernel is the exact one as far as the evidence can tell."""
 
     def _problem(self, train: IntArray, y: FloatArray) -> dict[str, Any]:
         """What identifies a fit: settings, seed and data."""
@@ -162,25 +187,24 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         data.update(graph.indptr.tobytes() + graph.indices.tobytes() + graph.weights.tobytes())
         return {"settings": settings, "seed": self._seed, "data": data.hexdigest()}
 
-    def _condition(self, kernel: GraphKernel, train: IntArray, y: FloatArray) -> None:
+    def _condition(self, found: Found, train: IntArray, Y: FloatArray) -> None:
         """Posterior at the kernel, with the scales that are free at their best there."""
-        prior = self._make_prior(kernel)
-        evidence = self._evidence(prior, train, y)
-        scales = evidence.measures.profile(self._kept("outputscale"), self._kept("noise"))
+        self.kernel_ = found.kernel
+        prior = self._make_prior(found.kernel, None if found.point is None else found.point.scales)
+        dense = self._use_dense(train.size, DENSE_EVIDENCE_LIMIT)
+        if found.point is not None and not dense:
+            scales, error = found.point.scales, found.point.error
+        else:
+            measures = self._evidence(prior, train, Y).measures
+            scales = measures.profile(self._kept("outputscale"), self._kept("noise"))
+            error = measures.log_evidence_error(scales.outputscale, scales.noise)
         dense = self._use_dense(train.size, DENSE_POSTERIOR_LIMIT)
         make = DensePosterior if dense else IterativePosterior
-        self._posterior: GraphPosterior = make(prior, train, y, scales.outputscale, scales.noise)
-        self.kernel_ = kernel
-        self._set_evidence(evidence.measures, scales, train.size)
-
-    def _set_evidence(self, measures: Measures, scales: Scales, n_train: int) -> None:
-        self.outputscale_ = scales.outputscale * self._y_scale**2
-        self.noise_ = scales.noise * self._y_scale**2
-        jacobian = n_train * float(np.log(self._y_scale))
-        self.log_marginal_likelihood_value_ = scales.log_evidence - jacobian
-        self.log_marginal_likelihood_error_ = measures.log_evidence_error(
-            scales.outputscale, scales.noise
-        )
+        self._posterior: GraphPosterior = make(prior, train, Y, scales.outputscale, scales.noise)
+        self.outputscale_ = self._targets.variance(scales.outputscale)
+        self.noise_ = self._targets.variance(scales.noise)
+        self.log_marginal_likelihood_value_ = scales.log_evidence - self._targets.log_jacobian
+        self.log_marginal_likelihood_error_ = error
 
     def predict(
         self,
@@ -201,35 +225,57 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
             for more, from `n_variance_samples` pathwise samples, with relative error
             `sqrt(1 / (2 n_variance_samples))`, unless the solver is dense.
         return_cov
-            Also return the covariance (p, p), exact.
+            Also return the covariance, exact, from one solve a node, in blocks.
         latent
             Leave the noise out: the law of the function f instead of observations y.
 
         Returns
         -------
         FloatArray or (FloatArray, FloatArray)
-            Mean (p,), and what was asked for.
+            Mean, (p,) or (p, n_outputs), and what was asked for; standard deviations have the
+            mean's shape, the covariance is (p, p) or (p, p, n_outputs).
+
+        Raises
+        ------
+        InvalidInputError
+            Both are asked for, a node is unknown, or the joint law does not fit in memory.
         """
         check_is_fitted(self)
         if return_std and return_cov:
             raise InvalidInputError("return_std, return_cov: expected at most one to be True")
         wanted = check_nodes(self.graph, nodes)
-        mean = self._y_mean + self._y_scale * self._posterior.mean(wanted)
+        targets = self._targets
+        mean = targets.mean + targets.scale * self._posterior.mean(wanted)
+        mean = targets.shaped(mean, 1)
         noise = 0.0 if latent else self._posterior.noise
         if return_cov:
-            covariance = self._posterior.covariance(wanted)
+            self._check_joint_size(wanted.size)
+            with reporter("predict") as report:
+                covariance = self._posterior.covariance(wanted, report)
             covariance[np.diag_indices_from(covariance)] += noise
-            return mean, self._y_scale**2 * covariance
+            return mean, targets.shaped(np.multiply.outer(covariance, targets.scale**2), 2)
         if return_std:
-            return mean, self._y_scale * np.sqrt(self._variance(wanted) + noise)
+            std = np.sqrt(self._variance(wanted) + noise)
+            return mean, targets.shaped(np.multiply.outer(std, targets.scale), 1)
         return mean
 
+    def _check_joint_size(self, n_wanted: int) -> None:
+        """Refuse a joint law that does not fit, before it is begun."""
+        block = min(n_wanted, BLOCK) * (2 * self.graph.n_nodes + self._posterior.nodes.size)
+        check_memory(
+            8.0 * ((2 + self._targets.scale.size) * n_wanted**2 + 3 * block),
+            f"nodes: the joint law of {n_wanted} nodes",
+            "ask for fewer nodes, for return_std, or for sample_y",
+        )
+
     def _variance(self, wanted: IntArray) -> FloatArray:
-        if wanted.size <= self.exact_variances or isinstance(self._posterior, DensePosterior):
-            blocks = np.array_split(wanted, -(-wanted.size // 1024))
-            return np.concatenate([self._posterior.variance(block) for block in blocks])
-        rng = np.random.default_rng(self._seed)
-        return self._posterior.sampled_variance(wanted, self.n_variance_samples, rng)
+        exact = wanted.size <= self.exact_variances or isinstance(self._posterior, DensePosterior)
+        with reporter("predict") as report:
+            if exact:
+                return self._posterior.variance(wanted, report)
+            rng = np.random.default_rng(self._seed)
+            count = self.n_variance_samples
+            return self._posterior.sampled_variance(wanted, count, rng, report)
 
     def sample_y(
         self,
@@ -255,22 +301,30 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         FloatArray
-            Samples (p, n_samples).
+            Samples (p, n_samples), or (p, n_outputs, n_samples) for targets of two dimensions.
         """
         check_is_fitted(self)
         check_positive_int(n_samples, "n_samples")
         wanted = check_nodes(self.graph, nodes)
         rng = np.random.default_rng(draw_seed(random_state))
-        samples = self._posterior.sample(wanted, n_samples, rng)
+        with reporter("sample") as report:
+            samples = self._posterior.sample(wanted, n_samples, rng, report)
         if not latent:
             samples += np.sqrt(self._posterior.noise) * rng.standard_normal(samples.shape)
-        return self._y_mean + self._y_scale * samples
+        targets = self._targets
+        samples = targets.mean[:, None] + targets.scale[:, None] * samples
+        return targets.shaped(samples, 1)
 
     def prior_covariance(self, nodes: Any = None) -> FloatArray:
-        """Prior covariance of f at nodes, units of y squared, shape (p, p)."""
+        """Prior covariance of f at nodes, units of y squared.
+
+        Shape (p, p), or (p, p, n_outputs) for targets of two dimensions.
+        """
         check_is_fitted(self)
         wanted = check_nodes(self.graph, nodes)
-        return self.outputscale_ * self._posterior.prior.matrix(wanted, wanted)
+        self._check_joint_size(wanted.size)
+        unit = self._posterior.prior.matrix(wanted, wanted)
+        return np.multiply.outer(unit, self.outputscale_)
 
     def own_problem(self) -> GraphProblem:
         """Return prior, data and scales of this model."""

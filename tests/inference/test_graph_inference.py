@@ -11,7 +11,11 @@ from coupledgp.inference.graph_evidence import DenseEvidence, IterativeEvidence,
 from coupledgp.inference.graph_fit import Checkpoint, FitState, fit_kernel
 from coupledgp.inference.graph_posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
-from coupledgp.inference.graph_solvers import conjugate_gradients, lanczos_quadrature
+from coupledgp.inference.graph_solvers import (
+    DiagonalPreconditioner,
+    conjugate_gradients,
+    lanczos_quadrature,
+)
 from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
 from tests.graph_cases import karate, weighted_graph
 
@@ -150,11 +154,13 @@ def test_conjugate_gradients_solve_every_column() -> None:
     root = rng.standard_normal((40, 40))
     A = root @ root.T + 0.1 * np.eye(40)
     B = np.column_stack([rng.standard_normal((40, 2)), np.zeros(40)])
-    solution = conjugate_gradients(lambda V: A @ V, B, np.diag(A).copy(), 1e-10)
+    solution = conjugate_gradients(
+        lambda V: A @ V, B, DiagonalPreconditioner(np.diag(A).copy()), 1e-10
+    )
     np.testing.assert_allclose(A @ solution.values, B, atol=1e-8)
     assert solution.residual <= 1e-10
     with pytest.raises(NumericalError, match="relative residual"):
-        conjugate_gradients(lambda V: A @ V, B, np.ones(40), 1e-10, max_iterations=2)
+        conjugate_gradients(lambda V: A @ V, B, lambda R: R, 1e-10, max_iterations=2)
 
 
 @pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
@@ -163,15 +169,15 @@ def test_posterior_is_the_conditional_gaussian(prior: GraphPrior, iterative: boo
     y, test = targets(), np.array([1, 3, 7, 33])
     v, s = 1.7, 0.3
     make = IterativePosterior if iterative else DensePosterior
-    posterior = make(prior, NODES, y, v, s)
+    posterior = make(prior, NODES, y[:, None], v, s)
     A = v * prior.matrix(NODES, NODES) + s * np.eye(NODES.size)
     cross = v * prior.matrix(test, NODES)
     mean = cross @ np.linalg.solve(A, y)
     covariance = v * prior.matrix(test, test) - cross @ np.linalg.solve(A, cross.T)
-    np.testing.assert_allclose(posterior.mean(test), mean, atol=1e-5)
+    np.testing.assert_allclose(posterior.mean(test)[:, 0], mean, atol=1e-5)
     np.testing.assert_allclose(posterior.covariance(test), covariance, atol=1e-5)
     np.testing.assert_allclose(posterior.variance(test), np.diag(covariance), atol=1e-5)
-    draws = posterior.sample(test, 20_000, np.random.default_rng(0))
+    draws = posterior.sample(test, 20_000, np.random.default_rng(0))[:, 0]
     error = np.sqrt(np.diag(covariance) / 20_000)
     assert (np.abs(draws.mean(axis=1) - mean) < 6 * error + 1e-5).all()
     assert np.abs(np.cov(draws) - covariance).max() < 6 * covariance.max() * np.sqrt(2 / 20_000)
@@ -181,7 +187,9 @@ def test_posterior_is_the_conditional_gaussian(prior: GraphPrior, iterative: boo
 
 def test_impossible_covariance_is_refused_with_advice() -> None:
     with pytest.raises(NumericalError, match="raise the noise"):
-        DensePosterior(SpectralPrior(karate(), HeatKernel(900.0)), NODES, targets(), 1.0, 0.0)
+        DensePosterior(
+            SpectralPrior(karate(), HeatKernel(900.0)), NODES, targets()[:, None], 1.0, 0.0
+        )
 
 
 def smooth_values() -> np.ndarray:

@@ -41,6 +41,16 @@ class Spectrum(ABC):
     def norm_cdf(self, norm: ArrayLike, dim: int) -> FloatArray:
         """CDF `F` of the norm of a frequency in `dim` dimensions."""
 
+    def norm_pdf(self, norm: ArrayLike, dim: int) -> FloatArray:
+        """Density of the norm, for norms above zero.
+
+        By central differences of `norm_cdf` (relative error about 1e-9 where the density is not
+        tiny) unless a subclass has the closed form.
+        """
+        r = np.asarray(norm, dtype=np.float64)
+        step = 1e-5 * r
+        return (self.norm_cdf(r + step, dim) - self.norm_cdf(r - step, dim)) / (2 * step)
+
     @abstractmethod
     def n_uniforms(self, dim: int) -> int:
         """How many independent uniforms `from_uniforms` needs for one frequency."""
@@ -80,6 +90,11 @@ class GaussianSpectrum(Spectrum):
 
     def norm_cdf(self, norm: ArrayLike, dim: int) -> FloatArray:
         return special.gammainc(dim / 2, np.square(np.asarray(norm, dtype=np.float64)) / 2)
+
+    def norm_pdf(self, norm: ArrayLike, dim: int) -> FloatArray:
+        r = np.asarray(norm, dtype=np.float64)
+        constant = (1 - dim / 2) * np.log(2) - special.gammaln(dim / 2)
+        return np.exp(constant + special.xlogy(dim - 1, r) - r**2 / 2)
 
     def n_uniforms(self, dim: int) -> int:
         return dim
@@ -152,6 +167,15 @@ class MaternSpectrum(Spectrum):
             x = square / (square + 2 * self.nu)
         a, b = dim / 2, self.nu
         return np.where(y < 0.5, special.betaincc(b, a, y), special.betainc(a, b, x))
+
+    def norm_pdf(self, norm: ArrayLike, dim: int) -> FloatArray:
+        # x = r^2 / (r^2 + 2 nu) has the Beta(d/2, nu) law, and dx/dr = 4 nu r / (r^2 + 2 nu)^2.
+        r = np.asarray(norm, dtype=np.float64)
+        whole = r**2 + 2 * self.nu
+        log_x, log_y = 2 * np.log(r / np.sqrt(whole)), np.log(2 * self.nu / whole)
+        a, b = dim / 2, self.nu
+        log_beta = (a - 1) * log_x + (b - 1) * log_y - special.betaln(a, b)
+        return np.exp(log_beta + np.log(4 * self.nu * r) - 2 * np.log(whole))
 
     def n_uniforms(self, dim: int) -> int:
         return dim + 1

@@ -20,6 +20,7 @@ LAYERS = [
     ["validation"],
     ["spectra", "graphs"],
     ["couplings"],
+    ["theory"],
     ["features"],
     ["kernels"],
     ["inference"],

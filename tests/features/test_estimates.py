@@ -9,10 +9,19 @@ import torch
 from coupledgp.couplings import available_couplings, parse_coupling
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.spectra import MaternSpectrum, parse_spectrum
-from tests.theory import Ensemble, assert_mean, mse, z_score
+from coupledgp.theory import expected_mse
+from tests.theory import assert_mean, z_score
 
 MAPS: dict[str, type[FeatureMap]] = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}
-COMPOSED = [text for text in available_couplings() if text not in ("halton", "sobol")]
+SEQUENCES = ("halton", "sobol")
+OLD = ("iid", "orthogonal")
+# Every law of directions with a closed form, with and without pairs and signs.
+COMPOSED = [
+    text
+    for text in available_couplings()
+    if text.split("+")[0] not in (*SEQUENCES, "simplex-plus", "quadrature")
+    and (text.split("+")[0] in OLD or text.split("+")[1:] in ([], ["pnc", "antithetic"]))
+]
 REPETITIONS = 2500
 FEWER = 800  # for scrambled sequences, whose draws are slow
 # m in dimension d: a whole block and a cut one, an odd number of pairs, a stratum each.
@@ -24,7 +33,7 @@ def ensembles(text: str, m: int, dim: int, spectrum: str, seed: int) -> np.ndarr
     """Independent draws of all frequencies, (repetitions, m, d)."""
     rng = np.random.default_rng([seed, m, dim])
     coupling, law = parse_coupling(text), parse_spectrum(spectrum)
-    repetitions = FEWER if text in ("halton", "sobol") else REPETITIONS
+    repetitions = FEWER if text in SEQUENCES else REPETITIONS
     return np.stack([coupling.sample(m, dim, law, rng) for _ in range(repetitions)])
 
 
@@ -66,7 +75,7 @@ def test_bias_and_error(
     deviations = estimates(features, ensembles(text, m, dim, "gaussian", seed), X, Y) - exact
     assert_mean(deviations, 0.0)
     assert_mean(deviations.mean(axis=1), 0.0)
-    expected = mse(features, Ensemble.parse(text), m, dim, X[0], Y[0])
+    expected = expected_mse(features, text, m, X[0], Y[0])
     assert_mean(np.square(deviations).mean(axis=1), expected)
 
 
@@ -79,12 +88,12 @@ def test_error_at_other_sizes(
     X, Y = pairs(features, dim, rng)
     exact = np.exp(-0.5 * np.square(X - Y).sum(axis=1))
     deviations = estimates(features, ensembles(text, m, dim, "gaussian", seed), X, Y) - exact
-    expected = mse(features, Ensemble.parse(text), m, dim, X[0], Y[0])
+    expected = expected_mse(features, text, m, X[0], Y[0])
     assert_mean(np.square(deviations).mean(axis=1), expected)
 
 
 @pytest.mark.parametrize("spectrum", ["matern-1/2", "matern-0.7"])
-@pytest.mark.parametrize("text", available_couplings())
+@pytest.mark.parametrize("text", [*COMPOSED, *SEQUENCES, "simplex-plus"])
 def test_matern_estimates_are_unbiased(
     text: str, spectrum: str, seed: int, rng: np.random.Generator
 ) -> None:
@@ -109,6 +118,24 @@ def test_matern_error_of_independent_frequencies(seed: int, rng: np.random.Gener
 
 
 @pytest.mark.parametrize("features", MAPS)
+def test_adapted_simplex_is_unbiased_and_at_least_as_good(
+    features: str, seed: int, rng: np.random.Generator
+) -> None:
+    dim, m = 3, 3
+    X, Y = pairs(features, dim, rng)
+    exact = np.exp(-0.5 * np.square(X - Y).sum(axis=1))
+    deviations = estimates(features, ensembles("simplex-plus", m, dim, "gaussian", seed), X, Y)
+    deviations -= exact
+    assert_mean(deviations, 0.0)
+    simplex = expected_mse(features, "simplex", m, X[0], Y[0])
+    squares = np.square(deviations).mean(axis=1)
+    if features == "laplace":
+        assert z_score(squares, simplex) < -5
+    else:
+        assert z_score(squares, expected_mse(features, "iid", m, X[0], Y[0])) < -3
+
+
+@pytest.mark.parametrize("features", MAPS)
 @pytest.mark.parametrize("text", ["halton", "sobol"])
 def test_quasi_monte_carlo_is_unbiased_and_beats_independent_draws(
     text: str, features: str, seed: int, rng: np.random.Generator
@@ -120,7 +147,7 @@ def test_quasi_monte_carlo_is_unbiased_and_beats_independent_draws(
     deviations = estimates(features, drawn, X, Y) - exact
     assert_mean(deviations, 0.0)
     squares = np.square(deviations).mean(axis=1)
-    half_of_iid = mse(features, Ensemble(), m, dim, X[0], Y[0]) / 2
+    half_of_iid = expected_mse(features, "iid", m, X[0], Y[0]) / 2
     assert z_score(squares, half_of_iid) < -5
 
 
@@ -131,7 +158,7 @@ def test_couplings_lower_the_error(features: str, rng: np.random.Generator) -> N
         X, Y = pairs(features, dim, rng)
 
         def error(text: str, dim: int = dim, X: np.ndarray = X, Y: np.ndarray = Y) -> float:
-            return mse(features, Ensemble.parse(text), dim, dim, X[0], Y[0])
+            return expected_mse(features, text, dim, X[0], Y[0])
 
         assert error("orthogonal") < error("iid")
         assert error("orthogonal+pnc") < error("orthogonal")
@@ -149,7 +176,7 @@ def test_pairwise_norms_serve_fourier_features_at_small_distance_only() -> None:
         ratios = []
         for z in (0.05, 1.0, 3.0):
             x, y = np.zeros(dim), np.full(dim, z / np.sqrt(dim))
-            coupled = mse("fourier", Ensemble("orthogonal", "pnc"), 2, dim, x, y)
-            ratios.append(coupled / mse("fourier", Ensemble("orthogonal"), 2, dim, x, y))
+            coupled = expected_mse("fourier", "orthogonal+pnc", 2, x, y)
+            ratios.append(coupled / expected_mse("fourier", "orthogonal", 2, x, y))
         assert max(ratios[:2]) < 0.85
         assert ratios[2] > 1.05

@@ -1,14 +1,18 @@
 """Scalable Gaussian processes with coupled random features, and diagnostics of their posteriors."""
 
-from coupledgp import couplings, diagnostics, features, kernels
+from coupledgp import couplings, diagnostics, features, kernels, theory
 from coupledgp.attention import CoupledAttention
 from coupledgp.graphs import Graph
 from coupledgp.models import (
     ExactGPRegressor,
     ExactGraphGPRegressor,
     GraphGPRegressor,
+    KernelRegressionClassifier,
+    KernelRegressionRegressor,
     SparseSpectrumGPRegressor,
+    coupling_study,
     load_model,
+    posterior_report,
     save_model,
     select,
 )
@@ -20,13 +24,18 @@ __all__ = [
     "ExactGraphGPRegressor",
     "Graph",
     "GraphGPRegressor",
+    "KernelRegressionClassifier",
+    "KernelRegressionRegressor",
     "SparseSpectrumGPRegressor",
+    "coupling_study",
     "couplings",
     "diagnostics",
     "features",
     "kernels",
     "load_model",
     "pagerank",
+    "posterior_report",
     "save_model",
+    "theory",
     "select",
 ]

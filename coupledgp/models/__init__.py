@@ -2,17 +2,26 @@
 
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.kernel_regression import (
+    KernelRegressionClassifier,
+    KernelRegressionRegressor,
+)
 from coupledgp.models.persistence import load_model, save_model
 from coupledgp.models.selection import Selection, select
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+from coupledgp.models.study import coupling_study, posterior_report
 
 __all__ = [
     "ExactGPRegressor",
     "ExactGraphGPRegressor",
     "GraphGPRegressor",
+    "KernelRegressionClassifier",
+    "KernelRegressionRegressor",
     "Selection",
     "SparseSpectrumGPRegressor",
+    "coupling_study",
     "load_model",
+    "posterior_report",
     "save_model",
     "select",
 ]

@@ -1,0 +1,137 @@
+"""UCI classification sets as they are distributed: `load("wifi")` reads a local file.
+
+Files are looked for in `<folder>/classification/`, the folder being `data_dir` or else the one
+that the environment variable COUPLEDGP_DATA names: no header, the class in the last column.
+Columns of numbers are kept; in every other column each value becomes a column of zeros and ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+
+from coupledgp.errors import DataNotFoundError, InvalidInputError
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice
+from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder
+
+
+@dataclass(frozen=True, eq=False)
+class ClassificationData:
+    """A classification set: inputs X (n, d), finite, in float64, and labels y (n,).
+
+    `source` says in words where the numbers came from.
+    """
+
+    name: str
+    X: FloatArray = field(repr=False)
+    y: NDArray[Any] = field(repr=False)
+    feature_names: tuple[str, ...]
+    source: str
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """What a file must look like; separator None is any white space."""
+
+    file: str
+    rows: int
+    columns: int
+    separator: str | None = ","
+    identifiers: int = 0  # leading columns that only name the rows
+
+
+_SPECS: Mapping[str, _Spec] = {
+    "abalone": _Spec("abalone.data", 4177, 9),
+    "banknote": _Spec("banknote.txt", 1372, 5),
+    "car": _Spec("car.data", 1728, 7),
+    "yeast": _Spec("yeast.data", 1484, 10, separator=None, identifiers=1),
+    "cmc": _Spec("cmc.data", 1473, 10),
+    "nursery": _Spec("nursery.data", 12960, 9),
+    "wifi": _Spec("wifi.txt", 2000, 8, separator=None),
+    "chess": _Spec("chess.data", 28056, 7),
+}
+
+
+def available() -> tuple[str, ...]:
+    """Return the names that `load` knows, the embedded default first."""
+    return ("digits", *_SPECS)
+
+
+def load(name: str = "digits", data_dir: str | Path | None = None) -> ClassificationData:
+    """Load a classification set by name.
+
+    Parameters
+    ----------
+    name
+        One of `available()`. "digits" is embedded in scikit-learn.
+    data_dir
+        Folder with a folder `classification`; the one that COUPLEDGP_DATA names if left out.
+
+    Raises
+    ------
+    InvalidInputError
+        The name is unknown, or the file is not as described.
+    DataNotFoundError
+        There is no such file; the message says where to put it.
+    """
+    check_choice(name, available(), "name")
+    if name == "digits":
+        digits = load_digits()
+        names = tuple(digits.feature_names)
+        return ClassificationData(name, digits.data, digits.target, names, "scikit-learn")
+    spec = _SPECS[name]
+    folder = data_folder(data_dir, "classification")
+    path = None if folder is None else folder / spec.file
+    if path is None or not path.is_file():
+        raise DataNotFoundError(
+            f"{name}: no local file; put UCI's {spec.file} into the folder classification under "
+            f"data_dir or the one that {ENVIRONMENT_VARIABLE} names"
+        )
+    table = _read(path, spec)
+    X, names = _encode(table[:, spec.identifiers : -1])
+    return ClassificationData(name, X, _labels(table[:, -1]), names, f"file {path}")
+
+
+def _read(path: Path, spec: _Spec) -> NDArray[np.str_]:
+    """The cells of the file (rows, columns); empty lines are skipped."""
+    lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    rows = [[cell.strip() for cell in line.split(spec.separator)] for line in lines]
+    widths = {len(row) for row in rows}
+    if len(rows) != spec.rows or widths != {spec.columns}:
+        raise InvalidInputError(
+            f"{path}: expected {spec.rows} rows of {spec.columns} columns without a header, got "
+            f"{len(rows)} rows of {sorted(widths)} columns"
+        )
+    table = np.array(rows)
+    if (bad := np.argwhere(np.isin(table, ["", "?", "nan", "NaN", "NA"]))).size:
+        raise InvalidInputError(f"{path}: row {bad[0][0] + 1}, column {bad[0][1] + 1} is missing")
+    return table
+
+
+def _encode(table: NDArray[np.str_]) -> tuple[FloatArray, tuple[str, ...]]:
+    """Numbers as they are, categories as indicators of each value, in alphabetical order."""
+    columns, names = [], []
+    for number, cells in enumerate(table.T):
+        try:
+            columns.append(cells.astype(np.float64))
+            names.append(f"x{number}")
+        except ValueError:
+            values = np.unique(cells)
+            columns += [(cells == value).astype(np.float64) for value in values]
+            names += [f"x{number}={value}" for value in values]
+    return np.column_stack(columns), tuple(names)
+
+
+def _labels(cells: NDArray[np.str_]) -> NDArray[Any]:
+    """Labels as integers where all are, else as text."""
+    try:
+        return cells.astype(np.int64)
+    except ValueError:
+        return cells

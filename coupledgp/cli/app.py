@@ -17,6 +17,7 @@ from coupledgp.cli.demo import demo
 from coupledgp.cli.fit import fit
 from coupledgp.cli.interpolate import interpolate
 from coupledgp.cli.predict import predict
+from coupledgp.cli.report import report
 from coupledgp.errors import CoupledGPError
 
 HELP = """Gaussian process regression with coupled random features.
@@ -64,6 +65,17 @@ Examples:
 
   coupledgp interpolate friends.graphml --values ages.csv -o law.parquet --json
 """
+REPORT_HELP = """Write one page on how good a saved model's posterior is.
+
+MODEL must hold its training rows (fit --include-data). DATA are test rows with the target, or nodes
+and values. --couplings also compares couplings and sizes at the model's hyperparameters.
+
+Examples:
+
+  coupledgp report y.model test.csv -o report.html
+
+  coupledgp report y.model test.csv -o report.html --couplings iid,orthogonal --sizes 64,256
+"""
 DEMO_HELP = """Compare couplings on embedded data and a mesh: half a minute, nothing is downloaded.
 
 Writes DIR/report.html, a page to look at, and DIR/report.json, the same figures for a program.
@@ -92,6 +104,7 @@ app = typer.Typer(
 app.command("fit", help=_paragraphs(FIT_HELP))(fit)
 app.command("predict", help=_paragraphs(PREDICT_HELP))(predict)
 app.command("interpolate", help=_paragraphs(INTERPOLATE_HELP))(interpolate)
+app.command("report", help=_paragraphs(REPORT_HELP))(report)
 app.command("demo", help=_paragraphs(DEMO_HELP))(demo)
 
 

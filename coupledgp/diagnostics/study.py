@@ -10,6 +10,8 @@ import numpy as np
 
 # Two couplings differ if their means are this many standard errors of the difference apart.
 CLEAR = 2.0
+# Beyond so many decimals numbers are written with exponents.
+MAX_DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,14 @@ class Spread:
         return cls(float(values.mean()), float(error))
 
     def __str__(self) -> str:
-        return f"{self.mean:.3g} ± {self.standard_error:.1g}"
+        """The mean to the second digit of its error."""
+        error = self.standard_error
+        if not (np.isfinite(error) and error > 0):
+            return f"{self.mean:.4g}"
+        decimals = 1 - int(np.floor(np.log10(error)))
+        if decimals > MAX_DECIMALS:
+            return f"{self.mean:.3g} ± {error:.1e}"
+        return f"{self.mean:.{max(decimals, 0)}f} ± {error:.{max(decimals, 0)}f}"
 
 
 @dataclass(frozen=True)

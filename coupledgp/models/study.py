@@ -86,13 +86,20 @@ def coupling_study(
             for coupling in dict.fromkeys(names):
                 report(f"{coupling}, {name}={size}")
                 drawn = [redrawn(model, kept, coupling, size, seed + k) for k in range(n_draws)]
-                laws = [law_of(other.fit(*data), X_test, "model") for other in drawn]
+                laws = [law_of(_fitted(other, data, model), X_test, "model") for other in drawn]
                 rows.append(_row(coupling, size, laws, exact, y))
     return CouplingStudy(
         name, tuple(rows), len(data[1]), len(exact.mean),
         None if y is None else rmse(y, exact.mean),
         None if y is None else nlpd(y, exact.mean, exact.std),
     )  # fmt: skip
+
+
+def _fitted(other: Any, data: tuple[Any, FloatArray], model: Any) -> Any:
+    other.fit(*data)
+    if hasattr(model, "feature_names_in_"):  # the rows kept have no names
+        other.feature_names_in_ = model.feature_names_in_
+    return other
 
 
 def _row(coupling: str, size: int, laws: list[Any], exact: Any, y: FloatArray | None) -> StudyRow:

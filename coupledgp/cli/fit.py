@@ -25,7 +25,8 @@ from coupledgp.validation import check_positive_int
 DEFAULT_HOLDOUT = 0.2
 SCHEMA_VERSION = 1
 MODEL_PARAMETERS = (
-    "kernel", "features", "n_frequencies", "coupling", "ard", "dtype", "random_state",
+    "kernel", "features", "n_frequencies", "coupling", "frequencies", "objective", "ard", "dtype",
+    "random_state",
 )  # fmt: skip
 DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False)
 MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
@@ -69,6 +70,21 @@ def fit(
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "orthogonal+pnc",
+    frequencies: Annotated[
+        str,
+        typer.Option(
+            help="sampled from the kernel's spectrum, or fitted to the objective.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "sampled",
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="Of fitted frequencies: evidence, for prediction, or posterior-kl, for closeness "
+            "to the exact GP.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "evidence",
     ard: Annotated[
         bool,
         typer.Option(
@@ -126,8 +142,8 @@ def fit(
         raise InvalidInputError("--report: expected --exact-rows > 0, the page compares models")
     _check_distinct({"--output": output, "--report": report}, [data, test])
     model = SparseSpectrumGPRegressor(
-        kernel, features, n_frequencies, coupling, ard=ard, dtype=dtype, max_iter=max_iter,
-        n_restarts=n_restarts, random_state=seed,
+        kernel, features, n_frequencies, coupling, frequencies, objective, ard=ard, dtype=dtype,
+        max_iter=max_iter, n_restarts=n_restarts, random_state=seed,
     )  # fmt: skip
     with ExitStack() as stack:
         # What cannot be written should be known before the work, not after it.

@@ -71,9 +71,10 @@ def model_line(result: dict[str, Any]) -> str:
     """Say what the model is."""
     model = result["model"]
     lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
+    fitted = f"fitted to {model['objective']}, " if model["frequencies"] == "fitted" else ""
     return (
         f"{model['kernel']} kernel, {model['n_frequencies']} {model['features']} frequencies, "
-        f"coupling {model['coupling']}, {lengthscales}, {model['dtype']}, "
+        f"coupling {model['coupling']}, {fitted}{lengthscales}, {model['dtype']}, "
         f"seed {model['random_state']}"
     )
 

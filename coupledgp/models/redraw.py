@@ -51,5 +51,5 @@ def redrawn(model: Any, kept: dict[str, Any], coupling: str, size: int, seed: in
         **{name: size, "coupling": coupling, "random_state": seed, **kept}
     )
     if name == "n_frequencies":
-        other.set_params(progress=False, frequencies="sampled")
+        other.set_params(progress=False, frequencies="sampled", objective="evidence")
     return other

@@ -18,7 +18,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.counter import SECOND_STREAMS, stream_key, uniform
+from coupledgp.counter import GOLDEN, SECOND_STREAMS, stream_key, uniform
 from coupledgp.couplings.steps import INDEPENDENT, REPELLING
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
@@ -26,6 +26,9 @@ from coupledgp.random import FloatArray
 IntArray = NDArray[np.int64]
 STEP_BITS = 16
 STEP_MASK = 2**STEP_BITS - 1
+# A packed visit is node (31 bits), step (16) and count (16).
+COUNT_BITS = 16
+COUNT_MASK = 2**COUNT_BITS - 1
 BLOCK_ROWS = 64
 WIDE_BLOCK_ROWS = 4096
 
@@ -33,12 +36,16 @@ WIDE_BLOCK_ROWS = 4096
 class Moves(NamedTuple):
     """What a walker needs of the graph: rows of neighbours and running sums of their weights.
 
-    `cumulative` is empty for unweighted graphs.
+    `cumulative` is empty for unweighted graphs. `targets` (edges, 2), for unweighted graphs only
+    and empty where few are to walk, holds beside each edge what lies behind it: the first edge of
+    the neighbour's row, and its degree and number in one word. A step then needs one random access
+    to memory instead of two.
     """
 
     indptr: IntArray
     indices: NDArray[np.int32]
     cumulative: FloatArray
+    targets: IntArray
 
 
 class Visits(NamedTuple):
@@ -55,11 +62,25 @@ class Visits(NamedTuple):
     counts: NDArray[np.uint32]
 
 
-def moves_of(graph: Graph) -> Moves:
-    """The moves on a graph."""
-    if not graph.is_weighted:
-        return Moves(graph.indptr, graph.indices, np.empty(0))
-    return Moves(graph.indptr, graph.indices, _row_sums(graph.indptr, graph.weights))
+def moves_of(graph: Graph, n_moves: float = 0.0) -> Moves:
+    """The moves on a graph, laid out for about `n_moves` of them."""
+    none = np.empty((0, 2), dtype=np.int64)
+    if graph.is_weighted:
+        sums = _row_sums(graph.indptr, graph.weights)
+        return Moves(graph.indptr, graph.indices, sums, none)
+    many = n_moves > graph.indices.size
+    targets = _targets(graph.indptr, graph.indices) if many else none
+    return Moves(graph.indptr, graph.indices, np.empty(0), targets)
+
+
+@numba.njit(cache=True, parallel=True)
+def _targets(indptr, indices):  # type: ignore[no-untyped-def]
+    targets = np.empty((indices.size, 2), np.int64)
+    for edge in numba.prange(indices.size):
+        node = np.int64(indices[edge])
+        targets[edge, 0] = indptr[node]
+        targets[edge, 1] = ((indptr[node + 1] - indptr[node]) << 32) | node
+    return targets
 
 
 @numba.njit(cache=True)
@@ -122,7 +143,7 @@ def _group(position, lengths, step, table, stamp, slot_of, members, rank):  # ty
 @numba.njit(cache=True)
 def _repel(key, second, position, lengths, step, slot_of, rank, moves, taken, drawn, picked):  # type: ignore[no-untyped-def]
     """Move co-located walkers to neighbours that are distinct, as `RepellingSteps` says."""
-    indptr, indices, cumulative = moves
+    indptr, indices, cumulative, _ = moves
     for leader in range(position.size):
         if lengths[leader] < step or rank[leader] != 0:
             continue
@@ -205,61 +226,85 @@ def _cells(key, second, members, sums, drawn, picked):  # type: ignore[no-untype
         picked[members[cell]] = drawn[cell]
 
 
+@numba.njit(cache=True, inline="always")
+def _quantile(steps, key, w, slot_of, rank, members, leader):  # type: ignore[no-untyped-def]
+    """Where in the edge weights of its node walker w moves, independent or systematic."""
+    if steps == INDEPENDENT:
+        return uniform(key, w)
+    slot = slot_of[w]
+    if rank[w] == 0:
+        leader[slot] = uniform(key, w)
+    v = leader[slot] + rank[w] / members[slot]
+    return v - 1.0 if v >= 1.0 else v
+
+
 @numba.njit(cache=True)
 def _walk_row(seed, node, lengths, steps, moves, scratch, codes):  # type: ignore[no-untyped-def]
-    """Walk one node's walkers and write a code `node * 2^16 + step` for every visit."""
-    indptr, indices, cumulative = moves
-    position, slot_of, members, rank, table, stamp, taken, drawn, picked, leader = scratch
+    """Walk one node's walkers and write a code `node * 2^16 + step` for every visit.
+
+    With `moves.targets` a step is two loops: one that draws an edge for every walker, one that
+    loads what lies behind it. The loads, one each, then wait for memory together.
+    """
+    indptr, indices, cumulative, targets = moves
+    position, slot_of, members, rank, table, stamp, taken, drawn, picked, leader = scratch[:10]
+    alive, edge, first, degree = scratch[10:]
     n_walks = lengths.size
-    n_codes = 0
     longest = 0
     for w in range(n_walks):
         position[w] = node
-        codes[n_codes] = node << STEP_BITS
-        n_codes += 1
+        codes[w] = node << STEP_BITS
+        alive[w] = w
+        first[w] = indptr[node]
+        degree[w] = indptr[node + 1] - indptr[node]
         longest = max(longest, lengths[w])
+    n_codes = n_alive = n_walks
     if indptr[node + 1] == indptr[node]:
         return n_codes
+    quick = targets.shape[0] > 0
     stamp[:] = 0
     for step in range(1, longest + 1):
         key = stream_key(seed, node, step)
-        if steps == INDEPENDENT:
-            for w in range(n_walks):
-                if lengths[w] >= step:
-                    position[w] = _neighbour(
-                        indptr, indices, cumulative, position[w], uniform(key, w)
-                    )
-        else:
+        n_left = 0
+        for k in range(n_alive):
+            alive[n_left] = alive[k]
+            n_left += lengths[alive[k]] >= step
+        n_alive = n_left
+        if steps != INDEPENDENT:
             _group(position, lengths, step, table, stamp, slot_of, members, rank)
-            if steps == REPELLING:
-                second = stream_key(seed, node, SECOND_STREAMS + step)
-                _repel(
-                    key,
-                    second,
-                    position,
-                    lengths,
-                    step,
-                    slot_of,
-                    rank,
-                    moves,
-                    taken,
-                    drawn,
-                    picked,
-                )
-            else:
-                for w in range(n_walks):
-                    if lengths[w] >= step:
-                        slot = slot_of[w]
-                        if rank[w] == 0:
-                            leader[slot] = uniform(key, w)
-                        v = leader[slot] + rank[w] / members[slot]
-                        position[w] = _neighbour(
-                            indptr, indices, cumulative, position[w], v - 1.0 if v >= 1.0 else v
-                        )
-        for w in range(n_walks):
-            if lengths[w] >= step:
-                codes[n_codes] = (np.int64(position[w]) << STEP_BITS) | step
-                n_codes += 1
+        if steps == REPELLING:
+            second = stream_key(seed, node, SECOND_STREAMS + step)
+            _repel(
+                key,
+                second,
+                position,
+                lengths,
+                step,
+                slot_of,
+                rank,
+                moves,
+                taken,
+                drawn,
+                picked,
+            )
+        elif quick:
+            for k in range(n_alive):
+                w = alive[k]
+                v = _quantile(steps, key, w, slot_of, rank, members, leader)
+                edge[k] = first[w] + min(np.int64(v * degree[w]), degree[w] - 1)
+            for k in range(n_alive):
+                w = alive[k]
+                first[w] = targets[edge[k], 0]
+                behind = targets[edge[k], 1]
+                position[w] = behind & 0xFFFFFFFF
+                degree[w] = behind >> 32
+        else:
+            for k in range(n_alive):
+                w = alive[k]
+                v = _quantile(steps, key, w, slot_of, rank, members, leader)
+                position[w] = _neighbour(indptr, indices, cumulative, position[w], v)
+        for k in range(n_alive):
+            codes[n_codes] = (position[alive[k]] << STEP_BITS) | step
+            n_codes += 1
     return n_codes
 
 
@@ -279,50 +324,103 @@ def _scratch(n_walks):  # type: ignore[no-untyped-def]
         np.empty(n_walks, np.int64),
         np.empty(n_walks, np.int64),
         np.empty(size, np.float64),
+        np.empty(n_walks, np.int64),
+        np.empty(n_walks, np.int64),
+        np.empty(n_walks, np.int64),
+        np.empty(n_walks, np.int64),
     )
 
 
+@numba.njit(cache=True)
+def _merge(codes, tag, table, stamp, id_of, keys, last, place, ids, out):  # type: ignore[no-untyped-def]
+    """Count equal codes and write `node, step, count` in order of node and step, packed.
+
+    `codes` come in order of step. Nodes are numbered as they first appear, through a hash table
+    whose slots are free unless stamped with this row's `tag`.
+    """
+    mask = table.size - 1
+    n_ids, n_entries = 0, 0
+    for code in codes:
+        node, step = code >> STEP_BITS, code & STEP_MASK
+        slot = np.int64((np.uint64(node) * GOLDEN) >> np.uint64(40)) & mask
+        while stamp[slot] == tag and table[slot] != node:
+            slot = (slot + 1) & mask
+        if stamp[slot] != tag:
+            stamp[slot] = tag
+            table[slot] = node
+            id_of[slot] = n_ids
+            keys[n_ids] = (node << 32) | n_ids
+            last[n_ids] = -1
+            place[n_ids] = 0
+            n_ids += 1
+        i = id_of[slot]
+        entry = last[i]
+        if entry < 0 or (out[entry] >> COUNT_BITS) & STEP_MASK != step:
+            last[i] = n_entries
+            place[i] += 1
+            ids[n_entries] = i
+            out[n_entries] = (node << (STEP_BITS + COUNT_BITS)) | (step << COUNT_BITS) | 1
+            n_entries += 1
+        else:
+            out[entry] += 1
+    keys[:n_ids].sort()
+    start = 0
+    for k in range(n_ids):
+        i = keys[k] & 0xFFFFFFFF
+        place[i], start = start, start + place[i]
+    return n_ids, n_entries
+
+
 @numba.njit(parallel=True, cache=True)
-def _walk_rows(seed, rows, lengths, steps, moves, offsets, codes, n_pairs, n_entries):  # type: ignore[no-untyped-def]
-    """Walk all rows, sort each row's codes, and count its distinct nodes and visits."""
+def _walk_rows(seed, rows, lengths, steps, moves, offsets, packed, n_pairs, n_entries, most):  # type: ignore[no-untyped-def]
+    """Walk all rows and write each row's distinct visits, packed, from its offset on."""
     n_blocks = (rows.size + BLOCK_ROWS - 1) // BLOCK_ROWS
     for block in numba.prange(n_blocks):
         scratch = _scratch(lengths.shape[1])
+        size = 2
+        while size < 2 * most:
+            size *= 2
+        table, stamp, id_of = (
+            np.empty(size, np.int64),
+            np.zeros(size, np.int64),
+            np.empty(size, np.int64),
+        )
+        codes, found, ids = (
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+        )
+        keys, last, place = (
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+        )
         for r in range(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows.size)):
-            row_codes = codes[offsets[r] : offsets[r + 1]]
-            n_codes = _walk_row(seed, rows[r], lengths[r], steps, moves, scratch, row_codes)
-            row_codes[:n_codes].sort()
-            row_codes[n_codes:] = -1
-            pairs, entries = 1, 1
-            for k in range(1, n_codes):
-                if row_codes[k] != row_codes[k - 1]:
-                    entries += 1
-                    if row_codes[k] >> STEP_BITS != row_codes[k - 1] >> STEP_BITS:
-                        pairs += 1
-            n_pairs[r] = pairs
-            n_entries[r] = entries
+            n_codes = _walk_row(seed, rows[r], lengths[r], steps, moves, scratch, codes)
+            n_pairs[r], n_entries[r] = _merge(
+                codes[:n_codes], r + 1, table, stamp, id_of, keys, last, place, ids, found
+            )
+            for entry in range(n_entries[r]):
+                to = place[ids[entry]]
+                place[ids[entry]] = to + 1
+                packed[offsets[r] + to] = found[entry]
 
 
 @numba.njit(parallel=True, cache=True)
-def _compact(offsets, codes, indptr, entry_start, nodes, entry_ptr, step_of, counts):  # type: ignore[no-untyped-def]
-    """Merge equal codes into counts and write each row to its place."""
+def _compact(offsets, packed, indptr, entry_start, nodes, entry_ptr, step_of, counts):  # type: ignore[no-untyped-def]
+    """Unpack each row to its place."""
     for r in numba.prange(offsets.size - 1):
-        pair, entry = indptr[r] - 1, entry_start[r] - 1
-        last = np.int64(-1)
-        for k in range(offsets[r], offsets[r + 1]):
-            code = codes[k]
-            if code < 0:
-                break
-            if code != last:
-                entry += 1
-                counts[entry] = 0
-                step_of[entry] = code & STEP_MASK
-                if last < 0 or code >> STEP_BITS != last >> STEP_BITS:
-                    pair += 1
-                    nodes[pair] = code >> STEP_BITS
-                    entry_ptr[pair] = entry
-                last = code
-            counts[entry] += np.uint32(1)
+        pair, last = indptr[r] - 1, np.int64(-1)
+        for entry in range(entry_start[r], entry_start[r + 1]):
+            code = packed[offsets[r] + entry - entry_start[r]]
+            node = code >> (STEP_BITS + COUNT_BITS)
+            if node != last:
+                last = node
+                pair += 1
+                nodes[pair] = node
+                entry_ptr[pair] = entry
+            step_of[entry] = (code >> COUNT_BITS) & STEP_MASK
+            counts[entry] = code & COUNT_MASK
 
 
 def starts(sizes: IntArray) -> IntArray:
@@ -342,16 +440,20 @@ def walk(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves)
     rows
         Start nodes, shape (n,).
     lengths
-        Length of each walker, shape (n, m). A walker on an isolated node stays at its start.
+        Length of each walker, shape (n, m), m below 2^16. A walker on an isolated node stays at its
+        start.
     steps
         `INDEPENDENT`, `REPELLING` or `SYSTEMATIC`.
     moves
         The graph's moves.
     """
     offsets = starts((lengths + 1).sum(axis=1))
-    codes = np.empty(int(offsets[-1]), dtype=np.int64)
+    packed = np.empty(int(offsets[-1]), dtype=np.int64)
     n_pairs, n_entries = np.empty(rows.size, np.int64), np.empty(rows.size, np.int64)
-    _walk_rows(np.uint64(seed), rows, lengths, steps, moves, offsets, codes, n_pairs, n_entries)
+    most = int(np.diff(offsets).max(initial=1))
+    _walk_rows(
+        np.uint64(seed), rows, lengths, steps, moves, offsets, packed, n_pairs, n_entries, most
+    )
     indptr, entry_start = starts(n_pairs), starts(n_entries)
     visits = Visits(
         indptr,
@@ -362,7 +464,7 @@ def walk(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves)
     )
     _compact(
         offsets,
-        codes,
+        packed,
         indptr,
         entry_start,
         visits.nodes,

@@ -33,7 +33,8 @@ from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.validation import check_choice, check_positive_int
 
-CHUNK_VISITS = 2**24
+CHUNK_VISITS = 2**22
+WALKS_LIMIT = 2**16 - 1
 
 
 @dataclass(frozen=True)
@@ -212,7 +213,8 @@ def sample_walks(
         The walks would not fit; the message says what would make them smaller.
     """
     check_graph(graph)
-    check_positive_int(n_walks, "n_walks")
+    if check_positive_int(n_walks, "n_walks") > WALKS_LIMIT:
+        raise InvalidInputError(f"n_walks: expected at most {WALKS_LIMIT}, got {n_walks}")
     parsed = parse_walker_coupling(coupling)
     law = parse_length_law(length_law, p_halt, modulation)
     longest = check_max_length(max_length, law, modulation)
@@ -278,7 +280,7 @@ def walk_in_chunks(
     """Draw lengths and walk, so many rows at a time that about `chunk_visits` visits are held."""
     per_row = n_walks * (1.0 + law.survival(max_length)[1:].sum())
     size = max(int(chunk_visits / per_row), 1)
-    moves, steps = moves_of(graph), coupling.steps
+    moves, steps = moves_of(graph, per_row * rows.size), coupling.steps
     parts = []
     for start in range(0, rows.size, size):
         chunk = rows[start : start + size]

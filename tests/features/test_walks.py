@@ -223,6 +223,8 @@ def test_bad_arguments_are_refused() -> None:
         sample_walks(graph, p_halt=1)
     with pytest.raises(InvalidInputError, match="n_walks"):
         sample_walks(graph, 0)
+    with pytest.raises(InvalidInputError, match="n_walks: expected at most 65535, got 65536"):
+        sample_walks(graph, 2**16)
     with pytest.raises(InvalidInputError, match="'stratified'"):
         sample_walks(graph, coupling="stratifed")
     with pytest.raises(InvalidInputError, match="'systematic'"):

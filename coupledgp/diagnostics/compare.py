@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.figures import (
@@ -13,12 +12,12 @@ from coupledgp.diagnostics.figures import (
     score_figures,
     solver_bounds,
 )
-from coupledgp.diagnostics.laws import Law, law_of
+from coupledgp.diagnostics.joint import compare_jointly
+from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of
 from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
 from coupledgp.diagnostics.stochastic import StochasticOptions, laws_by_solves
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_memory
 
 # Matrices of p x p float64 alive at once.
@@ -55,9 +54,11 @@ def compare(
     method
         `"dense"`: both laws from the estimators' `predict`; the exact twin of n rows takes O(n^3)
         time and O(n^2) memory. `"stochastic"`: the reference's law by iterative solves with its
-        exact kernel, never stored, O(n) memory a test point; what the solver leaves undone is
-        bounded in `report.accuracy`. `"auto"`: dense for given references and for up to 5000
-        training rows.
+        exact kernel, never stored, O(n) memory a test point. For up to `options.n_columns` points
+        one solve a point, and nothing is random; for more, divergences of the joint laws at all
+        points by random probes, scores at a random subset. Standard errors of the probes and
+        bounds of what the solver leaves undone are in `report.accuracy`. `"auto"`: dense for given
+        references and for up to 5000 training rows.
     options
         Tolerances and sizes of the stochastic method.
     progress
@@ -87,9 +88,11 @@ def compare(
         "compare on a subset of the points",
     )
     if method == "stochastic" or (method == "auto" and reference is None and _is_large(model)):
-        with reporter("compare", progress) as report:
-            law, exact, settings = laws_by_solves(model, source, X_test, options, report)
         name = f"exact GP of {source!r}" if reference is None else repr(reference)
+        with reporter("compare", progress) as report:
+            if len(X_test) > options.n_columns and not hasattr(model, "own_problem"):
+                return compare_jointly(model, source, name, X_test, y_test, options, report)
+            law, exact, settings = laws_by_solves(model, source, X_test, options, report)
         return _report(model, name, law, exact, y_test, settings)
     reference = model.exact_twin() if reference is None else reference
     law, exact = law_of(model, X_test, "model"), law_of(reference, X_test, "reference")
@@ -121,11 +124,8 @@ def _report(
     y_test: ArrayLike | None,
     settings: dict[str, Any] | None,
 ) -> PosteriorReport:
-    if law.mean.shape != exact.mean.shape:
-        raise InvalidInputError(
-            f"reference: predicts shape {exact.mean.shape}, model predicts {law.mean.shape}"
-        )
-    y = None if y_test is None else _targets(y_test, law.mean.shape)
+    check_shapes(law.mean.shape, exact.mean.shape)
+    y = None if y_test is None else check_targets(y_test, law.mean.shape)
     figures = Figures(
         n_test=law.mean.shape[0],
         n_outputs=law.mean.shape[1],
@@ -139,12 +139,3 @@ def _report(
         accuracy = Accuracy("stochastic", solver_bounds(law, exact, y), settings=settings)
     predictions = Predictions(law.mean, law.std, exact.mean, exact.std, y)
     return PosteriorReport(figures, predictions, repr(model), reference, accuracy)
-
-
-def _targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    y = np.asarray(y_test, dtype=np.float64)
-    if y.shape != shape and (y.ndim != 1 or (y.size, 1) != shape):
-        raise InvalidInputError(f"y_test: expected shape {shape} or {shape[:1]}, got {y.shape}")
-    if not np.isfinite(y).all():
-        raise InvalidInputError("y_test: expected finite values, got NaN or inf")
-    return y.reshape(shape)

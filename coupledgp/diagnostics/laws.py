@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.system import BoundedLaw
@@ -88,3 +89,19 @@ def in_units(law: BoundedLaw, offset: FloatArray, scale: FloatArray) -> Law:
         np.multiply.outer(law.cov_error, square),
         law.mean_error,
     )
+
+
+def check_shapes(model: tuple[int, ...], reference: tuple[int, ...]) -> None:
+    """Refuse laws of different points or outputs."""
+    if model != reference:
+        raise InvalidInputError(f"reference: predicts shape {reference}, model predicts {model}")
+
+
+def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
+    """Return targets (p, k), finite."""
+    y = np.asarray(y_test, dtype=np.float64)
+    if y.shape != shape and (y.ndim != 1 or (y.size, 1) != shape):
+        raise InvalidInputError(f"y_test: expected shape {shape} or {shape[:1]}, got {y.shape}")
+    if not np.isfinite(y).all():
+        raise InvalidInputError("y_test: expected finite values, got NaN or inf")
+    return y.reshape(shape)

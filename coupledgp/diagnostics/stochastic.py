@@ -24,19 +24,27 @@ class StochasticOptions:
     ----------
     tolerance : float
         Relative residual of the conjugate gradients; the error of a covariance goes with its
-        square. On graphs a hundredth of it is used: their bounds are cruder.
+        square. On graphs, and for products with random probes, a hundredth of
+        it is used.
     dtype : str
         `"float32"` makes the solver's steps in single precision, residuals stay in double;
         `"float64"` makes all in double.
     rank : int
         Of the Nystrom preconditioner of Euclidean kernels: O(n rank) memory, O(n rank^2) time.
+    n_columns : int
+        Test points up to which each has a solve of its own, and that are scored where there are
+        more.
+    n_probes : int
+        Random vectors for the joint law of more points.
     seed : int
-        Of its pivots.
+        Of pivots, probes and scored points.
     """
 
     tolerance: float = 1e-3
     dtype: str = "float32"
     rank: int = 1500
+    n_columns: int = 1024
+    n_probes: int = 16
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -44,6 +52,8 @@ class StochasticOptions:
             raise InvalidInputError(f"tolerance: expected a number below 1, got {self.tolerance}")
         check_choice(self.dtype, DTYPES, "dtype")
         check_positive_int(self.rank, "rank")
+        check_positive_int(self.n_columns, "n_columns")
+        check_positive_int(self.n_probes, "n_probes", minimum=2)
         check_positive_int(self.seed, "seed", minimum=0)
 
     def system_options(self) -> SystemOptions:

@@ -10,6 +10,7 @@ import torch
 from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.divergences import kl_bounds
+from coupledgp.diagnostics.probes import Lanczos
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.euclidean_system import EuclideanSystem, kernel_of_exponents
 from coupledgp.inference.low_rank import LowRankPlusNoise, partial_cholesky
@@ -299,3 +300,91 @@ def test_a_model_is_no_distance_from_itself(rng: np.random.Generator) -> None:
     options = StochasticOptions(tolerance=1e-6)
     report = compare(exact, X[100:], y[100:], method="stochastic", options=options)
     assert 0 <= report.kl_per_point < 1e-9
+
+
+class TestProbes:
+    """More points than columns: joint laws by random probes."""
+
+    @pytest.mark.parametrize("n_outputs", [1, 2])
+    def test_error_bars_cover_the_dense_figures(self, n_outputs: int, seed: int) -> None:
+        rng = np.random.default_rng([seed, 2])
+        errors: dict[str, list[float]] = {}
+        for case in range(24 // n_outputs):
+            X, y = table(280, rng, n_outputs)
+            gp = sparse(n_frequencies=(8, 25, 80)[case % 3], random_state=case)
+            gp.fit(X[:180], y[:180])
+            dense = compare(gp, X[180:], y[180:], method="dense")
+            options = StochasticOptions(rank=60, n_columns=20, n_probes=12, seed=case)
+            report = compare(gp, X[180:], y[180:], method="stochastic", options=options)
+            assert report.n_scored == 20
+            for name, error in report.accuracy.standard_errors.items():
+                below, above = report.accuracy.bounds[name]
+                gap = getattr(dense, name) - getattr(report, name)
+                outside = max(gap - above, -gap - below, 0.0)
+                errors.setdefault(name, []).append(outside / error)
+                assert below + above < error + 0.01 * abs(getattr(dense, name)) + 2e-4, name
+            for name in ("prior_kl_per_point", "kernel_rmse", "nlpd_joint"):
+                assert getattr(report, name) == pytest.approx(getattr(dense, name), rel=1e-8)
+        assert set(errors) == {"kl_per_point", "reverse_kl_per_point", "reference_nlpd_joint"}
+        for name, values in errors.items():
+            # Student's law of 11 degrees of freedom at least: twice its 95 % point is rare.
+            assert np.mean(np.array(values) < 2.2) >= 0.75, (name, values)
+            assert max(values) < 7, (name, values)
+
+    def test_standard_errors_are_those_of_the_estimates(self, seed: int) -> None:
+        """The spread of the estimates over probes is what their standard errors say."""
+        rng = np.random.default_rng([seed, 3])
+        X, y = table(200, rng)
+        gp = sparse(n_frequencies=20).fit(X[:100], y[:100])
+        values, stated = [], []
+        for probe_seed in range(30):
+            options = StochasticOptions(1e-3, n_columns=1, n_probes=10, seed=probe_seed)
+            report = compare(gp, X[100:], method="stochastic", options=options)
+            values.append(report.kl_per_point)
+            stated.append(report.accuracy.standard_errors["kl_per_point"])
+        ratio = np.std(values, ddof=1) / np.sqrt(np.mean(np.square(stated)))
+        assert 0.55 < ratio < 1.6
+        dense = compare(gp, X[100:], method="dense").kl_per_point
+        assert abs(np.mean(values) - dense) < 5 * np.std(values) / np.sqrt(30) + 1e-4
+
+    def test_scores_of_the_drawn_points(self, rng: np.random.Generator) -> None:
+        X, y = table(200, rng)
+        gp = sparse().fit(X[:150], y[:150])
+        options = StochasticOptions(1e-4, n_columns=30, seed=4)
+        report = compare(gp, X[150:], y[150:], method="stochastic", options=options)
+        shown = np.isin(y[150:], report.predictions.y)
+        assert shown.sum() == 30
+        dense = compare(gp, X[150:][shown], y[150:][shown], method="dense")
+        for name in ("rmse", "reference_rmse", "nlpd", "reference_nlpd", "crps", "reference_crps"):
+            assert getattr(report, name) == pytest.approx(getattr(dense, name), rel=1e-5), name
+
+    def test_quadrature_bounds(self, rng: np.random.Generator) -> None:
+        x = np.concatenate([rng.uniform(0.2, 0.4, 5), rng.uniform(0.9, 1.1, 40), [3.0, 9.0]])
+        Q = np.linalg.qr(rng.normal(size=(47, 47)))[0]
+        B, starts = (Q * x) @ Q.T, rng.normal(size=(47, 3))
+        starts[:, 2] = 0.0
+        true_log, true_inverse = (
+            np.einsum("ik,ik->k", starts, (Q * h) @ Q.T @ starts) for h in (np.log(x), 1 / x)
+        )
+        lanczos = Lanczos(lambda V: B @ V, starts)
+        gaps = []
+        for _ in range(20):
+            lanczos.step()
+            forms = lanczos.quadratic(0.1)
+            slack = 1e-9
+            assert (forms.log_other - slack <= true_log).all()
+            assert (true_log <= forms.log + slack).all()
+            assert (forms.inverse - slack <= true_inverse).all()
+            assert (true_inverse <= forms.inverse_other + slack).all()
+            gaps.append(forms.log[0] - forms.log_other[0])
+        assert gaps[0] > 1e3 * gaps[-1]
+        np.testing.assert_allclose(forms.trace, np.einsum("ik,ik->k", starts, B @ starts))
+
+    def test_an_exhausted_krylov_space(self) -> None:
+        B = np.diag([2.0, 2.0, 5.0])
+        lanczos = Lanczos(lambda V: B @ V, np.array([[1.0], [1.0], [0.0]]))
+        for _ in range(3):
+            lanczos.step()
+        forms = lanczos.quadratic(1.0)
+        assert forms.log[0] == forms.log_other[0] == pytest.approx(2 * np.log(2.0))
+        assert forms.inverse_other[0] == pytest.approx(1.0)

@@ -1,0 +1,194 @@
+"""Comparison at more points than can be solved for one by one: the joint laws by random probes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from coupledgp.diagnostics.divergences import covariance_root
+from coupledgp.diagnostics.figures import (
+    differences,
+    marginal_scores,
+    prior_figures,
+    score_bounds,
+)
+from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, in_units, law_of
+from coupledgp.diagnostics.probes import Estimate, RelativeCovariance, divergences
+from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
+from coupledgp.diagnostics.stochastic import StochasticOptions
+from coupledgp.inference.system import LinearSystem, Report, predictive_law
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_memory
+
+# Covariances of columns are second order in their residuals; means and products are first.
+MEAN_FACTOR, PRODUCT_FACTOR = 1e-3, 1e-2
+
+
+def compare_jointly(
+    model: Any,
+    source: Any,
+    reference: str,
+    X_test: Any,
+    y_test: Any,
+    options: StochasticOptions,
+    report: Report,
+) -> PosteriorReport:
+    """Report of a model against the exact GP that `source` states.
+
+    Divergences of the laws at all points by `options.n_probes` probes; scores, which need the
+    exact variance of each point, at `options.n_columns` of them drawn at random.
+    """
+    start = time.perf_counter()
+    problem = source.exact_problem()
+    points = problem.points(X_test)
+    system = problem.system(options.system_options())
+    _check_size(system, len(points), options)
+    law = law_of(model, X_test, "model")
+    check_shapes(law.mean.shape, (len(points), system.targets.shape[1]))
+    y = None if y_test is None else check_targets(y_test, law.mean.shape)
+    rng = np.random.default_rng(options.seed)
+    exact = _Exact(system, points, problem.offset, problem.scale, options, report)
+    figures, accuracy = _joint_figures(law, exact, y, options, rng)
+    figures |= prior_figures(law, exact.prior_law())
+    chosen = np.sort(rng.choice(len(points), options.n_columns, replace=False))
+    columns = in_units(
+        predictive_law(system, points[chosen], options.tolerance, report),
+        problem.offset, problem.scale,
+    )  # fmt: skip
+    part = None if y is None else y[chosen]
+    own = (law.mean[chosen], law.std[chosen])
+    if part is not None:
+        figures |= marginal_scores(part, *own, "")
+        figures |= marginal_scores(part, columns.mean, columns.std, "reference_")
+        figures["differences"] = differences(part, *own, columns.mean, columns.std)
+        bounds = score_bounds(columns, part)
+        accuracy.bounds.update({f"reference_{name}": pair for name, pair in bounds.items()})
+    accuracy.settings.update(
+        asdict(options),
+        reference_iterations=exact.n_iterations,
+        seconds=time.perf_counter() - start,
+    )
+    size = {"n_test": len(points), "n_outputs": law.mean.shape[1], "n_scored": len(chosen)}
+    predictions = Predictions(*own, columns.mean, columns.std, part)
+    return PosteriorReport(
+        Figures(**size, **figures), predictions, repr(model), reference, accuracy
+    )
+
+
+def _check_size(system: LinearSystem, n_points: int, options: StochasticOptions) -> None:
+    at_once = options.n_columns + options.n_probes + 3 * system.targets.shape[1]
+    check_memory(
+        system.bytes_needed(at_once) + 8 * (n_points * system.n_rows + 8 * n_points**2),
+        f"X_test: {n_points} points compared jointly given {system.n_rows} rows",
+        "compare fewer points",
+    )
+
+
+class _Exact:
+    """What is known of the exact law: its mean, and products with its covariance."""
+
+    def __init__(
+        self,
+        system: LinearSystem,
+        points: Any,
+        offset: FloatArray,
+        scale: FloatArray,
+        options: StochasticOptions,
+        report: Report,
+    ) -> None:
+        self.system, self.scale, self.options, self.report = system, scale, options, report
+        self.cross, self.prior = system.cross(points), system.prior(points)
+        solved = system.solve(system.targets, MEAN_FACTOR * options.tolerance, report)
+        self.mean = offset + scale * (self.cross.T @ solved.values)
+        # Of the error e of a mean, in normalised units: e e' <= radius^2 prior.
+        self.radius = np.sqrt(np.diagonal(system.inverse_bound(solved.residuals)))
+        self.n_iterations = solved.n_iterations
+
+    def prior_law(self) -> Law:
+        """The law before the data, for the figures that need no more."""
+        square = np.square(self.scale)
+        prior = np.multiply.outer(self.prior, square)
+        return Law(self.mean, prior, prior, self.system.noise * square)
+
+    def relative_to(self, root: FloatArray) -> RelativeCovariance:
+        """The covariance relative to `root root'`, normalised units."""
+        return RelativeCovariance(
+            self.system, self.cross, self.prior, root,
+            PRODUCT_FACTOR * self.options.tolerance, self.report,
+        )  # fmt: skip
+
+
+def _joint_figures(
+    law: Law,
+    exact: _Exact,
+    y: FloatArray | None,
+    options: StochasticOptions,
+    rng: np.random.Generator,
+) -> tuple[dict[str, Any], Accuracy]:
+    """Both divergences and joint densities, means over outputs, and their errors."""
+    named: dict[str, list[Estimate]] = {}
+    for k in range(law.mean.shape[1]):
+        for name, estimate in _of_output(law, exact, y, k, options, rng).items():
+            named.setdefault(name, []).append(estimate)
+    figures: dict[str, Any] = {}
+    accuracy = Accuracy("stochastic")
+    for name, parts in named.items():
+        count = len(parts)
+        figures[name] = sum(part.value for part in parts) / count
+        squares = sum(part.standard_error**2 for part in parts)
+        below, above = (sum(getattr(part, side) for part in parts) for side in ("below", "above"))
+        if squares:
+            accuracy.standard_errors[name] = float(np.sqrt(squares)) / count
+        if below or above:
+            accuracy.bounds[name] = (below / count, above / count)
+    return figures, accuracy
+
+
+def _of_output(
+    law: Law,
+    exact: _Exact,
+    y: FloatArray | None,
+    k: int,
+    options: StochasticOptions,
+    rng: np.random.Generator,
+) -> dict[str, Estimate]:
+    """The figures of output k."""
+    p, scale = len(law.mean), exact.scale[k]
+    root = covariance_root(law.cov[..., k] / scale**2, "cov_q")
+
+    def white(v: FloatArray) -> FloatArray:
+        return solve_triangular(root, v / scale, lower=True)
+
+    shift = white(exact.mean[:, k] - law.mean[:, k])
+    gaps = np.empty((p, 0)) if y is None else white(y[:, k] - exact.mean[:, k])[:, None]
+    relative = exact.relative_to(root)
+    kl, reverse, logdet, forms = divergences(relative, shift, gaps, options.n_probes, rng)
+    exact.n_iterations += relative.n_iterations
+    # The error of the mean, in the norm of cov_q.
+    half = solve_triangular(root, exact.prior, lower=True)
+    share = np.linalg.norm(solve_triangular(root, half.T, lower=True), 2)
+    h = float(exact.radius[k] * np.sqrt(share))
+    far = (h * float(np.linalg.norm(shift)) + 0.5 * h**2) / p
+    named = {
+        "kl_per_point": widened(kl, far),
+        "reverse_kl_per_point": widened(reverse, far),
+    }
+    if y is None:
+        return named
+    constant = 2 * float(np.log(np.diagonal(root) * scale).sum()) / p + np.log(2 * np.pi)
+    own = white(y[:, k] - law.mean[:, k])
+    value = 0.5 * (constant + logdet.value + float(forms[0]) / p)
+    named["nlpd_joint"] = Estimate(0.5 * (constant + float(own @ own) / p), 0.0, 0.0, 0.0)
+    named["reference_nlpd_joint"] = Estimate(
+        value, 0.5 * logdet.standard_error, 0.5 * logdet.below, 0.5 * logdet.above
+    )
+    return named
+
+
+def widened(estimate: Estimate, more: float) -> Estimate:
+    """The estimate with its bounds further apart."""
+    return estimate._replace(below=estimate.below + more, above=estimate.above + more)

@@ -109,20 +109,25 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=8)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--frequencies", type=int, default=16)
+    parser.add_argument("--systems", nargs="+", default=list(SYSTEMS), choices=SYSTEMS)
     parser.add_argument("--redraw", action="store_true")
     parser.add_argument("--json")
     arguments = parser.parse_args()
     if arguments.seeds < 2:
         parser.error("--seeds: expected at least 2, to give a standard error")
+    if BASELINE not in arguments.systems:
+        parser.error(f"--systems: expected {BASELINE!r} among them, to compare with")
     torch.set_num_threads(1)
     console, begin = Console(width=120), time.process_time()
     results = {}
-    for name, coupling in SYSTEMS.items():
+    for name in arguments.systems:
         options = arguments.epochs, arguments.frequencies, arguments.redraw
-        runs = [accuracy(coupling, seed, *options) for seed in range(arguments.seeds)]
+        runs = [accuracy(SYSTEMS[name], seed, *options) for seed in range(arguments.seeds)]
         results[name] = np.array(runs)
         console.print(f"{name}: {results[name].mean():.4f}", style="dim")
-    table = Table(title=f"test accuracy, m = {arguments.frequencies}, {arguments.seeds} seeds")
+    table = Table(
+        title=f"test accuracy, m = {arguments.frequencies}, {arguments.seeds} seeds, {arguments.epochs} epochs"
+    )
     for heading in ("attention", "accuracy (s.e.)", "less independent norms (s.e.)"):
         table.add_column(heading)
     for name, values in results.items():

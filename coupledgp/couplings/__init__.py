@@ -36,6 +36,7 @@ from coupledgp.couplings.norms import (
 )
 from coupledgp.couplings.posterior_weights import posterior_weights
 from coupledgp.couplings.qmc import QuasiMonteCarlo
+from coupledgp.couplings.quadrature import QuadratureFrequencies
 from coupledgp.couplings.simplex import SimplexDirections, SimplexPlusDirections
 from coupledgp.couplings.steps import (
     IndependentSteps,
@@ -72,6 +73,7 @@ __all__ = [
     "Norms",
     "OrthogonalDirections",
     "PairwiseNorms",
+    "QuadratureFrequencies",
     "QuasiMonteCarlo",
     "RepellingSteps",
     "SigmaLengths",

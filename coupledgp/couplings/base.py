@@ -66,6 +66,11 @@ class FrequencyCoupling(ABC):
             )
         return frequencies
 
+    @property
+    def even_only(self) -> bool:
+        """Whether the ensemble serves even functions of the frequency only, as cosines are."""
+        return False
+
     def structured(
         self,
         n_frequencies: int,

@@ -19,6 +19,7 @@ from coupledgp.couplings.norms import (
     StratifiedNorms,
 )
 from coupledgp.couplings.qmc import QuasiMonteCarlo
+from coupledgp.couplings.quadrature import QuadratureFrequencies
 from coupledgp.couplings.simplex import SimplexDirections, SimplexPlusDirections
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, Seed, as_rng
@@ -42,6 +43,8 @@ NORMS: dict[str, Callable[[], Norms]] = {
 COUPLINGS: dict[str, Callable[[], FrequencyCoupling]] = {
     "halton": lambda: QuasiMonteCarlo("halton"),
     "sobol": lambda: QuasiMonteCarlo("sobol"),
+    "quadrature": QuadratureFrequencies,
+    "quadrature+antithetic": lambda: QuadratureFrequencies(antithetic=True),
 }
 ANTITHETIC = "antithetic"
 _GAUSSIAN = GaussianSpectrum()
@@ -139,10 +142,10 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
     Parameters
     ----------
     coupling
-        `"halton"`, `"sobol"`, or `directions[+norms][+antithetic]` with directions `"iid"`,
-        `"orthogonal"`, `"simplex"`, `"simplex-plus"`, `"orthogonal-fast"` or `"simplex-fast"` and
-        norms `"independent"` (if left out), `"pnc"`, `"monotone"` or `"stratified"`, as in
-        `"orthogonal+pnc"`; names added by the register functions count.
+        `"halton"`, `"sobol"`, `"quadrature[+antithetic]"`, or `directions[+norms][+antithetic]`
+        with directions `"iid"`, `"orthogonal"`, `"simplex"`, `"simplex-plus"`, `"orthogonal-fast"`
+        or `"simplex-fast"` and norms `"independent"` (if left out), `"pnc"`, `"monotone"` or
+        `"stratified"`, as in `"orthogonal+pnc"`; names added by the register functions count.
     name
         What the argument is called in an error message.
 

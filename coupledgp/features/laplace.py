@@ -46,6 +46,12 @@ class LaplaceFeatures(FeatureMap):
                 f"{str(self.spectrum)!r}; use Fourier features"
             )
 
+        if self.coupling.even_only:
+            raise InvalidInputError(
+                "coupling: Laplace features are no even functions of the frequencies, got "
+                f"{str(self.coupling)!r}; append '+antithetic'"
+            )
+
     @property
     def n_features(self) -> int:
         """Number of features, m."""

@@ -3,6 +3,8 @@
 from coupledgp import couplings, diagnostics, features, kernels, theory
 from coupledgp.attention import CoupledAttention
 from coupledgp.graphs import Graph
+from coupledgp.inference.fitted_evidence import evidence_loss
+from coupledgp.inference.fitted_posterior import posterior_kl_loss
 from coupledgp.models import (
     ExactGPRegressor,
     ExactGraphGPRegressor,
@@ -30,10 +32,12 @@ __all__ = [
     "coupling_study",
     "couplings",
     "diagnostics",
+    "evidence_loss",
     "features",
     "kernels",
     "load_model",
     "pagerank",
+    "posterior_kl_loss",
     "posterior_report",
     "save_model",
     "theory",

@@ -13,6 +13,7 @@ from coupledgp.diagnostics.figures import (
     solver_bounds,
 )
 from coupledgp.diagnostics.joint import compare_jointly
+from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of
 from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
 from coupledgp.diagnostics.stochastic import StochasticOptions, laws_by_solves
@@ -138,4 +139,7 @@ def _report(
     if settings is not None:
         accuracy = Accuracy("stochastic", solver_bounds(law, exact, y), settings=settings)
     predictions = Predictions(law.mean, law.std, exact.mean, exact.std, y)
-    return PosteriorReport(figures, predictions, repr(model), reference, accuracy)
+    errors = None
+    if law.prior is not None and exact.prior is not None:
+        errors = KernelErrors.of(law.prior[..., 0], exact.prior[..., 0])
+    return PosteriorReport(figures, predictions, repr(model), reference, accuracy, errors)

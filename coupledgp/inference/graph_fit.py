@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,10 @@ class FitState:
         Starting points still to be improved, in a search of the exact kernel.
     stage
         `"exact"` for that search, `"rounds"` for rounds of redrawn walks.
+    family
+        Which of several kernel families it is.
+    finished
+        Of the families before: best parameters and objective.
     """
 
     theta: list[float]
@@ -60,6 +64,8 @@ class FitState:
     settled: bool = False
     pending: list[list[float]] = field(default_factory=list)
     stage: str = "rounds"
+    family: int = 0
+    finished: list[tuple[list[float], float]] = field(default_factory=list)
 
 
 @dataclass
@@ -72,10 +78,13 @@ class Checkpoint:
         The file; None for no file.
     problem
         What identifies the fit. A file of another problem is refused.
+    family
+        Which of several kernel families the rounds that are saved from now on are of.
     """
 
     path: Path | None
     problem: dict[str, Any] = field(default_factory=dict)
+    family: int = 0
 
     def load(self) -> FitState | None:
         """The state of an interrupted fit of the same problem, if there is one."""
@@ -186,6 +195,7 @@ def fit_kernel(
     if state is None or state.stage != "rounds":
         starts = start.scan() if scan_starts else []
         state = scan([start, *starts], make_prior, make_evidence, outputscale, noise)
+        state = replace(state, family=record.family)
         record.save(state)
     while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
         kernel = start.with_theta(np.array(state.theta))
@@ -198,6 +208,7 @@ def fit_kernel(
             state.n_rounds + 1,
             state.n_evaluations + objective.n_evaluations,
             moved < SETTLED,
+            family=record.family,
         )
         record.save(state)
     return start.with_theta(np.array(state.theta)), state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from scipy import linalg
 from coupledgp.errors import NumericalError
 from coupledgp.inference.graph_preconditioners import exact_preconditioner
 from coupledgp.inference.graph_priors import GraphPrior
-from coupledgp.inference.graph_solvers import DiagonalPreconditioner, conjugate_gradients
+from coupledgp.inference.graph_solvers import DiagonalPreconditioner, Product, conjugate_gradients
 from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
@@ -35,14 +36,23 @@ class GraphPosterior(ABC):
         Observed node numbers (n,) and centred targets (n, n_outputs), outputs independent.
     outputscale, noise
         v and s, shared by the outputs.
+    weights
+        `(v K + s I)^-1 Y` (n, n_outputs) if it is known already.
     """
 
     def __init__(
-        self, prior: GraphPrior, nodes: IntArray, Y: FloatArray, outputscale: float, noise: float
+        self,
+        prior: GraphPrior,
+        nodes: IntArray,
+        Y: FloatArray,
+        outputscale: float,
+        noise: float,
+        *,
+        weights: FloatArray | None = None,
     ) -> None:
         self.prior, self.nodes = prior, nodes
         self.outputscale, self.noise = outputscale, noise
-        self.weights = self.solve(Y)
+        self.weights = self.solve(Y) if weights is None else weights
 
     @abstractmethod
     def solve(self, B: FloatArray) -> FloatArray:
@@ -117,19 +127,18 @@ def blocks_of(size: int) -> list[slice]:
 class DensePosterior(GraphPosterior):
     """By a Cholesky factor of the training covariance: O(n^3)."""
 
-    def __init__(
-        self, prior: GraphPrior, nodes: IntArray, Y: FloatArray, outputscale: float, noise: float
-    ) -> None:
-        A = outputscale * prior.matrix(nodes, nodes)
-        A[np.diag_indices_from(A)] += noise
+    @cached_property
+    def _factor(self) -> tuple[FloatArray, bool]:
+        A = self.outputscale * self.prior.matrix(self.nodes, self.nodes)
+        A[np.diag_indices_from(A)] += self.noise
         try:
-            self._factor = linalg.cho_factor(A, lower=True, overwrite_a=True)
+            factor: tuple[FloatArray, bool] = linalg.cho_factor(A, lower=True, overwrite_a=True)
         except linalg.LinAlgError:
             raise NumericalError(
-                f"covariance of {nodes.size} nodes is not positive definite at noise {noise:.2g} "
-                f"and output scale {outputscale:.2g}; raise the noise"
+                f"covariance of {self.nodes.size} nodes is not positive definite at noise "
+                f"{self.noise:.2g} and output scale {self.outputscale:.2g}; raise the noise"
             ) from None
-        super().__init__(prior, nodes, Y, outputscale, noise)
+        return factor
 
     def solve(self, B: FloatArray) -> FloatArray:
         solved: FloatArray = linalg.cho_solve(self._factor, B)
@@ -139,21 +148,13 @@ class DensePosterior(GraphPosterior):
 class IterativePosterior(GraphPosterior):
     """By preconditioned conjugate gradients to a relative residual of `tolerance`."""
 
-    def __init__(
-        self,
-        prior: GraphPrior,
-        nodes: IntArray,
-        Y: FloatArray,
-        outputscale: float,
-        noise: float,
-        tolerance: float = 1e-6,
-    ) -> None:
-        self.tolerance = tolerance
-        exact = exact_preconditioner(prior.graph, prior.kernel, nodes, outputscale, noise)
-        self._precondition = exact or DiagonalPreconditioner(
-            outputscale * prior.rough_diagonal(nodes) + noise
-        )
-        super().__init__(prior, nodes, Y, outputscale, noise)
+    tolerance = 1e-6
+
+    @cached_property
+    def _precondition(self) -> Product:
+        v, s, prior = self.outputscale, self.noise, self.prior
+        exact = exact_preconditioner(prior.graph, prior.kernel, self.nodes, v, s)
+        return exact or DiagonalPreconditioner(v * prior.rough_diagonal(self.nodes) + s)
 
     def solve(self, B: FloatArray) -> FloatArray:
         def product(V: FloatArray) -> FloatArray:

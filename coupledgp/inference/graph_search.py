@@ -7,7 +7,7 @@ The output scale is profiled out. Noise is searched as a multiple of the kernel'
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -154,24 +154,24 @@ class JointObjective:
         return Scales(v, ratio * v, -0.5 * float(value)), 0.5 * slope
 
 
-def fit_jointly(
+def fit_families(
     evidence: JointEvidence,
-    start: GraphKernel,
+    starts: list[GraphKernel],
     kept: Kept,
     checkpoint: Checkpoint,
     report: Callable[[str], None] = lambda message: None,
 ) -> tuple[Point, FitState]:
-    """Maximise the evidence of an exact kernel.
+    """Maximise the evidence of exact kernels, and take the best of several families.
 
-    Round one compares starting points; each of the best ones is then improved in a round of its
-    own. Finished rounds are in the checkpoint.
+    For each family, round one compares starting points; each of the best ones is then improved in
+    rounds of their own. Finished rounds are in the checkpoint.
 
     Parameters
     ----------
     evidence
         Terms of the evidence.
-    start
-        A kernel of the family; it and the family's own starting points are tried first.
+    starts
+        A kernel of each family; it and the family's own starting points are tried first.
     kept
         What is not searched.
     checkpoint
@@ -182,17 +182,34 @@ def fit_jointly(
     Returns
     -------
     (Point, FitState)
-        The best place, and how it was found.
+        The best place, and how it was found; `family` is its kernel's.
     """
-    objective = JointObjective(evidence, start, kept, report)
     state = checkpoint.load()
-    if state is None:
-        state = _compare(objective, start)
+    objectives = [JointObjective(evidence, start, kept, report) for start in starts]
+    family = 0 if state is None else state.family
+    while True:
+        if state is None:
+            state = _compare(objectives[family], starts[family])
+            checkpoint.save(state)
+        while not state.settled:
+            state = _improve(objectives[family], state)
+            checkpoint.save(state)
+        results = [*state.finished, (state.theta, state.objective)]
+        if len(results) == len(starts):
+            break
+        family = len(results)
+        following = _compare(objectives[family], starts[family])
+        state = replace(
+            following,
+            n_rounds=state.n_rounds + 1,
+            n_evaluations=state.n_evaluations + following.n_evaluations,
+            family=family,
+            finished=results,
+        )
         checkpoint.save(state)
-    while not state.settled:
-        state = _improve(objective, state)
-        checkpoint.save(state)
-    return objective.at(np.array(state.theta)), state
+    best = max(range(len(results)), key=lambda k: results[k][1])
+    point = objectives[best].at(np.array(results[best][0]))
+    return point, replace(state, family=best)
 
 
 def _compare(objective: JointObjective, start: GraphKernel) -> FitState:
@@ -234,12 +251,12 @@ def _improve(objective: JointObjective, state: FitState) -> FitState:
         for x, ends, bounds in zip(result.x.tolist(), box, objective.bounds, strict=True)
     ):
         pending = [result.x.tolist(), *pending]
-    return FitState(
-        result.x.tolist() if better else state.theta,
-        max(-float(result.fun), state.objective),
-        state.n_rounds + 1,
-        state.n_evaluations + objective.n_evaluations - before,
-        not pending,
+    return replace(
+        state,
+        theta=result.x.tolist() if better else state.theta,
+        objective=max(-float(result.fun), state.objective),
+        n_rounds=state.n_rounds + 1,
+        n_evaluations=state.n_evaluations + objective.n_evaluations - before,
+        settled=not pending,
         pending=pending,
-        stage=STAGE,
     )

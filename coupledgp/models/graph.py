@@ -45,7 +45,8 @@ class GraphGPRegressor(GraphRegressor):
         The graph.
     kernel
         `"heat"`, `"regularized-laplacian"`, `"matern"`, `"random-walk"`, `"inverse-cosine"`,
-        `"learned"`, or a `GraphKernel`, which is then where the fit starts.
+        `"learned"`, or a `GraphKernel`, which is then where the fit starts; `"auto"` takes the one
+        of heat, regularised Laplacian and Matern whose exact evidence is greatest.
     n_walks
         Walkers m per node.
     coupling
@@ -105,7 +106,7 @@ class GraphGPRegressor(GraphRegressor):
     def __init__(
         self,
         graph: Graph,
-        kernel: GraphKernelLike = "heat",
+        kernel: GraphKernelLike = "auto",
         n_walks: int = 32,
         coupling: WalkerCouplingLike = "stratified+systematic",
         length_law: str | LengthLaw = "matched",
@@ -178,7 +179,10 @@ class GraphGPRegressor(GraphRegressor):
         return self._plan(kernel, scales).predicted_error <= HOP_TOLERANCE
 
     def _make_prior(self, kernel: GraphKernel, scales: Scales | None = None) -> WalkPrior:
-        plan = self._plan(kernel, scales)
+        return self._walks_behind(kernel, self._plan(kernel, scales))
+
+    def _walks_behind(self, kernel: GraphKernel, plan: HopPlan) -> WalkPrior:
+        """The prior of walkers behind given hops."""
         law = self._law(kernel, plan)
         series = walked_series(kernel, plan, WALK_TOLERANCE)
         longest = self.max_length
@@ -259,7 +263,7 @@ class ExactGraphGPRegressor(GraphRegressor):
     def __init__(
         self,
         graph: Graph,
-        kernel: GraphKernelLike = "heat",
+        kernel: GraphKernelLike = "auto",
         method: Literal["auto", "spectral", "series"] = "auto",
         tolerance: float = 1e-8,
         normalize_y: bool = True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from coupledgp.inference.graph_posterior import (
     IterativePosterior,
 )
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior
-from coupledgp.inference.graph_search import Kept, Point, fit_jointly
+from coupledgp.inference.graph_search import Kept, Point, fit_families
 from coupledgp.inference.graph_system import GraphProblem
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.models.graph_targets import Targets
@@ -45,6 +46,7 @@ DENSE_EVIDENCE_LIMIT = 1024
 DENSE_POSTERIOR_LIMIT = 4096
 DENSE_ENTRIES = 2**24
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
+AUTO_KERNELS = ("heat", "regularized-laplacian", "matern")
 HYPERPARAMETERS = ("kernel", "outputscale", "noise")
 
 
@@ -105,13 +107,28 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         train = check_nodes(self.graph, nodes)
         self._targets = Targets.of(y, train.size, self.normalize_y)
         self._seed = draw_seed(self.random_state)
-        kernel = parse_graph_kernel(self.kernel)
-        found = Found(kernel, None)
+        kernels = self._candidates()
+        found = Found(kernels[0], None)
         if self.optimizer is not None:
-            found = self._optimise(kernel, train, self._targets.centred, checkpoint)
+            found = self._optimise(kernels, train, self._targets.centred, checkpoint)
         self._condition(found, train, self._targets.centred)
-        self.nodes_, self.y_train_ = self.graph.label_all(train), self._targets.given
         return self
+
+    def _publish(self) -> None:
+        """Fitted attributes in the caller's units and labels."""
+        self.outputscale_ = self._targets.variance(self._posterior.outputscale)
+        self.noise_ = self._targets.variance(self._posterior.noise)
+        self.nodes_ = self.graph.label_all(self._posterior.nodes)
+        self.y_train_ = self._targets.given
+
+    def save(self, path: str | PathLike[str], include_data: bool = True) -> None:
+        """Write the fitted model to a file; see `coupledgp.save_model`.
+
+        The observations are always stored: they are few, and `exact_twin()` needs them.
+        """
+        from coupledgp.models.persistence import save_model  # it imports this class's children
+
+        save_model(self, path, include_data=include_data)
 
     def _check_common(self) -> None:
         if self.optimizer is not None:
@@ -140,23 +157,37 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
             return DenseEvidence(prior, train, y)
         return IterativeEvidence(prior, train, y, self.n_probes, seed=self._seed)
 
+    def _candidates(self) -> list[GraphKernel]:
+        """Kernels whose families are compared: of `"auto"` several, heat first."""
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            several = self.optimizer is not None and "kernel" not in self.fixed
+            return [parse_graph_kernel(name) for name in AUTO_KERNELS[: None if several else 1]]
+        return [parse_graph_kernel(self.kernel)]
+
     def _optimise(
-        self, kernel: GraphKernel, train: IntArray, Y: FloatArray, checkpoint: str | Path | None
+        self,
+        kernels: list[GraphKernel],
+        train: IntArray,
+        Y: FloatArray,
+        checkpoint: str | Path | None,
     ) -> Found:
         """By the evidence of the exact kernel, and on by that of redrawn walks where it differs."""
         path = None if checkpoint is None else Path(checkpoint)
         record = Checkpoint(path, self._problem(train, Y))
         stored = record.load()
-        scan = True
-        if self.solver != "iterative" and (stored is None or stored.stage == "exact"):
+        kernel, scan = kernels[0], True
+        if stored is not None and stored.stage == "rounds":
+            kernel = kernels[stored.family]
+        elif self.solver != "iterative":
             problem = joint_problem(self.graph, train, Y, self._seed)
             kept = Kept("kernel" in self.fixed, self._kept("outputscale"), self._kept("noise"))
             with reporter("fit") as report:
-                point, state = fit_jointly(problem.evidence, kernel, kept, record, report)
+                point, state = fit_families(problem.evidence, kernels, kept, record, report)
             kernel, scan = point.kernel, problem.is_whole
             if problem.is_whole and self._follows_exact(kernel, point.scales):
                 self._record(state)
                 return Found(kernel, point)
+            record.family = state.family
         if "kernel" in self.fixed:
             return Found(kernel, None)
         kernel, state = fit_kernel(
@@ -201,8 +232,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         dense = self._use_dense(train.size, DENSE_POSTERIOR_LIMIT)
         make = DensePosterior if dense else IterativePosterior
         self._posterior: GraphPosterior = make(prior, train, Y, scales.outputscale, scales.noise)
-        self.outputscale_ = self._targets.variance(scales.outputscale)
-        self.noise_ = self._targets.variance(scales.noise)
+        self._publish()
         self.log_marginal_likelihood_value_ = scales.log_evidence - self._targets.log_jacobian
         self.log_marginal_likelihood_error_ = error
 

@@ -26,6 +26,8 @@ from coupledgp.inference.posterior import DataStatistics, WeightPosterior
 from coupledgp.inference.statistics import Moments
 from coupledgp.models.base import StationaryGPRegressor
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.graph_base import GraphRegressor
+from coupledgp.models.graph_persistence import GRAPH_MODELS, graph_state, restore_graph_model
 from coupledgp.models.model_file import Arrays, Header, pack, read, written_whole
 from coupledgp.models.sparse_spectrum import FEATURE_MAPS, SparseSpectrumGPRegressor
 from coupledgp.models.stack import Stack
@@ -43,14 +45,17 @@ SCALARS += " spectrum_start_loss_ spectrum_loss_"
 
 
 def save_model(
-    model: StationaryGPRegressor, path: str | os.PathLike[str], include_data: bool = False
+    model: StationaryGPRegressor | GraphRegressor,
+    path: str | os.PathLike[str],
+    include_data: bool = False,
 ) -> None:
     """Write a fitted model to a file, whole or not at all.
 
     Parameters
     ----------
     model
-        Fitted `SparseSpectrumGPRegressor` or `ExactGPRegressor`.
+        Fitted `SparseSpectrumGPRegressor`, `ExactGPRegressor`, `GraphGPRegressor` or
+        `ExactGraphGPRegressor`.
     path
         File to write; one that exists is replaced.
     include_data
@@ -67,9 +72,14 @@ def save_model(
         The file cannot be written.
     """
     name = type(model).__name__
-    if MODEL_CLASSES.get(name) is not type(model):
-        raise InvalidInputError(f"model: expected one of {', '.join(MODEL_CLASSES)}, got {name}")
+    known = {**MODEL_CLASSES, **GRAPH_MODELS}
+    if known.get(name) is not type(model):
+        raise InvalidInputError(f"model: expected one of {', '.join(known)}, got {name}")
     check_is_fitted(model)
+    if isinstance(model, GraphRegressor):
+        header, arrays = graph_state(model)
+        _write({"class": name, "coupledgp": version("coupledgp"), **header}, arrays, path)
+        return
     sparse = isinstance(model, SparseSpectrumGPRegressor)
     arrays, fitted = _sparse_state(model) if sparse else _exact_state(model)
     if sparse and model._stack is not None:
@@ -88,6 +98,10 @@ def save_model(
         "hyperparameters": _scalars(model._hyperparameters),
         **fitted,
     }
+    _write(header, arrays, path)
+
+
+def _write(header: Header, arrays: Arrays, path: str | os.PathLike[str]) -> None:
     content = pack(header, arrays)
     with written_whole(path) as temporary:
         temporary.write_bytes(content)
@@ -95,7 +109,7 @@ def save_model(
 
 def load_model(
     path: str | os.PathLike[str],
-) -> SparseSpectrumGPRegressor | ExactGPRegressor:
+) -> Any:
     """Read a model that `save_model` wrote; its predictions are the same to the bit.
 
     Parameters
@@ -105,7 +119,7 @@ def load_model(
 
     Returns
     -------
-    SparseSpectrumGPRegressor or ExactGPRegressor
+    SparseSpectrumGPRegressor, ExactGPRegressor, GraphGPRegressor or ExactGraphGPRegressor
         The fitted model. A `random_state` that was no int is None.
 
     Raises
@@ -117,6 +131,8 @@ def load_model(
     """
     header, arrays = read(Path(path))
     try:
+        if header["class"] in GRAPH_MODELS:
+            return restore_graph_model(header, arrays)
         return _restore(header, arrays)
     except (CoupledGPError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"{path}: cannot restore the model in this file: {error}") from error

@@ -31,11 +31,11 @@ TEST = np.flatnonzero(np.arange(CIRCLE) % 5 == 2)
 
 @pytest.fixture(scope="module")
 def fitted() -> GraphGPRegressor:
-    return GraphGPRegressor(ring(), random_state=0).fit(TRAIN, signal()[TRAIN])
+    return GraphGPRegressor(ring(), "heat", random_state=0).fit(TRAIN, signal()[TRAIN])
 
 
 def test_defaults_agree_with_the_exact_model(fitted: GraphGPRegressor) -> None:
-    exact = ExactGraphGPRegressor(ring()).fit(TRAIN, signal()[TRAIN])
+    exact = ExactGraphGPRegressor(ring(), "heat").fit(TRAIN, signal()[TRAIN])
     assert fitted.kernel_.time == pytest.approx(exact.kernel_.time, rel=0.2)
     mean, std = fitted.predict(TEST, return_std=True)
     exact_mean, exact_std = exact.predict(TEST, return_std=True)
@@ -112,9 +112,9 @@ def test_predictions_are_those_of_the_formula(model: type, solver: str) -> None:
 
 def test_iterative_fit_comes_near_the_dense_one() -> None:
     y = signal()[TRAIN]
-    dense = ExactGraphGPRegressor(ring()).fit(TRAIN, y)
+    dense = ExactGraphGPRegressor(ring(), "heat").fit(TRAIN, y)
     iterative = ExactGraphGPRegressor(
-        ring(), method="series", solver="iterative", n_probes=64, random_state=0
+        ring(), "heat", method="series", solver="iterative", n_probes=64, random_state=0
     ).fit(TRAIN, y)
     np.testing.assert_allclose(iterative.predict(TEST), dense.predict(TEST), atol=0.1)
     assert iterative.log_marginal_likelihood_error_ > 0
@@ -184,11 +184,17 @@ def test_clone_and_parameters_follow_scikit_learn() -> None:
 
 def test_fit_resumes_from_a_checkpoint(tmp_path, fitted: GraphGPRegressor) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "fit.json"
-    first = GraphGPRegressor(ring(), random_state=0).fit(TRAIN, signal()[TRAIN], checkpoint=path)
-    again = GraphGPRegressor(ring(), random_state=0).fit(TRAIN, signal()[TRAIN], checkpoint=path)
+    first = GraphGPRegressor(ring(), "heat", random_state=0).fit(
+        TRAIN, signal()[TRAIN], checkpoint=path
+    )
+    again = GraphGPRegressor(ring(), "heat", random_state=0).fit(
+        TRAIN, signal()[TRAIN], checkpoint=path
+    )
     assert again.kernel_ == first.kernel_ == fitted.kernel_
     with pytest.raises(InvalidInputError, match="of another fit"):
-        GraphGPRegressor(ring(), random_state=1).fit(TRAIN, signal()[TRAIN], checkpoint=path)
+        GraphGPRegressor(ring(), "heat", random_state=1).fit(
+            TRAIN, signal()[TRAIN], checkpoint=path
+        )
 
 
 def test_bad_arguments_are_refused() -> None:
@@ -219,3 +225,71 @@ def test_bad_arguments_are_refused() -> None:
         gp.predict(return_std=True, return_cov=True)
     with pytest.raises(InvalidInputError, match="nodes"):
         gp.predict([99])
+
+
+def test_auto_takes_the_family_of_greatest_evidence() -> None:
+    y = signal()[TRAIN]
+    names = ("heat", "regularized-laplacian", "matern")
+    each = [ExactGraphGPRegressor(ring(), name).fit(TRAIN, y) for name in names]
+    best = max(each, key=lambda gp: gp.log_marginal_likelihood_value_)
+    found = ExactGraphGPRegressor(ring()).fit(TRAIN, y)
+    assert found.kernel_ == best.kernel_
+    assert found.log_marginal_likelihood_value_ == pytest.approx(
+        best.log_marginal_likelihood_value_
+    )
+    assert found.n_evaluations_ > best.n_evaluations_
+
+
+@pytest.mark.parametrize("model", [GraphGPRegressor, ExactGraphGPRegressor])
+@pytest.mark.parametrize("solver", ["dense", "iterative"])
+def test_outputs_are_independent_and_share_hyperparameters(model: type, solver: str) -> None:
+    rng = np.random.default_rng(1)
+    Y = np.column_stack([signal(), 0.1 * rng.standard_normal(CIRCLE) - 3.0])[TRAIN]
+    settings = {"optimizer": None, "outputscale": 2.0, "noise": 0.05, "random_state": 0}
+    settings["solver"] = solver
+    both = model(ring(), HeatKernel(5.0), **settings).fit(TRAIN, Y)
+    mean, std = both.predict(TEST, return_std=True)
+    cov = both.predict(TEST, return_cov=True)[1]
+    total = 0.0
+    for k in range(2):
+        one = model(ring(), HeatKernel(5.0), **settings).fit(TRAIN, Y[:, k])
+        alone, alone_cov = one.predict(TEST, return_cov=True)
+        np.testing.assert_allclose(mean[:, k], alone, rtol=1e-5)
+        np.testing.assert_allclose(cov[..., k], alone_cov, atol=1e-4 * alone_cov.max())
+        np.testing.assert_allclose(std[:, k] ** 2, np.diag(alone_cov), rtol=1e-3)
+        assert both.noise_[k] == pytest.approx(one.noise_)
+        assert both.prior_covariance(TEST)[..., k] == pytest.approx(one.prior_covariance(TEST))
+        total += one.log_marginal_likelihood_value_
+    assert both.log_marginal_likelihood_value_ == pytest.approx(total, abs=0.1)
+    draws = both.sample_y(TEST, 500, random_state=0)
+    assert draws.shape == (TEST.size, 2, 500)
+    assert (np.abs(draws.mean(axis=2) - mean) < 6 * std / np.sqrt(500) + 1e-4).all()
+    assert both.y_train_.shape == Y.shape
+    assert both.exact_twin().predict(TEST).shape == (TEST.size, 2)
+
+
+def test_outputs_are_fitted_together() -> None:
+    Y = np.column_stack([signal(), -2.0 * signal()])[TRAIN]
+    both = GraphGPRegressor(ring(), "heat", random_state=0).fit(TRAIN, Y)
+    one = GraphGPRegressor(ring(), "heat", random_state=0).fit(TRAIN, Y[:, 0])
+    # Copies of one signal: the same best hyperparameters, twice the evidence but for the units.
+    assert both.kernel_.time == pytest.approx(one.kernel_.time, rel=1e-2)
+    np.testing.assert_allclose(both.predict(TEST)[:, 0], one.predict(TEST), rtol=1e-3)
+
+
+def test_blocks_of_solves_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"optimizer": None, "noise": 0.05, "solver": "iterative", "exact_variances": 99}
+    gp = ExactGraphGPRegressor(ring(), HeatKernel(5.0), **settings).fit(TRAIN, signal()[TRAIN])
+    whole = gp.predict(TEST, return_cov=True)[1]
+    std = gp.predict(TEST, return_std=True)[1]
+    monkeypatch.setattr("coupledgp.inference.graph_posterior.BLOCK", 5)
+    np.testing.assert_allclose(gp.predict(TEST, return_cov=True)[1], whole, atol=1e-6)
+    np.testing.assert_allclose(gp.predict(TEST, return_std=True)[1], std, rtol=1e-5)
+
+
+def test_a_joint_law_too_large_for_memory_is_refused() -> None:
+    graph = Graph.from_edges([0, 1], [1, 2], n_nodes=3_000_000)
+    gp = GraphGPRegressor(graph, HeatKernel(1.0), optimizer=None, random_state=0)
+    gp.fit([0, 1], [1.0, 2.0])
+    with pytest.raises(InvalidInputError, match="joint law of 3000000 nodes need about"):
+        gp.predict(return_cov=True)

@@ -1,0 +1,204 @@
+"""Moments, eigenpairs, joint evidence and its search against plain linear algebra."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from coupledgp.errors import NumericalError
+from coupledgp.graphs import Graph
+from coupledgp.inference import graph_joint, graph_moments
+from coupledgp.inference.graph_eigenpairs import leading_eigenpairs
+from coupledgp.inference.graph_fit import Checkpoint
+from coupledgp.inference.graph_joint import HiddenEvidence, ObservedEvidence, joint_problem
+from coupledgp.inference.graph_moments import (
+    ChebyshevMoments,
+    Columns,
+    LargeGraphMoments,
+    LeadingMoments,
+    SpectralMoments,
+)
+from coupledgp.inference.graph_preconditioners import HiddenPreconditioner, LeadingPreconditioner
+from coupledgp.inference.graph_search import JointObjective, Kept, fit_families
+from coupledgp.kernels import (
+    GraphMaternKernel,
+    HeatKernel,
+    RegularizedLaplacianKernel,
+    dense_kernel,
+    dense_spectrum,
+)
+from tests.graph_cases import weighted_graph
+
+SIDE = 12
+SERIES_ERROR = graph_joint.TOLERANCE_PER_RATIO  # of a covariance's eigenvalues, relative
+
+
+def grid() -> Graph:
+    """A 12 x 12 grid with weights."""
+    k = np.arange(SIDE**2).reshape(SIDE, SIDE)
+    start = np.concatenate([k[:, :-1].ravel(), k[:-1].ravel()])
+    end = np.concatenate([k[:, 1:].ravel(), k[1:].ravel()])
+    return Graph.from_edges(start, end, np.random.default_rng(0).uniform(0.5, 2.0, start.size))
+
+
+GRID = grid()
+NODES = np.random.default_rng(1).permutation(SIDE**2)[:110]
+Y = np.random.default_rng(2).standard_normal((110, 2)) + 1.0
+
+
+def columns() -> Columns:
+    values = np.random.default_rng(3).standard_normal((GRID.n_nodes, 2))
+    return Columns(GRID, np.array([3, 9, 40]), values)
+
+
+def test_moments_of_every_kind_are_the_spectral_ones() -> None:
+    functions = [HeatKernel(300.0).spectral, lambda x: 2.0 - HeatKernel(300.0).spectral(x)]
+    exact = SpectralMoments(columns())
+    V = columns().dense()
+    K = dense_kernel(GRID, HeatKernel(300.0))
+    np.testing.assert_allclose(exact.blocks(functions)[0], V.T @ K @ V, atol=1e-10)
+    for moments in (ChebyshevMoments(columns()), LeadingMoments(columns())):
+        np.testing.assert_allclose(
+            moments.blocks(functions, 1e-10), exact.blocks(functions), atol=1e-7
+        )
+        found = moments.traces(functions, 1e-10)
+        gap = np.abs(found.values - exact.traces(functions).values)
+        assert (gap <= 6 * found.errors + 1e-6).all()
+    assert (LeadingMoments(columns()).traces(functions).errors == 0).all()
+    assert (ChebyshevMoments(columns()).traces(functions).errors > 0).all()
+
+
+def test_first_traces_are_exact_and_moments_are_extended() -> None:
+    moments = ChebyshevMoments(columns(), seed=4)
+    square = moments.traces([lambda x: 3.0 * x**2 - x + 1.0])
+    matrix = GRID.normalized_adjacency.toarray()
+    expected = 3.0 * np.trace(matrix @ matrix) - np.trace(matrix) + GRID.n_nodes
+    assert square.values[0] == pytest.approx(expected)
+    assert square.errors[0] == pytest.approx(0.0, abs=1e-12)
+    short, long = HeatKernel(1.0).spectral, HeatKernel(40.0).spectral
+    first = moments.blocks([short])
+    moments.blocks([long])
+    np.testing.assert_allclose(moments.blocks([short]), first, atol=1e-12)
+    with pytest.raises(NumericalError, match="Chebyshev moments"):
+        ChebyshevMoments(columns(), max_bytes=1).blocks([HeatKernel(900.0).spectral])
+
+
+def test_leading_eigenpairs_are_those_of_the_dense_matrix() -> None:
+    values = dense_spectrum(GRID).values
+    found = leading_eigenpairs(GRID, 20)
+    assert found.values.size == 20
+    np.testing.assert_allclose(found.values, values[-20:], atol=1e-10)
+    matrix = GRID.normalized_adjacency
+    np.testing.assert_allclose(matrix @ found.vectors, found.vectors * found.values, atol=1e-8)
+    np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(20), atol=1e-10)
+
+
+def test_leading_eigenpairs_are_used_only_where_they_suffice() -> None:
+    moments = LargeGraphMoments(columns())
+    wide, narrow = HeatKernel(2000.0).spectral, HeatKernel(20.0).spectral
+    assert isinstance(moments._choose([narrow], 1e-10), ChebyshevMoments)
+    spiky = [lambda x: 1.0 / (1e-6 + HeatKernel(2000.0).spectral(x))]
+    assert isinstance(moments._choose([wide, *spiky], 1e-8), LeadingMoments)
+    assert isinstance(moments._choose([narrow], 1e-10), ChebyshevMoments)
+
+
+@pytest.mark.parametrize("kernel", [HeatKernel(4.0), RegularizedLaplacianKernel(9.0)])
+@pytest.mark.parametrize("kind", [ObservedEvidence, HiddenEvidence])
+@pytest.mark.parametrize("moments", [SpectralMoments, ChebyshevMoments])
+def test_terms_are_those_of_the_covariance(kernel, kind, moments) -> None:  # type: ignore[no-untyped-def]
+    ratio = 0.03
+    terms = kind(GRID, NODES, Y, moments).terms(kernel, ratio)
+    A = dense_kernel(GRID, kernel)[np.ix_(NODES, NODES)] + ratio * np.eye(NODES.size)
+    assert terms.fit == pytest.approx(np.vdot(Y, np.linalg.solve(A, Y)))
+    gap = abs(terms.log_determinant - np.linalg.slogdet(A)[1])
+    assert gap <= 6 * terms.log_determinant_error + SERIES_ERROR * NODES.size
+    exact = kind is ObservedEvidence or moments is SpectralMoments
+    assert (terms.log_determinant_error == 0) == exact
+
+
+@pytest.mark.parametrize(
+    "kept", [Kept(), Kept(outputscale=1.3), Kept(noise=0.1), Kept(False, 2, 1)]
+)
+@pytest.mark.parametrize("kind", [ObservedEvidence, HiddenEvidence])
+def test_objective_is_the_density_and_its_gradient(kept: Kept, kind: type) -> None:
+    objective = JointObjective(kind(GRID, NODES, Y, ChebyshevMoments), GraphMaternKernel(), kept)
+    variables = objective.variables(GraphMaternKernel(4.0), 0.05)
+    point = objective.at(variables)
+    v, s = point.scales.outputscale, point.scales.noise
+    A = v * dense_kernel(GRID, point.kernel)[np.ix_(NODES, NODES)] + s * np.eye(NODES.size)
+    density = stats.multivariate_normal(np.zeros(NODES.size), A)
+    expected = sum(density.logpdf(y) for y in Y.T)
+    allowed = SERIES_ERROR * (NODES.size + abs(point.value))
+    assert abs(-point.value - expected) <= 6 * point.error + allowed
+    for name in ("outputscale", "noise"):
+        if getattr(kept, name) is not None:
+            assert getattr(point.scales, name) == pytest.approx(getattr(kept, name))
+    for k, step in enumerate(1e-4 * np.eye(variables.size)):
+        slope = (objective.at(variables + step).value - objective.at(variables - step).value) / 2e-4
+        assert point.gradient[k] == pytest.approx(slope, rel=1e-4, abs=1e-4)
+
+
+def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    K = dense_kernel(GRID, HeatKernel(30.0)) + 1e-3 * np.eye(GRID.n_nodes)
+    y = (np.linalg.cholesky(K) @ np.random.default_rng(5).standard_normal(GRID.n_nodes))[NODES]
+    evidence = HiddenEvidence(GRID, NODES, y[:, None], SpectralMoments)
+    starts = [HeatKernel(), GraphMaternKernel()]
+    point, state = fit_families(evidence, starts, Kept(), Checkpoint(None))
+    objective = JointObjective(evidence, HeatKernel(), Kept())
+    best = min(
+        objective.at(np.array([np.log(t), u])).value
+        for t in np.geomspace(0.1, 1000, 30)
+        for u in np.linspace(-15, 5, 30)
+    )
+    assert point.value <= best + 1e-6
+    assert state.settled
+    record, lines = Checkpoint(tmp_path / "fit.json"), []
+
+    def stop(line: str) -> None:
+        lines.append(line)
+        if len(lines) == 30:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_families(evidence, starts, Kept(), record, stop)
+    kept = record.load()
+    assert kept is not None
+    assert kept.n_evaluations > 0
+    resumed, _ = fit_families(evidence, starts, Kept(), record)
+    assert resumed.kernel == point.kernel
+    assert resumed.scales == point.scales
+
+
+def test_the_smaller_set_is_taken_and_a_part_of_what_is_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert isinstance(joint_problem(GRID, NODES, Y, 0).evidence, HiddenEvidence)
+    assert isinstance(joint_problem(GRID, NODES[:20], Y[:20], 0).evidence, ObservedEvidence)
+    twice = np.concatenate([NODES, NODES[:3]])
+    repeated = joint_problem(GRID, twice, np.vstack([Y, Y[:3]]), 0)
+    assert isinstance(repeated.evidence, ObservedEvidence)
+    assert repeated.is_whole
+    every = joint_problem(GRID, np.arange(GRID.n_nodes), np.ones((GRID.n_nodes, 1)), 0)
+    assert every.evidence.terms(HeatKernel(), 0.1).fit > 0
+    for name, value in [("SPECTRAL_LIMIT", 50), ("WORK_LIMIT", 0), ("MIN_PART", 16)]:
+        monkeypatch.setattr(graph_joint, name, value)
+    for nodes in (NODES, NODES[:40]):
+        part = joint_problem(GRID, nodes, Y[: nodes.size], 0)
+        assert not part.is_whole
+        assert np.isfinite(part.evidence.terms(HeatKernel(), 0.1).fit)
+
+
+@pytest.mark.parametrize("kind", [LeadingPreconditioner, HiddenPreconditioner])
+def test_preconditioners_are_the_inverse(kind, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(graph_moments, "LEADING_PAIRS", 60)
+    kernel, v, s = HeatKernel(300.0), 2.0, 0.01
+    A = v * dense_kernel(GRID, kernel)[np.ix_(NODES, NODES)] + s * np.eye(NODES.size)
+    inverse = kind(GRID, kernel, NODES, v, s)
+    np.testing.assert_allclose(inverse(Y), np.linalg.solve(A, Y), rtol=1e-4, atol=1e-4)
+
+
+def test_components_and_isolated_nodes_are_no_obstacle() -> None:
+    graph, nodes, y = weighted_graph(), np.arange(0, 14, 2), np.ones((7, 1))
+    for moments in (SpectralMoments, LargeGraphMoments):
+        terms = ObservedEvidence(graph, nodes, y, moments).terms(HeatKernel(3.0), 0.1)
+        A = dense_kernel(graph, HeatKernel(3.0))[np.ix_(nodes, nodes)] + 0.1 * np.eye(7)
+        assert terms.log_determinant == pytest.approx(np.linalg.slogdet(A)[1])

@@ -1,10 +1,11 @@
 """How fast the walk engine is, beside a plain numpy walker and the machine's own limit.
 
-One run, rounds of the three taken in turn, medians: walkers a second of `sample_walks` (walks,
-merged duplicates, compact form), of lockstep walkers in numpy (visits as one sparse matrix a
-step, or merged as the engine does), and the random reads a second of the same threads on an array as large as the graph's
-edges, which no walker that reads once a step can exceed. With `--rows`, few rows of walk features
-of a graph of 10^5 nodes instead: sparse products against products of the whole graph.
+One run, rounds of all taken in turn, medians: walkers a second of `sample_walks` (walks, merged
+duplicates, compact form), of lockstep walkers in numpy (visits as one sparse matrix a step, or
+merged as the engine does), and the random reads a second of the same threads on an array as large
+as the graph's edges, which walkers all over such a graph that read once a step cannot exceed. With
+`--rows`, few rows of walk features of a graph of 10^5 nodes instead: sparse products against
+products of the whole graph.
 
     python benchmarks/performance/walk_engine.py --nodes 1000000
     python benchmarks/performance/walk_engine.py --rows 500
@@ -37,15 +38,14 @@ def grid(n_nodes: int) -> cgp.Graph:
 
 
 @numba.njit
-def _attach(n_nodes, m, seed):  # type: ignore[no-untyped-def]
+def _attach(n_nodes, m, rng):  # type: ignore[no-untyped-def]
     """Edges of a Barabasi-Albert graph: every new node takes m distinct ends of former edges."""
-    np.random.seed(seed)
     ends = np.empty(2 * m * (n_nodes - m), np.int64)
     filled = 0
     for new in range(m, n_nodes):
         start = filled
         while filled < start + 2 * m:
-            picked = ends[np.random.randint(start)] if start else np.int64((filled - start) // 2)
+            picked = ends[rng.integers(0, start)] if start else np.int64((filled - start) // 2)
             known = False
             for k in range(start, filled, 2):
                 known |= ends[k] == picked
@@ -57,7 +57,7 @@ def _attach(n_nodes, m, seed):  # type: ignore[no-untyped-def]
 
 def barabasi_albert(n_nodes: int, m: int = 5) -> cgp.Graph:
     """A Barabasi-Albert graph: hubs, and neighbours all over memory."""
-    edges = _attach(n_nodes, m, 0)
+    edges = _attach(n_nodes, m, np.random.default_rng(0))
     return cgp.Graph.from_edges(edges[:, 0], edges[:, 1], n_nodes=n_nodes)
 
 
@@ -150,9 +150,8 @@ def few_rows(name: str, graph: cgp.Graph, args: argparse.Namespace) -> None:
         )
         features = WalkFeatures(walks, kernel, plan)
         whole = np.eye(args.rows)
-        taken = []
-        for _ in range(args.rounds):
-            taken.append((seconds(features.sparse_rows), seconds(partial(features.rmatmat, whole))))
+        full_product = partial(features.rmatmat, whole)
+        taken = [(seconds(features.sparse_rows), seconds(full_product)) for _ in range(args.rounds)]
         local, full = np.median(np.array(taken), axis=0)
         nnz = features.sparse_rows().nnz / args.rows
         print(

@@ -68,7 +68,7 @@ def moves_of(graph: Graph, n_moves: float = 0.0) -> Moves:
     if graph.is_weighted:
         sums = _row_sums(graph.indptr, graph.weights)
         return Moves(graph.indptr, graph.indices, sums, none)
-    many = n_moves > graph.indices.size
+    many = 4 * n_moves > graph.indices.size
     targets = _targets(graph.indptr, graph.indices) if many else none
     return Moves(graph.indptr, graph.indices, np.empty(0), targets)
 

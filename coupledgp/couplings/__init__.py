@@ -8,6 +8,7 @@ Walkers on a graph are lengths times steps, `lengths[+steps]` in text; nodes are
 """
 
 from coupledgp.couplings.base import FrequencyCoupling
+from coupledgp.couplings.copula import GaussianCopulaNorms
 from coupledgp.couplings.directions import Directions, IidDirections, OrthogonalDirections
 from coupledgp.couplings.frequencies import (
     CouplingLike,
@@ -61,6 +62,7 @@ __all__ = [
     "DirectionsAndNorms",
     "FastDirections",
     "FrequencyCoupling",
+    "GaussianCopulaNorms",
     "GeometricLaw",
     "IidDirections",
     "IidLengths",

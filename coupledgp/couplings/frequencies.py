@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from coupledgp.couplings.base import FrequencyCoupling, check_name
+from coupledgp.couplings.copula import GaussianCopulaNorms
 from coupledgp.couplings.directions import Directions, IidDirections, OrthogonalDirections
 from coupledgp.couplings.hadamard import FastDirections, StructuredFrequencies
 from coupledgp.couplings.norms import (
@@ -46,7 +47,7 @@ COUPLINGS: dict[str, Callable[[], FrequencyCoupling]] = {
     "quadrature": QuadratureFrequencies,
     "quadrature+antithetic": lambda: QuadratureFrequencies(antithetic=True),
 }
-ANTITHETIC = "antithetic"
+ANTITHETIC, COPULA = "antithetic", "copula"
 _GAUSSIAN = GaussianSpectrum()
 
 
@@ -129,8 +130,8 @@ _Part = TypeVar("_Part", Directions, Norms)
 
 
 def _name_of(part: _Part, registry: dict[str, Callable[[], _Part]]) -> str:
-    """The name a part is registered under; its `repr` if it is under none."""
-    return next((name for name, make in registry.items() if make() == part), repr(part))
+    """The name a part is registered under; its own text if it is under none."""
+    return next((name for name, make in registry.items() if make() == part), str(part))
 
 
 CouplingLike: TypeAlias = str | FrequencyCoupling
@@ -145,7 +146,8 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
         `"halton"`, `"sobol"`, `"quadrature[+antithetic]"`, or `directions[+norms][+antithetic]`
         with directions `"iid"`, `"orthogonal"`, `"simplex"`, `"simplex-plus"`, `"orthogonal-fast"`
         or `"simplex-fast"` and norms `"independent"` (if left out), `"pnc"`, `"monotone"` or
-        `"stratified"`, as in `"orthogonal+pnc"`; names added by the register functions count.
+        `"stratified"`, as in `"orthogonal+pnc"`, or `"copula:ROWS"` as `GaussianCopulaNorms`
+        writes it; names added by the register functions count.
     name
         What the argument is called in an error message.
 
@@ -170,12 +172,13 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
         raise InvalidInputError(unknown_choice(head, [*COUPLINGS, *DIRECTIONS], name))
     antithetic = rest[-1:] == [ANTITHETIC]
     norms = rest[:-1] if antithetic else rest
-    if len(norms) > 1 or (norms and norms[0] not in NORMS):
-        choices = unknown_choice("+".join(rest), [*NORMS, ANTITHETIC], f"{name}: after {head!r}")
-        raise InvalidInputError(f"{choices}; the form is directions[+norms][+{ANTITHETIC}]")
-    return DirectionsAndNorms(
-        DIRECTIONS[head](), NORMS[norms[0]]() if norms else IndependentNorms(), antithetic
-    )
+    law, _, parameters = norms[0].partition(":") if norms else ("independent", "", "")
+    if len(norms) > 1 or (law != COPULA and (parameters or law not in NORMS)):
+        choices = [*NORMS, COPULA, ANTITHETIC]
+        message = unknown_choice("+".join(rest), choices, f"{name}: after {head!r}")
+        raise InvalidInputError(f"{message}; the form is directions[+norms][+{ANTITHETIC}]")
+    made = GaussianCopulaNorms.from_text(parameters) if law == COPULA else NORMS[law]()
+    return DirectionsAndNorms(DIRECTIONS[head](), made, antithetic)
 
 
 def available_couplings() -> list[str]:
@@ -211,6 +214,8 @@ def _register(
     name: str, make: Callable[[], _Made], registry: dict[str, Callable[[], _Made]]
 ) -> None:
     check_name(name)
-    if name == ANTITHETIC or any(name in known for known in (DIRECTIONS, NORMS, COUPLINGS)):
+    if name in (ANTITHETIC, COPULA) or any(
+        name in known for known in (DIRECTIONS, NORMS, COUPLINGS)
+    ):
         raise InvalidInputError(f"name: {name!r} is taken")
     registry[name] = make

@@ -20,6 +20,7 @@ from coupledgp.features.hybrid_coefficients import (
 )
 from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
 from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.features.learned_copula import LearnedCopula, gram_loss, learn_copula
 from coupledgp.features.transformers import FourierSampler, LaplaceSampler
 from coupledgp.features.walk_features import WalkFeatures
 from coupledgp.features.walks import Truncation, Walks, sample_walks
@@ -39,10 +40,13 @@ __all__ = [
     "HybridFeatures",
     "LaplaceFeatures",
     "LaplaceSampler",
+    "LearnedCopula",
     "SoftmaxFeatures",
     "Truncation",
     "WalkFeatures",
     "Walks",
+    "gram_loss",
+    "learn_copula",
     "plan_hops",
     "sample_walks",
     "walked_series",

@@ -139,8 +139,8 @@ class TestTextForm:
             ("pnc", rf"coupling: expected one of {CHOICES}; got 'pnc'"),
             (
                 "orthogonal+pcn",
-                r"after 'orthogonal': expected one of 'antithetic', 'independent', 'monotone', "
-                r"'pnc', 'stratified'; got 'pcn'.*directions\[\+norms\]\[\+antithetic\]",
+                r"after 'orthogonal': expected one of 'antithetic', 'copula', 'independent', "
+                r"'monotone', 'pnc', 'stratified'; got 'pcn'.*directions\[\+norms\]\[\+antithetic\]",
             ),
             ("orthogonal+pnc+monotone", r"got 'pnc\+monotone'"),
             ("orthogonal+antithetic+pnc", r"got 'antithetic\+pnc'"),

@@ -1,0 +1,322 @@
+"""Norm couplings learned by gradient descent on a loss of the frequencies (MATH 3).
+
+"Variance-reducing couplings for random features", appendix A.5: the optimal transport problem over
+joint laws of the norms, within Gaussian copulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from scipy import special
+from torch import Tensor
+
+from coupledgp.couplings import (
+    CouplingLike,
+    DirectionsAndNorms,
+    GaussianCopulaNorms,
+    IndependentNorms,
+    SimplexPlusDirections,
+    parse_coupling,
+)
+from coupledgp.couplings.frequencies import norms_from_uniforms
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.features.base import FeatureMap
+from coupledgp.features.fourier import FourierFeatures
+from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.validation import check_choice, check_positive, check_positive_int
+
+FrequencyLoss: TypeAlias = Callable[[Tensor], Tensor]
+MAPS: dict[str, type[FeatureMap]] = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}
+
+
+@dataclass(frozen=True)
+class LearnedCopula:
+    """A learned coupling and how it came about.
+
+    Parameters
+    ----------
+    coupling
+        The coupling: as any other, with a text form, to be used and saved wherever one is.
+    start_loss, loss
+        Mean loss of the independent norms and of the coupling, over the same held-out draws.
+    losses
+        Mean loss of each step's draws.
+    stopped_early
+        Whether the held-out loss had stopped falling before the last step.
+    """
+
+    coupling: DirectionsAndNorms
+    start_loss: float
+    loss: float
+    losses: FloatArray
+    stopped_early: bool
+
+
+def gram_loss(
+    X: ArrayLike, features: str = "fourier", spectrum: SpectrumLike = "gaussian"
+) -> FrequencyLoss:
+    """Loss `frequencies (m, d) -> mean squared error of the Gram matrix` of inputs.
+
+    Parameters
+    ----------
+    X
+        Inputs (n, d), n > 1, divided by the lengthscales.
+    features
+        `"fourier"` or `"laplace"`.
+    spectrum
+        Kernel that the features estimate.
+
+    Returns
+    -------
+    callable
+        Differentiable; the mean is over the pairs of different inputs.
+    """
+    check_choice(features, MAPS, "features")
+    law = parse_spectrum(spectrum)
+    inputs = torch.tensor(np.asarray(X, dtype=np.float64))
+    if inputs.ndim != 2 or len(inputs) < 2 or not torch.isfinite(inputs).all():
+        raise InvalidInputError(
+            "X: expected at least two rows (n, d) of finite values, got shape "
+            f"{tuple(inputs.shape)}"
+        )
+    first, second = torch.triu_indices(len(inputs), len(inputs), 1)
+    exact = torch.as_tensor(law.kernel((inputs[first] - inputs[second]).norm(dim=1).numpy()))
+
+    @cache
+    def map_of(m: int) -> FeatureMap:
+        return MAPS[features](inputs.shape[1], m, "iid", law, generator=0)
+
+    def loss(frequencies: Tensor) -> Tensor:
+        feature_map = map_of(len(frequencies))
+        feature_map.frequencies = frequencies
+        phi = feature_map(inputs)
+        return ((phi @ phi.T)[first, second] - exact).square().mean()
+
+    return loss
+
+
+def learn_copula(
+    objective: ArrayLike | FrequencyLoss,
+    coupling: CouplingLike = "orthogonal",
+    n_frequencies: int | None = None,
+    dim: int | None = None,
+    spectrum: SpectrumLike = "gaussian",
+    generator: Seed = None,
+    *,
+    n_steps: int = 400,
+    batch_size: int = 16,
+    n_held_out: int = 128,
+    learning_rate: float = 0.05,
+    patience: int = 8,
+    progress: bool | None = None,
+) -> LearnedCopula:
+    """Fit the correlations of a Gaussian copula of norms by stochastic gradient descent (Adam).
+
+    Norms are `F^-1(Phi(g))`, `g = L e`, `e ~ N(0, I)`: differentiable in the rows
+    `L_ij = theta_ij / |theta_i|`, `j <= i`, of a Cholesky factor, whose parameters are free. The
+    gradient of `F^-1` is one over the density.
+
+    Parameters
+    ----------
+    objective
+        Inputs (n, d), divided by the lengthscales, for the error of their Gram matrix under
+        Fourier features; or any differentiable loss of frequencies (m, d), float64, such as
+        `gram_loss(X, "laplace")`.
+    coupling
+        Directions of the frequencies, and whether negatives are appended; independent norms, which
+        the learned ones replace.
+    n_frequencies
+        Number of frequencies m; d if None. Every block of d has the same correlations.
+    dim
+        Input dimension d, needed if the objective is a loss.
+    spectrum
+        Law of the frequencies.
+    generator
+        Seed or generator.
+    n_steps, batch_size, learning_rate
+        Of Adam; draws of the ensemble for each step.
+    n_held_out, patience
+        The mean loss of so many other draws, the same ones each time, is taken every ten steps;
+        after `patience` times without improvement the fit stops. The best correlations are kept.
+    progress
+        As in `coupledgp.progress.reporter`.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is invalid, or directions depend on the norms (simplex-plus).
+    NumericalError
+        The loss is not finite.
+    """
+    law = parse_spectrum(spectrum)
+    if callable(objective):
+        loss = objective
+        size = check_positive_int(dim, "dim")
+    else:
+        X = np.asarray(objective, dtype=np.float64)
+        loss = gram_loss(X, "fourier", law)
+        size = X.shape[1]
+        if dim not in (None, size):
+            raise InvalidInputError(f"dim: expected {size} as the inputs have, got {dim}")
+    m = size if n_frequencies is None else check_positive_int(n_frequencies, "n_frequencies")
+    rng = as_rng(generator)
+    ensembles = _Ensembles(_checked(coupling), m, size, law, loss)
+    schedule = _Schedule(
+        check_positive_int(n_steps, "n_steps"),
+        check_positive_int(batch_size, "batch_size"),
+        check_positive_int(n_held_out, "n_held_out"),
+        check_positive(learning_rate, "learning_rate"),
+        check_positive_int(patience, "patience"),
+    )
+    with reporter("learn copula", progress) as report:
+        return _descend(ensembles, schedule, rng, report)
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    n_steps: int
+    batch_size: int
+    n_held_out: int
+    learning_rate: float
+    patience: int
+
+
+CHECK_EVERY = 10
+
+
+@dataclass(frozen=True)
+class _Ensembles:
+    """Draws of frequencies as functions of the factor L of the correlations."""
+
+    coupling: DirectionsAndNorms
+    n_frequencies: int
+    dim: int
+    spectrum: Spectrum
+    loss: FrequencyLoss
+
+    @property
+    def order(self) -> int:
+        """Norms in a block."""
+        return self.coupling.directions.ambient_dim(self.dim)
+
+    @property
+    def n_drawn(self) -> int:
+        """Frequencies without the negatives."""
+        m = self.n_frequencies
+        return -(-m // 2) if self.coupling.antithetic else m
+
+    def draw(self, n: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Normals (n, blocks, order) and unit vectors (n, drawn, d)."""
+        n_blocks = -(-self.n_drawn // self.order)
+        normals = rng.standard_normal((n, n_blocks, self.order))
+        ones = np.ones(self.n_drawn)
+        sample = self.coupling.directions.sample
+        units = np.stack([sample(ones, self.order, rng)[:, : self.dim] for _ in range(n)])
+        return torch.as_tensor(normals), torch.as_tensor(units)
+
+    def mean_loss(self, factor: Tensor, draws: tuple[Tensor, Tensor]) -> Tensor:
+        """Mean of the loss over the draws."""
+        normals, units = draws
+        g = (normals @ factor.T).flatten(1)[:, : self.n_drawn]
+        norms: Tensor = _Norms.apply(g, self.order, self.spectrum)  # type: ignore[no-untyped-call]
+        frequencies = norms[:, :, None] * units
+        if self.coupling.antithetic:
+            frequencies = torch.cat([frequencies, -frequencies], dim=1)[:, : self.n_frequencies]
+        return torch.stack([self.loss(each) for each in frequencies]).mean()
+
+
+def _descend(
+    ensembles: _Ensembles,
+    schedule: _Schedule,
+    rng: np.random.Generator,
+    report: Callable[[str], None],
+) -> LearnedCopula:
+    """Adam on theta, with held-out draws that decide when to stop and what to keep."""
+    theta = torch.eye(ensembles.order, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.Adam([theta], lr=schedule.learning_rate)
+    held_out = ensembles.draw(schedule.n_held_out, rng)
+    with torch.no_grad():
+        start = best_loss = _finite(ensembles.mean_loss(cholesky_factor(theta), held_out))
+    best, waited, losses = theta.detach().clone(), 0, []
+    for step in range(1, schedule.n_steps + 1):
+        optimizer.zero_grad()
+        value = ensembles.mean_loss(
+            cholesky_factor(theta), ensembles.draw(schedule.batch_size, rng)
+        )
+        losses.append(_finite(value))
+        value.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        if step % CHECK_EVERY and step < schedule.n_steps:
+            continue
+        with torch.no_grad():
+            current = _finite(ensembles.mean_loss(cholesky_factor(theta), held_out))
+        report(f"step {step}, loss {current:.4g}, independent norms {start:.4g}")
+        waited += 1
+        if current < best_loss:
+            best, best_loss, waited = theta.detach().clone(), current, 0
+        if waited >= schedule.patience:
+            break
+    factor = cholesky_factor(best).numpy()
+    norms = GaussianCopulaNorms(factor @ factor.T)
+    coupling = replace(ensembles.coupling, norms=norms)
+    return LearnedCopula(coupling, start, best_loss, np.array(losses), waited >= schedule.patience)
+
+
+def cholesky_factor(theta: Tensor) -> Tensor:
+    """`L_ij = theta_ij / sqrt(sum_{k <= i} theta_ik^2)`, j <= i: the rows of L have length one."""
+    lower = theta.tril()
+    return lower / lower.norm(dim=1, keepdim=True)
+
+
+class _Norms(torch.autograd.Function):
+    """`F^-1(Phi(g))`, whose derivative is the normal density over the density of the norm."""
+
+    @staticmethod
+    def forward(ctx: Any, g: Tensor, dim: int, spectrum: Spectrum) -> Tensor:
+        u = np.clip(special.ndtr(g.numpy()), 2.0**-53, 1 - 2.0**-53)
+        norms = norms_from_uniforms(u, dim, spectrum)
+        density = spectrum.norm_pdf(norms, dim)
+        normal = np.exp(-0.5 * np.square(g.numpy())) / np.sqrt(2 * np.pi)
+        slope = np.divide(normal, density, out=np.zeros_like(normal), where=density > 0)
+        ctx.save_for_backward(torch.as_tensor(slope))
+        return torch.as_tensor(norms)
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None, None]:
+        (slope,) = ctx.saved_tensors
+        return upstream[0] * slope, None, None
+
+
+def _checked(coupling: CouplingLike) -> DirectionsAndNorms:
+    parsed = parse_coupling(coupling)
+    if not isinstance(parsed, DirectionsAndNorms) or parsed.norms != IndependentNorms():
+        raise InvalidInputError(
+            "coupling: expected directions with independent norms, such as 'orthogonal' or "
+            f"'simplex+antithetic', got {str(parsed)!r}"
+        )
+    if isinstance(parsed.directions, SimplexPlusDirections):
+        raise InvalidInputError(
+            "coupling: expected directions that do not depend on the norms, got 'simplex-plus'; "
+            "use 'simplex'"
+        )
+    return parsed
+
+
+def _finite(loss: Tensor) -> float:
+    value = float(loss.detach())
+    if not np.isfinite(value):
+        raise NumericalError(
+            f"learn_copula: the loss is {value}; it must be finite for all frequencies, so scale "
+            "the inputs or bound the loss"
+        )
+    return value

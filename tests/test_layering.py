@@ -26,7 +26,7 @@ LAYERS = [
     ["inference"],
     ["diagnostics"],
     ["models"],
-    ["attention", "pagerank"],
+    ["attention", "pagerank", "testing"],
     ["cli"],
 ]
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}

@@ -1,0 +1,263 @@
+"""Contracts of couplings of frequencies, and of their parts."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from scipy import stats
+
+from coupledgp.couplings import (
+    CouplingLike,
+    Directions,
+    FrequencyCoupling,
+    Norms,
+    available_couplings,
+    parse_coupling,
+)
+from coupledgp.couplings.frequencies import DIRECTIONS, NORMS
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum, parse_spectrum
+from coupledgp.testing.checks import require, require_close, require_mean, require_uniform
+
+# (m, d): one frequency, one dimension, fewer than d, several blocks the last of which is cut.
+SIZES = ((1, 1), (3, 1), (2, 3), (3, 3), (5, 3), (7, 2), (1, 4))
+
+
+class CouplingContract:
+    """Tests of a coupling of frequencies.
+
+    Attributes
+    ----------
+    coupling
+        The coupling, an object or its text form.
+    spectra
+        Names of the spectra it must serve, the first the most thoroughly tested.
+    sizes
+        Pairs (m, d) it must serve.
+    law_sizes
+        Those pairs for which the marginals are tested; kernel estimates for the last.
+    repetitions
+        Independent ensembles of a statistical test.
+    seed
+        Of all draws; any must do.
+    """
+
+    coupling: CouplingLike
+    spectra: ClassVar[tuple[str, ...]] = ("gaussian", "matern-3/2")
+    sizes: ClassVar[tuple[tuple[int, int], ...]] = SIZES
+    law_sizes: ClassVar[tuple[tuple[int, int], ...]] = ((3, 1), (2, 3), (5, 3))
+    repetitions: ClassVar[int] = 500
+    seed: int = 0
+
+    @property
+    def _coupling(self) -> FrequencyCoupling:
+        return parse_coupling(self.coupling)
+
+    def _is_rule(self, dim: int, spectrum: Spectrum) -> bool:
+        """Whether it is a rule with weights: that promises accuracy, not marginals."""
+        return self._coupling.weights(2, dim, spectrum) is not None
+
+    def _ensembles(self, m: int, dim: int, spectrum: Spectrum) -> FloatArray:
+        rng = np.random.default_rng([self.seed, m, dim])
+        draws = [self._coupling.sample(m, dim, spectrum, rng) for _ in range(self.repetitions)]
+        return np.stack(draws)
+
+    def test_shapes(self) -> None:
+        """Every size is served, in float64, finite."""
+        for name in self.spectra:
+            for m, dim in self.sizes:
+                drawn = self._coupling.sample(m, dim, name, self.seed)
+                where = f"m = {m}, d = {dim}, {name}"
+                require(drawn.shape == (m, dim), f"{where}: got shape {drawn.shape}")
+                require(drawn.dtype == np.float64, f"{where}: got dtype {drawn.dtype}")
+                require(np.isfinite(drawn).all(), f"{where}: got NaN or inf")
+
+    def test_same_seed_same_bits(self) -> None:
+        """A seed fixes the ensemble, and different seeds give different ones."""
+        for m, dim in self.sizes:
+            first, again, other = (
+                self._coupling.sample(m, dim, generator=seed)
+                for seed in (self.seed, self.seed, self.seed + 1)
+            )
+            require(np.array_equal(first, again), f"m = {m}, d = {dim}: one seed, two ensembles")
+            if not self._is_rule(dim, parse_spectrum("gaussian")):
+                require(not np.array_equal(first, other), f"m = {m}, d = {dim}: seed has no effect")
+
+    def test_marginals(self) -> None:
+        """Each frequency alone follows the spectrum: its norm, and its projection on any axis."""
+        for name in self.spectra:
+            spectrum = parse_spectrum(name)
+            # One size is enough to see that another spectrum is inverted rightly.
+            for m, dim in self.law_sizes if name == self.spectra[0] else self.law_sizes[-1:]:
+                if self._is_rule(dim, spectrum):
+                    continue
+                drawn = self._ensembles(m, dim, spectrum)
+                rng = np.random.default_rng(self.seed)
+                axes = rng.standard_normal((dim, dim))
+                axes[0] = np.eye(dim)[0]
+                axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+                for i in range(m):
+                    where = f"frequency {i} of {m} in {dim} dimensions, {name}"
+                    norms = np.linalg.norm(drawn[:, i], axis=1)
+                    require_uniform(spectrum.norm_cdf(norms, dim), f"norm of {where}")
+                    for axis in axes[:2]:
+                        # A projection has the law of a frequency in one dimension.
+                        along = drawn[:, i] @ axis
+                        half = np.sign(along) * spectrum.norm_cdf(np.abs(along), 1)
+                        require_uniform((1 + half) / 2, f"projection of {where}")
+
+    def test_estimates_are_unbiased(self) -> None:
+        """`sum_i a_i cos(w_i . z)` has the kernel as its mean; of a rule, it is the kernel."""
+        for name in self.spectra:
+            spectrum = parse_spectrum(name)
+            for m, dim in self.law_sizes[-1:]:
+                rule = self._is_rule(dim, spectrum)
+                m = 12**dim if rule else m
+                drawn = (
+                    self._coupling.sample(m, dim, spectrum, self.seed)[None]
+                    if rule
+                    else self._ensembles(m, dim, spectrum)
+                )
+                axis = np.ones(dim) / np.sqrt(dim)
+                distances = np.array([0.3, 1.0, 2.0])
+                weights = self._coupling.weights(m, dim, spectrum)
+                values = np.cos((drawn @ axis)[..., None] * distances)
+                estimates = np.average(values, axis=1, weights=weights)
+                exact = spectrum.kernel(distances)
+                where = f"kernel estimate, m = {m}, d = {dim}, {name}"
+                if rule:
+                    require_close(estimates[0], exact, 0.05, where)
+                else:
+                    require_mean(estimates, exact, where)
+
+    def test_text_form(self) -> None:
+        """A registered text stands for the coupling: parsing it gives an equal one."""
+        text = str(self._coupling)
+        if text not in available_couplings():
+            require(not isinstance(self.coupling, str), f"{text!r}: not the text it was made from")
+            return
+        parsed = parse_coupling(text)
+        require(parsed == self._coupling, f"{text!r}: parsing the text gives another coupling")
+        m, dim = self.law_sizes[-1]
+        mine, its = (c.sample(m, dim, generator=self.seed) for c in (self._coupling, parsed))
+        require(np.array_equal(mine, its), f"{text!r}: parsing the text gives other frequencies")
+
+    def test_counts_are_checked(self) -> None:
+        """A size that makes no sense is refused by name."""
+        for name in ("n_frequencies", "dim"):
+            for value in (0, -1, 2.5, True):
+                arguments = {"n_frequencies": 2, "dim": 1, name: value}
+                try:
+                    self._coupling.sample(**arguments)  # type: ignore[arg-type]
+                except InvalidInputError as error:
+                    require(name in str(error), f"{name} = {value!r}: the error does not name it")
+                else:
+                    require(False, f"{name} = {value!r} was accepted")
+
+
+class DirectionsContract:
+    """Tests of a law of directions.
+
+    Attributes
+    ----------
+    directions
+        The law.
+    sizes, repetitions, seed
+        As in `CouplingContract`.
+    """
+
+    directions: Directions
+    sizes: ClassVar[tuple[tuple[int, int], ...]] = SIZES
+    repetitions: ClassVar[int] = 500
+    seed: int = 0
+
+    def _draw(self, m: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        return self.directions.sample(np.linspace(0.5, 2.0, m), dim, rng)
+
+    def test_unit_vectors(self) -> None:
+        """One unit vector for each norm."""
+        for m, given in self.sizes:
+            dim = self.directions.ambient_dim(given)
+            require(dim >= given, f"ambient_dim({given}): got {dim}, which is less")
+            drawn = self._draw(m, dim, np.random.default_rng(self.seed))
+            require(drawn.shape == (m, dim), f"m = {m}, d = {dim}: got shape {drawn.shape}")
+            lengths = np.linalg.norm(drawn, axis=1)
+            require_close(lengths, np.ones(m), 1e-12, f"lengths, m = {m}, d = {dim}")
+
+    def test_same_seed_same_bits(self) -> None:
+        """The generator is the only source of randomness, and is used."""
+        for m, given in self.sizes:
+            dim = self.directions.ambient_dim(given)
+            first, again, other = (
+                self._draw(m, dim, np.random.default_rng(seed))
+                for seed in (self.seed, self.seed, self.seed + 1)
+            )
+            require(np.array_equal(first, again), f"m = {m}, d = {dim}: one seed, two draws")
+            # In one dimension there are two directions only.
+            same = dim > 1 and np.array_equal(first, other)
+            require(not same, f"m = {m}, d = {dim}: the generator has no effect")
+
+    def test_each_is_uniform_on_the_sphere(self) -> None:
+        """Projections on any axis follow those of the first coordinate of a Gaussian direction."""
+        rng = np.random.default_rng(self.seed)
+        for m, given in ((2, 3), (5, 3)):
+            dim = self.directions.ambient_dim(given)
+            drawn = np.stack([self._draw(m, dim, rng) for _ in range(self.repetitions)])
+            axes = rng.standard_normal((2, dim))
+            axes[0] = np.eye(dim)[0]
+            axes /= np.linalg.norm(axes, axis=1, keepdims=True)
+            for i in range(m):
+                for axis in axes:
+                    along = drawn[:, i] @ axis
+                    half = np.sign(along) * stats.beta(0.5, (dim - 1) / 2).cdf(along**2)
+                    require_uniform((1 + half) / 2, f"direction {i} of {m} in {dim} dimensions")
+
+    def test_equal_laws_are_equal(self) -> None:
+        """A registered law equals the one its name makes, so that it has a text form."""
+        made = [make() for make in DIRECTIONS.values() if type(make()) is type(self.directions)]
+        require(not made or self.directions in made, "the law differs from that of its own name")
+
+
+class NormsContract:
+    """Tests of a law of the uniforms behind the norms.
+
+    Attributes
+    ----------
+    norms
+        The law.
+    repetitions, seed
+        As in `CouplingContract`.
+    """
+
+    norms: Norms
+    sizes: ClassVar[tuple[tuple[int, int], ...]] = ((1, 1), (5, 1), (5, 2), (7, 3), (4, 9))
+    repetitions: ClassVar[int] = 1500
+    seed: int = 0
+
+    def test_each_is_uniform(self) -> None:
+        """Every uniform alone is uniform, in the open interval."""
+        for n, block in self.sizes:
+            rng = np.random.default_rng([self.seed, n, block])
+            u = np.stack([self.norms.sample(n, block, rng) for _ in range(self.repetitions)])
+            where = f"n = {n}, blocks of {block}"
+            require(u.shape[1:] == (n,), f"{where}: got shape {u.shape[1:]}")
+            require(((u > 0) & (u < 1)).all(), f"{where}: values outside (0, 1)")
+            for i in range(n):
+                require_uniform(u[:, i], f"uniform {i}, {where}")
+
+    def test_same_seed_same_bits(self) -> None:
+        """The generator is the only source of randomness, and is used."""
+        for n, block in self.sizes:
+            first, again, other = (
+                self.norms.sample(n, block, np.random.default_rng(seed))
+                for seed in (self.seed, self.seed, self.seed + 1)
+            )
+            require(np.array_equal(first, again), f"n = {n}: one seed, two draws")
+            require(not np.array_equal(first, other), f"n = {n}: the generator has no effect")
+
+    def test_equal_laws_are_equal(self) -> None:
+        """A registered law equals the one its name makes, so that it has a text form."""
+        made = [make() for make in NORMS.values() if type(make()) is type(self.norms)]
+        require(not made or self.norms in made, "the law differs from that of its own name")

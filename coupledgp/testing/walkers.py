@@ -1,0 +1,103 @@
+"""Contracts of laws of walkers: their lengths and their steps."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from coupledgp.counter import IntArray, LengthUniforms
+from coupledgp.couplings import GeometricLaw, LengthLaw, Lengths, MatchedLaw, Steps
+from coupledgp.random import FloatArray
+from coupledgp.testing.checks import require, require_law
+
+
+class LengthsContract:
+    """Tests of a joint law of the lengths of one node's walkers.
+
+    Attributes
+    ----------
+    lengths
+        The law; it is prepared for a series as walks do.
+    laws
+        Laws of one length that it must keep.
+    n_nodes, seed
+        Independent draws of a statistical test, and their seed; any must do.
+    """
+
+    lengths: Lengths
+    laws: ClassVar[tuple[LengthLaw, ...]] = (
+        GeometricLaw(0.1),
+        GeometricLaw(0.6),
+        MatchedLaw([1.0, 0.5, 0.2, 0.4, 0.01]),
+    )
+    longest: ClassVar[int] = 9
+    n_nodes: ClassVar[int] = 8000
+    seed: int = 0
+
+    def _draw(self, law: LengthLaw, nodes: list[int], n_walks: int) -> IntArray:
+        series: FloatArray = np.power(0.5, np.arange(self.longest + 1, dtype=np.float64))
+        lengths = self.lengths.prepare(law, series, self.longest)
+        uniforms = LengthUniforms(self.seed, np.array(nodes), n_walks)
+        return lengths.sample(law, self.longest, uniforms)
+
+    def test_each_walker_keeps_the_law(self) -> None:
+        """Every length alone has the law of one walker."""
+        for law in self.laws:
+            survival = np.append(law.survival(self.longest), 0.0)
+            chances = survival[:-1] - survival[1:]
+            for n_walks in (1, 4, 5):
+                drawn = self._draw(law, list(range(self.n_nodes)), n_walks)
+                require(
+                    drawn.shape == (self.n_nodes, n_walks),
+                    f"{law}: expected shape {(self.n_nodes, n_walks)}, got {drawn.shape}",
+                )
+                for walker in range(n_walks):
+                    counts = np.bincount(drawn[:, walker], minlength=self.longest + 1)
+                    require_law(counts, chances, f"walker {walker} of {n_walks}, {law}")
+
+    def test_nodes_are_apart(self) -> None:
+        """A node's lengths depend on the seed and itself, not on its company."""
+        for law in self.laws:
+            for n_walks in (1, 4, 5):
+                together = self._draw(law, [3, 0, 17, 9], n_walks)
+                alone = np.concatenate([self._draw(law, [node], n_walks) for node in (3, 0, 17, 9)])
+                require(
+                    np.array_equal(together, alone),
+                    f"{law}, {n_walks} walkers: lengths depend on the other nodes",
+                )
+
+
+class StepsContract:
+    """Tests of a joint law of the moves of walkers that stand on one node.
+
+    Attributes
+    ----------
+    steps
+        The law.
+    draws, seed
+        Independent draws of a statistical test, and their seed; any must do.
+    """
+
+    steps: Steps
+    draws: ClassVar[int] = 3000
+    seed: int = 0
+
+    def test_each_walker_moves_as_one_alone(self) -> None:
+        """Walker i goes to neighbour j with chance `w_j / sum(w)`."""
+        rng = np.random.default_rng(self.seed)
+        for weights in (None, np.array([1.0, 3.0, 0.5])):
+            chances = np.full(3, 1 / 3) if weights is None else weights / weights.sum()
+            for k in (1, 2, 5):
+                uniforms = rng.uniform(size=(self.draws, 2, k))
+                chosen = np.stack([self.steps.choose(u, 3, weights) for u in uniforms])
+                require(chosen.shape == (self.draws, k), f"k = {k}: got shape {chosen.shape[1:]}")
+                for walker in range(k):
+                    counts = np.bincount(chosen[:, walker], minlength=3)
+                    require_law(counts, chances, f"walker {walker} of {k}, weights {weights}")
+
+    def test_the_uniforms_decide(self) -> None:
+        """The same uniforms give the same moves."""
+        u = np.random.default_rng(self.seed).uniform(size=(2, 6))
+        first, again = (self.steps.choose(u.copy(), 4, None) for _ in range(2))
+        require(np.array_equal(first, again), "one draw of uniforms, two sets of moves")

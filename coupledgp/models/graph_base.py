@@ -109,7 +109,8 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         self._seed = draw_seed(self.random_state)
         kernels = self._candidates()
         found = Found(kernels[0], None)
-        if self.optimizer is not None:
+        # Without an optimizer the search is one evaluation; small sets need none.
+        if self.optimizer is not None or not self._use_dense(train.size, DENSE_EVIDENCE_LIMIT):
             found = self._optimise(kernels, train, self._targets.centred, checkpoint)
         self._condition(found, train, self._targets.centred)
         return self
@@ -176,11 +177,12 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         record = Checkpoint(path, self._problem(train, Y))
         stored = record.load()
         kernel, scan = kernels[0], True
+        fixed = self.optimizer is None or "kernel" in self.fixed
         if stored is not None and stored.stage == "rounds":
             kernel = kernels[stored.family]
         elif self.solver != "iterative":
             problem = joint_problem(self.graph, train, Y, self._seed)
-            kept = Kept("kernel" in self.fixed, self._kept("outputscale"), self._kept("noise"))
+            kept = Kept(fixed, self._kept("outputscale"), self._kept("noise"))
             with reporter("fit") as report:
                 point, state = fit_families(problem.evidence, kernels, kept, record, report)
             kernel, scan = point.kernel, problem.is_whole
@@ -188,7 +190,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
                 self._record(state)
                 return Found(kernel, point)
             record.family = state.family
-        if "kernel" in self.fixed:
+        if fixed:
             return Found(kernel, None)
         kernel, state = fit_kernel(
             kernel,

@@ -19,6 +19,7 @@ from coupledgp.features.hybrid_coefficients import (
     GaussianCoefficient,
 )
 from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
+from coupledgp.features.importance import ImportanceLaplaceFeatures, least_mean_variance
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.features.learned_copula import LearnedCopula, gram_loss, learn_copula
 from coupledgp.features.transformers import FourierSampler, LaplaceSampler
@@ -38,6 +39,7 @@ __all__ = [
     "GaussianHybridFeatures",
     "HopPlan",
     "HybridFeatures",
+    "ImportanceLaplaceFeatures",
     "LaplaceFeatures",
     "LaplaceSampler",
     "LearnedCopula",
@@ -47,6 +49,7 @@ __all__ = [
     "Walks",
     "gram_loss",
     "learn_copula",
+    "least_mean_variance",
     "plan_hops",
     "sample_walks",
     "walked_series",

@@ -140,7 +140,8 @@ class TestTextForm:
             (
                 "orthogonal+pcn",
                 r"after 'orthogonal': expected one of 'antithetic', 'copula', 'independent', "
-                r"'monotone', 'pnc', 'stratified'; got 'pcn'.*directions\[\+norms\]\[\+antithetic\]",
+                r"'monotone', 'pnc', 'stratified'; got 'pcn'.*"
+                r"directions\[\+norms\]\[\+antithetic\]",
             ),
             ("orthogonal+pnc+monotone", r"got 'pnc\+monotone'"),
             ("orthogonal+antithetic+pnc", r"got 'antithetic\+pnc'"),

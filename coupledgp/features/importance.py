@@ -1,0 +1,208 @@
+"""Laplace features under the proposal of least variance (MATH section 4).
+
+"All random features representations are equivalent" (2024): with frequencies drawn from `psi` in
+place of the kernel's spectral density `p`, features times `sqrt(p / psi)` stay unbiased. The mean
+variance of the estimates over inputs `x ~ X`, `y ~ Y` is least for
+`psi ∝ p q`, `q(w)^2 = E[phi(x, w)^2] E[phi(y, w)^2]`; under that proposal it is, for one law
+`X = Y`, `E[K(x, x) K(y, y) - K(x, y)^2] / m`, that of complex exponentials `exp(i w . x)`. (Pairs of
+sine and cosine, whose estimate is the real part, have less than half of it.)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling, parse_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.random import FloatArray, Seed, as_rng, open_uniforms
+from coupledgp.spectra import GaussianSpectrum
+from coupledgp.validation import check_positive_int
+
+INDEPENDENT = DirectionsAndNorms()
+# Candidates of which one is drawn, for each frequency under two laws.
+POOL = 32
+
+
+class ImportanceLaplaceFeatures(LaplaceFeatures):
+    """Positive features of the Gaussian kernel, frequencies drawn where the data need them.
+
+    `phi(x) = m^{-1/2} [sqrt(p(w_i) / psi(w_i)) exp(w_i . x - |x|^2)]_i`, `n_features = m`; unbiased
+    for every pair of inputs, of least mean variance for pairs from the data.
+
+    One law of data: `p(w) exp(2 w . x - 2 |x|^2)` is the density of `N(2 x, I)`, so psi is exactly
+    the mixture of `N(2 x_i, I)` over the data, and `psi / p = mean_i exp(2 w . x_i - 2 |x_i|^2)`.
+    Frequencies are `2 x_I + z`, the centres `x_I` by systematic sampling and the deviations z
+    coupled: each alone has the law psi.
+
+    Two laws, of queries and keys: psi is the geometric mean of the two mixtures, not normalised.
+    Each frequency is drawn from a pool of 32 m candidates of their arithmetic mean, resampled in
+    proportion to the ratio r of the geometric to the arithmetic mean; with `mean(r)` of the pool in
+    place of the constant of psi the estimate is exactly unbiased, as its mean over the resampling
+    is the pool's own importance-sampling estimate.
+
+    Parameters
+    ----------
+    data
+        Inputs (n, d) whose law matters, divided by the lengthscales; queries if `keys` are given.
+    n_frequencies
+        Number of frequencies m.
+    coupling
+        Joint law of the deviations z. Antithetic frequencies w, -w need a proposal that is
+        symmetric about zero (`symmetric=True`); with keys, resampling would undo any coupling, and
+        independent frequencies are all there is.
+    generator
+        Seed or generator; the same seed gives the same bits.
+    keys
+        Inputs (k, d) of the second law.
+    symmetric
+        Reflect the data at the origin: proposal `(psi(w) + psi(-w)) / 2`, with its own weights.
+    dtype, device
+        As in `FeatureMap`.
+
+    Attributes
+    ----------
+    log_ratios
+        Buffer (m,): `log p(w_i) - log psi(w_i)`.
+
+    Raises
+    ------
+    InvalidInputError
+        The data are invalid, or the coupling would bias the estimates; the message says why.
+    """
+
+    log_ratios: Tensor
+
+    def __init__(
+        self,
+        data: ArrayLike,
+        n_frequencies: int,
+        coupling: CouplingLike = "orthogonal",
+        generator: Seed = None,
+        *,
+        keys: ArrayLike | None = None,
+        symmetric: bool = False,
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        queries = _checked_rows(data, "data")
+        m = check_positive_int(n_frequencies, "n_frequencies")
+        law = _checked_coupling(coupling, keys is not None, symmetric)
+        rng = as_rng(generator)
+        if symmetric:
+            queries = np.concatenate([queries, -queries])
+        if keys is None:
+            frequencies, log_ratios = _draw_mixture(queries, m, law, rng)
+        else:
+            others = _checked_rows(keys, "keys")
+            if others.shape[1] != queries.shape[1]:
+                raise InvalidInputError(
+                    f"keys: expected {queries.shape[1]} columns as data, got {others.shape[1]}"
+                )
+            others = np.concatenate([others, -others]) if symmetric else others
+            frequencies, log_ratios = _draw_resampled(queries, others, m, rng)
+        super().__init__(queries.shape[1], m, INDEPENDENT, generator=0, dtype=dtype, device=device)
+        self.coupling = law
+        self.frequencies = torch.as_tensor(frequencies).to(dtype=dtype, device=device)
+        ratios = torch.as_tensor(log_ratios).to(dtype=dtype, device=device)
+        self.register_buffer("log_ratios", ratios)
+
+    def _features(self, inputs: Tensor) -> Tensor:
+        square = inputs.square().sum(-1, keepdim=True)
+        exponent = self.project(inputs) - square + 0.5 * self.log_ratios
+        return (exponent - 0.5 * math.log(self.n_frequencies)).exp()
+
+    @classmethod
+    def from_frequencies(cls, *args: object, **kwargs: object) -> ImportanceLaplaceFeatures:
+        """Not for this map: its frequencies mean nothing without their ratios."""
+        raise InvalidInputError(
+            "ImportanceLaplaceFeatures: expected to be made from data; to restore one, make it "
+            "from any data of the same size and load its state_dict"
+        )
+
+
+def mixture_log_ratio(frequencies: FloatArray, data: FloatArray) -> FloatArray:
+    """`log psi(w) - log p(w) = log mean_i exp(2 w . x_i - 2 |x_i|^2)`, shape (m,)."""
+    exponents = 2 * frequencies @ data.T - 2 * np.square(data).sum(axis=1)
+    largest = exponents.max(axis=1, keepdims=True)
+    return largest[:, 0] + np.log(np.exp(exponents - largest).mean(axis=1))
+
+
+def _draw_mixture(
+    data: FloatArray, m: int, coupling: FrequencyCoupling, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Frequencies (m, d) of the mixture, and `log p - log psi` (m,)."""
+    antithetic = isinstance(coupling, DirectionsAndNorms) and coupling.antithetic
+    n_drawn = -(-m // 2) if antithetic else m
+    if isinstance(coupling, DirectionsAndNorms):
+        coupling = DirectionsAndNorms(coupling.directions, coupling.norms)
+    deviations = coupling.sample(n_drawn, data.shape[1], GaussianSpectrum(), rng)
+    # Systematic sampling spreads the centres evenly; the permutation frees them of their order.
+    places = rng.permutation((np.arange(n_drawn) + rng.uniform()) / n_drawn * len(data))
+    frequencies = 2 * data[places.astype(np.intp)] + deviations
+    if antithetic:
+        frequencies = np.concatenate([frequencies, -frequencies])[:m]
+    return frequencies, -mixture_log_ratio(frequencies, data)
+
+
+def _draw_resampled(
+    queries: FloatArray, keys: FloatArray, m: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Frequencies resampled from a pool of the two mixtures' mean, and `log p - log psi`."""
+    size = POOL * m
+    halves = [
+        2 * rows[rng.integers(len(rows), size=size // 2)]
+        + rng.standard_normal((size // 2, rows.shape[1]))
+        for rows in (queries, keys)
+    ]
+    pool = np.concatenate(halves)
+    of_queries, of_keys = mixture_log_ratio(pool, queries), mixture_log_ratio(pool, keys)
+    geometric = (of_queries + of_keys) / 2
+    ratio = np.exp(geometric - np.logaddexp(of_queries, of_keys) + np.log(2))
+    chances = np.cumsum(ratio / ratio.sum())
+    chosen = np.searchsorted(chances / chances[-1], open_uniforms(rng, m), side="right")
+    return pool[chosen], np.log(ratio.mean()) - geometric[chosen]
+
+
+def _checked_coupling(coupling: CouplingLike, two_laws: bool, symmetric: bool) -> FrequencyCoupling:
+    parsed = parse_coupling(coupling)
+    if two_laws and parsed != INDEPENDENT:
+        raise InvalidInputError(
+            "coupling: with keys expected 'iid', since resampling keeps the law of each frequency "
+            f"but not how they depend on each other, got {str(parsed)!r}"
+        )
+    if parsed.weights(1, 1) is not None:
+        raise InvalidInputError(
+            f"coupling: expected a random law, got {str(parsed)!r}: ratios of densities need one"
+        )
+    if getattr(parsed, "antithetic", False) and not symmetric:
+        raise InvalidInputError(
+            f"coupling: {str(parsed)!r} would bias the estimates, since -w does not follow a "
+            "proposal that is not symmetric about zero; pass symmetric=True or leave antithetic out"
+        )
+    return parsed
+
+
+def _checked_rows(value: ArrayLike, name: str) -> FloatArray:
+    rows = np.asarray(value, dtype=np.float64)
+    if rows.ndim != 2 or not rows.size:
+        raise InvalidInputError(f"{name}: expected rows (n, d), got shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+    return rows
+
+
+def least_mean_variance(data: ArrayLike) -> float:
+    """`mean_ij [K(x_i, x_i) K(x_j, x_j) - K(x_i, x_j)^2]`: the mean variance of one frequency.
+
+    That of any representation of the Gaussian kernel under its optimal proposal, over pairs of the
+    data (n, d), i = j included; m independent frequencies have a variance m times smaller.
+    """
+    rows = _checked_rows(data, "data")
+    squares = np.square(rows[:, None] - rows).sum(axis=-1)
+    return float(1 - np.exp(-squares).mean())

@@ -133,3 +133,21 @@ def test_mesh_protocols_run(script, monkeypatch, capsys, tmp_path):
     records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     kl = {r["method"]: r["mean"] for r in records if r["what"] == "kl" and r["n_walks"] == 16}
     assert 0 <= kl["defaults"] < kl["iid"]
+
+
+def test_best_exact_model_is_that_of_most_evidence_in_its_split(script):
+    ratios = script("mesh_and_traffic").add_ratios
+    rows = [
+        {"data": "a", "split": 0, "method": "exact heat", "rmse": 2.0, "evidence": 5.0},
+        {"data": "a", "split": 0, "method": "exact matern", "rmse": 1.0, "evidence": 4.0},
+        {"data": "a", "split": 0, "method": "defaults", "rmse": 3.0, "evidence": 9.0},
+        {"data": "a", "split": 1, "method": "exact heat", "rmse": 8.0, "evidence": 6.0},
+    ]
+    found = {(row["split"], row["method"]): row for row in ratios(rows)}
+    assert [key for key, row in found.items() if row["best"]] == [
+        (0, "exact heat"),
+        (1, "exact heat"),
+    ]
+    assert found[0, "defaults"]["rmse_ratio"] == 1.5
+    assert found[0, "defaults"]["rmse_over_lowest"] == 3.0
+    assert found[1, "exact heat"]["rmse_ratio"] == 1.0

@@ -101,21 +101,30 @@ def real_row(
 def real(
     name: str, split: int, n_joint: int, n_walks: int, methods: list[str] | None, tick: Tick
 ) -> list[Settings]:
-    """One row a method of one split, with the RMSE over that of the best exact GP."""
+    """One row a method of one split."""
     problem, rows = task(name, split), []
     for method, model in real_models(problem, n_walks, split).items():
         if methods and not any(method.startswith(wanted) for wanted in methods):
             continue
         tick(f"{name}, split {split}: {method}")
         rows.append(real_row(name, split, problem, method, model, n_joint))
-    exact = [row for row in rows if row["method"].startswith("exact")]
-    best = max(exact, key=lambda row: row["evidence"], default=None)
-    lowest = min((row["rmse"] for row in exact), default=float("nan"))
-    for row in rows:
-        row["best"] = row is best
-        row["rmse_ratio"] = row["rmse"] / best["rmse"] if best else float("nan")
-        row["rmse_over_lowest"] = row["rmse"] / lowest
     return rows
+
+
+def add_ratios(rows: list[Settings]) -> list[Settings]:
+    """The rows with the best exact model of each split marked, and RMSEs over its and the lowest."""
+    found = []
+    for split in dict.fromkeys((row["data"], row["split"]) for row in rows):
+        group = [row for row in rows if (row["data"], row["split"]) == split]
+        exact = [row for row in group if row["method"].startswith("exact")]
+        best = max(exact, key=lambda row: row["evidence"], default=None)
+        lowest = min((row["rmse"] for row in exact), default=float("nan"))
+        for row in group:
+            ratio = row["rmse"] / best["rmse"] if best else float("nan")
+            over_lowest = row["rmse"] / lowest
+            new = {"best": row is best, "rmse_ratio": ratio, "rmse_over_lowest": over_lowest}
+            found.append({**row, **new})
+    return found
 
 
 def real_table(rows: list[Settings]) -> str:
@@ -173,7 +182,7 @@ def main() -> None:
     parser.add_argument("--show", nargs="+", help="files of --json to print, nothing else (real)")
     arguments = parser.parse_args()
     if arguments.show:
-        print(real_table(recorded(arguments.show)))
+        print(real_table(add_ratios(recorded(arguments.show))))
         return
     lines = JsonLines(arguments.json)
     with reporter("mesh and traffic") as tick:
@@ -188,7 +197,7 @@ def main() -> None:
                 for row in new:
                     lines.write(**row)
                 rows.extend(new)
-    print(real_table(rows))
+    print(real_table(add_ratios(rows)))
 
 
 if __name__ == "__main__":

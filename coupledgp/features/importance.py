@@ -4,8 +4,8 @@
 place of the kernel's spectral density `p`, features times `sqrt(p / psi)` stay unbiased. The mean
 variance of the estimates over inputs `x ~ X`, `y ~ Y` is least for
 `psi ∝ p q`, `q(w)^2 = E[phi(x, w)^2] E[phi(y, w)^2]`; under that proposal it is, for one law
-`X = Y`, `E[K(x, x) K(y, y) - K(x, y)^2] / m`, that of complex exponentials `exp(i w . x)`. (Pairs of
-sine and cosine, whose estimate is the real part, have less than half of it.)
+`X = Y`, `E[K(x, x) K(y, y) - K(x, y)^2] / m`, that of complex exponentials `exp(i w . x)`. Pairs
+of sine and cosine, whose estimate is the real part, have at most half of it.
 """
 
 from __future__ import annotations

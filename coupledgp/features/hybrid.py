@@ -148,7 +148,42 @@ def two_signed(
     return make(torch.cat([first, -first]), kernel=kernel), make(last, 1j, kernel=kernel)
 
 
-class AngularHybridFeatures(HybridFeatures):
+class _BipolarHybridFeatures(HybridFeatures):
+    """A hybrid of `two_signed` estimators, which share the projections of their inputs."""
+
+    _shared: bool
+
+    def _bipolar(self) -> tuple[ComplexExponentialFeatures, ComplexExponentialFeatures]:
+        """The positive and the trigonometric estimator."""
+        first, second = cast(list[ComplexExponentialFeatures], list(self.estimators))
+        return (first, second) if first.is_positive else (second, first)
+
+    @property
+    def cost(self) -> int:
+        """Multiplications for one vector: each frequency is projected on once."""
+        positive, trigonometric = self._bipolar()
+        m = trigonometric.n_frequencies
+        projections = self.dim * m * (1 if self._shared else 2)
+        bases = positive.n_features + trigonometric.n_features
+        return projections + bases + sum(w.cost for w in self._weights) + self.n_features
+
+    def _parts(self, inputs: Tensor, side: Side) -> tuple[list[Tensor], list[Tensor]]:
+        positive, trigonometric = self._bipolar()
+        m = trigonometric.n_frequencies
+        projected = inputs @ positive.frequencies[:m].mT
+        phase = projected if self._shared else inputs @ trigonometric.frequencies.mT
+        half = inputs.square().sum(-1, keepdim=True) / 2
+        scale = half if self.kernel == "gaussian" else torch.zeros_like(half)
+        level = -half - scale - 0.5 * math.log(2 * m)
+        exponentials = torch.cat([projected + level, level - projected], dim=-1).exp()
+        waves = torch.cat([phase.cos(), phase.sin()], dim=-1)
+        waves = waves * ((half - scale).exp() / math.sqrt(m))
+        weights = [weight.features(inputs, side) for weight in self._weights]
+        ordered = [exponentials, waves]
+        return ordered if self._bases[0] is positive else ordered[::-1], weights
+
+
+class AngularHybridFeatures(_BipolarHybridFeatures):
     """Positive features weighed by `angle(x, y) / pi`, sine and cosine features by the rest.
 
     For vectors of equal length the estimate is exact at angles 0 and pi. `M = 4 m (n + 1)`. With
@@ -198,9 +233,10 @@ class AngularHybridFeatures(HybridFeatures):
             dim, n_projections, coefficient_coupling, rng, dtype=dtype, device=device
         )
         super().__init__(bases, [coefficient])
+        self._shared = shared
 
 
-class GaussianHybridFeatures(HybridFeatures):
+class GaussianHybridFeatures(_BipolarHybridFeatures):
     """Sine and cosine features weighed by `exp(-|x + M y|^2 / (2 c^2))`, positive ones by the rest.
 
     The default `M = -I` fires where `x` is near `y`. The number of features is
@@ -251,3 +287,4 @@ class GaussianHybridFeatures(HybridFeatures):
             dtype=dtype, device=device,
         )  # fmt: skip
         super().__init__([trigonometric, positive], [coefficient])
+        self._shared = shared

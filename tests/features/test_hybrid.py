@@ -292,6 +292,26 @@ class TestHybrids:
         batched = features.queries(X.reshape(2, 5, DIM))
         torch.testing.assert_close(batched.reshape(10, -1), features.queries(X))
 
+    @pytest.mark.parametrize("name", ["angular", "shared", "gaussian", "positive gaussian"])
+    @pytest.mark.parametrize("kernel", ["softmax", "gaussian"])
+    def test_common_projections_change_nothing(
+        self, kernel: str, name: str, rng: np.random.Generator
+    ) -> None:
+        X, Y = pairs(rng)
+        features = HYBRIDS[name](0, kernel=kernel)
+        assert isinstance(features, HybridFeatures)
+        plain = HybridFeatures(list(features.estimators), list(features.coefficients))
+        torch.testing.assert_close(features.queries(X), plain.queries(X))
+        products = features.queries(X) @ features.keys(Y).mT
+        torch.testing.assert_close(products, plain.queries(X) @ plain.keys(Y).mT)
+        assert features.cost < plain.cost
+
+    def test_stated_costs(self) -> None:
+        for shared in (False, True):
+            angular = AngularHybridFeatures(DIM, 5, 7, shared=shared)
+            projections = DIM * (5 * (1 if shared else 2) + 7)
+            assert angular.cost == projections + 4 * 5 + angular.n_features
+
     def test_stated_sizes(self) -> None:
         assert AngularHybridFeatures(DIM, 5, 7).n_features == 4 * 5 * (7 + 1)
         assert GaussianHybridFeatures(DIM, 5, 7).n_features == 2 * 5 * (2 * 14 + 1)

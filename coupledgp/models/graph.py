@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.couplings import (
     GeometricLaw,
@@ -14,6 +16,7 @@ from coupledgp.couplings import (
     WalkerCouplingLike,
     parse_walker_coupling,
 )
+from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, plan_hops, walked_series
 from coupledgp.features.hops import HOP_TOLERANCE, HopNodes
 from coupledgp.graphs import Graph
@@ -48,9 +51,11 @@ class GraphGPRegressor(GraphRegressor):
         `"learned"`, or a `GraphKernel`, which is then where the fit starts; `"auto"` takes the one
         of heat, regularised Laplacian and Matern whose exact evidence is greatest.
     n_walks
-        Walkers m per node.
+        Walkers m per node. `"auto"`: as many as it takes for the KL from the exact posterior to
+        this one to fall below `kl_target`; see `selection_`.
     coupling
-        `lengths[+steps]`, see `couplings.parse_walker_coupling`.
+        `lengths[+steps]`, see `couplings.parse_walker_coupling`. `"auto"`: the one that comes
+        closest to the exact posterior.
     length_law
         `"matched"` (to the walked series at half, once and twice the kernel's scale),
         `"geometric"`, or a `LengthLaw`.
@@ -88,6 +93,9 @@ class GraphGPRegressor(GraphRegressor):
         `n_variance_samples` pathwise samples.
     random_state
         Seed of the walks and probes.
+    kl_target
+        Nats per point, for `"auto"`. It is measured at a quarter of the observed nodes, at most
+        256, given the others; a ConvergenceWarning says if it could not be met.
 
     Attributes
     ----------
@@ -99,6 +107,11 @@ class GraphGPRegressor(GraphRegressor):
         What the longest walk neglects of the walked series (`features.Truncation`).
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of y in original units, and its standard error (zero for a dense solver).
+    selection_, kl_per_point_
+        Of `"auto"`: what was tried and why it was chosen (`selection_.explain()`), and the KL that
+        was measured after the fit.
+    n_walks_
+        Walkers per node in use.
     n_rounds_, n_evaluations_, converged_
         Rounds of redrawn walks, evaluations of the evidence, and whether the last round stayed.
     """
@@ -107,7 +120,7 @@ class GraphGPRegressor(GraphRegressor):
         self,
         graph: Graph,
         kernel: GraphKernelLike = "auto",
-        n_walks: int = 32,
+        n_walks: int | str = 32,
         coupling: WalkerCouplingLike = "stratified+systematic",
         length_law: str | LengthLaw = "matched",
         p_halt: float = 0.1,
@@ -126,6 +139,7 @@ class GraphGPRegressor(GraphRegressor):
         n_probes: int = 16,
         exact_variances: int = 512,
         n_variance_samples: int = 256,
+        kl_target: float = 0.01,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -147,6 +161,24 @@ class GraphGPRegressor(GraphRegressor):
         self.n_probes = n_probes
         self.exact_variances = exact_variances
         self.n_variance_samples = n_variance_samples
+        self.kl_target = kl_target
+
+    def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Any:
+        """Fit; with `"auto"`, choose first. See `GraphRegressor.fit`."""
+        if "auto" not in (self.n_walks, self.coupling):
+            return super().fit(nodes, y, checkpoint)
+        if checkpoint is not None:
+            raise InvalidInputError("checkpoint: expected None where something is 'auto'")
+        from coupledgp.models.auto_size import fit_automatic  # it imports this class
+
+        fitted = fit_automatic(self, nodes, y, lambda candidate: candidate.fit(nodes, y))
+        self.__dict__.update(fitted.__dict__)
+        return self
+
+    @property
+    def n_walks_(self) -> int:
+        """Walkers per node in use."""
+        return self._walk_prior.n_walks
 
     def _check_parameters(self) -> None:
         check_positive_int(self.n_walks, "n_walks")
@@ -168,7 +200,7 @@ class GraphGPRegressor(GraphRegressor):
         return plan_hops(
             self.graph,
             kernel,
-            self.n_walks,
+            check_positive_int(self.n_walks, "n_walks"),
             self.exact_hops,
             self.hop_nodes,
             self.max_hops,
@@ -194,7 +226,8 @@ class GraphGPRegressor(GraphRegressor):
         padded[: min(series.size, longest + 1)] = series[: longest + 1]
         lengths = parsed.lengths.prepare(law, padded, longest)
         coupling = WalkerCoupling(lengths, parsed.steps)
-        return WalkPrior(self.graph, kernel, plan, self.n_walks, coupling, law, longest, self._seed)
+        n_walks = check_positive_int(self.n_walks, "n_walks")
+        return WalkPrior(self.graph, kernel, plan, n_walks, coupling, law, longest, self._seed)
 
     def _law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
         """The length law; a matched one is the mean over neighbouring scales (HOPS 3)."""

@@ -157,6 +157,7 @@ def _sparse_state(model: Any) -> tuple[Arrays, Header]:
         scalars["moments"] = _scalars(statistics.moments)
     return arrays, {
         "features": kind,
+        "n_frequencies": feature_map.n_frequencies,
         "kernel": _text(feature_map.spectrum, model.kernel, "kernel"),
         "coupling": _text(feature_map.coupling, model.coupling, "coupling"),
         **scalars,
@@ -216,7 +217,7 @@ def _restored_stack(model: Any, headers: list[Header], arrays: Arrays) -> Stack:
 def _restore_sparse(model: Any, header: Header, arrays: Arrays) -> None:
     coupling = parse_coupling(header["coupling"], "coupling")
     own = {k: v for k, v in arrays.items() if k in MAP_ARRAYS or k.startswith("transform.")}
-    size = model.n_features_in_, model.n_frequencies
+    size = model.n_features_in_, header["n_frequencies"]
     kind = FEATURE_MAPS[header["features"]]
     model.features_ = kind.from_state(*size, coupling, header["kernel"], own)
     model._center = arrays["center"].numpy()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.base import clone
-
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.graph import GraphGPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
@@ -44,12 +42,14 @@ def kept_hyperparameters(fitted: Any) -> dict[str, Any]:
     return {**kept, "noise": posterior.noise, "optimizer": None}
 
 
-def redrawn(model: Any, kept: dict[str, Any], coupling: str, size: int, seed: int) -> Any:
+def with_parameters(model: Any, **changes: Any) -> Any:
+    """An unfitted copy with some parameters changed; the graph is shared, not copied."""
+    return type(model)(**{**model.get_params(deep=False), **changes})
+
+
+def redrawn(model: Any, kept: dict[str, Any], coupling: Any, size: int, seed: int) -> Any:
     """An unfitted copy of a model with another draw; `kept` are its hyperparameters."""
     name = size_name(model)
-    other = clone(model, safe=False).set_params(
-        **{name: size, "coupling": coupling, "random_state": seed, **kept}
-    )
-    if name == "n_frequencies":
-        other.set_params(progress=False, frequencies="sampled", objective="evidence")
-    return other
+    quiet = {"progress": False, "frequencies": "sampled"} if name == "n_frequencies" else {}
+    draw = {name: size, "coupling": coupling, "random_state": seed}
+    return with_parameters(model, **draw, **kept, **quiet)

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.transformers import seed_from_random_state
+from coupledgp.models.redraw import with_parameters
 from coupledgp.models.selection_cases import Case, case_for, kind_of
 from coupledgp.progress import reporter
 from coupledgp.validation import check_positive, check_positive_int
@@ -214,7 +214,7 @@ def select(
         names = names or list(case.couplings)
         search = _Search(case, kl_target, n_draws, seed, report)
         best = search.growing(names) if checked is None else search.given(names, checked)
-    chosen = clone(model).set_params(**{"coupling": best.coupling, case.size_name: best.size})
+    chosen = with_parameters(model, **{"coupling": best.coupling, case.size_name: best.size})
     return Selection(
         best, best.bound < kl_target, kl_target, tuple(search.trials), case.size_name,
         case.n_train, case.n_query, case.n_rows, chosen,

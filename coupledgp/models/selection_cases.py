@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.utils import check_X_y
 
 from coupledgp.couplings import parse_coupling
@@ -17,7 +16,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.graph import check_graph
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models.redraw import kept_hyperparameters, redrawn, size_name
+from coupledgp.models.redraw import kept_hyperparameters, redrawn, size_name, with_parameters
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray
 
@@ -183,7 +182,7 @@ def exact_regressor(
 ) -> ExactGPRegressor:
     """The exact GP that is fitted, or kept, in what the model would fit or keep on these rows."""
     # A fit of few features without optimizer: it applies the model's rules for what is not given.
-    rules = clone(model).set_params(n_frequencies=1, coupling="iid", optimizer=None).fit(X, y)
+    rules = with_parameters(model, n_frequencies=1, coupling="iid", optimizer=None).fit(X, y)
     fixed = rules._default_fixed() if model.fixed is None else model.fixed
     kept = model.lengthscale is not None or "lengthscale" in fixed
     return ExactGPRegressor(

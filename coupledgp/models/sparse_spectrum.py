@@ -56,9 +56,11 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         `"fourier"` (sine and cosine, M = 2m) or `"laplace"` (positive, Gaussian kernel only,
         M = m).
     n_frequencies
-        Number of frequencies m.
+        Number of frequencies m. `"auto"`: as many as it takes for the KL from the exact posterior
+        to this one to fall below `kl_target`; see `selection_`.
     coupling
-        Joint law of the frequencies: an object or a text such as `"orthogonal+pnc"`.
+        Joint law of the frequencies: an object or a text such as `"orthogonal+pnc"`. `"auto"`: the
+        one that comes closest to the exact posterior.
     frequencies
         `"sampled"`: drawn from the spectral measure and kept, so that the prior is an unbiased
         estimate of the kernel's. `"fitted"`: drawn and then moved to where the `objective` wants
@@ -111,6 +113,9 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
     batch_rows
         Most rows of one step of `objective="evidence"` with fitted frequencies; of longer tables
         each step takes rows of its own.
+    kl_target
+        Nats per point, for `"auto"`. It is measured at a quarter of the rows, at most 256, given
+        the others; a ConvergenceWarning says if it could not be met.
 
     Attributes
     ----------
@@ -132,6 +137,11 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         function, its value.
     n_evaluations_, converged_
         Evaluations of the evidence that fitting took, and whether L-BFGS converged.
+    selection_, kl_per_point_
+        Of `"auto"`: what was tried and why it was chosen (`selection_.explain()`), and the KL that
+        was measured after the fit.
+    n_frequencies_
+        Number of frequencies in use.
     n_features_in_, feature_names_in_
         Of X, as in scikit-learn.
 
@@ -149,7 +159,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         self,
         kernel: SpectrumLike = "gaussian",
         features: str = "fourier",
-        n_frequencies: int = 256,
+        n_frequencies: int | str = 256,
         coupling: CouplingLike = "orthogonal+pnc",
         frequencies: str = "sampled",
         objective: str | Callable[[Tensor, Tensor], Tensor] = "evidence",
@@ -169,6 +179,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         progress: bool | None = None,
         teacher_rows: int = 500,
         batch_rows: int = 8192,
+        kl_target: float = 0.01,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -191,9 +202,24 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         self.progress = progress
         self.teacher_rows = teacher_rows
         self.batch_rows = batch_rows
+        self.kl_target = kl_target
 
     # Several spectra fitted to the evidence; otherwise the model is one.
     _stack: Stack | None = None
+
+    def _fit(self, X: ArrayLike, y: ArrayLike) -> None:
+        if "auto" not in (self.n_frequencies, self.coupling):
+            super()._fit(X, y)
+            return
+        from coupledgp.models.auto_size import fit_automatic  # it imports this class
+
+        fitted = fit_automatic(self, X, y, lambda candidate: candidate.fit(X, y))
+        self.__dict__ = fitted.__dict__
+
+    @property
+    def n_frequencies_(self) -> int:
+        """Number of frequencies in use."""
+        return self.features_.n_frequencies
 
     def _prepare(self, inputs: FloatArray, rng: np.random.Generator) -> None:
         refuse_as_covariance(self.features)
@@ -204,9 +230,10 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         self._center = inputs.mean(axis=0)
         if self.center is not None:
             self._center = check_vector(np.broadcast_to(self.center, inputs.shape[1]), "center")
+        size: Any = self.n_frequencies
         self.features_ = FEATURE_MAPS[self.features](
             inputs.shape[1],
-            self.n_frequencies,
+            size,
             self.coupling,
             parse_spectrum(self.kernel, "kernel"),
             rng,

@@ -171,7 +171,7 @@ def posterior_report(
     base = compare(model, X_test, y_test, progress=progress)
     study = None
     if len(couplings):
-        own = getattr(model, name)
+        own = model.n_frequencies_ if name == "n_frequencies" else model.n_walks_
         chosen = list(sizes) or sorted({max(own // 4, 1), own, 4 * own})
         study = coupling_study(
             model, X_test, y_test, couplings=couplings, sizes=chosen, n_draws=n_draws,

@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.47)
     arguments = parser.parse_args()
     dim = arguments.dim
-    X = arguments.scale * np.random.default_rng(0).normal(size=(arguments.rows, dim))
+    X = arguments.scale * np.random.default_rng([0, 64]).normal(size=(arguments.rows, dim))
 
     def complex_gram(seed: int) -> np.ndarray:
         w = FourierFeatures(dim, 1, "iid", generator=seed).frequencies.numpy()[0]

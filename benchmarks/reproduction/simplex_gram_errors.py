@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, nargs="+", default=[1, 2, 4, 7, 10])
     arguments = parser.parse_args()
     dim = arguments.dim
-    X = 0.1 * np.random.default_rng(0).normal(size=(dim, dim))
+    X = 0.1 * np.random.default_rng([0, 64]).normal(size=(dim, dim))
     table = Table(title=f"squared Frobenius error, N = d = {dim}, {arguments.draws} draws")
     for heading in ("m / d", *COUPLINGS):
         table.add_column(heading)

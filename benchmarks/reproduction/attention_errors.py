@@ -14,7 +14,8 @@ With keys of that size the variance of positive features is carried by events to
 seen in any feasible number of draws (on the diagonal it is near `exp(2 |2 x|^2)`, `|x|^2 = 4`), so
 that simulated variances and covariances mean little there, and the leading order nothing; the
 normalised scores are bounded, and their error is sound. All four figures are therefore also
-printed for shorter keys, `x ~ N(0, I / d)`.
+printed for shorter keys, `x ~ N(0, I / d)`, where the tails are lighter; the diagonal still makes
+variances noisy below some thousands of draws.
 
     python benchmarks/reproduction/attention_errors.py [--draws 300] [--sets 8] [--json OUT]
 """

@@ -23,6 +23,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
 from coupledgp.inference.graph_evidence import Scales
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.inference.graph_solve_prior import SolveChoice, SolvePrior, choose_solve
 from coupledgp.kernels import GraphKernel, GraphKernelLike
 from coupledgp.models.graph_base import GraphRegressor
 from coupledgp.validation import check_choice, check_positive, check_positive_int
@@ -288,16 +289,23 @@ class ExactGraphGPRegressor(GraphRegressor):
         As for `GraphGPRegressor`.
     method
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
-        in proportion to the edges), or `"auto"`: spectral for up to 1200 nodes.
+        in proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised
+        Laplacian and Matern kernels of whole exponent), or `"auto"`: spectral for up to 1200
+        nodes, then the cheaper of the other two, see `method_reason_`.
     tolerance
         Relative spectral error of the series.
+
+    Attributes
+    ----------
+    method_, method_reason_
+        The method in use at the fitted kernel, and why.
     """
 
     def __init__(
         self,
         graph: Graph,
         kernel: GraphKernelLike = "auto",
-        method: Literal["auto", "spectral", "series"] = "auto",
+        method: Literal["auto", "spectral", "series", "cholesky"] = "auto",
         tolerance: float = 1e-8,
         normalize_y: bool = True,
         optimizer: str | None = "lbfgs",
@@ -327,19 +335,35 @@ class ExactGraphGPRegressor(GraphRegressor):
         self.n_variance_samples = n_variance_samples
 
     def _check_parameters(self) -> None:
-        check_choice(self.method, ("auto", "spectral", "series"), "method")
+        check_choice(self.method, ("auto", "spectral", "series", "cholesky"), "method")
         check_positive(self.tolerance, "tolerance")
 
     def _follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
         return True
 
     def _make_prior(self, kernel: GraphKernel, scales: Scales | None = None) -> GraphPrior:
-        spectral = self.method == "spectral" or (
+        if self.method == "spectral" or (
             self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
-        )
-        if spectral:
+        ):
+            self._chosen = "spectral", f"{self.graph.n_nodes} nodes"
             return SpectralPrior(self.graph, kernel)
+        choice, order = SolveChoice(self.method == "cholesky", "as asked"), None
+        if self.method == "auto":
+            choice, order = choose_solve(self.graph, kernel, self.tolerance)
+        self._chosen = "cholesky" if choice.factorise else "series", choice.reason
+        if choice.factorise:
+            return SolvePrior(self.graph, kernel, order)
         return SeriesPrior(self.graph, kernel, self.tolerance)
+
+    @property
+    def method_(self) -> str:
+        """Method in use: `"spectral"`, `"series"` or `"cholesky"`."""
+        return self._chosen[0]
+
+    @property
+    def method_reason_(self) -> str:
+        """Why."""
+        return self._chosen[1]
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The model itself."""

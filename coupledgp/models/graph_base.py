@@ -34,6 +34,7 @@ from coupledgp.inference.graph_posterior import (
 )
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior
 from coupledgp.inference.graph_search import Kept, Point, fit_families
+from coupledgp.inference.graph_solve_prior import SolvePrior
 from coupledgp.inference.graph_system import GraphProblem
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.models.graph_targets import Targets
@@ -371,7 +372,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
     def exact_problem(self) -> GraphProblem:
         """Return those of the exact model at these hyperparameters, to the series' tolerance."""
         own = self.own_problem()
-        if isinstance(own.prior, (SpectralPrior, SeriesPrior)):
+        if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior)):
             return own
         return replace(own, prior=SeriesPrior(self.graph, self.kernel_))
 

@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--rows", type=int, help="training rows, or nodes of the grid")
     parser.add_argument("--points", type=int, default=128, help="test points")
+    parser.add_argument("--columns", type=int, default=1024, help="of more points: by probes")
     parser.add_argument("--features", type=int, default=512, help="frequencies")
     parser.add_argument("--time", type=float, default=10.0, help="of the heat kernel")
     parser.add_argument("--hops", type=int, default=1, help="exact hops")
@@ -105,7 +106,13 @@ def main() -> None:
     model, X, y = TASKS[args.task](args, np.random.default_rng(args.seed))
     fitted, work = time.perf_counter(), time.process_time()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    options = StochasticOptions(args.tolerance, args.dtype, args.rank, args.seed)
+    options = StochasticOptions(
+        tolerance=args.tolerance,
+        dtype=args.dtype,
+        rank=args.rank,
+        n_columns=args.columns,
+        seed=args.seed,
+    )
     report = compare(model, X, y, method="stochastic", options=options, progress=True)
     result = {
         "task": args.task,

@@ -53,6 +53,9 @@ def figure_rows(figures: Figures, accuracy: Accuracy | None = None) -> list[tupl
                 for number, label in ((value, name), (other, f"reference_{name}"))
             ]
             rows.append((text, cells[0], cells[1]))
+    if figures.n_scored is not None:
+        scored = f"{figures.n_scored} of {figures.n_test}"
+        rows.append(("points scored, but for the joint NLPD", scored, scored))
     return rows + _level_rows(figures) + _difference_rows(figures)
 
 

@@ -1,5 +1,6 @@
 """The law by iterative solves against dense algebra, and its bounds against what they bound."""
 
+import json
 import sys
 from typing import Any
 
@@ -10,7 +11,8 @@ import torch
 from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.divergences import kl_bounds
-from coupledgp.diagnostics.probes import Lanczos
+from coupledgp.diagnostics.probes import Lanczos, gauss, radau_matrix
+from coupledgp.diagnostics.table import figure_rows
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.euclidean_system import EuclideanSystem, kernel_of_exponents
 from coupledgp.inference.low_rank import LowRankPlusNoise, partial_cholesky
@@ -352,6 +354,11 @@ class TestProbes:
         gp = sparse().fit(X[:150], y[:150])
         options = StochasticOptions(1e-4, n_columns=30, seed=4)
         report = compare(gp, X[150:], y[150:], method="stochastic", options=options)
+        assert ("points scored, but for the joint NLPD", "30 of 50", "30 of 50") in figure_rows(
+            report.figures, report.accuracy
+        )
+        assert "nats per point (se " in report.verdict()
+        assert json.loads(report.to_json())["accuracy"]["settings"]["n_probes"] == 16
         shown = np.isin(y[150:], report.predictions.y)
         assert shown.sum() == 30
         dense = compare(gp, X[150:][shown], y[150:][shown], method="dense")
@@ -377,6 +384,8 @@ class TestProbes:
             assert (forms.inverse - slack <= true_inverse).all()
             assert (true_inverse <= forms.inverse_other + slack).all()
             gaps.append(forms.log[0] - forms.log_other[0])
+            d, e = lanczos.rule(0)
+            assert gauss(*radau_matrix(d, e, 0.1))[0].min() == pytest.approx(0.1, rel=1e-6)
         assert gaps[0] > 1e3 * gaps[-1]
         np.testing.assert_allclose(forms.trace, np.einsum("ik,ik->k", starts, B @ starts))
 

@@ -1,4 +1,4 @@
-"""Exact hops: the part of a series that is computed, and the rest that is walked (MATH 9, HOPS).
+"""Exact hops: the part of a series that is computed, and the rest that is walked (MATH 9).
 
 For hop nodes `x_1, ..., x_r` divided differences split the series `F(x) = sum_t f_t x^t` into
 

@@ -1,7 +1,7 @@
 """Maximum evidence over a graph kernel's parameters, in rounds of redrawn walks.
 
 A length law, a number of hops and so a draw of walks are made for one place in parameter space.
-So the fit alternates (MATH 9, HOPS 3): make the prior for the best parameters so far, move at most
+So the fit alternates (MATH 9): make the prior for the best parameters so far, move at most
 a factor of `REACH` with its draw kept, and start again, until it stays.
 """
 

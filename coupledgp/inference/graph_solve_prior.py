@@ -98,7 +98,7 @@ class SolveChoice(NamedTuple):
 def choose_solve(
     graph: Graph, kernel: GraphKernel, tolerance: float
 ) -> tuple[SolveChoice, IntArray | None]:
-    """Compare the cost of a product by solves and by the Chebyshev series (HOPS, policy 1).
+    """Compare the cost of a product by solves and by the Chebyshev series.
 
     `2 r nnz(L)` against `q nnz(W)` for the degree q of the series; the entries of L are counted in
     an order of minimum degree, and the count stops where solves are the dearer.

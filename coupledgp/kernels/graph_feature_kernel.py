@@ -278,7 +278,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
 
 
 def matched_law(kernel: GraphKernel, plan: HopPlan) -> MatchedLaw:
-    """The mean of the laws matched to what is walked at several scales (HOPS 3)."""
+    """The mean of the laws matched to what is walked at several scales."""
     series = [
         walked_series(kernel.scaled(factor), plan, SERIES_TOLERANCE) for factor in LAW_FACTORS
     ]

@@ -231,7 +231,7 @@ class GraphGPRegressor(GraphRegressor):
         return WalkPrior(self.graph, kernel, plan, n_walks, coupling, law, longest, self._seed)
 
     def _law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
-        """The length law; a matched one is the mean over neighbouring scales (HOPS 3)."""
+        """The length law; a matched one is the mean over neighbouring scales."""
         if isinstance(self.length_law, LengthLaw):
             return self.length_law
         if self.length_law == "geometric":

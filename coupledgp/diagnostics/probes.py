@@ -210,7 +210,7 @@ def divergences(
     lanczos = Lanczos(relative.product, np.column_stack([probes, shift, others]))
     # Sigma_p is not below its noise.
     top = float(np.linalg.norm(relative.root, 2)) ** 2
-    lower = 0.5 * relative.system.noise / top
+    lower = float(0.5 * relative.system.noise / top)
     while True:
         lanczos.step()
         forms = lanczos.quadratic(lower)

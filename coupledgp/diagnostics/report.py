@@ -162,8 +162,7 @@ class PosteriorReport:
         size = "indistinguishable from" if kl < 1e-3 else "close to" if kl < 1e-2 else "far from"
         if 1e-2 <= kl < 1e-1:
             size = "visibly different from"
-        error = self.accuracy.text("kl_per_point")
-        amount = f"{kl:.3g} nats per point {error}".strip()
+        amount = f"{kl:.3g} nats per point {self.accuracy.text('kl_per_point')}".strip()
         text = f"The posterior is {size} the reference: {amount}."
         if self.figures.nlpd is None or self.figures.reference_nlpd is None:
             return text

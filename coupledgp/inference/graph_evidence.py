@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.optimize import minimize_scalar
 
+from coupledgp.errors import NumericalError
 from coupledgp.inference.graph_priors import GraphPrior
 from coupledgp.inference.graph_solvers import (
     DiagonalPreconditioner,
@@ -26,6 +27,9 @@ from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
 RATIO_BOUNDS = (1e-7, 1e4)
+# Mean diagonals outside are no kernel's: they come from walks far longer or shorter than it asks.
+SCALE_BOUNDS = (1e-12, 1e12)
+LEAST = 1e-280  # output scale of targets that are all zero; its noises are positive still
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,25 @@ class Measures:
         return (self.trace_weights * logs).sum(axis=1)
 
     def profile(self, outputscale: float | None = None, noise: float | None = None) -> Scales:
-        """The (v, s) of greatest evidence; a value given for one of them is kept."""
+        """The (v, s) of greatest evidence; a value given for one of them is kept.
+
+        The search is over the log of the noise ratio `s / v`, within `RATIO_BOUNDS` of the mean
+        diagonal of K, and that within `SCALE_BOUNDS`; so v and s are bounded by the targets.
+
+        Raises
+        ------
+        NumericalError
+            The mean diagonal of K is outside, or not finite.
+        """
+        scale = self.scale()
+        if not SCALE_BOUNDS[0] <= scale <= SCALE_BOUNDS[1]:
+            raise NumericalError(
+                f"evidence: expected a mean diagonal of the kernel from {SCALE_BOUNDS[0]:g} to "
+                f"{SCALE_BOUNDS[1]:g}, got {scale:.3g}; walks are far too long or too short for "
+                "this kernel: use length_law='matched' or a smaller kernel scale"
+            )
         if outputscale is not None and noise is not None:
             return Scales(outputscale, noise, self.log_evidence(outputscale, noise))
-        scale = max(self.scale(), np.finfo(float).tiny)
 
         def pair(log_ratio: float) -> tuple[float, float]:
             ratio = float(np.exp(log_ratio))
@@ -89,7 +108,7 @@ class Measures:
                 return noise / ratio, noise
             fit = float((self.y_weights / (self.y_nodes + ratio)).sum())
             v = fit / (self.size * self.n_outputs)
-            v = max(v, np.finfo(float).tiny)
+            v = max(v, LEAST)
             return v, ratio * v
 
         low, high = np.log(RATIO_BOUNDS[0] * scale), np.log(RATIO_BOUNDS[1] * scale)
@@ -120,6 +139,16 @@ def maximise_on_grid(
     return float(polished.x) if -polished.fun > values[best] else float(grid[best])
 
 
+def finite(K: FloatArray) -> FloatArray:
+    """A kernel's entries or products, or an error if they overflow."""
+    if not np.isfinite(K).all():
+        raise NumericalError(
+            "evidence: expected finite entries of the kernel, got NaN or inf; walks are far too "
+            "long for this kernel: use length_law='matched' or a smaller kernel scale"
+        )
+    return K
+
+
 class Evidence(Protocol):
     """Evidence at a prior's kernel parameters, and its gradient in them."""
 
@@ -141,7 +170,9 @@ class DenseEvidence:
     def __init__(self, prior: GraphPrior, nodes: IntArray, y: FloatArray) -> None:
         self._prior, self._nodes = prior, nodes
         Y = y.reshape(nodes.size, -1)
-        values, self._vectors = linalg.eigh(prior.matrix(nodes, nodes), overwrite_a=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = finite(prior.matrix(nodes, nodes))
+        values, self._vectors = linalg.eigh(K, overwrite_a=True)
         self._values = np.maximum(values, 0.0)
         self._rotated = self._vectors.T @ Y
         energy = (self._rotated**2).sum(axis=1)
@@ -221,7 +252,8 @@ class IterativeEvidence:
         return measures(radau, gauss), measures(gauss, radau)
 
     def _product(self, V: FloatArray) -> FloatArray:
-        return self._prior.product(self._nodes, self._nodes, V)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(self._prior.product(self._nodes, self._nodes, V))
 
     def gradient(self, scales: Scales) -> FloatArray:
         v, s = scales.outputscale, scales.noise

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.graph_evidence import Evidence, Scales
 from coupledgp.inference.graph_priors import GraphPrior
 from coupledgp.kernels import GraphKernel
@@ -26,6 +26,7 @@ REACH = 2.0  # as far as a matched law is made for, see `LAW_FACTORS` of the reg
 SETTLED = 0.15
 MAX_ROUNDS = 8
 THETA_TOLERANCE = 1e-3
+REFUSED = 1e15  # nats, of a place where walks give no usable kernel
 
 PriorFactory = Callable[[GraphKernel], GraphPrior]
 EvidenceFactory = Callable[[GraphPrior], Evidence]
@@ -137,20 +138,28 @@ class Objective:
         self.n_evaluations = 0
 
     def value(self, theta: FloatArray) -> float:
-        """The objective at theta."""
-        return self._evaluate(theta)[0]
+        """The objective at theta; a place without a usable kernel is refused."""
+        try:
+            return self._evaluate(theta)[0]
+        except NumericalError:
+            return REFUSED
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """The objective and its gradient at theta."""
-        value, evidence, scales, kernel = self._evaluate(theta)
-        return value, kernel.penalty()[1] - evidence.gradient(scales)
+        """The objective and its gradient at theta; a place without a usable kernel is refused."""
+        try:
+            value, evidence, scales, kernel = self._evaluate(theta)
+            return value, kernel.penalty()[1] - evidence.gradient(scales)
+        except NumericalError:
+            return REFUSED, np.zeros(np.size(theta))
 
     def _evaluate(self, theta: FloatArray) -> tuple[float, Evidence, Scales, GraphKernel]:
+        self.n_evaluations += 1
         kernel = self._prior.kernel.with_theta(np.asarray(theta))
         evidence = self._evidence(self._prior.at(kernel))
         scales = evidence.measures.profile(*self._fixed)
         value = kernel.penalty()[0] - scales.log_evidence
-        self.n_evaluations += 1
+        if not np.isfinite(value):
+            raise NumericalError(f"evidence: expected a finite value at {kernel!r}, got {value}")
         if value < self.best[0]:
             self.best = (value, kernel.theta)
         return value, evidence, scales, kernel
@@ -193,8 +202,14 @@ def fit_kernel(
     record = checkpoint or Checkpoint(None)
     state = record.load()
     if state is None or state.stage != "rounds":
-        starts = start.scan() if scan_starts else []
-        state = scan([start, *starts], make_prior, make_evidence, outputscale, noise)
+        starts = start.scan()
+        try:
+            first = [start, *starts] if scan_starts else [start]
+            state = scan(first, make_prior, make_evidence, outputscale, noise)
+        except NumericalError:
+            if scan_starts:
+                raise
+            state = scan(starts, make_prior, make_evidence, outputscale, noise)
         state = replace(state, family=record.family)
         record.save(state)
     while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
@@ -221,12 +236,24 @@ def scan(
     outputscale: float | None,
     noise: float | None,
 ) -> FitState:
-    """Round zero: the best of the starting points, each under walks made for it."""
+    """Round zero: the best of the starting points, each under walks made for it.
+
+    Raises
+    ------
+    NumericalError
+        None of them has a finite evidence.
+    """
     results = []
     for kernel in dict.fromkeys(kernels):
         objective = Objective(make_prior(kernel), make_evidence, outputscale, noise)
-        results.append((objective.value(kernel.theta), kernel))
+        objective.value(kernel.theta)
+        results.append((objective.best[0], kernel))
     value, best = min(results, key=lambda result: result[0])
+    if not np.isfinite(value):
+        raise NumericalError(
+            f"evidence: expected a finite value at one of {len(results)} starting points, got none "
+            f"(the first is {kernels[0]!r}); use length_law='matched'"
+        )
     return FitState(best.theta.tolist(), -value, 1, len(results), best.theta.size == 0)
 
 

@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.couplings import MatchedLaw, parse_walker_coupling
+from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import plan_hops
-from coupledgp.inference.graph_evidence import DenseEvidence, IterativeEvidence, Scales
+from coupledgp.inference.graph_evidence import (
+    DenseEvidence,
+    IterativeEvidence,
+    Measures,
+    Scales,
+)
 from coupledgp.inference.graph_fit import Checkpoint, FitState, fit_kernel
 from coupledgp.inference.graph_posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
@@ -256,3 +261,49 @@ def test_an_interrupted_fit_goes_on_and_ends_the_same(tmp_path) -> None:  # type
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(InvalidInputError, match="cannot read"):
         Checkpoint(tmp_path / "bad.json").load()
+
+
+def overflowing(kernel) -> WalkPrior:  # type: ignore[no-untyped-def]
+    """Walks of geometric lengths: at wide kernels the weights of the longest ones overflow."""
+    graph = karate()
+    plan = plan_hops(graph, kernel, 8, 0)
+    coupling = parse_walker_coupling("iid")
+    return WalkPrior(graph, kernel, plan, 8, coupling, GeometricLaw(0.6), 2000, 0)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_fit_avoids_kernels_whose_walks_overflow(dense: bool) -> None:
+    y = targets()
+
+    def evidence(prior: GraphPrior) -> DenseEvidence | IterativeEvidence:
+        return (DenseEvidence if dense else IterativeEvidence)(prior, NODES, y)
+
+    wide = HeatKernel(3900.0)
+    with pytest.raises(NumericalError, match="kernel"):
+        evidence(overflowing(wide)).measures.profile()
+    kernel, state = fit_kernel(wide, overflowing, evidence, scan_starts=False)
+    scales = evidence(overflowing(kernel)).measures.profile()
+    assert np.isfinite([state.objective, *kernel.theta]).all()
+    assert 1e-12 < scales.outputscale < 1e12
+    assert 1e-12 < scales.noise < 1e12
+
+
+@pytest.mark.parametrize("scale", [0.0, 1e-200, 1e200, np.inf, np.nan])
+def test_scales_of_a_kernel_that_vanishes_or_overflows_are_refused(scale: float) -> None:
+    n = 5
+    measures = Measures(np.full(n, scale), np.ones(n), np.full((1, n), scale), np.ones((1, n)))
+    with pytest.raises(NumericalError, match="mean diagonal"):
+        measures.profile()
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1e9])
+def test_scales_follow_the_units_of_the_targets(size: float) -> None:
+    nodes = np.linspace(0.1, 2.0, 6)
+    trace = nodes[None, :], np.ones((1, 6))
+    base = Measures(nodes, nodes**2 + 0.1, *trace).profile()
+    scales = Measures(nodes, size**2 * (nodes**2 + 0.1), *trace).profile()
+    assert np.isfinite([scales.outputscale, scales.noise, scales.log_evidence]).all()
+    if size:
+        ratio = base.noise / base.outputscale
+        assert scales.outputscale == pytest.approx(size**2 * base.outputscale, rel=1e-3)
+        assert scales.noise == pytest.approx(ratio * scales.outputscale, rel=1e-3)

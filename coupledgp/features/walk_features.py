@@ -17,7 +17,7 @@ from coupledgp.features.modulation import (
     n_terms_for,
 )
 from coupledgp.features.walks import Truncation, Walks
-from coupledgp.graphs.products import fused_product
+from coupledgp.graphs.products import by_column_blocks, fused_product
 from coupledgp.random import FloatArray
 
 # Sparse rows beyond this share of nonzeros are no faster than dense ones.
@@ -164,7 +164,9 @@ class WalkFeatures(LinearOperator):
         return heads, series
 
     def _matmat(self, V: FloatArray) -> FloatArray:
-        current = np.asarray(V, dtype=np.float64)
+        return by_column_blocks(self._forward, np.asarray(V, dtype=np.float64), self.shape[1])
+
+    def _forward(self, current: FloatArray) -> FloatArray:
         total = np.zeros((self.shape[0], current.shape[1]))
         for coefficient, node in zip(self.head, self.plan.nodes, strict=True):
             total += coefficient * current[self.walks.nodes]
@@ -175,8 +177,10 @@ class WalkFeatures(LinearOperator):
         return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
 
     def _rmatmat(self, V: FloatArray) -> FloatArray:
-        given = np.asarray(V, dtype=np.float64)
-        return self._backward(self._transposed @ given, self._spread(given))
+        def blocks(given: FloatArray) -> FloatArray:
+            return self._backward(self._transposed @ given, self._spread(given))
+
+        return by_column_blocks(blocks, np.asarray(V, dtype=np.float64), self.shape[1])
 
     def _backward(
         self, current: FloatArray, spread: FloatArray, hops: int | None = None

@@ -19,6 +19,8 @@ from coupledgp.random import FloatArray
 IntArray = NDArray[np.int64]
 Report = Callable[[str], None]
 BLOCK = 256
+EXPLAINED = 1e-3  # residual of a covariance's solve, in noises
+LEAST_TOLERANCE = 1e-12
 
 
 def silent(message: str) -> None:
@@ -58,6 +60,10 @@ class GraphPosterior(ABC):
     def solve(self, B: FloatArray) -> FloatArray:
         """`(v K + s I)^-1 B`, shape (n, k)."""
 
+    def explain(self, cross: FloatArray) -> FloatArray:
+        """`(v K + s I)^-1 cross` for covariances, accurate enough to be subtracted from them."""
+        return self.solve(cross)
+
     def mean(self, nodes: IntArray) -> FloatArray:
         """`v K[nodes, train] (v K + s I)^-1 Y`, shape (p, n_outputs)."""
         return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
@@ -68,7 +74,7 @@ class GraphPosterior(ABC):
         for block in blocks_of(nodes.size):
             report(f"covariance, {block.start} of {nodes.size} nodes")
             own = self.prior.matrix(nodes, nodes[block])
-            solved = self.solve(self.outputscale * self.prior.matrix(self.nodes, nodes[block]))
+            solved = self.explain(self.outputscale * self.prior.matrix(self.nodes, nodes[block]))
             explained = self.prior.product(nodes, self.nodes, solved)
             covariance[:, block] = self.outputscale * (own - explained)
         return 0.5 * (covariance + covariance.T)
@@ -80,7 +86,7 @@ class GraphPosterior(ABC):
             report(f"variances, {block.start} of {nodes.size} nodes")
             cross = self.outputscale * self.prior.matrix(self.nodes, nodes[block])
             own = self.outputscale * self.prior.diagonal(nodes[block])
-            variance[block] = own - np.einsum("ij,ij->j", cross, self.solve(cross))
+            variance[block] = own - np.einsum("ij,ij->j", cross, self.explain(cross))
         return np.maximum(variance, 0.0)
 
     def deviations(
@@ -157,8 +163,19 @@ class IterativePosterior(GraphPosterior):
         return exact or DiagonalPreconditioner(v * prior.rough_diagonal(self.nodes) + s)
 
     def solve(self, B: FloatArray) -> FloatArray:
+        return self._solve(B, self.tolerance)
+
+    def explain(self, cross: FloatArray) -> FloatArray:
+        # A residual r changes a covariance by x' r, x being weights of at most about one: what is
+        # left of a prior variance v after small noises s is not to drown in that.
+        norms = np.maximum(np.linalg.norm(cross, axis=0), np.finfo(float).tiny)
+        return self._solve(
+            cross, np.clip(EXPLAINED * self.noise / norms, LEAST_TOLERANCE, self.tolerance)
+        )
+
+    def _solve(self, B: FloatArray, tolerance: float | FloatArray) -> FloatArray:
         def product(V: FloatArray) -> FloatArray:
             inner = self.prior.product(self.nodes, self.nodes, V)
             return self.outputscale * inner + self.noise * V
 
-        return conjugate_gradients(product, B, self._precondition, self.tolerance).values
+        return conjugate_gradients(product, B, self._precondition, tolerance).values

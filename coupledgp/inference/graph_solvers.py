@@ -35,7 +35,7 @@ def conjugate_gradients(
     product: Product,
     B: FloatArray,
     precondition: Product,
-    tolerance: float = 1e-6,
+    tolerance: float | FloatArray = 1e-6,
     max_iterations: int = 5000,
 ) -> Solution:
     """Solve `A X = B` by conjugate gradients, preconditioned.
@@ -51,7 +51,7 @@ def conjugate_gradients(
     precondition
         `R -> M^-1 R` for a positive definite M near A.
     tolerance
-        Relative residual `|A x - b| / |b|` of every column.
+        Relative residual `|A x - b| / |b|` of every column, or one for each (k,).
 
     Raises
     ------
@@ -75,12 +75,15 @@ def conjugate_gradients(
         following = np.einsum("ij,ij->j", R[:, active], Z)
         P[:, active] = Z + (following / rho[active]) * P[:, active]
         rho[active] = following
-    residual = float((np.linalg.norm(R, axis=0) * tolerance / goals).max(initial=0.0))
-    if residual > tolerance:
+    residuals = np.linalg.norm(R, axis=0)
+    relative = residuals * tolerance / goals
+    residual = float(relative.max(initial=0.0))
+    if (residuals > goals).any():
+        worst = float((relative * (residuals > goals)).max())
         raise NumericalError(
-            f"conjugate gradients: relative residual {residual:.2g} after {max_iterations} steps, "
-            f"expected {tolerance:.2g}; raise the noise, the tolerance or max_iterations, or use "
-            "solver='dense'"
+            f"conjugate gradients: relative residual {worst:.2g} after {max_iterations} steps, "
+            f"expected {np.min(tolerance):.2g}; raise the noise, the tolerance or "
+            "max_iterations, or use solver='dense'"
         )
     return Solution(X, residual)
 

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.products import fused_product
+from coupledgp.graphs.products import by_column_blocks, fused_product
 from coupledgp.kernels.graph_base import GraphKernel
 from coupledgp.random import FloatArray
 
@@ -104,7 +104,9 @@ class SeriesOperator(LinearOperator):
         return self.coefficients.size - 1
 
     def _matmat(self, V: FloatArray) -> FloatArray:
-        before = np.asarray(V, dtype=np.float64)
+        return by_column_blocks(self._series, np.asarray(V, dtype=np.float64), self.shape[0])
+
+    def _series(self, before: FloatArray) -> FloatArray:
         total = self.coefficients[0] * before
         if self.degree == 0:
             return total

@@ -22,6 +22,8 @@ from coupledgp.features.hops import HOP_TOLERANCE, HopNodes
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
 from coupledgp.inference.graph_evidence import Scales
+from coupledgp.inference.graph_joint import tolerance_for
+from coupledgp.inference.graph_leading import LeadingPrior, is_leading
 from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.inference.graph_solve_prior import SolveChoice, SolvePrior, choose_solve
 from coupledgp.kernels import GraphKernel, GraphKernelLike
@@ -291,9 +293,10 @@ class ExactGraphGPRegressor(GraphRegressor):
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
         in proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised
         Laplacian and Matern kernels of whole exponent), or `"auto"`: spectral for up to 1200
-        nodes, then the cheaper of the other two, see `method_reason_`.
+        nodes; the leading eigenpairs for kernels so wide that those are all of them; then the
+        cheaper of the other two, see `method_reason_`.
     tolerance
-        Relative spectral error of the series.
+        Relative spectral error of the series; smaller ones are used for small noises.
 
     Attributes
     ----------
@@ -347,17 +350,24 @@ class ExactGraphGPRegressor(GraphRegressor):
         ):
             self._chosen = "spectral", f"{self.graph.n_nodes} nodes"
             return SpectralPrior(self.graph, kernel)
+        tolerance = self.tolerance
+        if scales is not None:  # what the noise does not hide counts
+            tolerance = min(tolerance, tolerance_for(scales.noise / scales.outputscale))
+        if self.method == "auto" and is_leading(self.graph, kernel, tolerance):
+            prior = LeadingPrior(self.graph, kernel, tolerance)
+            self._chosen = "leading", f"{prior.rank} eigenpairs are all of it, to {tolerance:.2g}"
+            return prior
         choice, order = SolveChoice(self.method == "cholesky", "as asked"), None
         if self.method == "auto":
-            choice, order = choose_solve(self.graph, kernel, self.tolerance)
+            choice, order = choose_solve(self.graph, kernel, tolerance)
         self._chosen = "cholesky" if choice.factorise else "series", choice.reason
         if choice.factorise:
             return SolvePrior(self.graph, kernel, order)
-        return SeriesPrior(self.graph, kernel, self.tolerance)
+        return SeriesPrior(self.graph, kernel, tolerance)
 
     @property
     def method_(self) -> str:
-        """Method in use: `"spectral"`, `"series"` or `"cholesky"`."""
+        """Method in use: `"spectral"`, `"leading"`, `"series"` or `"cholesky"`."""
         return self._chosen[0]
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -25,7 +26,8 @@ from coupledgp.inference.graph_evidence import (
     Scales,
 )
 from coupledgp.inference.graph_fit import Checkpoint, FitState, fit_kernel
-from coupledgp.inference.graph_joint import joint_problem
+from coupledgp.inference.graph_joint import joint_problem, tolerance_for
+from coupledgp.inference.graph_leading import LeadingPosterior, LeadingPrior, is_leading
 from coupledgp.inference.graph_posterior import (
     BLOCK,
     DensePosterior,
@@ -233,7 +235,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
             scales = measures.profile(self._kept("outputscale"), self._kept("noise"))
             error = measures.log_evidence_error(scales.outputscale, scales.noise)
         dense = self._use_dense(train.size, DENSE_POSTERIOR_LIMIT)
-        make = DensePosterior if dense else IterativePosterior
+        make = posterior_class(prior, dense)
         self._posterior: GraphPosterior = make(prior, train, Y, scales.outputscale, scales.noise)
         self._publish()
         self.log_marginal_likelihood_value_ = scales.log_evidence - self._targets.log_jacobian
@@ -302,7 +304,8 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         )
 
     def _variance(self, wanted: IntArray) -> FloatArray:
-        exact = wanted.size <= self.exact_variances or isinstance(self._posterior, DensePosterior)
+        direct = isinstance(self._posterior, (DensePosterior, LeadingPosterior))
+        exact = direct or wanted.size <= self.exact_variances
         with reporter("predict") as report:
             if exact:
                 return self._posterior.variance(wanted, report)
@@ -372,12 +375,22 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
     def exact_problem(self) -> GraphProblem:
         """Return those of the exact model at these hyperparameters, to the series' tolerance."""
         own = self.own_problem()
-        if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior)):
+        if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior, LeadingPrior)):
             return own
-        return replace(own, prior=SeriesPrior(self.graph, self.kernel_))
+        tolerance = tolerance_for(own.noise / own.outputscale)
+        if is_leading(self.graph, self.kernel_, tolerance):
+            return replace(own, prior=LeadingPrior(self.graph, self.kernel_, tolerance))
+        return replace(own, prior=SeriesPrior(self.graph, self.kernel_, tolerance))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posterior")
+
+
+def posterior_class(prior: GraphPrior, dense: bool) -> Callable[..., GraphPosterior]:
+    """How the posterior of a prior is computed."""
+    if isinstance(prior, LeadingPrior):
+        return LeadingPosterior
+    return DensePosterior if dense else IterativePosterior
 
 
 def draw_seed(random_state: Any) -> int:

@@ -18,7 +18,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
-from coupledgp.inference.graph_posterior import DensePosterior, IterativePosterior
+from coupledgp.inference.graph_evidence import Scales
+from coupledgp.inference.graph_posterior import DensePosterior
 from coupledgp.inference.graph_priors import WalkPrior
 from coupledgp.kernels import (
     GraphKernel,
@@ -30,7 +31,7 @@ from coupledgp.kernels import (
     RegularizedLaplacianKernel,
 )
 from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models.graph_base import GraphRegressor
+from coupledgp.models.graph_base import GraphRegressor, posterior_class
 from coupledgp.models.graph_targets import Targets
 from coupledgp.models.model_file import Arrays, Header
 
@@ -107,8 +108,9 @@ def restore_graph_model(header: Header, arrays: Arrays) -> Any:
             model.kernel_, HopPlan(**{**plan, "nodes": tuple(plan["nodes"])})
         )
     else:
-        prior = model._make_prior(model.kernel_)
-    make = DensePosterior if header["solver"] == "dense" else IterativePosterior
+        outputscale, noise = header["scales"]
+        prior = model._make_prior(model.kernel_, Scales(outputscale, noise, float("nan")))
+    make = posterior_class(prior, header["solver"] == "dense")
     model._posterior = make(
         prior, values["nodes"], model._targets.centred, *header["scales"], weights=values["weights"]
     )

@@ -1,6 +1,7 @@
 """Fixtures of every test, and what must be set before the numerical libraries are imported."""
 
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 
@@ -59,4 +60,25 @@ def _one_thread_a_worker() -> Iterator[None]:
         return
     torch.set_num_threads(1)
     with threadpool_limits(1):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _settings_of_gpytorch(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Undo what importing BoTorch does to everybody: its settings make gpytorch dense up to 4096.
+
+    Tests of gpytorch must not depend on whether a test of BoTorch ran before in the same process.
+    """
+    if "botorch" not in sys.modules or "botorch" in request.node.nodeid:
+        yield
+        return
+    import gpytorch
+
+    settings = gpytorch.settings
+    with (
+        settings.fast_computations(True, True, True),
+        settings.cholesky_max_tries(3),
+        settings.max_cholesky_size(800),
+        settings.max_eager_kernel_size(512),
+    ):
         yield

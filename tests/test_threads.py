@@ -23,7 +23,8 @@ from coupledgp.features import FourierFeatures, LaplaceFeatures
 
 result = {}
 for text in available_couplings():
-    result[f"frequencies {text}"] = parse_coupling(text).sample(50, 20, "gaussian", 0)
+    dim = 2 if text.startswith("quadrature") else 20
+    result[f"frequencies {text}"] = parse_coupling(text).sample(50, dim, "gaussian", 0)
 result["frequencies large"] = parse_coupling("orthogonal+pnc").sample(300, 200, "matern-5/2", 0)
 
 rng = np.random.default_rng(0)

@@ -70,7 +70,9 @@ class FeatureKernel(gpytorch.kernels.Kernel):
     With fewer features than rows, training and prediction factorise matrices of the number of
     features only. So do sums of such kernels, and products as long as the product of the numbers
     of their features is below the number of rows; for prediction with sums and products gpytorch
-    must be told so, by `gpytorch.settings.lazily_evaluate_kernels(False)`.
+    must be told so, by `gpytorch.settings.lazily_evaluate_kernels(False)`. BoTorch, once imported,
+    makes gpytorch factorise everything of up to 4096 rows densely, in the whole process;
+    `gpytorch.settings.fast_computations()` and `max_cholesky_size(800)` undo that.
     """
 
     has_lengthscale = True

@@ -216,6 +216,7 @@ def _restored_stack(model: Any, headers: list[Header], arrays: Arrays) -> Stack:
 
 def _restore_sparse(model: Any, header: Header, arrays: Arrays) -> None:
     coupling = parse_coupling(header["coupling"], "coupling")
+    model._stack = None
     own = {k: v for k, v in arrays.items() if k in MAP_ARRAYS or k.startswith("transform.")}
     size = model.n_features_in_, header["n_frequencies"]
     kind = FEATURE_MAPS[header["features"]]

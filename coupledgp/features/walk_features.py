@@ -17,7 +17,7 @@ from coupledgp.features.modulation import (
     n_terms_for,
 )
 from coupledgp.features.walks import Truncation, Walks
-from coupledgp.graphs.products import by_column_blocks, fused_product
+from coupledgp.graphs.products import by_column_blocks, column_blocks, fused_product
 from coupledgp.random import FloatArray
 
 # Sparse rows beyond this share of nonzeros are no faster than dense ones.
@@ -111,9 +111,13 @@ class WalkFeatures(LinearOperator):
         current, hops = self._local_rows(chosen)
         if hops == 0:
             return current
-        spread = np.zeros((self.shape[1], chosen.size))
-        spread[self.walks.nodes[chosen], np.arange(chosen.size)] = 1.0
-        return self._backward(current.T.toarray(), spread, hops).T
+        rows = np.empty((chosen.size, self.shape[1]))
+        for part in column_blocks(self.shape[1], chosen.size):
+            places = self.walks.nodes[chosen[part]]
+            spread = np.zeros((self.shape[1], places.size))
+            spread[places, np.arange(places.size)] = 1.0
+            rows[part] = self._backward(current[part].T.toarray(), spread, hops).T
+        return rows
 
     def _local_rows(self, chosen: Any) -> tuple[sparse.csr_array, int]:
         """Sparse rows after as many hops as leave them sparse, and how many are still to do."""

@@ -36,15 +36,20 @@ def _parallel(indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-unt
         _row(row, indptr, indices, data, V, a, b, S, c, out)
 
 
+def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Slices of so many columns that a block of them stays in the cache."""
+    width = max(BLOCK_ENTRIES // max(n_rows, 1), 8)
+    return [slice(k, min(k + width, n_columns)) for k in range(0, n_columns, width)]
+
+
 def by_column_blocks(
     product: Callable[[FloatArray], FloatArray], V: FloatArray, n_rows: int
 ) -> FloatArray:
     """A linear map of many steps, of some columns of V at a time: they stay in the cache."""
-    width = max(BLOCK_ENTRIES // max(n_rows, 1), 8)
-    if V.shape[1] <= width:
+    parts = column_blocks(n_rows, V.shape[1])
+    if len(parts) < 2:
         return product(V)
-    starts = range(0, V.shape[1], width)
-    return np.hstack([product(np.ascontiguousarray(V[:, k : k + width])) for k in starts])
+    return np.hstack([product(np.ascontiguousarray(V[:, part])) for part in parts])
 
 
 def fused_product(

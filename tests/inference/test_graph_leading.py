@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.features import WalkFeatures, sample_walks
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import by_column_blocks
 from coupledgp.inference import graph_moments
@@ -119,3 +120,16 @@ def test_blocks_of_columns_are_the_whole(n_columns: int, monkeypatch: pytest.Mon
     monkeypatch.setattr("coupledgp.graphs.products.BLOCK_ENTRIES", 1)
     A, V = RNG.standard_normal((5, 7)), RNG.standard_normal((7, n_columns))
     np.testing.assert_allclose(by_column_blocks(lambda B: A @ B, V, 7), A @ V, atol=1e-12)
+
+
+def test_rows_and_products_of_features_do_not_depend_on_the_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    features = sample_walks(GRID, 4, 0.3, max_length=6, generator=0)
+    phi = WalkFeatures(features, HeatKernel(3.0), 5)
+    V, W = RNG.standard_normal((GRID.n_nodes, 20)), RNG.standard_normal((GRID.n_nodes, 20))
+    whole = phi.rows(), phi.matmat(V), phi.rmatmat(W)
+    monkeypatch.setattr("coupledgp.graphs.products.BLOCK_ENTRIES", 1)
+    for part, expected in zip((phi.rows(), phi.matmat(V), phi.rmatmat(W)), whole, strict=True):
+        np.testing.assert_allclose(part, expected, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(whole[0] @ V, whole[1], rtol=1e-9, atol=1e-12)

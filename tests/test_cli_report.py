@@ -96,3 +96,21 @@ def test_errors(arguments, message, files, tmp_path, capsys):
     assert err.startswith("coupledgp: error: ")
     assert message in err
     assert not list(tmp_path.iterdir())
+
+
+def test_fit_chooses_its_size(files, tmp_path, capsys):
+    options = ["--n-frequencies", "auto", "--coupling", "auto", "--kl-target", "0.05", "--json"]
+    arguments = ["fit", files / "train.csv", "-t", "y", "--holdout", "0", *options]
+    assert run([str(a) for a in [*arguments, "-o", tmp_path / "m"]]) == 0
+    found = json.loads(capsys.readouterr().out)
+    model = cgp.load_model(tmp_path / "m")
+    assert found["model"]["n_frequencies"] == model.n_frequencies_
+    assert found["model"]["coupling"] == str(model.features_.coupling)
+    assert found["selection"]["measured_kl_per_point"] <= 0.05
+    assert run([str(a) for a in arguments[:-1]]) == 0
+    assert "KL measured after the fit" in capsys.readouterr().out
+
+
+def test_a_size_that_is_no_number(files, capsys):
+    assert run(["fit", str(files / "train.csv"), "-t", "y", "--n-frequencies", "few"]) == 2
+    assert "--n-frequencies: expected auto or a whole number" in capsys.readouterr().err

@@ -14,6 +14,7 @@ import typer
 
 from coupledgp.cli import show
 from coupledgp.cli.evaluate import Comparison, Rows, Stopwatch, beside_exact, scores, split
+from coupledgp.cli.options import number_or_auto, selection_of
 from coupledgp.cli.tables import check_columns, numeric, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.models import SparseSpectrumGPRegressor, save_model
@@ -60,16 +61,26 @@ def fit(
         str, typer.Option(help="fourier or laplace.", rich_help_panel=MODEL_PANEL)
     ] = "fourier",
     n_frequencies: Annotated[
-        int, typer.Option(help="Number of frequencies.", rich_help_panel=MODEL_PANEL)
-    ] = 256,
+        str,
+        typer.Option(
+            help="Number of frequencies, or auto: as many as --kl-target takes.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "256",
     coupling: Annotated[
         str,
         typer.Option(
             help="iid, halton, sobol, or DIRECTIONS+NORMS+antithetic with directions iid, "
-            "orthogonal and norms pnc, monotone, stratified.",
+            "orthogonal, simplex and norms pnc, monotone, stratified; or auto.",
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "orthogonal+pnc",
+    kl_target: Annotated[
+        float,
+        typer.Option(
+            help="For auto: KL to the exact GP, nats per row.", rich_help_panel=MODEL_PANEL
+        ),
+    ] = 0.01,
     frequencies: Annotated[
         str,
         typer.Option(
@@ -142,8 +153,9 @@ def fit(
         raise InvalidInputError("--report: expected --exact-rows > 0, the page compares models")
     _check_distinct({"--output": output, "--report": report}, [data, test])
     model = SparseSpectrumGPRegressor(
-        kernel, features, n_frequencies, coupling, frequencies, objective, ard=ard, dtype=dtype,
-        max_iter=max_iter, n_restarts=n_restarts, random_state=seed,
+        kernel, features, number_or_auto(n_frequencies, "--n-frequencies"), coupling, frequencies,
+        objective, ard=ard, dtype=dtype, max_iter=max_iter, n_restarts=n_restarts,
+        random_state=seed, kl_target=kl_target,
     )  # fmt: skip
     with ExitStack() as stack:
         # What cannot be written should be known before the work, not after it.
@@ -217,7 +229,9 @@ def describe(
         "schema_version": SCHEMA_VERSION,
         "coupledgp": version("coupledgp"),
         "data": {"n_train": len(train), "n_columns": len(names)},
-        "model": {name: getattr(model, name) for name in MODEL_PARAMETERS},
+        "model": {name: getattr(model, name) for name in MODEL_PARAMETERS}
+        | {"n_frequencies": model.n_frequencies_, "coupling": str(model.features_.coupling)},
+        "selection": selection_of(model),
         "hyperparameters": {
             "lengthscale": dict(zip(names, lengthscales, strict=True)),
             "spread_over_lengthscale": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from coupledgp.cli.fit import MODEL_PANEL, OUTPUT_PANEL, _check_distinct, finite
 from coupledgp.cli.graph_tasks import beside_exact, describe, score, split_nodes
 from coupledgp.cli.networks import Network, read_network
 from coupledgp.cli.node_values import read_positions, read_values
+from coupledgp.cli.options import number_or_auto, selection_of
 from coupledgp.cli.tables import check_table_path, write_table
 from coupledgp.diagnostics import geometry
 from coupledgp.errors import InvalidInputError
@@ -100,13 +101,18 @@ def interpolate(
     kernel: Annotated[
         str,
         typer.Option(
-            help="heat, regularized-laplacian, matern, random-walk, inverse-cosine or learned.",
+            help="auto (heat, regularized-laplacian or matern, by evidence), one of these, "
+            "random-walk, inverse-cosine or learned.",
             rich_help_panel=MODEL_PANEL,
         ),
-    ] = "heat",
+    ] = "auto",
     n_walks: Annotated[
-        int, typer.Option(help="Walkers a node.", rich_help_panel=MODEL_PANEL)
-    ] = 32,
+        str,
+        typer.Option(
+            help="Walkers a node, or auto: as many as --kl-target takes.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "32",
     coupling: Annotated[
         str,
         typer.Option(
@@ -115,6 +121,12 @@ def interpolate(
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "stratified+systematic",
+    kl_target: Annotated[
+        float,
+        typer.Option(
+            help="For auto: KL to the exact GP, nats per node.", rich_help_panel=MODEL_PANEL
+        ),
+    ] = 0.01,
     length_law: Annotated[
         str, typer.Option(help="matched or geometric.", rich_help_panel=MODEL_PANEL)
     ] = "matched",
@@ -154,8 +166,10 @@ def interpolate(
         check_table_path(output, "--output")
     _check_distinct({"--output": output, "--report": report}, [graph, values, positions])
     settings: dict[str, Any] = {
-        "kernel": kernel, "n_walks": n_walks, "coupling": coupling, "length_law": length_law,
-        "p_halt": p_halt, "exact_hops": _hops(exact_hops), "random_state": seed,
+        "kernel": kernel, "n_walks": number_or_auto(n_walks, "--n-walks"), "coupling": coupling,
+        "length_law": length_law,
+        "p_halt": p_halt, "exact_hops": number_or_auto(exact_hops, "--exact-hops"),
+        "random_state": seed, "kl_target": kl_target,
     }  # fmt: skip
     with ExitStack() as stack:
         # What cannot be written should be known before the work, not after it.
@@ -187,7 +201,8 @@ def interpolate(
             "signal": signal, "share_hidden": share,
         }  # fmt: skip
         result["output"] = {"path": str(output), "latent": latent}
-        result["model"] = settings
+        result["model"] = settings | {"n_walks": model.n_walks_}
+        result["selection"] = selection_of(model)
         write_law(network, law, output_path, output)
         if page_path is not None and comparison is not None:
             page = show_graph.page(result, comparison, network, task.nodes, law)
@@ -248,14 +263,6 @@ def _check_task(
     if not 0 <= share < 1:
         raise InvalidInputError(f"{name}: expected a share from 0 to below 1, got {share:g}")
     return share
-
-
-def _hops(text: str) -> int | Literal["auto"]:
-    if text == "auto":
-        return "auto"
-    if not text.isdecimal():
-        raise InvalidInputError(f"--exact-hops: expected auto or an int >= 0, got {text!r}")
-    return int(text)
 
 
 def _check_isolated(network: Network, observed: IntArray, keep: bool, path: Path) -> None:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from coupledgp.cli.evaluate import Comparison
+from coupledgp.cli.options import selection_line
 from coupledgp.diagnostics.table import Section, figure_rows
 
 # Lengthscales listed; of more, those of the columns that matter most.
@@ -131,7 +132,10 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
     seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result["seconds"].items())
     ending = "converged" if result["converged"] else "stopped before it converged (--max-iter)"
     work = _count(result["n_evaluations"], "evaluation")
-    lines = [f"The optimiser {ending} after {work}. Time: {seconds}."]
+    lines = [
+        *selection_line(result["selection"]),
+        f"The optimiser {ending} after {work}. Time: {seconds}.",
+    ]
     if result["output"] is not None:
         rows = _count(result["data"]["n_train"], "training row")
         hint = "; --holdout 0 fits all" if result["data"]["holdout"] else ""

@@ -12,6 +12,7 @@ from rich.text import Text
 from coupledgp.cli import show
 from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.networks import Network
+from coupledgp.cli.options import selection_line
 from coupledgp.diagnostics.geometry import Geometry
 from coupledgp.diagnostics.table import Section, figure_rows
 from coupledgp.graphs.assembly import IntArray
@@ -28,7 +29,7 @@ def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
         show.print_section(console, section)
     console.print()
     verdict = [] if comparison is None else [comparison.report.verdict()]
-    for line in [*verdict, *closing_lines(result)]:
+    for line in [*verdict, *selection_line(result["selection"]), *closing_lines(result)]:
         console.print(Text(line), soft_wrap=True)
 
 

@@ -1,0 +1,33 @@
+"""Values of options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coupledgp.errors import InvalidInputError
+
+AUTO = "auto"
+
+
+def number_or_auto(text: str, name: str) -> int | str:
+    """Return `"auto"`, or the whole number that an option's text is."""
+    if text == AUTO:
+        return AUTO
+    if not text.isdecimal():
+        raise InvalidInputError(f"{name}: expected auto or a whole number, got {text!r}")
+    return int(text)
+
+
+def selection_of(model: Any) -> dict[str, Any] | None:
+    """What `"auto"` chose and why, as plain values; None if nothing was left to it."""
+    if not hasattr(model, "selection_"):
+        return None
+    return model.selection_.to_dict() | {"measured_kl_per_point": model.kl_per_point_}
+
+
+def selection_line(selection: dict[str, Any] | None) -> list[str]:
+    """Say in words what was chosen, in no or one line."""
+    if selection is None:
+        return []
+    measured = f"{selection['measured_kl_per_point']:.3g}"
+    return [f"{selection['explanation']} KL measured after the fit: {measured} nats per point."]

@@ -138,6 +138,8 @@ class ExactGPRegressor(StationaryGPRegressor):
         if want == "variance":
             return mean, variance.numpy()
         covariance = torch.as_tensor(self._cross(inputs, inputs)) - whitened.T @ whitened
+        # Next to nothing may be left, and what rounding left of it need not be symmetric.
+        covariance = (covariance + covariance.T) / 2
         covariance.diagonal().copy_(variance)
         return mean, covariance.numpy()
 

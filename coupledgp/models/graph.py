@@ -33,7 +33,7 @@ from coupledgp.validation import check_choice, check_positive, check_positive_in
 SPECTRAL_LIMIT = 1200
 WALK_TOLERANCE = 1e-6
 LAW_FACTORS = (0.5, 1.0, 2.0)
-HIDDEN_BY_NOISE = 0.1
+HIDDEN_BY_NOISE = 0.01
 
 
 class GraphGPRegressor(GraphRegressor):

@@ -226,20 +226,38 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
     def _condition(self, found: Found, train: IntArray, Y: FloatArray) -> None:
         """Posterior at the kernel, with the scales that are free at their best there."""
         self.kernel_ = found.kernel
-        prior = self._make_prior(found.kernel, None if found.point is None else found.point.scales)
-        dense = self._use_dense(train.size, DENSE_EVIDENCE_LIMIT)
-        if found.point is not None and not dense:
-            scales, error = found.point.scales, found.point.error
-        else:
-            measures = self._evidence(prior, train, Y).measures
-            scales = measures.profile(self._kept("outputscale"), self._kept("noise"))
-            error = measures.log_evidence_error(scales.outputscale, scales.noise)
+        known = self._known_scales(found)
+        prior = self._make_prior(found.kernel, known)
+        scales, error = self._scales(found, prior, train, Y)
+        if known is None:
+            # Only now is it known how accurate the prior has to be.
+            prior = self._make_prior(found.kernel, scales)
+            scales, error = self._scales(found, prior, train, Y)
         dense = self._use_dense(train.size, DENSE_POSTERIOR_LIMIT)
         make = posterior_class(prior, dense)
         self._posterior: GraphPosterior = make(prior, train, Y, scales.outputscale, scales.noise)
         self._publish()
         self.log_marginal_likelihood_value_ = scales.log_evidence - self._targets.log_jacobian
         self.log_marginal_likelihood_error_ = error
+
+    def _scales(
+        self, found: Found, prior: GraphPrior, train: IntArray, Y: FloatArray
+    ) -> tuple[Scales, float]:
+        """Scales at their best under a prior, and the error of the log evidence."""
+        if found.point is not None and not self._use_dense(train.size, DENSE_EVIDENCE_LIMIT):
+            return found.point.scales, found.point.error
+        measures = self._evidence(prior, train, Y).measures
+        scales = measures.profile(self._kept("outputscale"), self._kept("noise"))
+        return scales, measures.log_evidence_error(scales.outputscale, scales.noise)
+
+    def _known_scales(self, found: Found) -> Scales | None:
+        """Scales that the prior has to be accurate for: those found, or those given."""
+        if found.point is not None:
+            return found.point.scales
+        outputscale, noise = self._kept("outputscale"), self._kept("noise")
+        if outputscale is None or noise is None:
+            return None
+        return Scales(outputscale, noise, np.nan)
 
     def predict(
         self,

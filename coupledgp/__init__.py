@@ -40,6 +40,6 @@ __all__ = [
     "posterior_kl_loss",
     "posterior_report",
     "save_model",
-    "theory",
     "select",
+    "theory",
 ]

@@ -81,8 +81,8 @@ def conjugate_gradients(
     """Solve `A X = B`, columns (n, k) side by side, in the dtype of B; return X and the steps.
 
     Ends when every column's residual, in the norm of the preconditioner's inverse, is `tolerance`
-    times what it was, when it has not fallen for `PATIENCE` steps, or after `MAX_ITERATIONS`. Columns
-    that have converged are left out of the products.
+    times what it was, when it has not fallen for `PATIENCE` steps, or after `MAX_ITERATIONS`.
+    Columns that have converged are left out of the products.
     """
     X = torch.zeros_like(B)
     active = B.any(0).nonzero()[:, 0]

@@ -270,12 +270,17 @@ class _Search:
         """Couplings that may be the best: within the errors of the best at a size."""
         made = [trial for trial in self.trials if trial.size == size]
         limit = min(trial.bound for trial in made)
-        return [t.coupling for t in made if 2 * t.kl_per_point - t.bound <= limit]
+        # The lower end of a trial, mean minus two errors, against the lowest upper end.
+        if np.isinf(limit):
+            return [trial.coupling for trial in made]
+        finite = [trial for trial in made if np.isfinite(trial.kl_per_point)]
+        return [t.coupling for t in finite if 2 * t.kl_per_point - t.bound <= limit]
 
     def _next_size(self, size: int) -> int:
         """Twice the size, or nearer to where the KL, falling as 1 / size, would meet the target."""
         nearest = min(trial.kl_per_point for trial in self.trials if trial.size == size)
-        factor = np.clip(CAUTION * nearest / self.target, 2, MAX_FACTOR)
+        promised = CAUTION * nearest / self.target if np.isfinite(nearest) else 2
+        factor = np.clip(promised, 2, MAX_FACTOR)
         return min(round(size * float(factor)), self.case.last_size)
 
     def _between(self, failed: int, passed: list[Trial]) -> Trial:
@@ -303,6 +308,8 @@ class _Search:
         self.report(f"{name}, {self.case.size_name}={size}")
         # The same seeds for every coupling and size.
         draws = [self.case.kl_per_point(name, size, self.seed + k) for k in range(self.n_draws)]
+        if not np.isfinite(draws).all():
+            return Trial(name, size, float("inf"), 0.0)
         error = np.std(draws, ddof=1) / np.sqrt(self.n_draws)
         return Trial(name, size, float(np.mean(draws)), float(error))
 

@@ -12,7 +12,7 @@ from sklearn.utils import check_X_y
 from coupledgp.couplings import parse_coupling
 from coupledgp.couplings.walkers import parse_walker_coupling
 from coupledgp.diagnostics.divergences import gaussian_kl
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs.graph import check_graph
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
@@ -66,8 +66,14 @@ class Case(ABC):
         """Model of a draw, at the exact GP's hyperparameters, given the training rows."""
 
     def kl_per_point(self, coupling: str, size: int, seed: int) -> float:
-        """`KL(exact || approximate)` at the query rows, nats per row and output."""
-        mean, cov = joint_law(self._fitted(coupling, size, seed), self._query)
+        """`KL(exact || approximate)` at the query rows, nats per row and output.
+
+        Infinite where the approximation has no posterior, as of walks whose kernel overflows.
+        """
+        try:
+            mean, cov = joint_law(self._fitted(coupling, size, seed), self._query)
+        except NumericalError:
+            return float("inf")
         exact_mean, exact_cov = self._exact
         total = sum(
             gaussian_kl(exact_mean[:, k], exact_cov[..., k], mean[:, k], cov[..., k])

@@ -67,6 +67,13 @@ def test_nothing_passes():
     assert (best.coupling, best.size) == ("good", 4096)
 
 
+def test_a_coupling_without_a_posterior_is_as_far_as_can_be():
+    made = search(0.01, good=1.0, none=np.inf)
+    assert made.growing(["none", "good"]).coupling == "good"
+    lost = search(0.01, none=np.inf)
+    assert np.isinf(lost.growing(["none"]).kl_per_point)
+
+
 def test_given_sizes():
     made = search(0.06, good=1.0, bad=3.0)
     best = made.given(["bad", "good"], [5, 15, 50, 100])

@@ -14,7 +14,7 @@ import typer
 
 from coupledgp.cli import show
 from coupledgp.cli.evaluate import Comparison, Rows, Stopwatch, beside_exact, scores, split
-from coupledgp.cli.options import number_or_auto, selection_of
+from coupledgp.cli.options import check_distinct, finite, number_or_auto, selection_of
 from coupledgp.cli.tables import check_columns, numeric, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.models import SparseSpectrumGPRegressor, save_model
@@ -151,7 +151,7 @@ def fit(
     check_positive_int(seed, "--seed", minimum=0)
     if report is not None and exact_rows == 0:
         raise InvalidInputError("--report: expected --exact-rows > 0, the page compares models")
-    _check_distinct({"--output": output, "--report": report}, [data, test])
+    check_distinct({"--output": output, "--report": report}, [data, test])
     model = SparseSpectrumGPRegressor(
         kernel, features, number_or_auto(n_frequencies, "--n-frequencies"), coupling, frequencies,
         objective, ard=ard, dtype=dtype, max_iter=max_iter, n_restarts=n_restarts,
@@ -251,15 +251,6 @@ def describe(
     }
 
 
-def finite(value: Any) -> Any:
-    """Return the value with None for what JSON cannot hold, NaN and infinities."""
-    if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
 def _rows(table: pa.Table, names: list[str], target: str, source: str) -> Rows:
     inputs = numeric(table, names, source, hint='; --drop "{}" leaves the column out')
     return Rows(inputs, numeric(table, [target], source).column(0).to_numpy())
@@ -272,14 +263,3 @@ def _check_holdout(test: Path | None, holdout: float | None) -> float:
     if not 0 <= share < 1:
         raise InvalidInputError(f"--holdout: expected a share from 0 to below 1, got {share:g}")
     return 0.0 if test is not None else share
-
-
-def _check_distinct(outputs: dict[str, Path | None], inputs: list[Path | None]) -> None:
-    """Refuse to write over what is read."""
-    taken = {path.resolve() for path in inputs if path is not None}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        if path.resolve() in taken:
-            raise InvalidInputError(f"{name}: expected a path of its own, got {str(path)!r}")
-        taken.add(path.resolve())

@@ -13,11 +13,11 @@ import typer
 
 from coupledgp.cli import show_graph
 from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.fit import MODEL_PANEL, OUTPUT_PANEL, _check_distinct, finite
+from coupledgp.cli.fit import MODEL_PANEL, OUTPUT_PANEL
 from coupledgp.cli.graph_tasks import beside_exact, describe, score, split_nodes
 from coupledgp.cli.networks import Network, read_network
 from coupledgp.cli.node_values import read_positions, read_values
-from coupledgp.cli.options import number_or_auto, selection_of
+from coupledgp.cli.options import check_distinct, finite, number_or_auto, selection_of
 from coupledgp.cli.tables import check_table_path, write_table
 from coupledgp.diagnostics import geometry
 from coupledgp.errors import InvalidInputError
@@ -164,7 +164,7 @@ def interpolate(
         raise InvalidInputError("--report: expected --exact-nodes > 0, the page compares models")
     if output.suffix.lower() != ".ply":
         check_table_path(output, "--output")
-    _check_distinct({"--output": output, "--report": report}, [graph, values, positions])
+    check_distinct({"--output": output, "--report": report}, [graph, values, positions])
     settings: dict[str, Any] = {
         "kernel": kernel, "n_walks": number_or_auto(n_walks, "--n-walks"), "coupling": coupling,
         "length_law": length_law,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from coupledgp.errors import InvalidInputError
 
@@ -31,3 +34,23 @@ def selection_line(selection: dict[str, Any] | None) -> list[str]:
         return []
     measured = f"{selection['measured_kl_per_point']:.3g}"
     return [f"{selection['explanation']} KL measured after the fit: {measured} nats per point."]
+
+
+def check_distinct(outputs: dict[str, Path | None], inputs: list[Path | None]) -> None:
+    """Refuse to write over what is read."""
+    taken = {path.resolve() for path in inputs if path is not None}
+    for name, path in outputs.items():
+        if path is None:
+            continue
+        if path.resolve() in taken:
+            raise InvalidInputError(f"{name}: expected a path of its own, got {str(path)!r}")
+        taken.add(path.resolve())
+
+
+def finite(value: Any) -> Any:
+    """Return the value with None for what JSON cannot hold, NaN and infinities."""
+    if isinstance(value, dict):
+        return {str(key): finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

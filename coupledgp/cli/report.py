@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli import show
-from coupledgp.cli.fit import _check_distinct, finite
 from coupledgp.cli.networks import Network, read_network
 from coupledgp.cli.node_values import read_positions, read_values
+from coupledgp.cli.options import check_distinct, finite
 from coupledgp.cli.tables import check_columns, numeric, read_table
 from coupledgp.diagnostics.study_report import StudyReport, study_section
 from coupledgp.diagnostics.table import Section, figure_rows
@@ -92,7 +92,7 @@ def report(
     counts = _numbers(sizes)
     if counts and not names:
         raise InvalidInputError("--sizes: expected --couplings beside it")
-    _check_distinct({"--output": output}, [model, data, mesh, positions])
+    check_distinct({"--output": output}, [model, data, mesh, positions])
     with ExitStack() as stack:
         page = stack.enter_context(written_whole(output))
         with reporter("read"):

@@ -13,7 +13,7 @@ from coupledgp.graphs import Graph
 from coupledgp.inference.graph_joint import cholesky
 from coupledgp.inference.graph_moments import SERIES_DEGREE, leading_of
 from coupledgp.inference.graph_posterior import GraphPosterior, Report, silent
-from coupledgp.inference.graph_priors import GraphPrior
+from coupledgp.inference.graph_priors import SpectralPrior
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.kernels.graph_exact import Spectrum
 from coupledgp.random import FloatArray
@@ -21,7 +21,7 @@ from coupledgp.random import FloatArray
 IntArray = NDArray[np.int64]
 
 
-class LeadingPrior(GraphPrior):
+class LeadingPrior(SpectralPrior):
     """`K = U g(l) U'` with the leading eigenpairs `(l, U)` of `W~`; no product with it is made.
 
     Right where `negligible_below` holds: small noises see an error of the kernel divided by
@@ -42,45 +42,25 @@ class LeadingPrior(GraphPrior):
 
     def __init__(self, graph: Graph, kernel: GraphKernel, tolerance: float = 1e-12) -> None:
         self.graph, self.kernel, self.tolerance = graph, kernel, tolerance
-        self._pairs = leading_of(graph)
-        if not negligible_below(self._pairs, kernel, tolerance):
+        pairs = leading_of(graph)
+        if not negligible_below(pairs, kernel, tolerance):
             raise InvalidInputError(
-                f"kernel: expected one below {tolerance:g} beyond the {self._pairs.values.size} "
+                f"kernel: expected one below {tolerance:g} beyond the {pairs.values.size} "
                 f"leading eigenvalues, got {kernel!r}"
             )
+        self._values, self._vectors = pairs
 
     @property
     def rank(self) -> int:
         """Number of eigenpairs."""
-        return self._pairs.values.size
+        return self._values.size
 
     def at(self, kernel: GraphKernel) -> LeadingPrior:
         return LeadingPrior(self.graph, kernel, self.tolerance)
 
     def root(self, nodes: IntArray) -> FloatArray:
         """`U sqrt(g(l))` of nodes, (len(nodes), rank)."""
-        return self._pairs.vectors[nodes] * self.kernel.root(self._pairs.values)
-
-    def product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
-        g = self.kernel.spectral(self._pairs.values)
-        vectors = self._pairs.vectors
-        return vectors[out] @ (g[:, None] * (vectors[into].T @ V))
-
-    def matrix(self, out: IntArray, into: IntArray) -> FloatArray:
-        g = self.kernel.spectral(self._pairs.values)
-        return (self._pairs.vectors[out] * g) @ self._pairs.vectors[into].T
-
-    def diagonal(self, nodes: IntArray) -> FloatArray:
-        return self._pairs.vectors[nodes] ** 2 @ self.kernel.spectral(self._pairs.values)
-
-    def gradient_products(self, nodes: IntArray, V: FloatArray) -> FloatArray:
-        vectors = self._pairs.vectors[nodes]
-        inner = vectors.T @ V
-        slopes = self.kernel.spectral_gradient(self._pairs.values)
-        return np.stack([vectors @ (slope[:, None] * inner) for slope in slopes])
-
-    def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        return self.root(nodes) @ rng.standard_normal((self.rank, n_samples))
+        return self._vectors[nodes] * self.kernel.root(self._values)
 
 
 class LeadingPosterior(GraphPosterior):

@@ -29,11 +29,6 @@ N_QUERY = 256
 DEFAULT_COUPLINGS = {"n_frequencies": "orthogonal+pnc", "n_walks": "stratified+systematic"}
 
 
-def is_automatic(model: Any) -> bool:
-    """Whether a model leaves its coupling or its size to the data."""
-    return AUTO in (_text(model.coupling), _text(getattr(model, size_name(model))))
-
-
 def fit_automatic(model: Any, X: Any, y: ArrayLike, fit: Callable[[Any], Any]) -> Any:
     """Choose on at most 2000 rows, fit, measure the KL on all rows, and grow until it is met.
 

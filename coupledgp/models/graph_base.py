@@ -393,7 +393,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
     def exact_problem(self) -> GraphProblem:
         """Return those of the exact model at these hyperparameters, to the series' tolerance."""
         own = self.own_problem()
-        if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior, LeadingPrior)):
+        if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior)):
             return own
         tolerance = tolerance_for(own.noise / own.outputscale)
         if is_leading(self.graph, self.kernel_, tolerance):

@@ -11,7 +11,8 @@ from sklearn.utils import check_X_y
 
 from coupledgp.couplings import parse_coupling
 from coupledgp.couplings.walkers import parse_walker_coupling
-from coupledgp.diagnostics.divergences import gaussian_kl
+from coupledgp.diagnostics.figures import kl_per_point
+from coupledgp.diagnostics.laws import Law, law_of
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs.graph import check_graph
 from coupledgp.models.exact import ExactGPRegressor
@@ -53,7 +54,7 @@ class Case(ABC):
     n_query: int
     n_rows: int
 
-    _exact: tuple[FloatArray, FloatArray]
+    _exact: Law
     _query: Any
 
     @staticmethod
@@ -71,15 +72,10 @@ class Case(ABC):
         Infinite where the approximation has no posterior, as of walks whose kernel overflows.
         """
         try:
-            mean, cov = joint_law(self._fitted(coupling, size, seed), self._query)
+            law = law_of(self._fitted(coupling, size, seed), self._query, "model")
         except NumericalError:
             return float("inf")
-        exact_mean, exact_cov = self._exact
-        total = sum(
-            gaussian_kl(exact_mean[:, k], exact_cov[..., k], mean[:, k], cov[..., k])
-            for k in range(mean.shape[1])
-        )
-        return total / mean.size
+        return kl_per_point(self._exact, law)
 
 
 class EuclideanCase(Case):
@@ -107,7 +103,7 @@ class EuclideanCase(Case):
         self.last_size = min(MAX_FREQUENCIES, n_rows)
         self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
         exact = exact_regressor(model, self._X, self._y, seed).fit(self._X, self._y)
-        self._exact = joint_law(exact, self._query)
+        self._exact = law_of(exact, self._query, "reference")
         self._kept = kept_hyperparameters(exact)
 
     @staticmethod
@@ -136,7 +132,7 @@ class GraphCase(Case):
         self._model = model
         self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
         exact = exact_graph_regressor(model, seed).fit(self._nodes, self._y)
-        self._exact = joint_law(exact, self._query)
+        self._exact = law_of(exact, self._query, "reference")
         self._kept = kept_hyperparameters(exact)
 
     @staticmethod
@@ -220,10 +216,3 @@ def exact_graph_regressor(model: GraphGPRegressor, seed: int) -> ExactGraphGPReg
         solver=model.solver,
         random_state=seed,
     )
-
-
-def joint_law(model: Any, where: Any) -> tuple[FloatArray, FloatArray]:
-    """Mean (p, k) and covariance (p, p, k) of observations."""
-    mean, cov = model.predict(where, return_cov=True)
-    p = len(mean)
-    return np.reshape(mean, (p, -1)), np.reshape(cov, (p, p, -1))

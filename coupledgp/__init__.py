@@ -1,7 +1,8 @@
 """Scalable Gaussian processes with coupled random features, and diagnostics of their posteriors."""
 
 from coupledgp import couplings, diagnostics, features, kernels, theory
-from coupledgp.attention import CoupledAttention
+from coupledgp.attention import CoupledAttention, attention_loss
+from coupledgp.features import gram_loss
 from coupledgp.graphs import Graph
 from coupledgp.inference.fitted_evidence import evidence_loss
 from coupledgp.inference.fitted_posterior import posterior_kl_loss
@@ -29,11 +30,13 @@ __all__ = [
     "KernelRegressionClassifier",
     "KernelRegressionRegressor",
     "SparseSpectrumGPRegressor",
+    "attention_loss",
     "coupling_study",
     "couplings",
     "diagnostics",
     "evidence_loss",
     "features",
+    "gram_loss",
     "kernels",
     "load_model",
     "pagerank",

@@ -16,7 +16,7 @@ from coupledgp.couplings import (
 )
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import gram_loss, learn_copula
-from coupledgp.features.learned_copula import _Norms, cholesky_factor
+from coupledgp.features.learned_copula import MAPS, _Norms, cholesky_factor
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 
 PAIRS = np.array([[1.0, -1, 0], [-1, 1, 0], [0, 0, 1]])
@@ -116,6 +116,22 @@ class TestLearning:
         factor = cholesky_factor(torch.as_tensor(rng.normal(size=(4, 4))))
         torch.testing.assert_close((factor @ factor.T).diagonal(), torch.ones(4).double())
         assert (factor.triu(1) == 0).all()
+
+    @pytest.mark.parametrize("features", ["fourier", "laplace"])
+    def test_gram_loss_is_the_mean_over_pairs(
+        self, features: str, rng: np.random.Generator
+    ) -> None:
+        """The diagonal, where Laplace features err most, does not count."""
+        X, frequencies = rng.normal(size=(9, 3)), torch.as_tensor(rng.normal(size=(4, 3)))
+        phi = MAPS[features].from_frequencies(frequencies, "iid", "gaussian")(torch.as_tensor(X))
+        squares = [
+            (float(phi[i] @ phi[j]) - np.exp(-np.square(X[i] - X[j]).sum() / 2)) ** 2
+            for i in range(9)
+            for j in range(i)
+        ]
+        loss = gram_loss(X, features)
+        assert float(loss(frequencies)) == pytest.approx(np.mean(squares), rel=1e-10)
+        assert torch.autograd.gradcheck(loss, (frequencies.requires_grad_(),))
 
     def test_two_frequencies_learn_pairwise_norms(self, seed: int) -> None:
         """The optimum for two orthogonal frequencies at small distances is C = -1."""

@@ -23,8 +23,9 @@ from coupledgp.couplings.transport import (
     erdos_renyi,
     quantile_survival,
 )
-from coupledgp.features.walk_engine import moves_of, walk_ends
+from coupledgp.features.walk_engine import walk_ends
 from coupledgp.features.walk_reference import plain_ends
+from coupledgp.features.walk_steps import moves_of
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
 from coupledgp.random import FloatArray, Seed, as_rng

@@ -12,8 +12,9 @@ from coupledgp.couplings import (
     SystematicSteps,
     available_walker_couplings,
 )
-from coupledgp.features.walk_engine import moves_of, walk_ends
+from coupledgp.features.walk_engine import walk_ends
 from coupledgp.features.walk_reference import plain_ends
+from coupledgp.features.walk_steps import moves_of
 from coupledgp.graphs import Graph
 from coupledgp.pagerank import exact_pagerank, pagerank, solve_pagerank_sigma
 from tests.graph_cases import assert_mean_is, copies, karate, weighted_graph

@@ -14,7 +14,7 @@ import numpy as np
 from coupledgp.counter import SECOND_STREAMS, IntArray, counter_uniforms
 from coupledgp.couplings.steps import Steps
 from coupledgp.errors import CoupledGPError
-from coupledgp.features.walk_engine import Visits, starts
+from coupledgp.features.walk_visits import Visits, starts
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 

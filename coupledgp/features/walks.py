@@ -26,8 +26,10 @@ from coupledgp.features.modulation import (
     n_terms_for,
     tail_of,
 )
-from coupledgp.features.walk_engine import Visits, concatenate, moves_of, walk, weigh, weigh_back
+from coupledgp.features.walk_engine import walk
 from coupledgp.features.walk_reference import plain_walk
+from coupledgp.features.walk_steps import moves_of
+from coupledgp.features.walk_visits import Visits, concatenate, weigh, weigh_back
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.random import FloatArray, Seed, as_rng
@@ -77,7 +79,7 @@ class Walks:
     survival
         `S_0, ..., S_T` of the length law, T the maximum length.
     visits
-        Counts, duplicates merged; see `walk_engine.Visits`.
+        Counts, duplicates merged; see `walk_visits.Visits`.
     seed
         The same seed gives the same rows whatever other nodes are walked.
     """

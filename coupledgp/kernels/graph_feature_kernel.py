@@ -31,7 +31,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation, Walks, plan_hops, sample_walks, walked_series
 from coupledgp.features.hops import split_series
 from coupledgp.features.modulation import SERIES_TOLERANCE, n_terms_for
-from coupledgp.features.walk_engine import Visits
+from coupledgp.features.walk_visits import Visits
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
 from coupledgp.kernels.graph_base import GraphKernel

@@ -8,8 +8,10 @@ from coupledgp.counter import LengthUniforms, counter_uniforms, stream_key, unif
 from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_walker_coupling
 from coupledgp.couplings.steps import IndependentSteps, RepellingSteps, Steps, SystematicSteps
 from coupledgp.features import sample_walks, walks
-from coupledgp.features.walk_engine import Visits, moves_of, walk
+from coupledgp.features.walk_engine import walk
 from coupledgp.features.walk_reference import paths, plain_walk, visits_of
+from coupledgp.features.walk_steps import moves_of
+from coupledgp.features.walk_visits import Visits
 from coupledgp.graphs import Graph
 from tests.graph_cases import karate, plain_graph, weighted_graph
 

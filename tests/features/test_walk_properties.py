@@ -10,8 +10,10 @@ from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_
 from coupledgp.errors import MemoryLimitError
 from coupledgp.features import WalkFeatures, sample_walks, walks
 from coupledgp.features.memory import VISIT_BYTES, walk_bytes
-from coupledgp.features.walk_engine import Visits, moves_of, walk
+from coupledgp.features.walk_engine import walk
 from coupledgp.features.walk_reference import plain_walk
+from coupledgp.features.walk_steps import moves_of
+from coupledgp.features.walk_visits import Visits
 from coupledgp.graphs import Graph
 
 

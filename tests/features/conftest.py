@@ -1,0 +1,23 @@
+"""Lets tests see every change of the code that the compiled walk engine is made of."""
+
+from pathlib import Path
+
+from coupledgp import counter
+from coupledgp.couplings import steps
+from coupledgp.features import walk_engine, walk_steps, walk_visits
+
+
+def forget_stale_code() -> None:
+    """Remove cached machine code of walks that is older than any of its sources.
+
+    numba compiles a cached function again when its own file has changed, not when a file it
+    inlines has: broken laws of steps would pass their tests.
+    """
+    sources = (counter, steps, walk_engine, walk_steps, walk_visits)
+    changed = max(Path(str(module.__file__)).stat().st_mtime for module in sources)
+    for cached in Path(walk_engine._walk_rows.stats.cache_path).glob("walk_*.nbc"):
+        if cached.stat().st_mtime < changed:
+            cached.unlink(missing_ok=True)
+
+
+forget_stale_code()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -14,10 +16,17 @@ from coupledgp.diagnostics.figures import (
 )
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of
-from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
-from coupledgp.diagnostics.stochastic import StochasticOptions, laws_by_solves
+from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_nlpd
+from coupledgp.diagnostics.report import (
+    Accuracy,
+    Figures,
+    PosteriorReport,
+    Predictions,
+    remarks_on,
+)
+from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
 from coupledgp.errors import InvalidInputError
+from coupledgp.inference.system import Report
 from coupledgp.progress import reporter
 from coupledgp.validation import check_choice, check_memory
 
@@ -79,25 +88,131 @@ def compare(
         A predictive covariance is singular (it must include the noise), or the solver does not
         reach its tolerance.
     """
-    check_choice(method, ["auto", "dense", "stochastic"], "method")
     options = StochasticOptions() if options is None else options
-    source = model if reference is None else reference
+    solved = by_solves(model, reference, method)
+    _check_points(len(X_test))
+    with reporter("compare", progress if solved else False) as report:
+        if solved and by_probes(model, X_test, options):
+            source = model if reference is None else reference
+            name = _text(model, reference)
+            return compare_jointly(model, source, name, X_test, y_test, options, report)
+        exact = reference_law(model, X_test, reference, solved, options, report)
+        return report_beside(model, X_test, y_test, exact, options, report)
+
+
+@dataclass(frozen=True)
+class ReferenceLaw:
+    """The law that models are compared with at given test points.
+
+    Attributes
+    ----------
+    law : Law
+    text : str
+        What it is of.
+    estimator : object or None
+        The fitted reference; None where its law was solved for.
+    settings : dict or None
+        Of the solves, with the work they took; None for dense algebra.
+    """
+
+    law: Law
+    text: str
+    estimator: Any
+    settings: dict[str, Any] | None
+
+
+def by_solves(model: Any, reference: Any = None, method: str = "auto") -> bool:
+    """Whether a comparison's reference law comes from solves; refuses what has none.
+
+    Raises
+    ------
+    InvalidInputError
+        `method` is unknown, there is no reference, or it does not state its exact kernel.
+    """
+    check_choice(method, ["auto", "dense", "stochastic"], "method")
     _check_reference(model, reference, method)
+    return method == "stochastic" or (method == "auto" and reference is None and _is_large(model))
+
+
+def by_probes(model: Any, X_test: Any, options: StochasticOptions) -> bool:
+    """Whether there are too many points for one solve each."""
+    return len(X_test) > options.n_columns and not hasattr(model, "own_problem")
+
+
+def reference_law(
+    model: Any, X_test: Any, reference: Any, solved: bool, options: StochasticOptions,
+    report: Report,
+) -> ReferenceLaw:  # fmt: skip
+    """Law of the reference, by default the exact twin, solved for or by dense algebra."""
+    _check_points(len(X_test))
+    if not solved:
+        report("exact GP")
+        estimator = model.exact_twin() if reference is None else reference
+        return ReferenceLaw(
+            law_of(estimator, X_test, "reference"), repr(estimator), estimator, None
+        )
+    start = time.perf_counter()
+    source = model if reference is None else reference
+    law, steps = solved_law(source.exact_problem(), X_test, options, report)
+    seconds = time.perf_counter() - start
+    settings = asdict(options) | {"reference_iterations": steps, "seconds": seconds}
+    return ReferenceLaw(law, _text(model, reference), None, settings)
+
+
+def report_beside(
+    model: Any, X_test: Any, y_test: ArrayLike | None, exact: ReferenceLaw,
+    options: StochasticOptions, report: Report,
+) -> PosteriorReport:  # fmt: skip
+    """Report on a model beside a law that is known at the same points."""
+    start = time.perf_counter()
+    law, steps = law_of_model(model, X_test, exact, options, report)
+    settings = exact.settings
+    if settings is not None:
+        seconds = settings["seconds"] + time.perf_counter() - start
+        settings = settings | {"model_iterations": steps, "seconds": seconds}
+    check_shapes(law.mean.shape, exact.law.mean.shape)
+    y = None if y_test is None else check_targets(y_test, law.mean.shape)
+    nlpds = mixture_nlpd(model, X_test, y), mixture_nlpd(exact.estimator, X_test, y)
+    figures = Figures(
+        n_test=law.mean.shape[0],
+        n_outputs=law.mean.shape[1],
+        kl_per_point=kl_per_point(exact.law, law),
+        reverse_kl_per_point=kl_per_point(law, exact.law),
+        **prior_figures(law, exact.law),
+        **score_figures(law, exact.law, y, nlpds),
+    )
+    accuracy = Accuracy("dense")
+    if settings is not None:
+        bounds = solver_bounds(law, exact.law, y)
+        accuracy = Accuracy("stochastic", bounds, settings=settings)
+    predictions = Predictions(law.mean, law.std, exact.law.mean, exact.law.std, y)
+    errors = None
+    if law.prior is not None and exact.law.prior is not None:
+        errors = KernelErrors.of(law.prior[..., 0], exact.law.prior[..., 0])
+    return PosteriorReport(
+        figures, predictions, repr(model), exact.text, accuracy, errors, remarks_on(model)
+    )
+
+
+def law_of_model(
+    model: Any, X_test: Any, exact: ReferenceLaw, options: StochasticOptions, report: Report
+) -> tuple[Law, int]:
+    """Law of a model, computed as the reference's was, and the steps of its solves."""
+    if exact.settings is None:
+        return law_of(model, X_test, "model"), 0
+    return own_law(model, X_test, options, report)
+
+
+def _text(model: Any, reference: Any) -> str:
+    return f"exact GP of {model!r}" if reference is None else repr(reference)
+
+
+def _check_points(n_points: int) -> None:
     check_memory(
-        MATRICES_AT_ONCE * 8 * len(X_test) ** 2,
-        f"X_test: {len(X_test)} points compared jointly",
+        MATRICES_AT_ONCE * 8 * n_points**2,
+        f"X_test: {n_points} points compared jointly",
         "compare on a subset of the points",
     )
-    if method == "stochastic" or (method == "auto" and reference is None and _is_large(model)):
-        name = f"exact GP of {source!r}" if reference is None else repr(reference)
-        with reporter("compare", progress) as report:
-            if len(X_test) > options.n_columns and not hasattr(model, "own_problem"):
-                return compare_jointly(model, source, name, X_test, y_test, options, report)
-            law, exact, settings = laws_by_solves(model, source, X_test, options, report)
-        return _report(model, name, law, exact, y_test, settings)
-    reference = model.exact_twin() if reference is None else reference
-    law, exact = law_of(model, X_test, "model"), law_of(reference, X_test, "reference")
-    return _report(model, repr(reference), law, exact, y_test, None)
 
 
 def _check_reference(model: Any, reference: Any, method: str) -> None:
@@ -115,31 +230,3 @@ def _check_reference(model: Any, reference: Any, method: str) -> None:
 
 def _is_large(model: Any) -> bool:
     return hasattr(model, "exact_problem") and len(model.exact_problem().targets) > DENSE_ROWS
-
-
-def _report(
-    model: Any,
-    reference: str,
-    law: Law,
-    exact: Law,
-    y_test: ArrayLike | None,
-    settings: dict[str, Any] | None,
-) -> PosteriorReport:
-    check_shapes(law.mean.shape, exact.mean.shape)
-    y = None if y_test is None else check_targets(y_test, law.mean.shape)
-    figures = Figures(
-        n_test=law.mean.shape[0],
-        n_outputs=law.mean.shape[1],
-        kl_per_point=kl_per_point(exact, law),
-        reverse_kl_per_point=kl_per_point(law, exact),
-        **prior_figures(law, exact),
-        **score_figures(law, exact, y),
-    )
-    accuracy = Accuracy("dense")
-    if settings is not None:
-        accuracy = Accuracy("stochastic", solver_bounds(law, exact, y), settings=settings)
-    predictions = Predictions(law.mean, law.std, exact.mean, exact.std, y)
-    errors = None
-    if law.prior is not None and exact.prior is not None:
-        errors = KernelErrors.of(law.prior[..., 0], exact.prior[..., 0])
-    return PosteriorReport(figures, predictions, repr(model), reference, accuracy, errors)

@@ -26,6 +26,8 @@ from coupledgp.diagnostics.scores import (
 from coupledgp.random import FloatArray
 
 Bounds = dict[str, tuple[float, float]]
+# Of model and reference, negative log densities (p,) where the law is a mixture.
+Nlpds = tuple[FloatArray | None, FloatArray | None]
 
 
 def kl_per_point(p: Law, q: Law) -> float:
@@ -76,15 +78,21 @@ def prior_figures(law: Law, exact: Law) -> dict[str, Any]:
     }
 
 
-def score_figures(law: Law, exact: Law, y: FloatArray | None) -> dict[str, Any]:
-    """Scores of both laws, and their differences point by point; targets (p, k)."""
+def score_figures(
+    law: Law, exact: Law, y: FloatArray | None, nlpds: Nlpds = (None, None)
+) -> dict[str, Any]:
+    """Scores of both laws, and their differences point by point; targets (p, k).
+
+    `nlpds` of mixtures: see `marginal_scores`.
+    """
     if y is None:
         return {}
+    own, other = nlpds
     return (
-        marginal_scores(y, law.mean, law.std, "")
-        | marginal_scores(y, exact.mean, exact.std, "reference_")
+        marginal_scores(y, law.mean, law.std, "", own)
+        | marginal_scores(y, exact.mean, exact.std, "reference_", other)
         | {"nlpd_joint": joint_nlpd(law, y), "reference_nlpd_joint": joint_nlpd(exact, y)}
-        | {"differences": differences(y, law.mean, law.std, exact.mean, exact.std)}
+        | {"differences": differences(y, law.mean, law.std, exact.mean, exact.std, nlpds)}
     )
 
 
@@ -96,13 +104,22 @@ def joint_nlpd(law: Law, y: FloatArray) -> float:
 
 
 def marginal_scores(
-    y: FloatArray, mean: FloatArray, std: FloatArray, prefix: str
+    y: FloatArray,
+    mean: FloatArray,
+    std: FloatArray,
+    prefix: str,
+    mixture_nlpd: FloatArray | None = None,
 ) -> dict[str, Any]:
-    """All scores that need the law of each point only."""
+    """All scores that need the law of each point only.
+
+    They are those of the Gaussian law of these moments; of a mixture, give the negative log
+    densities of the points (p,), which are its own.
+    """
+    density = nlpd(y, mean, std) if mixture_nlpd is None else float(np.mean(mixture_nlpd))
     scores = {
         "rmse": rmse(y, mean),
         "mae": mae(y, mean),
-        "nlpd": nlpd(y, mean, std),
+        "nlpd": density,
         "crps": crps(y, mean, std),
         "sharpness": sharpness(std),
         "coverage": coverage(y, mean, std),
@@ -118,16 +135,24 @@ def differences(
     std: FloatArray,
     reference_mean: FloatArray,
     reference_std: FloatArray,
+    nlpds: Nlpds = (None, None),
 ) -> dict[str, Any]:
     """Model minus reference, score by score, with standard errors over points."""
     own, other = (mean, std), (reference_mean, reference_std)
     pairs = {
         "squared_error": (np.square(y - mean), np.square(y - reference_mean)),
         "absolute_error": (np.abs(y - mean), np.abs(y - reference_mean)),
-        "nlpd": (point_nlpd(y, *own), point_nlpd(y, *other)),
+        "nlpd": (_point_nlpd(y, *own, nlpds[0]), _point_nlpd(y, *other, nlpds[1])),
         "crps": (point_crps(y, *own), point_crps(y, *other)),
     }
     return {name: paired_difference(a, b)._asdict() for name, (a, b) in pairs.items()}
+
+
+def _point_nlpd(
+    y: FloatArray, mean: FloatArray, std: FloatArray, of_mixture: FloatArray | None
+) -> FloatArray:
+    """Mean over outputs (p,)."""
+    return point_nlpd(y, mean, std).mean(axis=1) if of_mixture is None else of_mixture
 
 
 def solver_bounds(law: Law, exact: Law, y: FloatArray | None) -> Bounds:

@@ -16,9 +16,22 @@ from coupledgp.diagnostics.figures import (
     prior_figures,
     score_bounds,
 )
-from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, in_units, law_of
+from coupledgp.diagnostics.laws import (
+    Law,
+    check_shapes,
+    check_targets,
+    in_units,
+    law_of,
+    mixture_nlpd,
+)
 from coupledgp.diagnostics.probes import Estimate, RelativeCovariance, divergences
-from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
+from coupledgp.diagnostics.report import (
+    Accuracy,
+    Figures,
+    PosteriorReport,
+    Predictions,
+    remarks_on,
+)
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.inference.system import LinearSystem, Report, predictive_law
 from coupledgp.random import FloatArray
@@ -62,9 +75,11 @@ def compare_jointly(
     part = None if y is None else y[chosen]
     own = (law.mean[chosen], law.std[chosen])
     if part is not None:
-        figures |= marginal_scores(part, *own, "")
+        density = mixture_nlpd(model, X_test, y)
+        density = None if density is None else density[chosen]
+        figures |= marginal_scores(part, *own, "", density)
         figures |= marginal_scores(part, columns.mean, columns.std, "reference_")
-        figures["differences"] = differences(part, *own, columns.mean, columns.std)
+        figures["differences"] = differences(part, *own, columns.mean, columns.std, (density, None))
         bounds = score_bounds(columns, part)
         accuracy.bounds.update({f"reference_{name}": pair for name, pair in bounds.items()})
     accuracy.settings.update(
@@ -75,8 +90,9 @@ def compare_jointly(
     size = {"n_test": len(points), "n_outputs": law.mean.shape[1], "n_scored": len(chosen)}
     predictions = Predictions(*own, columns.mean, columns.std, part)
     return PosteriorReport(
-        Figures(**size, **figures), predictions, repr(model), reference, accuracy
-    )
+        Figures(**size, **figures), predictions, repr(model), reference, accuracy,
+        remarks=remarks_on(model),
+    )  # fmt: skip
 
 
 def _check_size(system: LinearSystem, n_points: int, options: StochasticOptions) -> None:

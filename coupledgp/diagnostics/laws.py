@@ -78,6 +78,22 @@ def law_of(estimator: Any, X: Any, name: str) -> Law:
     return Law(mean.reshape(p, -1), cov.reshape(p, p, -1), prior, noise)
 
 
+def is_mixture(estimator: Any) -> bool:
+    """Whether its law is a mixture of several Gaussian ones."""
+    return len(getattr(estimator, "member_weights_", ())) > 1
+
+
+def mixture_nlpd(estimator: Any, X: Any, y: FloatArray | None) -> FloatArray | None:
+    """Negative log density (p,) of targets (p, k) under a mixture, nats per output.
+
+    None without targets, and for laws that are Gaussian: these have all they need in `Law`.
+    """
+    if y is None or not is_mixture(estimator):
+        return None
+    targets = y[:, 0] if y.shape[1] == 1 else y
+    return -np.asarray(estimator.log_density(X, targets)) / y.shape[1]
+
+
 def in_units(law: BoundedLaw, offset: FloatArray, scale: FloatArray) -> Law:
     """The law of `offset + scale * target`, offset and scale (k,)."""
     square = np.square(scale)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
+from coupledgp.diagnostics.laws import is_mixture
 from coupledgp.random import FloatArray
 
 SCHEMA_VERSION = 2
@@ -141,6 +142,8 @@ class PosteriorReport:
         How the figures were computed, and how exact they are.
     kernel_errors : KernelErrors or None
         The kernel's error between pairs of test points, for a picture.
+    remarks : tuple of str
+        What a reader has to know about single figures, in words.
     """
 
     figures: Figures
@@ -149,6 +152,7 @@ class PosteriorReport:
     reference: str
     accuracy: Accuracy = field(default_factory=lambda: Accuracy("dense"))
     kernel_errors: KernelErrors | None = field(default=None, repr=False)
+    remarks: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are no field here: the figures answer for them.
@@ -158,22 +162,31 @@ class PosteriorReport:
 
     def verdict(self) -> str:
         """Say in words what the figures amount to."""
-        kl = self.figures.kl_per_point
+        f = self.figures
+        kl = f.kl_per_point
         size = "indistinguishable from" if kl < 1e-3 else "close to" if kl < 1e-2 else "far from"
         if 1e-2 <= kl < 1e-1:
             size = "visibly different from"
         amount = f"{kl:.3g} nats per point {self.accuracy.text('kl_per_point')}".strip()
-        text = f"The posterior is {size} the reference: {amount}."
-        if self.figures.nlpd is None or self.figures.reference_nlpd is None:
-            return text
-        gain = self.figures.nlpd - self.figures.reference_nlpd
-        gaps = self.figures.differences or {}
-        error = gaps.get("nlpd", {}).get("standard_error")
+        sentences = [f"The posterior is {size} the reference: {amount}{_shift(kl)}."]
+        if f.nlpd is not None and f.reference_nlpd is not None:
+            sentences.append(self._prediction(f.nlpd - f.reference_nlpd))
+        if f.coverage and f.reference_coverage:
+            level = max(f.coverage)
+            sentences.append(
+                f"Its {100 * level:.0f} % intervals hold {100 * f.coverage[level]:.3g} % of the "
+                f"targets, those of the reference {100 * f.reference_coverage[level]:.3g} %."
+            )
+        return " ".join(sentences)
+
+    def _prediction(self, gain: float) -> str:
+        """What the reference's NLPD, smaller by `gain`, amounts to."""
+        error = (self.figures.differences or {}).get("nlpd", {}).get("standard_error")
         if abs(gain) < max(0.005, 2 * (error or 0.0)):
-            return f"{text} The reference would not predict better."
+            return "The reference would not predict better."
         better = "better" if gain > 0 else "worse"
         spread = "" if error is None else f" (standard error {error:.1g})"
-        return f"{text} The reference predicts {better}, by {abs(gain):.3g}{spread} nats per point."
+        return f"The reference predicts {better}, by {abs(gain):.3g}{spread} nats per point."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the two models as plain Python values."""
@@ -182,6 +195,7 @@ class PosteriorReport:
             "model": self.model,
             "reference": self.reference,
             "verdict": self.verdict(),
+            "remarks": list(self.remarks),
             **asdict(self.figures),
             "accuracy": asdict(self.accuracy),
         }
@@ -209,6 +223,24 @@ class PosteriorReport:
         from coupledgp.diagnostics.html import render_table
 
         return render_table(self)
+
+
+def _shift(kl: float) -> str:
+    """A divergence as a shift of the means: by z standard deviations it is `z^2 / 2` nats."""
+    if kl < 1e-12:
+        return ""
+    return f", as if each prediction were off by {(2 * kl) ** 0.5:.2g} of its standard deviation"
+
+
+def remarks_on(model: Any) -> tuple[str, ...]:
+    """What the figures of a model whose law is a mixture are of; nothing for Gaussian laws."""
+    if not is_mixture(model):
+        return ()
+    return (
+        f"The model's law is a mixture of {len(model.member_weights_)} Gaussian laws. Its marginal "
+        "NLPD is that of the mixture; all other figures are those of the Gaussian law with the "
+        "model's mean and covariance.",
+    )
 
 
 _FIGURE_NAMES = frozenset(item.name for item in fields(Figures))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coupledgp.diagnostics.geometry import Geometry
-from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.report import Figures, PosteriorReport
 from coupledgp.diagnostics.study import CouplingStudy
 from coupledgp.diagnostics.table import Section
 
@@ -52,7 +52,8 @@ class StudyReport(PosteriorReport):
         ]
         further, after = [], [provenance_section(made)]
         if self.study is not None:
-            further, after = pictures.of_study(self.study), [study_section(self.study), *after]
+            table = study_section(self.study, self.figures)
+            further, after = pictures.of_study(self.study), [table, *after]
             lead.append(self.study.verdict())
         opening = None
         if self.picture is not None:
@@ -62,8 +63,11 @@ class StudyReport(PosteriorReport):
         )
 
 
-def study_section(study: CouplingStudy) -> Section:
-    """Table of every coupling and size."""
+def study_section(study: CouplingStudy, own: Figures | None = None) -> Section:
+    """Table of every coupling and size, of the exact GP, and of the model itself.
+
+    The model's own figures are left out where they speak of other points.
+    """
     with_scores = study.reference_rmse is not None
     columns = ["coupling", study.size_name, "KL, nats per point"]
     columns += ["RMSE", "NLPD"] if with_scores else []
@@ -74,8 +78,14 @@ def study_section(study: CouplingStudy) -> Section:
     if with_scores:
         rows.append(["exact GP", "", "0", f"{study.reference_rmse:.4g}",
                      f"{study.reference_nlpd:.4g}"])  # fmt: skip
+    if own is not None and own.n_test == study.n_test:
+        scores = [f"{own.rmse:.4g}", f"{own.nlpd:.4g}"] if with_scores else []
+        rows.append(["this model", "", f"{own.kl_per_point:.4g}", *scores])
     n_draws = study.rows[0].n_draws
-    title = f"Couplings side by side, means over {n_draws} draws ± standard errors"
+    title = (
+        f"Couplings side by side at {study.n_test} test points, means over {n_draws} draws ± "
+        "standard errors"
+    )
     return Section(title, columns, rows)
 
 

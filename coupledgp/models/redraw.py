@@ -50,6 +50,8 @@ def with_parameters(model: Any, **changes: Any) -> Any:
 def redrawn(model: Any, kept: dict[str, Any], coupling: Any, size: int, seed: int) -> Any:
     """An unfitted copy of a model with another draw; `kept` are its hyperparameters."""
     name = size_name(model)
-    quiet = {"progress": False, "frequencies": "sampled"} if name == "n_frequencies" else {}
+    quiet = {}
+    if name == "n_frequencies":
+        quiet = {"progress": False, "frequencies": "sampled", "objective": "evidence"}
     draw = {name: size, "coupling": coupling, "random_state": seed}
     return with_parameters(model, **draw, **kept, **quiet)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -95,6 +99,96 @@ def test_errors(arguments, message, files, tmp_path, capsys):
     assert (out, err.count("\n")) == ("", 1)
     assert err.startswith("coupledgp: error: ")
     assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_rows_by_solves(files, tmp_path, capsys, monkeypatch):
+    """As many test rows as can be solved for, unless told otherwise, and no exact twin."""
+    module = sys.modules["coupledgp.cli.report"]
+    monkeypatch.setattr(sys.modules["coupledgp.diagnostics.compare"], "DENSE_ROWS", 30)
+    monkeypatch.setattr(module, "MAX_SOLVED_ROWS", 6)
+    monkeypatch.setattr(cgp.SparseSpectrumGPRegressor, "exact_twin", None)
+    arguments = [files / "m", files / "test.csv", "-o", tmp_path / "r.html"]
+    options = ["--couplings", "iid, orthogonal", "--sizes", "4", "--n-draws", "2"]
+    assert report(*arguments, *options, "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n_test"], found["study"]["n_test"]) == (6, 6)
+    assert found["accuracy"]["method"] == "stochastic"
+    assert report(*arguments, "--max-rows", "9", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["n_test"] == 9
+    monkeypatch.setattr("coupledgp.cli.evaluate.LONG_SECONDS", 0.0)
+    assert report(*arguments) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("coupledgp: comparing with the exact GP of 40 rows at 6 points")
+    assert "bounds" in out
+
+
+def test_dense_and_stochastic_agree(files, tmp_path, capsys):
+    found = []
+    for how in ("dense", "stochastic"):
+        arguments = [files / "m", files / "test.csv", "-o", tmp_path / "r.html", "--compare", how]
+        assert report(*arguments, "--json") == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [f["accuracy"]["method"] for f in found] == ["dense", "stochastic"]
+    assert found[1]["kl_per_point"] == pytest.approx(found[0]["kl_per_point"], rel=1e-3)
+
+
+LONG_SOLVE = """
+import sys
+import numpy as np
+import coupledgp as cgp
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(3000, 4))
+y = np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=3000)
+gp = cgp.SparseSpectrumGPRegressor(
+    n_frequencies=8, lengthscale=0.5, noise=1e-6, optimizer=None, random_state=0
+).fit(X, y)
+"""
+COMPARE = "cgp.diagnostics.compare(gp, X[:64], y[:64], method='stochastic', progress=True)\n"
+
+
+def interrupted(arguments, tmp_path):
+    """Start a process, press Ctrl-C once conjugate gradients run; its code and its stderr."""
+    process = subprocess.Popen(
+        arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=tmp_path,
+        env=os.environ | {"FORCE_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"},
+        # Shells start background jobs with the signal ignored, which children inherit.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    seen = b""
+    with process:
+        while b"conjugate gradients" not in seen:
+            chunk = process.stderr.read1()
+            assert chunk, f"it ended before it was interrupted: {seen.decode()}"
+            seen += chunk
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    return process.returncode, rest.decode()
+
+
+def test_ctrl_c_ends_a_report_and_leaves_no_file(tmp_path):
+    save = f"{LONG_SOLVE}gp.save(sys.argv[1], include_data=True)\n"
+    save += (
+        "np.savetxt(sys.argv[2], np.c_[X, y][:64], delimiter=',', header='a,b,c,d,y', comments='')"
+    )
+    subprocess.run([sys.executable, "-c", save, "m", "test.csv"], cwd=tmp_path, check=True)
+    (tmp_path / "old.html").write_text("old page")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    arguments = [sys.executable, "-c", "from coupledgp.cli.app import main; main()", "report"]
+    asked = ["m", "test.csv", "-t", "y", "-o", "old.html", "--compare", "stochastic"]
+    code, err = interrupted([*arguments, *asked], tmp_path)
+    assert code == 130
+    assert err.rstrip().endswith("coupledgp: interrupted")
+    assert "Traceback" not in err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_ctrl_c_ends_a_comparison_in_python(tmp_path):
+    script = f"{LONG_SOLVE}try:\n    {COMPARE}except KeyboardInterrupt:\n    sys.exit(77)\n"
+    code, err = interrupted([sys.executable, "-c", script], tmp_path)
+    assert code == 77
+    assert "Traceback" not in err
     assert not list(tmp_path.iterdir())
 
 

@@ -29,6 +29,10 @@ FIT_HELP = """Fit a Gaussian process to a table, score it, and compare it with t
 Every column but the target is an input; use --drop for those that are not. Without --test, a fifth
 of the rows is held out for scoring; --holdout 0 fits all rows and scores none.
 
+The NLPD is that of the model's own density: Gaussian, or a mixture's for --frequencies fitted with
+the evidence as objective. Up to 40 000 rows the exact GP beside it is that of all rows; above 5000
+it takes iterative solves at 128 test rows (240 CPU seconds for 36 000 rows of 8 columns).
+
 Examples:
 
   coupledgp fit houses.csv --target price
@@ -37,7 +41,7 @@ Examples:
 
   coupledgp fit houses.csv -t price --kernel matern-3/2 --report houses.html
 
-  coupledgp fit houses.csv -t price --json > figures.json
+  coupledgp fit houses.csv -t price --compare subset --json > figures.json
 """
 PREDICT_HELP = """Predict each row of a table: columns `mean` and `std` are added to it.
 
@@ -68,7 +72,9 @@ Examples:
 REPORT_HELP = """Write one page on how good a saved model's posterior is.
 
 MODEL must hold its training rows (fit --include-data). DATA are test rows with the target, or nodes
-and values. --couplings also compares couplings and sizes at the model's hyperparameters.
+and values. --couplings also compares couplings and sizes at the model's hyperparameters. Above 5000
+training rows the exact GP's law comes from iterative solves, at 128 test rows unless --max-rows
+says otherwise; it says beforehand what that takes.
 
 Examples:
 
@@ -84,6 +90,7 @@ Example:
 
   coupledgp demo --output demo-report
 """
+INTERRUPTED = 130
 # click's error of wrong usage, wherever typer keeps its copy of click.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -152,10 +159,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        code = INTERRUPTED
     except (CoupledGPError, OSError, MemoryError, pa.ArrowException, USAGE_ERROR) as error:
         print(f"coupledgp: error: {_message(error)}", file=sys.stderr)
         return 2
+    if code == INTERRUPTED:  # typer makes this of some of them itself
+        print("coupledgp: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
 
 

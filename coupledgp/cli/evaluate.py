@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,12 +12,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.diagnostics import PosteriorReport, compare, coverage, nlpd, rmse
+from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
+from coupledgp.diagnostics.compare import DENSE_ROWS
+from coupledgp.diagnostics.laws import is_mixture
 from coupledgp.models import SparseSpectrumGPRegressor
+from coupledgp.models.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice
 
 # Test rows of a comparison: its covariances are dense.
 MAX_TEST_ROWS = 1000
+# The same where each has to be solved for.
+MAX_SOLVED_ROWS = 128
+# Training rows up to which the whole model is compared unless something else is asked for, and
+# rows of the subset above them.
+WHOLE_ROWS, SUBSET_ROWS = 40_000, 2000
+# CPU seconds that kin40k took, the 36 000 rows it has, and the share of them that does not depend
+# on the number of test points, 128 of which were solved for.
+MEASURED_SECONDS, MEASURED_ROWS, FIXED_SHARE = 240.0, 36_000, 0.5
+# Of a comparison that takes longer something is said beforehand.
+LONG_SECONDS = 10.0
+COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
 # Rows predicted at once: the exact GP needs this many times its training rows.
 BATCH_ROWS = 8192
 
@@ -40,6 +56,76 @@ class Rows:
         if len(self) <= n:
             return self
         return self.take(np.sort(rng.choice(len(self), n, replace=False)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a model is compared with the exact GP: the training rows given to both, and the method.
+
+    Attributes
+    ----------
+    n_rows : int
+        The whole model, or a random subset of its rows.
+    method : str
+        Of `compare`, `"dense"` or `"stochastic"`.
+    max_points : int
+        Most test points.
+    """
+
+    n_rows: int
+    method: str
+    max_points: int
+
+    def check_size(self) -> None:
+        """Refuse a dense exact GP that memory cannot hold."""
+        if self.method == "dense":
+            check_dense_size(self.n_rows, MATRICES_AT_ONCE)
+
+
+def solve_seconds(n_rows: int, n_points: int) -> float:
+    """CPU seconds that solves with n rows are likely to take: O(n^2) a step, most of all points."""
+    share = FIXED_SHARE + (1 - FIXED_SHARE) * n_points / MAX_SOLVED_ROWS
+    return MEASURED_SECONDS * share * (n_rows / MEASURED_ROWS) ** 2
+
+
+def announce(n_rows: int, n_points: int, hint: str) -> None:
+    """Say on stderr, beforehand, what a comparison by solves will cost, if it is not little."""
+    seconds = solve_seconds(n_rows, n_points)
+    if seconds < LONG_SECONDS:
+        return
+    amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    print(
+        f"coupledgp: comparing with the exact GP of {n_rows} rows at {n_points} points by "
+        f"iterative solves: about {amount} of CPU time; {hint}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def plan_comparison(how: str, n_rows: int, exact_rows: int | None) -> Plan | None:
+    """Turn the options into what is done; None for no comparison.
+
+    Parameters
+    ----------
+    how
+        One of `COMPARISONS`. `"auto"`: the whole model, by dense algebra for few rows and by
+        solves for more; above 40 000 rows a subset.
+    n_rows
+        Training rows.
+    exact_rows
+        Most rows the exact GP is given; None: all, or `SUBSET_ROWS` of a subset.
+    """
+    check_choice(how, COMPARISONS, "--compare")
+    if how == "none" or exact_rows == 0:
+        return None
+    if exact_rows is None:
+        whole = how in ("dense", "stochastic") or (how == "auto" and n_rows <= WHOLE_ROWS)
+        exact_rows = n_rows if whole else SUBSET_ROWS
+    kept = min(exact_rows, n_rows)
+    solved = how == "stochastic" or (how != "dense" and kept > DENSE_ROWS)
+    if solved:
+        return Plan(kept, "stochastic", MAX_SOLVED_ROWS)
+    return Plan(kept, "dense", MAX_TEST_ROWS)
 
 
 @dataclass(frozen=True)
@@ -94,8 +180,19 @@ def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatA
     return np.concatenate(means), np.concatenate(stds)
 
 
+def log_density_in_batches(model: Any, test: Rows) -> FloatArray:
+    """Log predictive density of each test row, a few thousand at a time."""
+    starts = range(0, len(test), BATCH_ROWS)
+    parts = [slice(start, start + BATCH_ROWS) for start in starts]
+    return np.concatenate([model.log_density(test.X[part], test.y[part]) for part in parts])
+
+
 def scores(model: SparseSpectrumGPRegressor, test: Rows) -> dict[str, Any] | None:
-    """Scores on all test rows; None if there are none."""
+    """Scores on all test rows; None if there are none.
+
+    The NLPD is that of the model's own density, a mixture's for several fitted spectra; intervals
+    are those of the Gaussian law of its mean and standard deviation.
+    """
     if not len(test):
         return None
     mean, std = predict_in_batches(model, test.X)
@@ -105,22 +202,26 @@ def scores(model: SparseSpectrumGPRegressor, test: Rows) -> dict[str, Any] | Non
         "n_test": len(test),
         "rmse": error,
         "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
-        "nlpd": nlpd(test.y, mean, std),
+        "density": "mixture" if is_mixture(model) else "gaussian",
+        "nlpd": -float(np.mean(log_density_in_batches(model, test))),
         "coverage": coverage(test.y, mean, std),
     }
 
 
 def beside_exact(
-    model: SparseSpectrumGPRegressor, train: Rows, test: Rows, exact_rows: int, seed: int
+    model: SparseSpectrumGPRegressor, train: Rows, test: Rows, plan: Plan, seed: int
 ) -> Comparison:
-    """Compare a model with the exact GP at its hyperparameters, on at most `exact_rows` rows.
+    """Compare a model with the exact GP at its hyperparameters.
 
-    With more training rows both are given the same random subset. Without test rows the
+    With fewer rows than training rows both are given the same random subset. Without test rows the
     comparison is at training inputs.
     """
     rng = np.random.default_rng([seed, 1])
-    kept = train.sample(exact_rows, rng)
+    kept = train.sample(plan.n_rows, rng)
     local = model if kept is train else model.conditioned_on(kept.X, kept.y)
-    points = (test if len(test) else train).sample(MAX_TEST_ROWS, rng)
-    report = compare(local, points.X, points.y if len(test) else None)
+    points = (test if len(test) else train).sample(plan.max_points, rng)
+    if plan.method == "stochastic":
+        announce(len(kept), len(points), "--compare subset is quicker, none leaves it out")
+    y = points.y if len(test) else None
+    report = compare(local, points.X, y, method=plan.method)
     return Comparison(report, len(kept), len(points), not len(test))

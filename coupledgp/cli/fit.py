@@ -13,15 +13,26 @@ import pyarrow as pa
 import typer
 
 from coupledgp.cli import show
-from coupledgp.cli.evaluate import Comparison, Rows, Stopwatch, beside_exact, scores, split
+from coupledgp.cli.evaluate import (
+    COMPARISONS,
+    SUBSET_ROWS,
+    WHOLE_ROWS,
+    Comparison,
+    Rows,
+    Stopwatch,
+    beside_exact,
+    plan_comparison,
+    scores,
+    split,
+)
 from coupledgp.cli.options import check_distinct, finite, number_or_auto, selection_of
 from coupledgp.cli.tables import check_columns, numeric, read_table
+from coupledgp.diagnostics.compare import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.models import SparseSpectrumGPRegressor, save_model
-from coupledgp.models.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.models.model_file import written_whole
 from coupledgp.progress import reporter
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import check_choice, check_positive_int
 
 DEFAULT_HOLDOUT = 0.2
 SCHEMA_VERSION = 1
@@ -117,10 +128,23 @@ def fit(
     seed: Annotated[
         int, typer.Option(help="Of the frequencies, the split and the subsamples.")
     ] = 0,
+    how: Annotated[
+        str,
+        typer.Option(
+            "--compare",
+            help="With the exact GP: dense or stochastic (iterative solves), the whole model; "
+            f"subset, both on {SUBSET_ROWS} of the rows; none. auto: dense up to {DENSE_ROWS} "
+            f"rows, stochastic up to {WHOLE_ROWS} (minutes; it says so), above them subset.",
+        ),
+    ] = "auto",
     exact_rows: Annotated[
-        int,
-        typer.Option(help="Most training rows the exact GP is given; 0 leaves it out."),
-    ] = 2000,
+        int | None,
+        typer.Option(
+            help="Most training rows the exact GP is given, a random subset; 0 leaves it out. "
+            "\\[default: as --compare says]",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -147,10 +171,15 @@ def fit(
 ) -> None:  # fmt: skip
     """Fit, score, compare, save and print."""
     share = _check_holdout(test, holdout)
-    check_positive_int(exact_rows, "--exact-rows", minimum=0)
+    check_choice(how, COMPARISONS, "--compare")
+    if exact_rows is not None:
+        check_positive_int(exact_rows, "--exact-rows", minimum=0)
     check_positive_int(seed, "--seed", minimum=0)
-    if report is not None and exact_rows == 0:
-        raise InvalidInputError("--report: expected --exact-rows > 0, the page compares models")
+    if report is not None and (how == "none" or exact_rows == 0):
+        raise InvalidInputError(
+            "--report: expected --exact-rows > 0 and a --compare other than "
+            "none, the page compares models"
+        )
     check_distinct({"--output": output, "--report": report}, [data, test])
     model = SparseSpectrumGPRegressor(
         kernel, features, number_or_auto(n_frequencies, "--n-frequencies"), coupling, frequencies,
@@ -162,16 +191,18 @@ def fit(
         model_path = None if output is None else stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))
         train, held_out = load(data, target, test, share, drop or [], seed)
-        check_dense_size(min(exact_rows, len(train)), MATRICES_AT_ONCE)
+        plan = plan_comparison(how, len(train), exact_rows)
+        if plan is not None:
+            plan.check_size()
         clock = Stopwatch()
         with clock("fit"):
             model.fit(train.X, train.y)
         with clock("predict"), reporter("predict"):
             scored = scores(model, held_out)
         comparison = None
-        if exact_rows:
-            with clock("compare"), reporter("compare with the exact GP"):
-                comparison = beside_exact(model, train, held_out, exact_rows, seed)
+        if plan is not None:
+            with clock("compare"):
+                comparison = beside_exact(model, train, held_out, plan, seed)
         result = describe(model, train, scored, comparison, clock)
         result["data"] |= {
             "path": str(data), "target": target, "test": None if test is None else str(test),

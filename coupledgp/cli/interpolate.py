@@ -193,7 +193,7 @@ def interpolate(
             scored = score(model, network, task)
         comparison = None
         if exact_nodes:
-            with clock("compare"), reporter("compare with the exact GP"):
+            with clock("compare"):
                 comparison = beside_exact(model, network, task, exact_nodes, seed)
         result = describe(model, network, task, scored, comparison, clock)
         result["data"] |= {

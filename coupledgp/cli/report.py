@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli import show
+from coupledgp.cli.evaluate import MAX_SOLVED_ROWS, MAX_TEST_ROWS, announce
 from coupledgp.cli.networks import Network, read_network
 from coupledgp.cli.node_values import read_positions, read_values
 from coupledgp.cli.options import check_distinct, finite
 from coupledgp.cli.tables import check_columns, numeric, read_table
+from coupledgp.diagnostics.compare import DENSE_ROWS, by_solves
 from coupledgp.diagnostics.study_report import StudyReport, study_section
 from coupledgp.diagnostics.table import Section, figure_rows
 from coupledgp.errors import InvalidInputError
@@ -25,7 +27,7 @@ from coupledgp.models import load_model, posterior_report
 from coupledgp.models.model_file import written_whole
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import check_choice, check_positive_int
 
 
 def report(
@@ -65,8 +67,21 @@ def report(
     ] = "",
     n_draws: Annotated[int, typer.Option(help="Draws of each coupling and size.")] = 8,
     max_rows: Annotated[
-        int, typer.Option(help="At most so many test rows, drawn at random, are compared.")
-    ] = 1000,
+        int | None,
+        typer.Option(
+            help="At most so many test rows, drawn at random, are compared. \\[default: "
+            f"{MAX_TEST_ROWS}, or {MAX_SOLVED_ROWS} where they have to be solved for]",
+            show_default=False,
+        ),
+    ] = None,
+    how: Annotated[
+        str,
+        typer.Option(
+            "--compare",
+            help="The exact GP: dense, stochastic (iterative solves), or auto: dense up to "
+            f"{DENSE_ROWS} training rows.",
+        ),
+    ] = "auto",
     mesh: Annotated[
         Path | None,
         typer.Option(help="Mesh whose faces or vertices are the nodes, for the picture.",
@@ -86,7 +101,9 @@ def report(
 ) -> None:  # fmt: skip
     """Compare, write the page and print the figures."""
     check_positive_int(seed, "--seed", minimum=0)
-    check_positive_int(max_rows, "--max-rows", minimum=2)
+    check_choice(how, ("auto", "dense", "stochastic"), "--compare")
+    if max_rows is not None:
+        check_positive_int(max_rows, "--max-rows", minimum=2)
     check_positive_int(n_draws, "--n-draws", minimum=2)
     names = [name.strip() for name in couplings.split(",") if name.strip()]
     counts = _numbers(sizes)
@@ -98,7 +115,12 @@ def report(
         with reporter("read"):
             fitted = load_model(model)
             where, y, geometry = _test_data(fitted, data, target, node_column, mesh, positions)
+        solved = by_solves(fitted, method=how)
+        if max_rows is None:
+            max_rows = MAX_SOLVED_ROWS if solved else MAX_TEST_ROWS
         kept = _kept(len(y), max_rows, seed)
+        if solved and hasattr(fitted, "X_train_"):
+            announce(len(fitted.y_train_), len(kept), "a smaller --max-rows takes less")
         result = posterior_report(
             fitted,
             where[kept] if isinstance(where, np.ndarray) else where.take(kept),
@@ -110,6 +132,7 @@ def report(
             geometry=geometry,
             title=title or f"Posterior of {model.name} on {data.name}",
             data=_described(data, len(kept), len(y)),
+            method=how,
         )
         page.write_text(result.to_html(), encoding="utf-8")
     if as_json:
@@ -202,8 +225,9 @@ def _print(result: StudyReport, output: Path) -> None:
     )
     if result.study is not None:
         console.print()
-        show.print_section(console, study_section(result.study))
+        show.print_section(console, study_section(result.study, result.figures))
     console.print()
-    lines = [result.verdict(), *([] if result.study is None else [result.study.verdict()])]
+    lines = [result.verdict(), *result.remarks]
+    lines += [] if result.study is None else [result.study.verdict()]
     for line in [*lines, f"Written: {output}"]:
         console.print(Text(line), soft_wrap=True)

@@ -32,9 +32,16 @@ def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
             console.print()
             print_section(console, section)
     console.print()
-    verdict = [] if comparison is None else [comparison.report.verdict()]
+    verdict = verdict_lines(comparison)
     for line in [*verdict, *closing_lines(result)]:
         console.print(Text(line), soft_wrap=True)
+
+
+def verdict_lines(comparison: Comparison | None) -> list[str]:
+    """What the comparison amounts to, in words, if it was made."""
+    if comparison is None:
+        return []
+    return [comparison.report.verdict(), *comparison.report.remarks]
 
 
 def page(result: dict[str, Any], comparison: Comparison) -> str:
@@ -107,7 +114,12 @@ def scale_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
     """Rows (name, value) of the scores."""
-    rows = [("RMSE", scores["rmse"]), ("R2", scores["r2"]), ("NLPD, nats a row", scores["nlpd"])]
+    mixture = " (density of the mixture)" if scores.get("density") == "mixture" else ""
+    rows = [
+        ("RMSE", scores["rmse"]),
+        ("R2", scores["r2"]),
+        (f"NLPD, nats a row{mixture}", scores["nlpd"]),
+    ]
     shown = [(name, f"{value:.4g}") for name, value in rows if value is not None]
     return shown + [
         (f"coverage of {100 * level:.0f} % intervals", f"{100 * share:.1f} %")
@@ -123,8 +135,14 @@ def comparison_title(result: dict[str, Any]) -> str:
     kind = "training input" if comparison["at_training_inputs"] else "test row"
     return (
         "Beside the reference, the exact GP of the same hyperparameters, "
-        f"on {train}, at {_part(comparison['n_test'], n_points, kind)}"
+        f"on {train}, at {_part(comparison['n_test'], n_points, kind)}{by_solves(comparison)}"
     )
+
+
+def by_solves(comparison: dict[str, Any]) -> str:
+    """Say that a comparison's exact law was solved for, if it was."""
+    solved = comparison["accuracy"]["method"] == "stochastic"
+    return "; the exact law by iterative solves" if solved else ""
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:

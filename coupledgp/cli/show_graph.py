@@ -28,7 +28,7 @@ def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
         console.print()
         show.print_section(console, section)
     console.print()
-    verdict = [] if comparison is None else [comparison.report.verdict()]
+    verdict = show.verdict_lines(comparison)
     for line in [*verdict, *selection_line(result["selection"]), *closing_lines(result)]:
         console.print(Text(line), soft_wrap=True)
 
@@ -144,7 +144,8 @@ def comparison_title(result: dict[str, Any]) -> str:
         kind, total = "unobserved", None
     n_test = comparison["n_test"]
     part = f"{n_test}" if total in (None, n_test) else f"{n_test} of {total}"
-    return f"Beside the exact GP of the same hyperparameters, at {part} {kind} nodes"
+    solved = show.by_solves(comparison)
+    return f"Beside the exact GP of the same hyperparameters, at {part} {kind} nodes{solved}"
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:

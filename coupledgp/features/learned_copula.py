@@ -241,6 +241,7 @@ class _Ensembles:
         frequencies = norms[:, :, None] * units
         if self.coupling.antithetic:
             frequencies = torch.cat([frequencies, -frequencies], dim=1)[:, : self.n_frequencies]
+        # One by one, so that any loss will do; at 256 rows a batch would be no faster.
         return torch.stack([self.loss(each) for each in frequencies]).mean()
 
 

@@ -79,7 +79,7 @@ def _walk_row(seed, node, lengths, steps, moves, walkers, codes):  # type: ignor
     """
     indptr, indices, cumulative, targets = moves
     position, alive, edge, first, degree, groups = walkers
-    slot_of, rank, members, leader = groups[:4]
+    slot_of, rank, members, leader, _, stamp, taken, drawn, picked = groups
     n_walks = lengths.size
     longest = 0
     for w in range(n_walks):
@@ -93,7 +93,7 @@ def _walk_row(seed, node, lengths, steps, moves, walkers, codes):  # type: ignor
     if indptr[node + 1] == indptr[node]:
         return n_codes
     quick = targets.shape[0] > 0
-    groups.stamp[:] = 0
+    stamp[:] = 0
     for step in range(1, longest + 1):
         key = stream_key(seed, node, step)
         n_left = 0
@@ -105,7 +105,7 @@ def _walk_row(seed, node, lengths, steps, moves, walkers, codes):  # type: ignor
             group(position, lengths, step, groups)
         if steps == REPELLING:
             second = stream_key(seed, node, SECOND_STREAMS + step)
-            repel(key, second, position, lengths, step, moves, groups)
+            repel(key, second, position, lengths, step, moves, slot_of, rank, taken, drawn, picked)
         elif quick:
             for k in range(n_alive):
                 w = alive[k]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -102,8 +103,35 @@ class FrequencyCoupling(ABC):
         """Draw frequencies (n_frequencies, dim) from checked arguments."""
 
 
-def check_name(name: str) -> str:
-    """Return `name` if it can stand in a text form: a word without '+' and white space."""
+_Made = TypeVar("_Made")
+
+
+def register(
+    name: str,
+    make: Callable[[], _Made],
+    registry: dict[str, Callable[[], _Made]],
+    taken: Collection[str],
+) -> None:
+    """Enter a law into a registry under a name that can stand in a text form.
+
+    Parameters
+    ----------
+    name
+        A word without '+' and white space.
+    make
+        What makes the law.
+    registry
+        The laws of its kind.
+    taken
+        Names of all that may stand in the same text form.
+
+    Raises
+    ------
+    InvalidInputError
+        The name is no such word, or is taken.
+    """
     if not (isinstance(name, str) and name and not set(name) & set("+ \t\n")):
         raise InvalidInputError(f"name: expected a word without '+' or spaces, got {name!r}")
-    return name
+    if name in taken:
+        raise InvalidInputError(f"name: {name!r} is taken")
+    registry[name] = make

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from coupledgp.couplings.base import FrequencyCoupling, check_name
+from coupledgp.couplings.base import FrequencyCoupling, register
 from coupledgp.couplings.copula import GaussianCopulaNorms
 from coupledgp.couplings.directions import Directions, IidDirections, OrthogonalDirections
 from coupledgp.couplings.hadamard import FastDirections, StructuredFrequencies
@@ -194,28 +194,18 @@ def available_couplings() -> list[str]:
 
 def register_directions(name: str, make: Callable[[], Directions]) -> None:
     """Make a law of directions known to the text form under `name`."""
-    _register(name, make, DIRECTIONS)
+    register(name, make, DIRECTIONS, _taken())
 
 
 def register_norms(name: str, make: Callable[[], Norms]) -> None:
     """Make a law of norms known to the text form under `name`."""
-    _register(name, make, NORMS)
+    register(name, make, NORMS, _taken())
 
 
 def register_coupling(name: str, make: Callable[[], FrequencyCoupling]) -> None:
     """Make a whole frequency coupling known to the text form under `name`."""
-    _register(name, make, COUPLINGS)
+    register(name, make, COUPLINGS, _taken())
 
 
-_Made = TypeVar("_Made")
-
-
-def _register(
-    name: str, make: Callable[[], _Made], registry: dict[str, Callable[[], _Made]]
-) -> None:
-    check_name(name)
-    if name in (ANTITHETIC, COPULA) or any(
-        name in known for known in (DIRECTIONS, NORMS, COUPLINGS)
-    ):
-        raise InvalidInputError(f"name: {name!r} is taken")
-    registry[name] = make
+def _taken() -> set[str]:
+    return {ANTITHETIC, COPULA, *DIRECTIONS, *NORMS, *COUPLINGS}

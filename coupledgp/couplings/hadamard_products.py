@@ -105,8 +105,11 @@ def _multiply(tile, matrices, out):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _simplex(tile):  # type: ignore[no-untyped-def]
-    """`S y` in place, as `simplex_product`."""
+def _simplex(tile, transposed):  # type: ignore[no-untyped-def]
+    """`S y` in place, as `simplex_product`, or `S' y`.
+
+    Both scale all rows but the last and add one vector to them; that vector comes from their sum.
+    """
     p = tile.shape[0]
     scale = tile.dtype.type(np.sqrt(p / (p - 1)))
     shift = tile.dtype.type((np.sqrt(p) + 1) / (p - 1))
@@ -114,28 +117,16 @@ def _simplex(tile):  # type: ignore[no-untyped-def]
     for j in range(p - 1):
         for k in range(TILE):
             total[k] += tile[j, k]
-    total /= tile.dtype.type(np.sqrt(p - 1))
-    for j in range(p - 1):
-        for k in range(TILE):
-            tile[j, k] = scale * tile[j, k] - shift * total[k]
-    tile[p - 1] = total
-
-
-@numba.njit(cache=True)
-def _simplex_transposed(tile):  # type: ignore[no-untyped-def]
-    """`S' y` in place."""
-    p = tile.shape[0]
-    scale = tile.dtype.type(np.sqrt(p / (p - 1)))
-    shift = tile.dtype.type((np.sqrt(p) + 1) / (p - 1))
-    total = np.zeros(TILE, tile.dtype)
-    for j in range(p - 1):
-        for k in range(TILE):
-            total[k] += tile[j, k]
-    total = (tile[p - 1] - shift * total) / tile.dtype.type(np.sqrt(p - 1))
+    if transposed:
+        total = (tile[p - 1] - shift * total) / tile.dtype.type(np.sqrt(p - 1))
+        tile[p - 1] = 0
+    else:
+        total /= tile.dtype.type(np.sqrt(p - 1))
+        tile[p - 1] = total
+        total = -shift * total
     for j in range(p - 1):
         for k in range(TILE):
             tile[j, k] = scale * tile[j, k] + total[k]
-    tile[p - 1] = 0
 
 
 @numba.njit(cache=True)
@@ -157,7 +148,7 @@ def _project_tile(start, X, scales, matrices, signs, simplex, out):  # type: ign
             _flip(tile, signs[block, level])
             hadamard(tile)
         if simplex and p > 1:
-            _simplex(tile)
+            _simplex(tile, False)
         first = block * p
         for k in range(width):
             for j in range(min(p, scales.size - first)):
@@ -179,7 +170,7 @@ def _back_tile(start, G, scales, matrices, signs, simplex, out):  # type: ignore
             for j in range(min(p, scales.size - first)):
                 tile[j, k] = scales[first + j] * G[start + k, first + j]
         if simplex and p > 1:
-            _simplex_transposed(tile)
+            _simplex(tile, True)
         hadamard(tile)
         for level in range(2):
             _flip(tile, signs[block, 1 - level])
@@ -191,21 +182,24 @@ def _back_tile(start, G, scales, matrices, signs, simplex, out):  # type: ignore
 
 
 @numba.njit(cache=True)
+def _tile(index, X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
+    if transposed:
+        _back_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+    else:
+        _project_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+
+
+@numba.njit(cache=True)
 def _serial(X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
     for index in range((X.shape[0] + TILE - 1) // TILE):
-        if transposed:
-            _back_tile(index * TILE, X, scales, matrices, signs, simplex, out)
-        else:
-            _project_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+        _tile(index, X, scales, matrices, signs, simplex, transposed, out)
 
 
+# The same loop, not the same function compiled twice: numba's cache would mix the two up.
 @numba.njit(cache=True, parallel=True)
 def _parallel(X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
     for index in numba.prange((X.shape[0] + TILE - 1) // TILE):
-        if transposed:
-            _back_tile(index * TILE, X, scales, matrices, signs, simplex, out)
-        else:
-            _project_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+        _tile(index, X, scales, matrices, signs, simplex, transposed, out)
 
 
 def product(

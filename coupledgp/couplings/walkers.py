@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
-from coupledgp.couplings.base import check_name
+from coupledgp.couplings.base import register
 from coupledgp.couplings.lengths import (
     AntitheticLengths,
     IidLengths,
@@ -108,26 +108,18 @@ def available_walker_couplings() -> list[str]:
 
 def register_lengths(name: str, make: Callable[[], Lengths]) -> None:
     """Make a law of lengths known to the text form under `name`."""
-    _register(name, make, LENGTHS)
+    register(name, make, LENGTHS, {*LENGTHS, *STEPS})
 
 
 def register_steps(name: str, make: Callable[[], Steps]) -> None:
     """Make a law of steps known to the text form under `name`."""
-    _register(name, make, STEPS)
+    register(name, make, STEPS, {*LENGTHS, *STEPS})
 
 
-_Made = TypeVar("_Made")
+_Law = TypeVar("_Law", Lengths, Steps)
 
 
-def _register(
-    name: str, make: Callable[[], _Made], registry: dict[str, Callable[[], _Made]]
-) -> None:
-    check_name(name)
-    if name in LENGTHS or name in STEPS:
-        raise InvalidInputError(f"name: {name!r} is taken")
-    registry[name] = make
-
-
-def _name_of(law: _Made, registry: dict[str, Callable[[], _Made]]) -> str:
+def _name_of(law: _Law, registry: dict[str, Callable[[], _Law]]) -> str:
+    """The name of a law's class, whatever its parameters: a sigma that is solved is a sigma."""
     found = (name for name, make in registry.items() if type(make()) is type(law))
     return next(found, repr(law))

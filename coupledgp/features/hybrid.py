@@ -137,10 +137,12 @@ def outer(weight: Tensor, base: Tensor) -> Tensor:
 
 
 def two_signed(
-    dim: int, m: int, coupling: CouplingLike, rng: np.random.Generator, shared: bool,
+    dim: int, n_frequencies: int, coupling: CouplingLike, rng: np.random.Generator, shared: bool,
     kernel: str, dtype: torch.dtype, device: torch.device | str | None,
 ) -> tuple[ComplexExponentialFeatures, ComplexExponentialFeatures]:  # fmt: skip
     """Positive features on `{+-w_i}` and sine and cosine features, m frequencies each."""
+    check_positive_int(dim, "dim")
+    m = check_positive_int(n_frequencies, "n_frequencies")
     law = parse_coupling(coupling)
     drawn = [law.sample(m, dim, "gaussian", rng) for _ in range(1 if shared else 2)]
     first, last = (torch.as_tensor(w).to(dtype=dtype, device=device) for w in (drawn[0], drawn[-1]))
@@ -225,10 +227,8 @@ class AngularHybridFeatures(_BipolarHybridFeatures):
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
-        check_positive_int(dim, "dim")
-        m = check_positive_int(n_frequencies, "n_frequencies")
         rng = as_rng(generator)
-        bases = two_signed(dim, m, coupling, rng, shared, kernel, dtype, device)
+        bases = two_signed(dim, n_frequencies, coupling, rng, shared, kernel, dtype, device)
         coefficient = AngularCoefficient(
             dim, n_projections, coefficient_coupling, rng, dtype=dtype, device=device
         )
@@ -278,10 +278,10 @@ class GaussianHybridFeatures(_BipolarHybridFeatures):
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> None:
-        check_positive_int(dim, "dim")
-        m = check_positive_int(n_frequencies, "n_frequencies")
         rng = as_rng(generator)
-        positive, trigonometric = two_signed(dim, m, coupling, rng, shared, kernel, dtype, device)
+        positive, trigonometric = two_signed(
+            dim, n_frequencies, coupling, rng, shared, kernel, dtype, device
+        )
         coefficient = GaussianCoefficient(
             dim, n_coefficient_frequencies, matrix, width, coefficient_features, coupling, rng,
             dtype=dtype, device=device,

@@ -13,7 +13,7 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid_base import Side, SoftmaxFeatures
-from coupledgp.features.hybrid_exponential import ComplexArray, exponents
+from coupledgp.features.hybrid_exponential import ComplexArray, exponents, real_features
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.validation import check_positive, check_positive_int
 
@@ -147,10 +147,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         real, imag = self.factor if is_query else invert_diagonals(self.factor).transpose(1, 2)
         real, imag = (part[cluster] * rows[:, None, :] for part in (real, imag))
         norm = rows.square().sum(-1)[:, None, None] if self.kernel == "gaussian" else None
-        exponent, phase = exponents(self.frequencies, real, imag, norm)
-        assert phase is not None
-        sine = phase.sin() if is_query else -phase.sin()
-        active = exponent.exp().repeat(1, 1, 2) * torch.cat([phase.cos(), sine], dim=-1)
+        active = real_features(*exponents(self.frequencies, real, imag, norm), side)
         own = torch.nn.functional.one_hot(cluster, len(centers)).to(active.dtype)
         blocks = own[:, :, None, None] * active[:, None]
         if not is_query:

@@ -138,12 +138,7 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
         return self._exponents(inputs, side)[0]
 
     def _features(self, inputs: Tensor, side: Side) -> Tensor:
-        exponent, phase = self._exponents(inputs, side)
-        if phase is None:
-            return exponent.exp()
-        scale = exponent.exp()
-        sine = phase.sin() if side == "query" else -phase.sin()
-        return torch.cat([scale * phase.cos(), scale * sine], dim=-1)
+        return real_features(*self._exponents(inputs, side), side)
 
     def _exponents(self, inputs: Tensor, side: Side) -> tuple[Tensor, Tensor | None]:
         """Real and imaginary part of `w_i . B u - (B u)^2 / 2 - log(m) / 2`."""
@@ -182,6 +177,23 @@ def exponents(
     if norm is not None:
         exponent = exponent - norm / 2
     return torch.as_tensor(exponent), phase
+
+
+def real_features(exponent: Tensor, phase: Tensor | None, side: Side) -> Tensor:
+    """Features (..., m), or (..., 2m) with phases, whose products are `Re(a b)` of complex ones.
+
+    Parameters
+    ----------
+    exponent, phase
+        Real and imaginary part (..., m) of the complex features' logarithms; None where zero.
+    side
+        The minus sign of `Re a Re b - Im a Im b` goes to the keys.
+    """
+    scale = exponent.exp()
+    if phase is None:
+        return scale
+    sine = phase.sin() if side == "query" else -phase.sin()
+    return torch.cat([scale * phase.cos(), scale * sine], dim=-1)
 
 
 def apply_factor(factor: Tensor | None, inputs: Tensor) -> Tensor | None:

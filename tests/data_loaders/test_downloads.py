@@ -4,10 +4,9 @@ import gc
 import hashlib
 import logging
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ import trimesh
 from coupledgp.errors import DataNotFoundError
 from data_loaders import meshes, traffic
 from data_loaders.files import ENVIRONMENT_VARIABLE, download
+from tests.data_loaders.local_server import listening
 
 # pooch leaves the connection of a failed download to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -51,13 +51,9 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.delenv(ENVIRONMENT_VARIABLE, raising=False)
     logging.getLogger("pooch").setLevel(logging.ERROR)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        served = Server(f"http://127.0.0.1:{listening.server_port}")
-        thread = threading.Thread(target=listening.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with listening(Handler) as url:
+        served = Server(url)
         yield served
-        listening.shutdown()
-        thread.join()
     gc.collect()
 
 

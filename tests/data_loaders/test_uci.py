@@ -1,165 +1,19 @@
-"""The UCI loader: local files, their errors, and downloads from a server that imitates OpenML."""
+"""The UCI loader: names, local files, and their errors."""
 
-import gzip
-import hashlib
-import json
 import os
-import socket
-import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from sklearn.datasets import _openml
 
-from coupledgp.errors import DataNotFoundError, InvalidInputError
+from coupledgp.errors import InvalidInputError
 from data_loaders import RegressionData, uci
+from tests.data_loaders.uci_cases import SHAPES, numbers, write
 
-SHAPES = {
-    "boston": (506, 13),
-    "concrete": (1030, 8),
-    "power": (9568, 4),
-    "airfoil": (1503, 5),
-    "cpu": (209, 7),
-    "abalone": (4177, 8),
-    "wine": (1599, 11),
-    "kin40k": (40000, 8),
-    "protein": (45730, 9),
-}
-LOCAL_ONLY = ("power", "cpu", "kin40k")
+pytestmark = pytest.mark.usefixtures("isolated")
 REAL_FOLDER = os.environ.get("COUPLEDGP_DATA")
 needs_files = pytest.mark.skipif(
     not REAL_FOLDER, reason="COUPLEDGP_DATA is not set: it names the folder that holds uci/*.csv"
 )
-
-
-@pytest.fixture(autouse=True)
-def isolated(monkeypatch, tmp_path):
-    """No folder, an empty download cache, no proxy, and no way past this machine."""
-
-    def connect(sock, address):
-        assert address[0] == "127.0.0.1", f"a test tried to reach {address}"
-        return real_connect(sock, address)
-
-    def look_up(host, *args, **kwargs):
-        assert host in ("127.0.0.1", b"127.0.0.1"), f"a test tried to look up {host}"
-        return real_look_up(host, *args, **kwargs)
-
-    real_connect, real_look_up = socket.socket.connect, socket.getaddrinfo
-    monkeypatch.setattr(socket.socket, "connect", connect)
-    monkeypatch.setattr(socket, "getaddrinfo", look_up)
-    monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path / "cache"))
-    monkeypatch.delenv("COUPLEDGP_DATA", raising=False)
-    monkeypatch.setattr(_openml.time, "sleep", lambda seconds: None)
-
-
-class FakeOpenML:
-    """The four pages of OpenML's interface that a download needs, for one data set."""
-
-    def __init__(self, url):
-        self.url = url
-        self.pages = {}
-        self.requests = []
-        self.status = 200
-
-    def serve(self, data_id, columns, rows, target):
-        """Publish rows; `columns` maps a name to None (numeric) or to its list of categories."""
-        kinds = {c: "NUMERIC" if v is None else "{" + ",".join(v) + "}" for c, v in columns.items()}
-        lines = ["@RELATION test", *(f"@ATTRIBUTE {c} {k}" for c, k in kinds.items()), "@DATA"]
-        arff = "\n".join(lines + [",".join(map(str, row)) for row in rows] + [""]).encode()
-        features = [
-            {
-                "index": str(i),
-                "name": c,
-                "data_type": "numeric" if v is None else "nominal",
-                "is_target": str(c == target).lower(),
-                "is_ignore": "false",
-                "is_row_identifier": "false",
-                "number_of_missing_values": "0",
-            }
-            for i, (c, v) in enumerate(columns.items())
-        ]
-        description = {
-            "id": str(data_id),
-            "name": "test",
-            "version": "1",
-            "status": "active",
-            "format": "ARFF",
-            "description": "made for a test",
-            "url": f"https://www.openml.org/data/v1/download/{data_id}",
-            "file_id": str(data_id),
-            "md5_checksum": hashlib.md5(arff).hexdigest(),
-        }
-        count = {"name": "NumberOfInstances", "value": str(float(len(rows)))}
-        pages = {
-            f"{data_id}": {"data_set_description": description},
-            f"features/{data_id}": {"data_features": {"feature": features}},
-            f"qualities/{data_id}": {"data_qualities": {"quality": [count]}},
-        }
-        self.pages = {f"/api/v1/json/data/{k}": json.dumps(v).encode() for k, v in pages.items()}
-        self.pages[f"/data/v1/download/{data_id}"] = arff
-
-    def serve_numbers(self, data_id, rows):
-        """Publish numeric columns c0, c1, ... of which the last is the target."""
-        names = [f"c{i}" for i in range(rows.shape[1])]
-        self.serve(data_id, dict.fromkeys(names), rows.tolist(), names[-1])
-
-
-@pytest.fixture
-def openml(monkeypatch):
-    def redirected(request):
-        parts = urlsplit(request.full_url)
-        assert parts.hostname in ("www.openml.org", "api.openml.org")
-        return urlopen(Request(fake.url + parts.path, headers=dict(request.header_items())))
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            fake.requests.append(self.path)
-            body = fake.pages.get(self.path)
-            status = fake.status if body is not None or fake.status != 200 else 412
-            body = gzip.compress(body or b"")
-            self.send_response(status)
-            self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        fake = FakeOpenML(f"http://127.0.0.1:{server.server_port}")
-        monkeypatch.setattr(_openml, "urlopen", redirected)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield fake
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "data" / "uci").mkdir(parents=True)
-    return tmp_path / "data"
-
-
-def numbers(name, seed=0):
-    """Return values of the set's size, the target last, exact in three decimals."""
-    n, d = SHAPES[name]
-    return np.random.default_rng(seed).integers(0, 10**6, size=(n, d + 1)) / 1000.0
-
-
-def write(folder, name, values, header=None):
-    header = header or [*(f"x{i}" for i in range(values.shape[1] - 1)), "y"]
-    lines = [",".join(header), *(",".join(map(repr, row)) for row in values.tolist())]
-    path = folder / "uci" / f"{name}.csv"
-    path.write_text("\n".join(lines) + "\n")
-    return path
 
 
 def replace_cell(path, row, column, text):
@@ -169,9 +23,6 @@ def replace_cell(path, row, column, text):
     cells[column] = text
     lines[row - 1] = ",".join(cells)
     path.write_text("\n".join(lines) + "\n")
-
-
-# Names and the embedded default
 
 
 def test_available_lists_the_default_and_the_nine_sets():
@@ -194,9 +45,6 @@ def test_default_is_diabetes_whatever_the_folders_say(monkeypatch, tmp_path):
 def test_unknown_name_suggests_the_nearest():
     with pytest.raises(InvalidInputError, match=r"name: .*'abalone'.*got 'concret' .*'concrete'\?"):
         uci.load("concret")
-
-
-# Local files
 
 
 @needs_files
@@ -341,129 +189,3 @@ def test_wrong_shape_says_what_was_expected(folder):
         InvalidInputError, match=expected + r".*; got 208 rows below the header '\d"
     ):
         uci.load("cpu", data_dir=folder)
-
-
-# Downloads
-
-
-@pytest.mark.parametrize(
-    ("name", "data_id"),
-    [("boston", 531), ("concrete", 44959), ("airfoil", 44957), ("wine", 44972)],
-)
-def test_download_without_pandas_and_again_from_the_cache(name, data_id, openml, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)  # importing it raises ImportError
-    values = numbers(name)
-    openml.serve_numbers(data_id, values)
-    data = uci.load(name)
-    np.testing.assert_array_equal(data.X, values[:, :-1])
-    np.testing.assert_array_equal(data.y, values[:, -1])
-    assert data.X.dtype == data.y.dtype == np.float64
-    assert data.X.flags.c_contiguous
-    assert data.feature_names == tuple(f"c{i}" for i in range(SHAPES[name][1]))
-    assert (data.target_name, data.source) == (f"c{SHAPES[name][1]}", f"OpenML data set {data_id}")
-    seen = len(openml.requests)
-    np.testing.assert_array_equal(uci.load(name).X, values[:, :-1])
-    assert len(openml.requests) == seen
-
-
-def test_download_of_protein_has_the_target_of_the_files(openml):
-    values = numbers("protein")
-    openml.serve_numbers(44963, values)
-    data = uci.load("protein")
-    np.testing.assert_array_equal(data.X, values[:, :-1])
-    np.testing.assert_allclose(data.y, np.log(1.0 + values[:, -1]), rtol=1e-14)
-    assert data.target_name == "log(1 + c9)"
-
-
-def test_download_codes_sex_in_its_own_order_whatever_the_listing(openml):
-    rows = numbers("abalone").tolist()
-    for i, row in enumerate(rows):
-        row[0] = "MFI"[i % 3]
-    columns = {"sex": ["F", "I", "M"]} | dict.fromkeys([f"c{i}" for i in range(1, 9)])
-    openml.serve(44956, columns, rows, "c8")
-    sex = uci.load("abalone").X[:, 0]
-    np.testing.assert_array_equal(sex, np.arange(4177) % 3)
-
-
-def test_download_takes_numeric_categories_by_value_and_the_target_from_any_place(openml):
-    values = numbers("boston")
-    radial = np.resize([24, 1, 8], 506)
-    rows = [["0.5", *row[1:13], r] for row, r in zip(values.tolist(), radial, strict=True)]
-    columns = {"MEDV": ["7", "0.5"]} | dict.fromkeys([f"c{i}" for i in range(1, 13)])
-    openml.serve(531, columns | {"RAD": ["1", "8", "24"]}, rows, "MEDV")
-    data = uci.load("boston")
-    np.testing.assert_array_equal(data.X[:, -1], radial)
-    np.testing.assert_array_equal(data.X[:, :-1], values[:, 1:13])
-    np.testing.assert_array_equal(data.y, 0.5)
-    assert (data.feature_names[-1], data.target_name) == ("RAD", "MEDV")
-
-
-@pytest.mark.parametrize(
-    ("cell", "labels", "cause"),
-    [
-        ("?", None, "has missing values"),
-        ("?", ["1", "2"], "column 'c1' has missing values"),
-        ("A", ["1", "A"], r"column 'c1' has unknown categories \['1', 'A'\]"),
-    ],
-)
-def test_download_with_missing_values_or_unknown_categories_is_refused(openml, cell, labels, cause):
-    rows = numbers("boston").tolist()
-    for row in rows:
-        row[1] = cell
-    columns = dict.fromkeys([f"c{i}" for i in range(14)])
-    openml.serve(531, columns | {"c1": labels}, rows, "c13")
-    with pytest.raises(DataNotFoundError, match=f"OpenML data set 531 .*{cause}.* Put the data at"):
-        uci.load("boston")
-
-
-@pytest.mark.parametrize("cut", [np.s_[:-1], np.s_[:, 1:]])
-def test_download_of_another_shape_is_refused(openml, cut):
-    openml.serve_numbers(531, numbers("boston")[cut])
-    expected = r"531 has changed: expected X \(506, 13\) and y \(506,\), got \(50[56], 1[32]\)"
-    with pytest.raises(DataNotFoundError, match=expected):
-        uci.load("boston")
-
-
-@pytest.mark.filterwarnings("ignore:A network error occurred while downloading:UserWarning")
-@pytest.mark.filterwarnings("ignore:Invalid cache, redownloading:RuntimeWarning")
-@pytest.mark.parametrize(
-    ("failure", "cause", "message"),
-    [
-        ("error 500", HTTPError, "HTTPError: HTTP Error 500"),
-        ("unknown set", ValueError, "OpenMLError: Dataset with data_id 531 not found"),
-        ("no server", URLError, "URLError: "),
-        ("corrupt", ValueError, "ValueError: The md5 checksum of the file"),
-    ],
-)
-def test_failing_download_gives_its_cause_and_where_to_put_the_file(
-    openml, folder, failure, cause, message
-):
-    if failure == "error 500":
-        openml.status = 500
-    elif failure == "no server":
-        with socket.socket() as closed:
-            closed.bind(("127.0.0.1", 0))
-            openml.url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    elif failure == "corrupt":
-        openml.serve_numbers(531, numbers("boston"))
-        openml.pages["/data/v1/download/531"] += b"% changed\n"
-    with pytest.raises(DataNotFoundError) as caught:
-        uci.load("boston", data_dir=folder)
-    assert isinstance(caught.value.__cause__, cause)
-    text = str(caught.value)
-    assert text.startswith(f"boston: no local file, and OpenML data set 531 failed ({message}")
-    assert f"Put the data at {folder / 'uci' / 'boston.csv'}" in text
-    assert "one header line, 506 rows, 14 numeric columns, the target last" in text
-    assert "COUPLEDGP_DATA" in text
-    assert isinstance(caught.value, FileNotFoundError)
-
-
-@pytest.mark.parametrize("name", LOCAL_ONLY)
-def test_set_without_a_known_download_asks_for_the_file_and_no_server(name, openml):
-    with pytest.raises(
-        DataNotFoundError,
-        match=rf"^{name}: no local file, and it cannot be downloaded: OpenML.* Put the data at "
-        rf"<data_dir>.uci.{name}\.csv .*{SHAPES[name][0]} rows, {SHAPES[name][1] + 1} numeric",
-    ):
-        uci.load(name)
-    assert openml.requests == []

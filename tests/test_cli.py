@@ -18,7 +18,7 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp import diagnostics
 from coupledgp.cli import demo as demo_module
-from coupledgp.cli import evaluate, run
+from coupledgp.cli import demo_pages, evaluate, run
 
 RNG = np.random.default_rng(7)
 N = 60
@@ -470,10 +470,32 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
         assert kl[coupling, 40] < kl[coupling, 4]
     assert page.count("<svg") == 6
     assert result["exact"]["rmse"] < 70
+    for name, couplings in (
+        ("posterior-table", demo_pages.COUPLINGS),
+        ("posterior-mesh", demo_pages.WALKERS),
+    ):
+        assert f'href="{name}.html"' in page
+        report = json.loads((folder / f"{name}.json").read_text())
+        further = (folder / f"{name}.html").read_text()
+        assert report["verdict"] in further
+        assert report["study"]["verdict"] in further
+        assert 0 < report["kl_per_point"] < 0.1
+        kl = {(r["coupling"], r["size"]): r["kl_per_point"]["mean"]
+              for r in report["study"]["rows"]}  # fmt: skip
+        assert {coupling for coupling, _ in kl} == set(couplings)
+        largest = max(size for _, size in kl)
+        assert kl[couplings[-1], largest] < kl["iid", largest]
+    assert "target minus mean" in further
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        f"{name}.{ending}"
+        for name in ("report", "posterior-table", "posterior-mesh")
+        for ending in ("html", "json")
+    )
 
 
 def test_demo_json(tmp_path, call, monkeypatch):
     monkeypatch.setattr(demo_module, "SIZES", (4,))
+    monkeypatch.setattr(demo_module, "_write_further", lambda *paths, seed: None)
     out = call("demo", "-o", tmp_path, "--n-seeds", 1, "--json")
     assert out == (tmp_path / "report.json").read_text()
     assert json.loads(out)["rows"][0]["kl_per_point"]["standard_error"] == 0

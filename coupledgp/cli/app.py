@@ -82,9 +82,10 @@ Examples:
 
   coupledgp report y.model test.csv -o report.html --couplings iid,orthogonal --sizes 64,256
 """
-DEMO_HELP = """Compare couplings on embedded data and a mesh: half a minute, nothing is downloaded.
+DEMO_HELP = """Compare couplings on embedded data and a mesh: under a minute, nothing is downloaded.
 
-Writes DIR/report.html, a page to look at, and DIR/report.json, the same figures for a program.
+Writes DIR/report.html, a page to look at, posterior-table.html and posterior-mesh.html, the reports
+of one model each to send on, and a .json beside each page, the same figures for a program.
 
 Example:
 

@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-from coupledgp.cli import demo_mesh, show, show_graph
+from coupledgp.cli import demo_mesh, demo_pages, show, show_graph
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.table import Section
+from coupledgp.graphs.assembly import IntArray
 from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.models.model_file import written_whole
 from coupledgp.progress import reporter
@@ -104,11 +105,15 @@ def demo(
     check_positive_int(seed, "--seed", minimum=0)
     output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        page = stack.enter_context(written_whole(output / "report.html"))
-        figures = stack.enter_context(written_whole(output / "report.json"))
+        page, figures, *further = [
+            stack.enter_context(written_whole(output / f"{name}.{ending}"))
+            for name in ("report", demo_pages.TABLE, demo_pages.MESH)
+            for ending in ("html", "json")
+        ]
         # Matrices this small gain nothing from threads, and lose much where cores are shared.
         with threadpool_limits(1):
             study = run_study(n_seeds, seed)
+            _write_further(*further, seed=seed)
         text = json.dumps(study.to_dict(), indent=2, allow_nan=False)
         figures.write_text(text + "\n", encoding="utf-8")
         page.write_text(_page(study), encoding="utf-8")
@@ -123,9 +128,29 @@ def demo(
     console.print()
     show.print_section(console, study.mesh.section())
     console.print()
-    console.print(
-        Text(f"Written: {output / 'report.html'} and {output / 'report.json'}"), soft_wrap=True
-    )
+    pages = [output / f"{name}.html" for name in ("report", demo_pages.TABLE, demo_pages.MESH)]
+    written = ", ".join(str(path) for path in pages)
+    console.print(Text(f"Written: {written}, and a .json beside each"), soft_wrap=True)
+
+
+def _write_further(
+    table: Path, table_json: Path, mesh: Path, mesh_json: Path, *, seed: int
+) -> None:
+    """The reports of single models, of the same table and mesh."""
+    from data_loaders import meshes, uci  # a sibling of this package, needed by this command only
+
+    data = uci.load()
+    test, train = _split(len(data.y), seed)
+    demo_pages.write(demo_pages.table_report(data, train, test, seed), table, table_json)
+    shape = meshes.load(demo_mesh.SHAPE)
+    height = shape.mesh.face_normals[:, 2]
+    demo_pages.write(demo_pages.mesh_report(shape, height, seed), mesh, mesh_json)
+
+
+def _split(n_rows: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Test rows, a fifth, and training rows."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return order[: n_rows // 5], order[n_rows // 5 :]
 
 
 def run_study(n_seeds: int, seed: int) -> Study:
@@ -133,8 +158,7 @@ def run_study(n_seeds: int, seed: int) -> Study:
     from data_loaders import uci  # a sibling of this package, needed by this command only
 
     data = uci.load()
-    order = np.random.default_rng(seed).permutation(len(data.y))
-    test, train = order[: len(order) // 5], order[len(order) // 5 :]
+    test, train = _split(len(data.y), seed)
     clock = Stopwatch()
     with clock("exact fit"):
         exact = ExactGPRegressor(ard=False, random_state=seed).fit(data.X[train], data.y[train])
@@ -251,4 +275,8 @@ def _page(study: Study) -> str:
         opening=(_section(study), caption, pictures.svg_of(figure)),
         comparison=f"One model, {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP",
         closing=[f"Time: {seconds}."],
+        links=[
+            (f"{demo_pages.TABLE}.html", "Posterior report of one model of the table"),
+            (f"{demo_pages.MESH}.html", "Posterior report of one model of the mesh"),
+        ],
     )

@@ -29,6 +29,7 @@ def render(
     closing: Sequence[str] = (),
     further: Sequence[tuple[str, str]] = (),
     after: Sequence[Section] = (),
+    links: Sequence[tuple[str, str]] = (),
 ) -> str:
     """Return the whole page.
 
@@ -50,6 +51,8 @@ def render(
         Captions and SVGs of more pictures.
     after
         Tables below the pictures.
+    links
+        Addresses and texts of pages beside this one, below the heading.
     """
     return ENVIRONMENT.get_template("report.html").render(
         report=report,
@@ -61,6 +64,7 @@ def render(
         sections=sections,
         closing=closing,
         after=after,
+        links=links,
     )
 
 

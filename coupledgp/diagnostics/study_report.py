@@ -45,16 +45,19 @@ class StudyReport(PosteriorReport):
         from coupledgp.diagnostics.html import render
 
         made = self.provenance
+        how = "by dense algebra"
+        if self.accuracy.method == "stochastic":
+            how = "by iterative solves, whose errors are bounded beside the figures"
         lead = [
             f"Data: {made.get('data', 'not stated')}; {made.get('training rows', '?')} training "
             f"rows, {self.figures.n_test} test points.",
-            f"Fitted: {made.get('hyperparameters', 'not stated')}.",
+            f"Hyperparameters: {made.get('hyperparameters', 'not stated')}.",
+            f"Reference: the exact GP of the same hyperparameters and training rows, {how}.",
         ]
         further, after = [], [provenance_section(made)]
         if self.study is not None:
             table = study_section(self.study, self.figures)
             further, after = pictures.of_study(self.study), [table, *after]
-            lead.append(self.study.verdict())
         opening = None
         if self.picture is not None:
             opening = (None, self.picture.caption(), self.picture.svg())

@@ -451,8 +451,9 @@ def attention_loss(
     scalar. Heads and batches are leading dimensions; one ensemble of frequencies serves them all,
     as in `CoupledAttention`. O((L + S) m D) time for each batch entry.
 
-    Positive features have heavy tails: the error is bounded, since weights are positive and sum to
-    one, but where queries and keys are long its mean is carried by rare draws.
+    Positive features have heavy tails. The error is bounded, since weights are positive and sum to
+    one, but a few rows can carry most of it; and where queries and keys are long it saturates: one
+    feature outweighs all others, whatever the coupling.
 
     Parameters
     ----------

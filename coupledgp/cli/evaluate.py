@@ -96,7 +96,8 @@ def announce(n_rows: int, n_points: int, hint: str) -> None:
     amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
     print(
         f"coupledgp: comparing with the exact GP of {n_rows} rows at {n_points} points by "
-        f"iterative solves: about {amount} of CPU time; {hint}",
+        f"iterative solves: about {amount} of CPU time, some times that if the noise is small; "
+        f"{hint}",
         file=sys.stderr,
         flush=True,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.networks import Network
 from coupledgp.cli.options import selection_line
 from coupledgp.diagnostics.geometry import Geometry
-from coupledgp.diagnostics.table import Section, figure_rows
+from coupledgp.diagnostics.table import Section, figure_rows, short_numbers
 from coupledgp.graphs.assembly import IntArray
 from coupledgp.random import FloatArray
 
@@ -119,18 +118,13 @@ def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         for name in ("outputscale", "noise")
     ]
     return [
-        ("kernel", short_kernel(fitted["kernel"]), ""),
+        ("kernel", short_numbers(fitted["kernel"]), ""),
         *rows,
         ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact"),
         ("exact hops", f"{hops['n_hops']}", hops["reason"]),
         ("kernel error predicted", f"{hops['predicted_error']:.2g}", "relative"),
         ("truncated of the walks", f"{cut['relative']:.2g}", f"bias <= {cut['kernel_bound']:.2g}"),
     ]
-
-
-def short_kernel(text: str) -> str:
-    """A kernel's text with its numbers to four digits."""
-    return re.sub(r"\d+\.\d{4,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", text)
 
 
 def comparison_title(result: dict[str, Any]) -> str:

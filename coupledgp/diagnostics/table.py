@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -90,3 +91,8 @@ def _difference_rows(f: Figures) -> list[tuple[str, str, str]]:
             spread = "" if error is None else f" ± {error:.2g}"
             rows.append((f"model - reference, {text}", f"{gap['mean']:+.3g}{spread}", ""))
     return rows
+
+
+def short_numbers(text: str) -> str:
+    """A text with its long decimals to four digits."""
+    return re.sub(r"\d+\.\d{4,}(e-?\d+)?", lambda found: f"{float(found[0]):.4g}", text)

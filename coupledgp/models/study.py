@@ -28,6 +28,7 @@ from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.study import CouplingStudy, Spread, StudyRow
 from coupledgp.diagnostics.study_report import StudyReport
+from coupledgp.diagnostics.table import short_numbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.transformers import seed_from_random_state
 from coupledgp.inference.system import Report
@@ -284,7 +285,7 @@ def _compared(
 
 def _hyperparameters(model: Any) -> str:
     if hasattr(model, "kernel_"):
-        kernel = repr(model.kernel_)
+        kernel = short_numbers(repr(model.kernel_))
     else:
         kernel = "lengthscale=" + np.array2string(np.asarray(model.lengthscale_), precision=4)
     parts = (f"{n}={np.array2string(np.asarray(getattr(model, n + '_')), precision=4)}"

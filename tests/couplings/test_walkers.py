@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import (
@@ -13,7 +12,6 @@ from coupledgp.couplings import (
     GeometricLaw,
     IidLengths,
     IndependentSteps,
-    LengthLaw,
     MatchedLaw,
     RepellingSteps,
     SigmaLengths,
@@ -28,52 +26,14 @@ from coupledgp.couplings import (
     transport,
 )
 from coupledgp.couplings import walkers as registry
-from coupledgp.couplings.lengths import Lengths
 from coupledgp.couplings.steps import Steps, deal
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import sample_walks
 from coupledgp.features.walk_reference import paths
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
+from coupledgp.testing.checks import require_law
 from tests.graph_cases import assert_mean_is, blocks, copies, plain_graph, weighted_graph
-
-ALL_LENGTHS = [
-    IidLengths(),
-    AntitheticLengths(),
-    StratifiedLengths(),
-    SigmaLengths(permutation=(3, 0, 2, 1)),
-]
-LAWS = [GeometricLaw(0.1), GeometricLaw(0.6), MatchedLaw([1.0, 0.5, 0.2, 0.4, 0.01])]
-N_NODES = 20_000
-
-
-def assert_law(counts: np.ndarray, chances: np.ndarray) -> None:
-    """Chi-square within six standard errors of its mean; rare cells pooled."""
-    expected = chances * counts.sum()
-    assert counts[expected == 0].sum() == 0
-    rare = expected < 5
-    cells = np.append(counts[~rare], counts[rare].sum())
-    means = np.append(expected[~rare], expected[rare].sum())
-    cells, means = cells[means > 0], means[means > 0]
-    chi_square = ((cells - means) ** 2 / means).sum()
-    degrees = max(means.size - 1, 1)
-    assert chi_square < stats.chi2.isf(1e-9, degrees) + 1e-9
-
-
-@pytest.mark.parametrize("law", LAWS, ids=str)
-@pytest.mark.parametrize("lengths", ALL_LENGTHS, ids=lambda x: type(x).__name__)
-@pytest.mark.parametrize("n_walks", [1, 4, 5])
-def test_every_walker_has_the_law_of_lengths(
-    lengths: Lengths, law: LengthLaw, n_walks: int
-) -> None:
-    longest = 9
-    drawn = lengths.sample(law, longest, LengthUniforms(7, np.arange(N_NODES), n_walks))
-    survival = np.append(law.survival(longest), 0.0)
-    chances = survival[:-1] - survival[1:]
-    assert drawn.shape == (N_NODES, n_walks)
-    for walker in range(n_walks):
-        assert_law(np.bincount(drawn[:, walker], minlength=longest + 1), chances)
-
 
 ALL_STEPS = [IndependentSteps(), RepellingSteps(), SystematicSteps()]
 
@@ -92,7 +52,7 @@ def test_every_walker_visits_nodes_as_a_simple_random_walk(graph: Graph, steps: 
             continue
         visited = np.array([path[walker][step] for path in walked])
         chances = np.linalg.matrix_power(move, step)[start]
-        assert_law(np.bincount(visited, minlength=graph.n_nodes), chances)
+        require_law(np.bincount(visited, minlength=graph.n_nodes), chances, f"{walker}, {step}")
 
 
 def test_repelling_walkers_take_distinct_neighbours() -> None:
@@ -119,7 +79,7 @@ def test_every_walker_of_a_group_has_the_weights_law(
     u = rng.random((4000, 2, n_walks))
     drawn = np.array([steps.choose(draw, weights.size, weights) for draw in u])
     for walker in range(n_walks):
-        assert_law(np.bincount(drawn[:, walker], minlength=weights.size), chances)
+        require_law(np.bincount(drawn[:, walker], minlength=weights.size), chances, "walker")
     if not isinstance(steps, IndependentSteps):
         counts = np.stack([(drawn == place).sum(axis=1) for place in range(weights.size)], axis=1)
         assert np.abs(counts - n_walks * chances).max() < 1 + 1e-9
@@ -129,7 +89,7 @@ def test_dealing_makes_every_permutation_equally_often(rng: np.random.Generator)
     dealt = [tuple(deal(rng.random(3)).tolist()) for _ in range(6000)]
     kinds = list(itertools.permutations(range(3)))
     counts = np.array([dealt.count(kind) for kind in kinds])
-    assert_law(counts, np.full(6, 1 / 6))
+    require_law(counts, np.full(6, 1 / 6), "permutations")
 
 
 def test_repelling_pairs_on_a_weighted_graph_part_where_they_can(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 import torch
@@ -17,7 +16,7 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap
-from coupledgp.inference.fitted_posterior import JointLaw, Teacher, kl_per_point
+from coupledgp.inference.fitted_posterior import Teacher, kl_per_point
 from coupledgp.inference.optimize import Report
 from coupledgp.random import FloatArray
 
@@ -37,21 +36,16 @@ class KLSettings:
     n_steps
         Steps of Adam, at a rate that falls to zero along a cosine.
     n_queries
-        Query points of one step and of the held-out set.
-    n_sets
-        Sets of query points; the steps take them in turn. Few sets are overfitted: on 104 rows of
-        the cpu data 25 of them leave twice the KL at test points that 100 do.
+        Query points of one step, drawn anew for each, and of the held-out set. Points that come
+        again are overfitted: on 104 rows of the cpu data 25 sets of them, in turn, leave twice the
+        KL at test points that 100 do.
     n_starts
         Ensembles drawn from the coupling; the best on the held-out points is improved.
-    patience
-        Steps without a better state on the held-out points after which training ends.
     """
 
     n_steps: int = 500
     n_queries: int = 256
-    n_sets: int = 100
     n_starts: int = 8
-    patience: int = 150
 
 
 @dataclass(frozen=True)
@@ -156,8 +150,7 @@ def fit_posterior_kl(
 ) -> SpectrumFit:
     """Fit frequencies and weights to the posterior of a teacher.
 
-    The steps go round several sets of query points; the state that is kept is the best on a set
-    that no step has seen.
+    Each step has query points of its own; the state that is kept is the best on further ones.
 
     Parameters
     ----------
@@ -177,17 +170,13 @@ def fit_posterior_kl(
     def judge(frequencies: Tensor, weights: Tensor) -> Tensor:
         return kl_per_point(teacher, held_out, frequencies, weights)
 
-    laws: list[JointLaw] = []
-    turn = count()
-
     def step_loss(frequencies: Tensor, weights: Tensor) -> Tensor:
-        if len(laws) < settings.n_sets:
-            laws.append(teacher.law(queries.draw(settings.n_queries)))
-        return kl_per_point(teacher, laws[next(turn) % len(laws)], frequencies, weights)
+        law = teacher.law(queries.draw(settings.n_queries))
+        return kl_per_point(teacher, law, frequencies, weights)
 
     starts = [start_of(draw()) for _ in range(settings.n_starts)]
     best = min(starts, key=lambda start: float(judge(start[0], start[1].softmax(0))))
-    return descend(step_loss, judge, best, settings.n_steps, settings.patience, report)
+    return descend(step_loss, judge, best, settings.n_steps, report)
 
 
 def fit_loss(
@@ -195,7 +184,7 @@ def fit_loss(
 ) -> SpectrumFit:
     """Fit frequencies and weights to a loss; the best state by the loss itself is kept."""
     start = start_of(feature_map)
-    return descend(loss, loss, start, settings.n_steps, settings.patience, report)
+    return descend(loss, loss, start, settings.n_steps, report)
 
 
 def descend(
@@ -203,7 +192,6 @@ def descend(
     judge: SpectrumLoss,
     start: tuple[Tensor, Tensor],
     n_steps: int,
-    patience: int,
     report: Report,
 ) -> SpectrumFit:
     """Adam on frequencies and log weights; the best state as judged every few steps is kept."""
@@ -221,8 +209,6 @@ def descend(
         report(
             f"spectrum, step {step} of {n_steps}, loss {best.loss:.4g} (was {best.start_loss:.4g})"
         )
-        if step - best.n_steps >= patience:
-            break
     return best
 
 

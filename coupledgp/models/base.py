@@ -17,7 +17,12 @@ from coupledgp.features.transformers import seed_from_random_state
 from coupledgp.inference.euclidean_system import ExactProblem
 from coupledgp.inference.evidence import EvidenceProblem
 from coupledgp.inference.fitted_stack import gaussian_log_density
-from coupledgp.inference.optimize import Report, SearchSpace, maximise_evidence
+from coupledgp.inference.optimize import (
+    OptimizationResult,
+    Report,
+    SearchSpace,
+    maximise_evidence,
+)
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
@@ -139,7 +144,12 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _optimise(
         self, problem: EvidenceProblem, space: SearchSpace, rng: np.random.Generator, report: Report
     ) -> None:
-        result = maximise_evidence(
+        self._take(self._maximise(problem, space, rng, report))
+
+    def _maximise(
+        self, problem: EvidenceProblem, space: SearchSpace, rng: np.random.Generator, report: Report
+    ) -> OptimizationResult:
+        return maximise_evidence(
             problem,
             space,
             n_restarts=check_positive_int(self.n_restarts, "n_restarts", minimum=0),
@@ -147,6 +157,8 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             rng=rng,
             report=report,
         )
+
+    def _take(self, result: OptimizationResult) -> None:
         self._hyperparameters = result.hyperparameters
         self.n_evaluations_ = result.n_evaluations
         self.n_iter_ = result.n_iterations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,7 @@ from coupledgp.inference.fitted_training import (
     fit_loss,
     fit_posterior_kl,
 )
-from coupledgp.inference.optimize import Report, SearchSpace
-from coupledgp.models.base import StationaryGPRegressor
+from coupledgp.inference.optimize import Hyperparameters, Report, SearchSpace
 from coupledgp.models.stack import Stack
 from coupledgp.validation import check_choice, check_positive_int
 
@@ -38,9 +38,9 @@ SPECTRA = ("sampled", "fitted")
 OBJECTIVES = ("evidence", "posterior-kl")
 # Fewer rows leave none to hold out.
 LEAST_ROWS = 10
-# Held-out rows that the sampled spectrum is credited with, the others with one: of few rows, which
-# tell little of who is over-confident, it keeps the larger part.
-SAMPLED_COUNT = 10.0
+# Held-out rows that members are credited with beforehand: of few rows, which tell little of who is
+# over-confident, the sampled spectrum keeps a good part.
+SAMPLED_COUNT, ONE_FACTOR_COUNT, FITTED_COUNT = 4.0, 2.0, 1.0
 
 
 def check_fitting(model: Any, n_rows: int) -> None:
@@ -68,6 +68,15 @@ def check_fitting(model: Any, n_rows: int) -> None:
         )
 
 
+def check_use_of_queries(model: Any) -> None:
+    """Refuse query points where nothing is compared at them."""
+    if model.frequencies != "fitted" or model.objective != "posterior-kl":
+        raise InvalidInputError(
+            "queries: expected none unless frequencies='fitted' and objective='posterior-kl', got "
+            f"frequencies={model.frequencies!r}, objective={model.objective!r}"
+        )
+
+
 def fit_frequencies(
     model: Any,
     problem: FeatureEvidence,
@@ -82,7 +91,7 @@ def fit_frequencies(
     if model.objective == "posterior-kl":
         fit = _fit_posterior(model, problem, space, rng, report)
     else:
-        StationaryGPRegressor._optimise(model, problem, space, rng, report)
+        model._take(model._maximise(problem, space, rng, report))
         fit = fit_loss(model.objective, model.features_, KLSettings(), report)
     model.features_ = _map(model.features_, fit.frequencies, fit.weights)
     model.spectrum_start_loss_, model.spectrum_loss_ = fit.start_loss, fit.loss
@@ -99,15 +108,17 @@ def _fit_posterior(
     stream, n = problem.stream, problem.n_rows
     size = min(n, model.teacher_rows)
     rows = np.sort(rng.choice(n, size, replace=False))
-    further = np.setdiff1d(np.arange(n), rows)
-    # Unlabelled points need not be many: they are drawn with replacement.
-    further = rng.choice(further, min(len(further), 20 * size), replace=False)
     inputs = stream.X[rows] - stream.center
+    further = model._queries
+    if further is None:
+        left = np.setdiff1d(np.arange(n), rows)
+        # Unlabelled points need not be many: they are drawn with replacement.
+        further = stream.X[rng.choice(left, min(len(left), 20 * size), replace=False)]
     targets, spectrum = problem.targets[rows], stream.feature_map.spectrum
     exact = ExactEvidence(spectrum, inputs, targets)
-    StationaryGPRegressor._optimise(model, exact, space, rng, report)
+    model._take(model._maximise(exact, space, rng, report))
     teacher = Teacher(inputs, targets, spectrum, model._hyperparameters)
-    queries = QueryPoints(inputs, stream.X[further] - stream.center, rng)
+    queries = QueryPoints(inputs, further - stream.center, rng)
 
     def draw() -> FeatureMap:
         shape = stream.feature_map.dim, stream.feature_map.n_frequencies
@@ -125,28 +136,55 @@ def _fit_evidence(
 ) -> None:
     """Sampled spectrum, fitted ones, and the weights of their mixture.
 
-    The sampled member has the hyperparameters of all rows, the very model that
-    `frequencies="sampled"` gives; the held-out rows flatter it a little for that.
+    The sampled members have the hyperparameters of all rows, the first is the very model that
+    `frequencies="sampled"` gives; the held-out rows flatter them a little for that.
     """
-    StationaryGPRegressor._optimise(model, problem, space, rng, report)
-    train, held = hold_out(problem.n_rows, rng)
+    found = model._maximise(problem, space, rng, report)
+    model._take(found)
     stream = problem.stream
-    sampled = _member(stream.feature_map, model._hyperparameters)
+    drawn = [_member(stream.feature_map, model._hyperparameters)]
+    if space.ard and space.base.size > 1 and "lengthscale" in space.free:
+        drawn += _one_factor(model, problem, space, found.log_evidence, drawn[0], rng, report)
+    train, held = hold_out(problem.n_rows, rng)
     centred = SpectrumEvidence(stream.X[train] - stream.center, problem.targets[train])
     held_out = HeldOut(stream.X[held] - stream.center, problem.targets[held])
     settings = EvidenceSettings(batch_rows=model.batch_rows)
     spectrum = stream.feature_map.spectrum
-    fitted = fit_members(centred, held_out, sampled, space, spectrum, settings, rng, report)
-    members = [sampled, *fitted]
+    fitted = fit_members(centred, held_out, drawn[0], space, spectrum, settings, rng, report)
+    members = [*drawn, *fitted]
     report("weights of the mixture")
     densities = np.array([log_densities(centred, m, held_out) for m in members])
-    weights = mixture_weights(densities, [SAMPLED_COUNT] + [1.0] * len(fitted))
+    credit = [SAMPLED_COUNT, ONE_FACTOR_COUNT][: len(drawn)] + [FITTED_COUNT] * len(fitted)
+    weights = mixture_weights(densities, credit)
     models = [_model(model, member) for member in members]
     models[0].features_ = model.features_
     model._stack = Stack(models, weights)
 
 
-def _member(feature_map: FeatureMap, hyperparameters: Any) -> Member:
+def _one_factor(
+    model: Any,
+    problem: FeatureEvidence,
+    space: SearchSpace,
+    log_evidence: float,
+    sampled: Member,
+    rng: np.random.Generator,
+    report: Report,
+) -> list[Member]:
+    """The sampled spectrum with one free factor on all lengthscales, unless evidence refutes it.
+
+    The evidence overfits many lengthscales to few rows: a member that cannot is a hedge. It is left
+    out where its evidence is lower by `(d - 1) log n` or more, twice Schwarz's criterion: there it
+    would only cost.
+    """
+    base = space.base if space.lengthscale is None else space.lengthscale
+    narrow = replace(space, ard=False, base=base)
+    result = model._maximise(problem, narrow, rng, lambda text: report("one factor: " + text))
+    if log_evidence - result.log_evidence >= (base.size - 1) * np.log(problem.n_rows):
+        return []
+    return [replace(sampled, hyperparameters=result.hyperparameters)]
+
+
+def _member(feature_map: FeatureMap, hyperparameters: Hyperparameters) -> Member:
     frequencies = feature_map.frequencies.double()
     weights = feature_map.weights
     m = len(frequencies)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
+from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.features.hybrid_base import refuse_as_covariance
 from coupledgp.inference.evidence import EvidenceProblem
@@ -21,7 +22,7 @@ from coupledgp.inference.posterior import DataStatistics, WeightPosterior
 from coupledgp.inference.stream import FeatureStream
 from coupledgp.models.base import StationaryGPRegressor, column_spread, safe_scale
 from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.fitted import check_fitting, fit_frequencies
+from coupledgp.models.fitted import check_fitting, check_use_of_queries, fit_frequencies
 from coupledgp.models.stack import Stack
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
@@ -128,8 +129,9 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d) and
         `features_.weights` (m,) where frequencies were fitted. The sampled one of several members.
     members_, member_weights_
-        The models whose laws are mixed, the sampled spectrum first, and their weights; the model
-        itself and one where frequencies were not fitted to the evidence. `predict` gives the
+        The models whose laws are mixed and their weights: the sampled spectrum first; with `ard`
+        then the same with one factor on all lengthscales; then the fitted ones. The model itself
+        and one where frequencies were not fitted to the evidence. `predict` gives the
         precision-weighted mean and the root of the mixture's second moment about it,
         `log_density` the density of the mixture itself, `sample_y` draws of it.
     spectrum_start_loss_, spectrum_loss_
@@ -206,6 +208,41 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
 
     # Several spectra fitted to the evidence; otherwise the model is one.
     _stack: Stack | None = None
+    # What `fit` was given, while it runs.
+    _queries: Any = None
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, *, queries: ArrayLike | None = None
+    ) -> SparseSpectrumGPRegressor:
+        """Fit hyperparameters and frequencies, then the posterior.
+
+        Parameters
+        ----------
+        X
+            Inputs (n, d).
+        y
+            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
+        queries
+            Inputs (q, d) without targets, such as those to be predicted: for
+            `objective="posterior-kl"`, points where the posterior matters. They take half of the
+            places at which it is compared with the teacher's, drawn with replacement; the other
+            half lies near the teacher's rows. None: rows that the teacher was not given, if any.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid, or `queries` serve no purpose.
+        NumericalError
+            The posterior's matrix is not positive definite to working precision.
+        """
+        fitted = self._sibling()
+        if queries is not None:
+            check_use_of_queries(self)
+            fitted._queries = queries
+        fitted._fit(X, y)
+        fitted.__dict__.pop("_queries", None)
+        self.__dict__ = fitted.__dict__
+        return self
 
     def _fit(self, X: ArrayLike, y: ArrayLike) -> None:
         if "auto" not in (self.n_frequencies, self.coupling):
@@ -225,6 +262,8 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         refuse_as_covariance(self.features)
         check_choice(self.features, FEATURE_MAPS, "features")
         check_fitting(self, len(inputs))
+        if self._queries is not None:
+            self._queries = self._checked_queries()
         check_choice(self.dtype, DTYPES, "dtype")
         self._stack = None
         self._center = inputs.mean(axis=0)
@@ -239,6 +278,13 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
             rng,
             dtype=DTYPES[self.dtype],
         )
+
+    def _checked_queries(self) -> FloatArray:
+        try:
+            queries: FloatArray = validate_data(self, self._queries, dtype=np.float64, reset=False)
+        except ValueError as error:
+            raise InvalidInputError(f"queries: {error}") from None
+        return queries
 
     def _default_fixed(self) -> tuple[str, ...]:
         return ("lengthscale",) if self.features == "laplace" else ()

@@ -1,6 +1,7 @@
 """Regressors with fitted frequencies: near the exact GP, or a mixture that is one law."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -63,6 +64,43 @@ def test_the_teacher_is_an_exact_gp_on_some_of_the_rows():
     assert gp.member_weights_.tolist() == [1.0]
 
 
+def test_query_points_say_where_the_posterior_matters():
+    # A corner of the data, beyond it: points that rows alone do not lead to.
+    queries = np.array([2.5, -2.5, 2060.0]) + table(200, 2)[0] * [0.2, 0.2, 0.2] * 0.5
+    queries -= queries.mean(axis=0) - [2.5, -2.5, 2060.0]
+    kl = []
+    for points in (None, queries[:100]):
+        gp = make("posterior-kl", optimizer=None, random_state=3).fit(X, Y, queries=points)
+        kl.append(cgp.diagnostics.compare(gp, queries[100:]).kl_per_point)
+    assert kl[1] < 0.7 * kl[0]
+
+
+def test_query_points_of_a_table_with_names():
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    named = make("posterior-kl", optimizer=None).fit(frame, Y, queries=frame.iloc[:9])
+    bare = make("posterior-kl", optimizer=None).fit(X, Y, queries=X[:9])
+    # A table's columns lie apart in memory, so sums round differently.
+    torch.testing.assert_close(named.features_.frequencies, bare.features_.frequencies)
+    with pytest.raises(InvalidInputError, match="queries: The feature names"):
+        make("posterior-kl").fit(frame, Y, queries=frame.rename(columns={"a": "z"}))
+
+
+@pytest.mark.parametrize("queries", [X[:, :2], X[:0], X[0], np.full((2, 3), np.nan)])
+def test_wrong_query_points(queries):
+    with pytest.raises(InvalidInputError, match="queries: "):
+        make("posterior-kl").fit(X, Y, queries=queries)
+
+
+@pytest.mark.parametrize(
+    "options", [{"objective": "evidence"}, {"frequencies": "sampled"}, {"n_frequencies": "auto"}]
+)
+def test_idle_query_points_are_refused(options):
+    model = cgp.SparseSpectrumGPRegressor(**({"random_state": 0} | options))
+    with pytest.raises(InvalidInputError, match="queries: expected none"):
+        model.fit(X, Y, queries=X)
+    assert not hasattr(model, "features_")
+
+
 def test_hyperparameters_are_kept_without_an_optimizer():
     gp = make("posterior-kl", optimizer=None, lengthscale=[1.0, 2.0, 90.0], noise=0.2).fit(X, Y)
     np.testing.assert_array_equal(gp.lengthscale_, [1.0, 2.0, 90.0])
@@ -80,6 +118,26 @@ def test_the_first_member_is_the_sampled_model(stack):
     assert first.log_marginal_likelihood_value_ == sampled.log_marginal_likelihood_value_
     assert len(stack.members_) == len(stack.member_weights_) == 6
     assert stack.member_weights_.sum() == pytest.approx(1)
+
+
+def test_one_factor_on_all_lengthscales_is_a_member_unless_the_evidence_refutes_it():
+    # The third column of the table above says nothing: one factor would be refuted there.
+    alike = X / X.std(axis=0)
+    y = np.sin(0.5 * alike.sum(axis=1)) + 0.3 * np.random.default_rng(2).normal(size=len(X))
+    gp = make("evidence", n_frequencies=32).fit(X, y)
+    second = gp.members_[1]
+    assert len(gp.members_) == 7
+    assert torch.equal(second.features_.frequencies, gp.features_.frequencies)
+    ratio = second.lengthscale_ / X.std(axis=0)
+    np.testing.assert_allclose(ratio, ratio[0])
+    given = [1.0, 2.0, 60.0]
+    ratio = (
+        make("evidence", n_frequencies=32, lengthscale=given).fit(X, y).members_[1].lengthscale_
+        / given
+    )
+    np.testing.assert_allclose(ratio, ratio[0])
+    assert len(make("evidence", n_frequencies=32, ard=False).fit(X, y).members_) == 6
+    assert len(make("evidence", n_frequencies=32, fixed=("lengthscale",)).fit(X, y).members_) == 6
 
 
 def test_the_mixture_predicts_better_than_the_sampled_spectrum(stack):

@@ -16,6 +16,10 @@ import torch
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
+from tests.stale_code import forget_stale_code
+
+forget_stale_code()
+
 SEED_VARIABLE = "COUPLEDGP_TEST_SEED"
 DEFAULT_SEED = "20250"
 

@@ -18,6 +18,3 @@ def forget_stale_code() -> None:
     for cached in Path(walk_engine._walk_rows.stats.cache_path).glob("walk_*.nbc"):
         if cached.stat().st_mtime < changed:
             cached.unlink(missing_ok=True)
-
-
-forget_stale_code()

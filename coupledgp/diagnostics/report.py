@@ -233,14 +233,22 @@ def _shift(kl: float) -> str:
 
 
 def remarks_on(model: Any) -> tuple[str, ...]:
-    """What the figures of a model whose law is a mixture are of; nothing for Gaussian laws."""
-    if not is_mixture(model):
-        return ()
-    return (
-        f"The model's law is a mixture of {len(model.member_weights_)} Gaussian laws. Its marginal "
-        "NLPD is that of the mixture; all other figures are those of the Gaussian law with the "
-        "model's mean and covariance.",
-    )
+    """What to know of a model whose frequencies were fitted; nothing of others."""
+    remarks = []
+    fitted = getattr(model, "frequencies", None) == "fitted"
+    # The first member of a mixture has sampled frequencies, which have no weights.
+    if fitted and (is_mixture(model) or model.features_.weights is not None):
+        remarks.append(
+            "The model's frequencies were fitted, so its prior is no unbiased estimate of the "
+            "kernel's; the KL between the priors says how far it has moved."
+        )
+    if is_mixture(model):
+        remarks.append(
+            f"The model's law is a mixture of {len(model.member_weights_)} Gaussian laws, fitted "
+            "to predict, not to be near the reference. Its marginal NLPD is that of the mixture; "
+            "all other figures are those of the Gaussian law with the model's mean and covariance."
+        )
+    return tuple(remarks)
 
 
 _FIGURE_NAMES = frozenset(item.name for item in fields(Figures))

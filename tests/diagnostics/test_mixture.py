@@ -79,7 +79,8 @@ def test_as_a_reference(model):
 
 def test_the_report_says_so(model):
     report = compare(model, X[TEST], Y[TEST])
-    (remark,) = report.to_dict()["remarks"]
+    prior, remark = report.to_dict()["remarks"]
+    assert "no unbiased estimate" in prior
     assert f"a mixture of {len(model.members_)} Gaussian laws" in remark
     assert "NLPD is that of the mixture" in report.to_html()
     assert compare(model.members_[0], X[TEST], Y[TEST]).remarks == ()

@@ -425,9 +425,14 @@ class AttentionLoss:
             queries, keys, values, is_causal=causal, scale=1.0
         )
 
+    @property
+    def dim(self) -> int:
+        """Dimension d of queries and keys."""
+        return self.queries.shape[-1]
+
     def __call__(self, frequencies: Tensor) -> Tensor:
         """Mean squared error, differentiable in the frequencies (m, d)."""
-        check_frequencies(frequencies, self.queries.shape[-1])
+        check_frequencies(frequencies, self.dim)
         log_q, log_k = (
             exponents(frequencies.double(), rows, None, None)[0]
             for rows in (self.queries, self.keys)

@@ -155,7 +155,7 @@ class TestLearning:
     @pytest.mark.parametrize("cost", ["gram", "posterior-kl", "evidence", "attention"])
     def test_every_cost_is_one_argument(self, cost: str, seed: int) -> None:
         loss = self.losses(seed)[cost]
-        learned = learn_copula(loss, dim=DIM, generator=seed, n_steps=10, n_held_out=16)
+        learned = learn_copula(loss, generator=seed, n_steps=10, n_held_out=16)
         assert np.isfinite(learned.losses).all()
         assert learned.loss <= learned.start_loss
         assert learned.coupling.sample(DIM, DIM, generator=0).shape == (DIM, DIM)
@@ -164,7 +164,7 @@ class TestLearning:
         """The published finding for attention, opposite to that for the Gram matrix."""
         X = np.random.default_rng(0).normal(size=(24, DIM))
         learned = learn_copula(
-            cgp.attention_loss(X, X), dim=DIM, generator=seed, n_steps=120, n_held_out=256
+            cgp.attention_loss(X, X), generator=seed, n_steps=120, n_held_out=256
         )
         off = np.array(learned.coupling.norms.correlation)[np.triu_indices(DIM, 1)]  # type: ignore[attr-defined]
         assert off.mean() > 0.3

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -65,7 +64,7 @@ class LearnedCopula:
 
 def gram_loss(
     X: ArrayLike, features: str = "fourier", spectrum: SpectrumLike = "gaussian"
-) -> FrequencyLoss:
+) -> GramLoss:
     """Loss `frequencies (m, d) -> mean squared error of the Gram matrix` of inputs.
 
     Parameters
@@ -90,22 +89,34 @@ def gram_loss(
             "X: expected at least two rows (n, d) of finite values, got shape "
             f"{tuple(inputs.shape)}"
         )
-    exact = torch.as_tensor(law.kernel(cdist(inputs.numpy(), inputs.numpy())))
-    same = torch.eye(len(inputs), dtype=torch.bool)
+    return GramLoss(inputs, features, law)
 
-    @cache
-    def map_of(m: int) -> FeatureMap:
-        return MAPS[features](inputs.shape[1], m, "iid", law, generator=0)
 
-    def loss(frequencies: Tensor) -> Tensor:
-        feature_map = map_of(len(frequencies))
-        feature_map.frequencies = frequencies
-        phi = feature_map(inputs)
+class GramLoss:
+    """Loss `frequencies -> mean squared error of the Gram matrix`; see `gram_loss`."""
+
+    def __init__(self, inputs: Tensor, features: str, spectrum: Spectrum) -> None:
+        self.inputs, self.features, self.spectrum = inputs, features, spectrum
+        self.exact = torch.as_tensor(spectrum.kernel(cdist(inputs.numpy(), inputs.numpy())))
+        self.same = torch.eye(len(inputs), dtype=torch.bool)
+        self._map: FeatureMap | None = None
+
+    @property
+    def dim(self) -> int:
+        """Input dimension d."""
+        return self.inputs.shape[1]
+
+    def __call__(self, frequencies: Tensor) -> Tensor:
+        """Mean squared error, differentiable in the frequencies (m, d)."""
+        m = len(frequencies)
+        if self._map is None or self._map.n_frequencies != m:
+            self._map = MAPS[self.features](self.dim, m, "iid", self.spectrum, generator=0)
+        self._map.frequencies = frequencies
+        phi = self._map(self.inputs)
         # Masked, not indexed: picking the pairs out would take longer than all the rest.
-        error = (phi @ phi.T - exact).masked_fill(same, 0.0)
-        return error.square().sum() / (len(same) * (len(same) - 1))
-
-    return loss
+        error = (phi @ phi.T - self.exact).masked_fill(self.same, 0.0)
+        n = len(self.inputs)
+        return error.square().sum() / (n * (n - 1))
 
 
 def learn_copula(
@@ -147,7 +158,7 @@ def learn_copula(
     n_frequencies
         Number of frequencies m; d if None. Every block of d has the same correlations.
     dim
-        Input dimension d, needed if the objective is a loss.
+        Input dimension d, needed for a loss of your own that has no attribute `dim`.
     spectrum
         Law of the frequencies.
     generator
@@ -168,15 +179,10 @@ def learn_copula(
         The loss is not finite.
     """
     law = parse_spectrum(spectrum)
-    if callable(objective):
-        loss = objective
-        size = check_positive_int(dim, "dim")
-    else:
-        X = np.asarray(objective, dtype=np.float64)
-        loss = gram_loss(X, "fourier", law)
-        size = X.shape[1]
-        if dim not in (None, size):
-            raise InvalidInputError(f"dim: expected {size} as the inputs have, got {dim}")
+    loss = objective if callable(objective) else gram_loss(objective, "fourier", law)
+    size = check_positive_int(getattr(loss, "dim", dim), "dim")
+    if dim not in (None, size):
+        raise InvalidInputError(f"dim: expected {size} as the objective's inputs have, got {dim}")
     m = size if n_frequencies is None else check_positive_int(n_frequencies, "n_frequencies")
     rng = as_rng(generator)
     ensembles = _Ensembles(_checked(coupling), m, size, law, loss)

@@ -172,6 +172,11 @@ def log_evidence_of(
     log_noise: Tensor,
 ) -> Tensor:
     """Log evidence (nats), a scalar tensor, differentiable in all but the problem."""
+    if not torch.is_grad_enabled():  # the gradient would take a second pass
+        scales = float(log_outputscale.exp()), float(log_noise.exp())
+        return frequencies.new_tensor(
+            problem.posterior(frequencies, log_weights, *scales).log_evidence
+        )
     value: Tensor = _LogEvidence.apply(  # type: ignore[no-untyped-call]
         problem, frequencies, log_weights, log_outputscale, log_noise
     )
@@ -188,9 +193,14 @@ class EvidenceLoss:
         self.lengthscale = torch.as_tensor(lengthscale)
         self.log_scales = torch.tensor([outputscale, noise], dtype=torch.float64).log()
 
+    @property
+    def dim(self) -> int:
+        """Input dimension d."""
+        return len(self.lengthscale)
+
     def __call__(self, frequencies: Tensor, weights: Tensor | None = None) -> Tensor:
         """Nats per target, differentiable; weights (m,) of sum one, equal if None."""
-        check_frequencies(frequencies, len(self.lengthscale))
+        check_frequencies(frequencies, self.dim)
         frequencies, weights = with_weights(frequencies, weights)
         log_weights = weights.clamp_min(torch.finfo(torch.float64).tiny).log()
         scaled = frequencies / self.lengthscale

@@ -124,9 +124,14 @@ class PosteriorKL:
     def __init__(self, teacher: Teacher, law: JointLaw) -> None:
         self.teacher, self.law = teacher, law
 
+    @property
+    def dim(self) -> int:
+        """Input dimension d."""
+        return self.law.inputs.shape[1]
+
     def __call__(self, frequencies: Tensor, weights: Tensor | None = None) -> Tensor:
         """Nats per query point, differentiable; weights (m,) of sum one, equal if None."""
-        check_frequencies(frequencies, self.law.inputs.shape[1])
+        check_frequencies(frequencies, self.dim)
         return kl_per_point(self.teacher, self.law, *with_weights(frequencies, weights))
 
 

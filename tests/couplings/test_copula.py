@@ -169,7 +169,7 @@ class TestLearning:
             learn_copula(X, "simplex-plus")
         with pytest.raises(InvalidInputError, match="dim: expected an int >= 1, got None"):
             learn_copula(lambda w: w.sum())
-        with pytest.raises(InvalidInputError, match="dim: expected 2 as the inputs have, got 3"):
+        with pytest.raises(InvalidInputError, match="dim: expected 2 as the objective's inputs"):
             learn_copula(X, dim=3)
         with pytest.raises(InvalidInputError, match="X: expected at least two rows"):
             gram_loss(np.zeros((1, 2)))

@@ -63,6 +63,8 @@ def test_evidence_is_that_of_the_plain_law(table, spectrum):
     law = stats.multivariate_normal(np.zeros(40), V * phi @ phi.T + S * np.eye(40))
     expected = -sum(law.logpdf(column) for column in y.T) / y.size
     assert float(loss(*spectrum)) == pytest.approx(expected, rel=1e-10)
+    leaves = [t.clone().requires_grad_() for t in spectrum]  # the value of the two passes
+    assert float(loss(*leaves).detach()) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "matern-3/2"])

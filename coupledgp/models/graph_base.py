@@ -109,11 +109,14 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         self._check_parameters()
         train = check_nodes(self.graph, nodes)
         self._targets = Targets.of(y, train.size, self.normalize_y)
+        # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
+        self._searches = self.optimizer is not None and not self._targets.are_constant
         self._seed = draw_seed(self.random_state)
+        self.n_rounds_, self.n_evaluations_, self.converged_ = 0, 0, True
         kernels = self._candidates()
         found = Found(kernels[0], None)
         # Without an optimizer the search is one evaluation; small sets need none.
-        if self.optimizer is not None or not self._use_dense(train.size, DENSE_EVIDENCE_LIMIT):
+        if self._searches or not self._use_dense(train.size, DENSE_EVIDENCE_LIMIT):
             found = self._optimise(kernels, train, self._targets.centred, checkpoint)
         self._condition(found, train, self._targets.centred)
         return self
@@ -146,7 +149,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
 
     def _kept(self, name: str) -> float | None:
         """The given or default value of a scale that is not fitted; None for one that is."""
-        if self.optimizer is not None and name not in self.fixed:
+        if self._searches and name not in self.fixed:
             return None
         given = getattr(self, name)
         return DEFAULT_SCALES[name] if given is None else check_positive(given, name)
@@ -164,7 +167,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
     def _candidates(self) -> list[GraphKernel]:
         """Kernels whose families are compared: of `"auto"` several, heat first."""
         if isinstance(self.kernel, str) and self.kernel == "auto":
-            several = self.optimizer is not None and "kernel" not in self.fixed
+            several = self._searches and "kernel" not in self.fixed
             return [parse_graph_kernel(name) for name in AUTO_KERNELS[: None if several else 1]]
         return [parse_graph_kernel(self.kernel)]
 
@@ -180,7 +183,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         record = Checkpoint(path, self._problem(train, Y))
         stored = record.load()
         kernel, scan = kernels[0], True
-        fixed = self.optimizer is None or "kernel" in self.fixed
+        fixed = not self._searches or "kernel" in self.fixed
         if stored is not None and stored.stage == "rounds":
             kernel = kernels[stored.family]
         elif self.solver != "iterative":

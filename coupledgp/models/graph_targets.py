@@ -12,6 +12,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.models.base import target_scaling
 from coupledgp.random import FloatArray
 
+ROUNDING = 10 * float(np.finfo(float).eps)
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -35,7 +37,10 @@ class Targets:
     @classmethod
     def of(cls, y: ArrayLike, n_rows: int, normalize: bool) -> Targets:
         """Check y, (n,) or (n, k), and measure its outputs."""
-        array = np.asarray(y, dtype=np.float64)
+        try:
+            array = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"y: expected numbers, got {error}") from None
         if array.ndim not in (1, 2) or array.size == 0:
             raise InvalidInputError(
                 f"y: expected a non-empty array, (n,) or (n, n_outputs), got shape {array.shape}"
@@ -51,6 +56,11 @@ class Targets:
     def centred(self) -> FloatArray:
         """Observations in normalised units, (n, k)."""
         return (self.values - self.mean) / self.scale
+
+    @property
+    def are_constant(self) -> bool:
+        """Whether every output is its mean, to rounding: nothing in them speaks of scales."""
+        return bool((np.abs(self.values - self.mean) <= ROUNDING * np.abs(self.mean)).all())
 
     @property
     def given(self) -> FloatArray:

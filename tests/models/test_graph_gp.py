@@ -171,9 +171,23 @@ def test_repeated_observations_and_isolated_nodes() -> None:
     assert std[1] < std[0]
 
 
-def test_constant_targets_are_predicted_as_they_are() -> None:
-    gp = ExactGraphGPRegressor(karate()).fit([0, 1, 2, 5], [3.0] * 4)
-    np.testing.assert_allclose(gp.predict(), 3.0)
+@pytest.mark.parametrize("make", [GraphGPRegressor, ExactGraphGPRegressor])
+@pytest.mark.parametrize("y", [[0.1] * 4, [[0.1, 5.0]] * 4, [0.1]])
+def test_constant_targets_keep_the_default_scales(make, y) -> None:  # type: ignore[no-untyped-def]
+    """They have no scale to learn: a fit would end with no variance at all, sure of everything."""
+    gp = make(karate(), random_state=0).fit([0, 1, 2, 5][: len(y)], y)
+    mean, std = gp.predict(return_std=True)
+    np.testing.assert_allclose(mean - np.asarray(y[0]), 0.0, atol=1e-12)
+    np.testing.assert_allclose(gp.outputscale_, 1.0)
+    np.testing.assert_allclose(gp.noise_, 0.1)
+    assert gp.kernel_ == HeatKernel()
+    assert std.min() > np.sqrt(0.1)
+    assert (gp.n_rounds_, gp.converged_) == (0, True)
+
+
+def test_targets_that_are_no_numbers_are_named() -> None:
+    with pytest.raises(InvalidInputError, match="y: expected numbers, got .*'fast'"):
+        GraphGPRegressor(karate()).fit([0, 1], ["fast", "slow"])
 
 
 def test_clone_and_parameters_follow_scikit_learn() -> None:

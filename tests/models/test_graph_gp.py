@@ -186,7 +186,7 @@ def test_constant_targets_keep_the_default_scales(make, y) -> None:  # type: ign
 
 
 def test_targets_that_are_no_numbers_are_named() -> None:
-    with pytest.raises(InvalidInputError, match="y: expected numbers, got .*'fast'"):
+    with pytest.raises(InvalidInputError, match=r"y: expected numbers, got .*'fast'"):
         GraphGPRegressor(karate()).fit([0, 1], ["fast", "slow"])
 
 

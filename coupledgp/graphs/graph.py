@@ -28,6 +28,8 @@ from coupledgp.graphs.assembly import (
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int
 
+SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
+
 
 class Graph:
     """A weighted undirected graph whose arrays cannot be written to.
@@ -92,8 +94,11 @@ class Graph:
         ------
         InvalidInputError
             Lengths differ, a weight is not positive and finite (the edge is named), a node number
-            is out of range, or a label is unknown.
+            is out of range, or a label is unknown; or node numbers are so far above the number of
+            edges that they are labels, such as those of a map, and `n_nodes` does not say else.
         """
+        if n_nodes is not None:
+            n_nodes = check_positive_int(n_nodes, "n_nodes")
         sources, targets = list_like(sources, "sources"), list_like(targets, "targets")
         if len(sources) != len(targets):
             raise InvalidInputError(
@@ -116,6 +121,8 @@ class Graph:
                 "name isolated nodes in `labels`"
             )
         largest = int(max(start.max(initial=-1), end.max(initial=-1))) + 1
+        if found is None and n_nodes is None:
+            refuse_sparse_numbers(largest, start.size)
         size = len(found) if found is not None else (n_nodes or largest)
         return cls(assemble(start, end, values, size), found)
 
@@ -138,11 +145,13 @@ class Graph:
             `networkx.Graph` or `networkx.MultiGraph`. Its nodes become the labels.
         weight
             Edge attribute with the weight, one where it is missing; None for an unweighted graph.
+            Only the default may be missing from every edge.
 
         Raises
         ------
         InvalidInputError
-            The graph is directed, or a weight is not a positive finite number.
+            The graph is directed, no edge has the attribute that was asked for, or a weight is
+            not a positive finite number.
         """
         sources, targets, values, nodes = readers.networkx_edges(graph, weight)
         return cls.from_edges(sources, targets, values, labels=nodes)
@@ -230,10 +239,15 @@ class Graph:
         if nodes is None:
             return np.arange(self.n_nodes)
         wanted = list_like(nodes, "nodes")
+        self._refuse_mask(wanted)
         if self.labels is not None:
             return self._index_labels(wanted)
         if not all_integers(wanted):
-            raise InvalidInputError("nodes: expected node numbers, as this graph has no labels")
+            odd = next(v for v in wanted if not all_integers([v]))
+            raise InvalidInputError(
+                f"nodes: expected ints from 0 to {self.n_nodes - 1}, as this graph has no labels, "
+                f"got {odd!r}"
+            )
         numbers = np.asarray(wanted, dtype=np.int64).reshape(-1)
         bad = numbers[(numbers < 0) | (numbers >= self.n_nodes)]
         if bad.size:
@@ -241,6 +255,16 @@ class Graph:
                 f"nodes: expected numbers from 0 to {self.n_nodes - 1}, got {bad[:3].tolist()}"
             )
         return numbers
+
+    def _refuse_mask(self, wanted: list[Any] | IntArray) -> None:
+        """A mask of booleans would pass for nodes 0 and 1: `True == 1` as a label too."""
+        if len(wanted) and all(isinstance(v, (bool, np.bool_)) for v in wanted):
+            if any(isinstance(label, bool) for label in self.labels or ()):
+                return
+            raise InvalidInputError(
+                "nodes: expected node labels, got booleans; numpy.flatnonzero(mask) gives the "
+                "numbers that a mask selects"
+            )
 
     def label(self, number: int) -> Any:
         """The label of a node number; the number itself if there are no labels."""
@@ -289,8 +313,10 @@ class Graph:
 def list_like(values: Any, name: str) -> list[Any] | IntArray:
     """Return a sequence of nodes, integer arrays as they are and the rest as a list.
 
-    A text or a single number is refused.
+    A text or a single number is refused. Tensors are read as arrays.
     """
+    if hasattr(values, "detach"):
+        values = readers.plain_array(values)
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise InvalidInputError(f"{name}: expected a sequence of nodes, got {values!r}")
     if isinstance(values, np.ndarray) and values.ndim != 1:
@@ -307,6 +333,16 @@ def all_integers(values: list[Any] | IntArray) -> bool:
     )
 
 
+def refuse_sparse_numbers(n_nodes: int, n_edges: int) -> None:
+    """Refuse node numbers that can only be labels: a node for each number below would not fit."""
+    if n_nodes > max(SPARSE_NUMBERS, NODES_PER_EDGE * n_edges):
+        raise InvalidInputError(
+            f"sources, targets: expected node numbers that count the nodes, got numbers up to "
+            f"{n_nodes - 1} in {n_edges} edges; if they are labels give the distinct ones as "
+            "`labels`, else `n_nodes`"
+        )
+
+
 def edge_weights(
     weights: ArrayLike | None,
     lengths: ArrayLike | None,
@@ -319,7 +355,10 @@ def edge_weights(
     given, name = (weights, "weights") if lengths is None else (lengths, "lengths")
     if given is None:
         return np.ones(len(sources))
-    values = np.array(given, dtype=np.float64)
+    try:
+        values = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name}: expected numbers, one an edge: {error}") from None
     if values.shape != (len(sources),):
         raise InvalidInputError(
             f"{name}: expected shape ({len(sources)},), one an edge, got {values.shape}"

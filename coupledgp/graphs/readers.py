@@ -15,6 +15,8 @@ from coupledgp.graphs.assembly import IntArray
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_positive_int
 
+SYMMETRY = 1e-12
+
 
 def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
     """Upper triangle of a symmetric adjacency matrix: sources, targets, weights, size.
@@ -25,7 +27,12 @@ def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
         The matrix is not square, not symmetric, or has a weight that is negative, NaN or
         infinite; the message names the edge.
     """
-    coo = sparse.coo_array(matrix)
+    try:
+        coo = sparse.coo_array(matrix)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"matrix: expected a matrix of numbers: {error}") from None
+    if coo.dtype.kind not in "biuf":
+        raise InvalidInputError(f"matrix: expected real numbers, got {coo.dtype}")
     if coo.ndim != 2 or coo.shape[0] != coo.shape[1]:
         raise InvalidInputError(f"matrix: expected a square matrix, got shape {coo.shape}")
     csr = coo.astype(np.float64).tocsr()
@@ -33,12 +40,10 @@ def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
     csr.eliminate_zeros()
     coo = csr.tocoo()
     refuse_matrix(coo, ~(np.isfinite(coo.data) & (coo.data > 0)), "finite weights >= 0")
-    gap = abs(csr - csr.T).tocoo()
-    refuse_matrix(
-        gap,
-        gap.data > 1e-12 * np.abs(coo.data).max(initial=0.0),
-        "a symmetric matrix (A + A.T makes one of a directed graph's)",
-    )
+    # Each entry against its own twin: a weak edge in one direction only is no rounding error.
+    gap = abs(csr - csr.T).tocsr()
+    gap = (gap - SYMMETRY * (csr + csr.T)).tocoo()
+    refuse_matrix(gap, gap.data > 0, "a symmetric matrix (A + A.T makes one of a directed graph's)")
     upper = coo.row <= coo.col
     rows, columns = coo.row[upper].astype(np.int64), coo.col[upper].astype(np.int64)
     return rows, columns, coo.data[upper], coo.shape[0]
@@ -67,6 +72,9 @@ def networkx_edges(
             "graph.to_undirected() drops the directions"
         )
     edges = list(graph.edges(data=True))
+    if weight not in (None, "weight") and edges and not any(weight in e[-1] for e in edges):
+        names = sorted({str(name) for *_, attributes in edges for name in attributes})
+        raise InvalidInputError(f"weight: expected an attribute of edges, {names}, got {weight!r}")
     values = [1.0 if weight is None else attributes.get(weight, 1.0) for *_, attributes in edges]
     return [e[0] for e in edges], [e[1] for e in edges], values, list(graph.nodes)
 
@@ -84,6 +92,12 @@ def mesh_edges(mesh: Any, nodes: str) -> tuple[IntArray, IntArray, int]:
         ) from None
     if faces.ndim != 2 or faces.shape[1] < 3 or faces.shape[0] == 0:
         raise InvalidInputError(f"mesh: expected faces of shape (f, 3), got {faces.shape}")
+    outside = faces[(faces < 0) | (faces >= vertices.shape[0])]
+    if outside.size:
+        raise InvalidInputError(
+            f"mesh: expected vertex numbers from 0 to {vertices.shape[0] - 1} in its faces, got "
+            f"{outside[0]}"
+        )
     if nodes == "vertices":
         ends = unique_pairs(face_edges(faces))
         return ends[:, 0], ends[:, 1], vertices.shape[0]
@@ -146,9 +160,15 @@ def plain_array(values: Any) -> np.ndarray:
 def neighbour_edges(points: ArrayLike, n_neighbors: int) -> tuple[IntArray, IntArray, int]:
     """Links of the symmetrised k-nearest-neighbour graph of points, each once."""
     positions = np.asarray(points, dtype=np.float64)
-    if positions.ndim != 2 or not np.isfinite(positions).all():
+    if positions.ndim != 2 or not positions.size:
         raise InvalidInputError(
-            f"points: expected a finite array of shape (n, d), got shape {positions.shape}"
+            f"points: expected an array of shape (n, d), got shape {positions.shape}"
+        )
+    bad = np.flatnonzero(~np.isfinite(positions).all(axis=1))
+    if bad.size:
+        raise InvalidInputError(
+            f"points: expected finite positions, got {positions[bad[0]]} in "
+            f"row {bad[0]} ({bad.size} such rows)"
         )
     size = positions.shape[0]
     check_positive_int(n_neighbors, "n_neighbors")

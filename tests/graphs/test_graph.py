@@ -258,7 +258,7 @@ def test_nearest_neighbours_of_a_line() -> None:
     assert (np.diff(graph.indptr) >= 1).all()
     with pytest.raises(InvalidInputError, match="fewer than the 5 points"):
         Graph.from_points(np.arange(5.0)[:, None], n_neighbors=5)
-    with pytest.raises(InvalidInputError, match="finite array"):
+    with pytest.raises(InvalidInputError, match="finite positions"):
         Graph.from_points([[np.nan, 1.0]])
 
 
@@ -269,3 +269,95 @@ def test_node_numbers_are_checked() -> None:
     with pytest.raises(InvalidInputError, match="no labels"):
         graph.index(["a"])
     np.testing.assert_array_equal(graph.index(), [0, 1, 2])
+
+
+def test_a_mask_is_refused_as_a_list_of_nodes() -> None:
+    """`True == 1`: a mask passed for nodes 0 and 1, again and again."""
+    mask = np.array([True, False, True])
+    for graph in (Graph.from_edges([0, 1], [1, 2]), Graph.from_edges([0], [1], labels=[0, 1, 2])):
+        for given in (mask, mask.tolist()):
+            with pytest.raises(InvalidInputError, match=r"booleans; numpy\.flatnonzero"):
+                graph.index(given)
+    flags = Graph.from_edges([True], [False], labels=[True, False])
+    np.testing.assert_array_equal(flags.index([False, True]), [1, 0])
+
+
+def test_what_is_no_node_number_is_shown() -> None:
+    with pytest.raises(InvalidInputError, match=r"ints from 0 to 2.*got 1\.5"):
+        Graph.from_edges([0, 1], [1, 2]).index([0, 1.5])
+
+
+def test_tensors_are_read_as_arrays_of_numbers() -> None:
+    """Tensors hash by identity: as labels each end would be a node of its own."""
+    graph = Graph.from_edges(torch.tensor([0, 1]), torch.tensor([1, 2]))
+    assert (graph.n_nodes, graph.labels) == (3, None)
+    np.testing.assert_array_equal(graph.index(torch.tensor([2, 0])), [2, 0])
+
+
+def test_numbers_far_above_the_number_of_edges_are_labels() -> None:
+    """Such as those of a map: a node for each number below would take all memory."""
+    ends = [5_000_000_000, 5_000_000_007], [5_000_000_007, 17]
+    with pytest.raises(InvalidInputError, match=r"up to 5000000007 in 2 edges.*`labels`"):
+        Graph.from_edges(*ends)
+    named = Graph.from_edges(*ends, labels=sorted(set(ends[0] + ends[1])))
+    assert (named.n_nodes, named.n_edges) == (3, 2)
+    assert Graph.from_edges([0], [2_000_000], n_nodes=2_000_001).n_nodes == 2_000_001
+
+
+@pytest.mark.parametrize("n_nodes", [-1, 0, 2.5, True])
+def test_number_of_nodes_is_a_positive_int(n_nodes) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidInputError, match="n_nodes: expected an int >= 1"):
+        Graph.from_edges([0], [1], n_nodes=n_nodes)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "message"),
+    [
+        (np.array([[0, 1j], [1j, 0]]), "matrix: expected real numbers, got complex128"),
+        (np.array([[0, "x"], ["x", 0]], dtype=object), "matrix: expected a matrix of numbers"),
+        ("abc", "matrix: expected a matrix of numbers"),
+        # A weak edge in one direction beside a strong one: not to be taken for rounding.
+        (np.array([[0, 0, 0], [1e-4, 0, 1e9], [0, 1e9, 0]]), "symmetric matrix.*edge 0-1"),
+    ],
+)
+def test_matrices_that_would_lose_something_are_refused(matrix, message) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InvalidInputError, match=message):
+        Graph.from_scipy(matrix)
+
+
+def test_rounding_between_the_triangles_is_allowed() -> None:
+    matrix = np.array([[0, 0.1 + 0.2], [0.3, 0]])
+    assert Graph.from_scipy(matrix).n_edges == 1
+
+
+def test_weights_that_are_no_numbers_are_refused() -> None:
+    for make in (
+        lambda: Graph.from_edges([0], [1], weights=["x"]),
+        lambda: Graph.from_networkx(nx.Graph([("a", "b", {"weight": "x"})])),
+    ):
+        with pytest.raises(InvalidInputError, match="weights: expected numbers, one an edge"):
+            make()
+
+
+def test_an_attribute_that_no_edge_has_is_a_mistake() -> None:
+    """It gave an unweighted graph without a word."""
+    source = nx.Graph([("a", "b", {"weight": 2.0})])
+    with pytest.raises(InvalidInputError, match=r"weight: .*\['weight'\], got 'wieght'"):
+        Graph.from_networkx(source, weight="wieght")
+    assert not Graph.from_networkx(nx.path_graph(3)).is_weighted
+
+
+@pytest.mark.parametrize("nodes", ["faces", "vertices"])
+@pytest.mark.parametrize("number", [9, -1])
+def test_faces_of_vertices_that_are_not_there(nodes: str, number: int) -> None:
+    mesh = ModuleType("mesh")
+    mesh.faces, mesh.vertices = np.array([[0, 1, number]]), np.eye(3)  # type: ignore[attr-defined]
+    with pytest.raises(InvalidInputError, match=f"from 0 to 2 in its faces, got {number}"):
+        Graph.from_trimesh(mesh, nodes=nodes)  # type: ignore[arg-type]
+
+
+def test_points_say_which_row_is_bad() -> None:
+    with pytest.raises(InvalidInputError, match="in row 1"):
+        Graph.from_points([[0.0, 0.0], [np.nan, 1.0]], 1)
+    with pytest.raises(InvalidInputError, match=r"shape \(n, d\), got shape \(5, 0\)"):
+        Graph.from_points(np.zeros((5, 0)), 2)

@@ -20,7 +20,7 @@ from coupledgp.cli.options import check_distinct, finite
 from coupledgp.cli.tables import check_columns, numeric, read_table
 from coupledgp.diagnostics.compare import DENSE_ROWS, by_solves
 from coupledgp.diagnostics.study_report import StudyReport, study_section
-from coupledgp.diagnostics.table import Section, figure_rows
+from coupledgp.diagnostics.table import Section, figure_columns, figure_rows
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import IntArray
 from coupledgp.models import load_model, posterior_report
@@ -218,11 +218,9 @@ def _print(result: StudyReport, output: Path) -> None:
     console = Console(highlight=False)
     console.print(Text(result.title, style="bold"), soft_wrap=True)
     console.print()
-    n_test = result.figures.n_test
     rows = figure_rows(result.figures, result.accuracy)
-    show.print_section(
-        console, Section("Beside the exact GP", (f"{n_test} points", "model", "reference"), rows)
-    )
+    columns = figure_columns(result.figures)
+    show.print_section(console, Section("Beside the exact GP", columns, rows))
     if result.study is not None:
         console.print()
         show.print_section(console, study_section(result.study, result.figures))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.options import selection_line
-from coupledgp.diagnostics.table import Section, figure_rows
+from coupledgp.diagnostics.table import Section, figure_columns, figure_rows
 
 # Lengthscales listed; of more, those of the columns that matter most.
 MAX_LENGTHSCALES = 20
@@ -179,8 +179,9 @@ def comparison_section(result: dict[str, Any], comparison: Comparison | None) ->
     """Table of the comparison with the exact GP, if it was made."""
     if comparison is None:
         return None
-    rows = figure_rows(comparison.report.figures, comparison.report.accuracy)
-    return Section(comparison_title(result), ("", "model", "reference"), rows)
+    figures = comparison.report.figures
+    rows = figure_rows(figures, comparison.report.accuracy)
+    return Section(comparison_title(result), figure_columns(figures), rows)
 
 
 def print_section(console: Console, section: Section) -> None:

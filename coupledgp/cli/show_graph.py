@@ -13,7 +13,7 @@ from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.networks import Network
 from coupledgp.cli.options import selection_line
 from coupledgp.diagnostics.geometry import Geometry
-from coupledgp.diagnostics.table import Section, figure_rows, short_numbers
+from coupledgp.diagnostics.table import Section, figure_columns, figure_rows, short_numbers
 from coupledgp.graphs.assembly import IntArray
 from coupledgp.random import FloatArray
 
@@ -92,8 +92,9 @@ def sections(result: dict[str, Any], comparison: Comparison | None) -> list[Sect
         title = f"Scores on {result['scores']['n_hidden']} hidden values"
         found.append(Section(title, ("", "model"), show.score_rows(result["scores"])))
     if comparison is not None:
-        rows = figure_rows(comparison.report.figures, comparison.report.accuracy)
-        found.append(Section(comparison_title(result), ("", "model", "reference"), rows))
+        figures = comparison.report.figures
+        rows = figure_rows(figures, comparison.report.accuracy)
+        found.append(Section(comparison_title(result), figure_columns(figures), rows))
     return found
 
 

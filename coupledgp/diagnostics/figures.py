@@ -125,8 +125,26 @@ def marginal_scores(
         "coverage": coverage(y, mean, std),
         "interval_width": interval_width(std),
         "pit": pit_histogram(y, mean, std),
+        "standard_errors": standard_errors(y, mean, std, mixture_nlpd),
     }
     return {prefix + name: value for name, value in scores.items()}
+
+
+def standard_errors(
+    y: FloatArray, mean: FloatArray, std: FloatArray, mixture_nlpd: FloatArray | None = None
+) -> dict[str, float | None]:
+    """Standard errors of scores over points; that of the RMSE by the delta method."""
+    points = {
+        "rmse": np.square(y - mean),
+        "mae": np.abs(y - mean),
+        "nlpd": _point_nlpd(y, mean, std, mixture_nlpd),
+        "crps": point_crps(y, mean, std),
+    }
+    errors = {name: paired_difference(a, np.zeros_like(a))[1] for name, a in points.items()}
+    middle = rmse(y, mean)
+    if errors["rmse"] is not None:
+        errors["rmse"] = errors["rmse"] / (2 * middle) if middle > 0 else 0.0
+    return errors
 
 
 def differences(

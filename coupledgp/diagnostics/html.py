@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import jinja2
 
 from coupledgp.diagnostics import pictures
-from coupledgp.diagnostics.table import Section, figure_rows
+from coupledgp.diagnostics.table import Section, figure_columns, figure_rows
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.report import PosteriorReport
@@ -77,5 +77,4 @@ def render_table(report: PosteriorReport) -> str:
 def figures_section(report: PosteriorReport, title: str) -> Section:
     """Return the table of figures of a comparison."""
     figures = report.figures
-    columns = (f"{figures.n_test} test points", "model", "reference")
-    return Section(title, columns, figure_rows(figures, report.accuracy))
+    return Section(title, figure_columns(figures), figure_rows(figures, report.accuracy))

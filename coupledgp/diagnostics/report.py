@@ -12,7 +12,7 @@ from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.laws import is_mixture
 from coupledgp.random import FloatArray
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,9 @@ class Figures:
         Mean width of those intervals, units of y.
     pit, reference_pit : tuple of float, or None
         Shares of the probability integral transforms in ten equal bins.
+    standard_errors, reference_standard_errors : dict of str to float, or None
+        Of `"rmse"`, `"mae"`, `"nlpd"` and `"crps"`, over test points taken as independent; each
+        None for a single point.
     differences : dict or None
         Mean of model minus reference over points and its standard error, as `{"mean": ...,
         "standard_error": ...}`, of `"squared_error"`, `"absolute_error"`, `"nlpd"` and `"crps"`.
@@ -113,6 +116,8 @@ class Figures:
     reference_interval_width: dict[float, float] | None = None
     pit: tuple[float, ...] | None = None
     reference_pit: tuple[float, ...] | None = None
+    standard_errors: dict[str, float | None] | None = None
+    reference_standard_errors: dict[str, float | None] | None = None
     differences: dict[str, dict[str, float | None]] | None = None
     n_scored: int | None = None
 
@@ -174,8 +179,9 @@ class PosteriorReport:
         if f.coverage and f.reference_coverage:
             level = max(f.coverage)
             sentences.append(
-                f"Its {100 * level:.0f} % intervals hold {100 * f.coverage[level]:.3g} % of the "
-                f"targets, those of the reference {100 * f.reference_coverage[level]:.3g} %."
+                f"The model's {100 * level:.0f} % intervals hold "
+                f"{100 * f.coverage[level]:.3g} % of the targets, those of the reference "
+                f"{100 * f.reference_coverage[level]:.3g} %."
             )
         return " ".join(sentences)
 

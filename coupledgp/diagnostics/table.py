@@ -38,6 +38,12 @@ class Section(NamedTuple):
     rows: Sequence[Sequence[str]]
 
 
+def figure_columns(figures: Figures) -> tuple[str, str, str]:
+    """Heads of the columns of `figure_rows`: what they are of, model and reference."""
+    errors = ", scores ± s.e. over them" if figures.standard_errors else ""
+    return f"{figures.n_test} test points{errors}", "model", "reference"
+
+
 def figure_rows(figures: Figures, accuracy: Accuracy | None = None) -> list[tuple[str, str, str]]:
     """Rows (figure, model, reference); figures that are None are left out.
 
@@ -49,15 +55,24 @@ def figure_rows(figures: Figures, accuracy: Accuracy | None = None) -> list[tupl
         value = getattr(figures, name)
         if value is not None:
             other = getattr(figures, f"reference_{name}") if paired else None
+            errors = figures.standard_errors or {}, figures.reference_standard_errors or {}
             cells = [
-                "" if number is None else f"{number:.4g} {accuracy.text(label)}".strip()
-                for number, label in ((value, name), (other, f"reference_{name}"))
+                "" if number is None else _cell(number, of.get(name), accuracy.text(label))
+                for number, of, label in zip(
+                    (value, other), errors, (name, f"reference_{name}"), strict=True
+                )
             ]
             rows.append((text, cells[0], cells[1]))
     if figures.n_scored is not None:
         scored = f"{figures.n_scored} of {figures.n_test}"
         rows.append(("points scored, but for the joint NLPD", scored, scored))
     return rows + _level_rows(figures) + _difference_rows(figures)
+
+
+def _cell(value: float, standard_error: float | None, accuracy: str) -> str:
+    """A figure, its standard error over points and what is known of its accuracy."""
+    spread = "" if standard_error is None else f" ± {standard_error:.2g}"
+    return f"{value:.4g}{spread} {accuracy}".strip()
 
 
 def _level_rows(f: Figures) -> list[tuple[str, str, str]]:

@@ -118,6 +118,10 @@ def test_every_figure(features: str, n_outputs: int, rng: np.random.Generator) -
     assert figures.pop("n_test") == 20
     assert figures.pop("n_outputs") == max(n_outputs, 1)
     gaps = figures.pop("differences")
+    for prefix in ("", "reference_"):
+        errors = figures.pop(f"{prefix}standard_errors")
+        assert set(errors) == {"rmse", "mae", "nlpd", "crps"}
+        assert min(errors.values()) > 0
     assert figures.pop("n_scored") is None
     expected = plain_figures(gp, gp.exact_twin(), X[40:], y[40:])
     for name, key, power in (

@@ -17,6 +17,7 @@ from coupledgp.diagnostics import (
     rmse,
     sharpness,
 )
+from coupledgp.diagnostics.figures import marginal_scores, standard_errors
 from coupledgp.errors import InvalidInputError, NumericalError
 from tests.theory import assert_mean
 
@@ -130,6 +131,26 @@ def test_pit_of_a_true_law_is_flat_and_of_a_narrow_one_is_not(rng: np.random.Gen
         assert_mean(hits, 0.1)
     narrow = pit_histogram(y, mean, std / 3)
     assert min(narrow[0], narrow[-1]) > 2 * max(narrow[1:-1])
+
+
+def test_standard_errors_are_those_of_many_tables(rng: np.random.Generator) -> None:
+    """Over tables of the same law the scores spread as the standard errors say."""
+    n_tables, n = 400, 300
+    y = rng.normal(size=(n_tables, n, 1))
+    mean, std = np.zeros((n, 1)), np.full((n, 1), 1.2)
+    found = [marginal_scores(one, mean, std, "") for one in y]
+    for name in ("rmse", "mae", "nlpd", "crps"):
+        spread = np.std([f[name] for f in found], ddof=1)
+        stated = np.mean([f["standard_errors"][name] for f in found])
+        # A standard deviation of 400 draws is known to 1 / sqrt(800).
+        assert stated == pytest.approx(spread, rel=5 / np.sqrt(2 * n_tables))
+
+
+def test_standard_errors_of_one_point_and_of_no_error() -> None:
+    one = np.ones((1, 1))
+    assert set(standard_errors(one, one, one).values()) == {None}
+    exact = standard_errors(np.ones((5, 2)), np.ones((5, 2)), np.ones((5, 2)))
+    assert exact == pytest.approx({"rmse": 0.0, "mae": 0.0, "nlpd": 0.0, "crps": 0.0}, abs=1e-15)
 
 
 def test_paired_difference(rng: np.random.Generator) -> None:

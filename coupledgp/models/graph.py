@@ -18,7 +18,12 @@ from coupledgp.couplings import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, plan_hops, walked_series
-from coupledgp.features.hops import HOP_TOLERANCE, HopNodes
+from coupledgp.features.hops import (
+    AFFORDABLE_COST,
+    HOP_TOLERANCE,
+    MIN_AFFORDABLE_HOPS,
+    HopNodes,
+)
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
 from coupledgp.inference.graph_evidence import Scales
@@ -34,6 +39,9 @@ SPECTRAL_LIMIT = 1200
 WALK_TOLERANCE = 1e-6
 LAW_FACTORS = (0.5, 1.0, 2.0)
 HIDDEN_BY_NOISE = 0.01
+# Walkers behind a wide kernel make thousands of steps each, hops are a few milliseconds. The
+# product of r hops is as small as 2^-r: beyond this the least float is near.
+MAX_HOPS = 960
 
 
 class GraphGPRegressor(GraphRegressor):
@@ -72,7 +80,7 @@ class GraphGPRegressor(GraphRegressor):
         `"chebyshev"`, `"ritz"` or `"power"`, see `features.plan_hops`.
     max_hops
         Cost bound of `"auto"`, in products with `W~` per product with the features; by default
-        some milliseconds' worth.
+        as many as a hundred million multiply-adds pay for, from 64 to 960.
     max_length
         Longest walk; by default so long that less than 1e-6 of the series is lost.
     normalize_y
@@ -206,9 +214,14 @@ class GraphGPRegressor(GraphRegressor):
             check_positive_int(self.n_walks, "n_walks"),
             self.exact_hops,
             self.hop_nodes,
-            self.max_hops,
+            self._most_hops() if self.max_hops is None else self.max_hops,
             tolerance,
         )
+
+    def _most_hops(self) -> int:
+        """As many as cost some milliseconds a product; `plan_hops` stops earlier by itself."""
+        affordable = AFFORDABLE_COST // max(self.graph.indices.size, 1)
+        return max(MIN_AFFORDABLE_HOPS, min(affordable, MAX_HOPS))
 
     def _follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
         return self._plan(kernel, scales).predicted_error <= HOP_TOLERANCE

@@ -6,10 +6,12 @@ import pytest
 from scipy import stats
 from sklearn.base import clone
 
+from coupledgp.diagnostics import gaussian_kl
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.kernels import HeatKernel, dense_kernel
+from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.graph import MAX_HOPS
 from tests.graph_cases import karate, weighted_graph
 
 CIRCLE = 60
@@ -183,6 +185,29 @@ def test_constant_targets_keep_the_default_scales(make, y) -> None:  # type: ign
     assert gp.kernel_ == HeatKernel()
     assert std.min() > np.sqrt(0.1)
     assert (gp.n_rounds_, gp.converged_) == (0, True)
+
+
+def test_a_kernel_as_wide_as_a_fit_allows_is_computed_not_walked() -> None:
+    """With too few hops the default walked thousands of steps a walker, and drew them anew."""
+    kernel = RegularizedLaplacianKernel(1e4)
+    settings = {"optimizer": None, "outputscale": 3e3, "noise": 1e-3, "normalize_y": False}
+    gp = GraphGPRegressor(ring(), kernel, random_state=0, **settings).fit(TRAIN, signal()[TRAIN])
+    assert gp.plan_.predicted_error <= 1e-3
+    assert gp.plan_.n_hops > 512
+    mean, cov = gp.predict(TEST, return_cov=True)
+    expected, covariance = gp.exact_twin().predict(TEST, return_cov=True)
+    assert gaussian_kl(expected, covariance, mean, cov) < 1e-4 * TEST.size
+
+
+@pytest.mark.parametrize("hops", [700, MAX_HOPS])
+def test_many_hops_lose_no_digits(hops: int) -> None:
+    """Factors of the last hops are as small as 2^-960."""
+    kernel = RegularizedLaplacianKernel(300.0)
+    gp = GraphGPRegressor(ring(), kernel, exact_hops=hops, optimizer=None, random_state=0)
+    gp.fit(TRAIN, signal()[TRAIN])
+    own = gp.prior_covariance()
+    expected = gp.outputscale_ * dense_kernel(ring(), kernel)
+    np.testing.assert_allclose(own, expected, rtol=0, atol=3e-6 * gp.outputscale_)
 
 
 def test_targets_that_are_no_numbers_are_named() -> None:

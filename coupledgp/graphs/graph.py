@@ -48,8 +48,9 @@ class Graph:
     Notes
     -----
     Isolated nodes are kept: their row of `W~` is zero, so that `L~ = 1` there, a walker halts
-    there, and any kernel makes them independent of all others. Components are independent of
-    each other. A self-loop of weight w adds w to its node's degree, once.
+    there, and any kernel makes them independent of all others; the models take them with a
+    self-loop (`closed`), so that `L~ = 0`. Components are independent of each other. A
+    self-loop of weight w adds w to its node's degree, once.
     """
 
     def __init__(self, csr: Csr, labels: Iterable[Any] | None = None) -> None:
@@ -227,6 +228,24 @@ class Graph:
         np.divide(1.0, np.sqrt(self.degrees), out=scale, where=self.degrees > 0)
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
         return self._matrix(self.weights * (scale[rows] * scale[self.indices]))
+
+    @cached_property
+    def closed(self) -> Graph:
+        """The graph with a self-loop on each isolated node; itself if there is none.
+
+        There `W~ = 1` and `L~ = 0`, as in any other component: the convention of Chung (1997)
+        and of the models. Without it a kernel's value at an isolated node is that at `L~ = 1`,
+        next to nothing for a wide kernel, and a model would be sure of what it knows nothing of.
+        """
+        alone = np.flatnonzero(self.degrees == 0)
+        if not alone.size:
+            return self
+        edges = self.adjacency.tocoo()
+        upper = edges.row <= edges.col
+        rows = np.concatenate([edges.row[upper].astype(np.int64), alone])
+        columns = np.concatenate([edges.col[upper].astype(np.int64), alone])
+        weights = np.concatenate([edges.data[upper], np.ones(alone.size)])
+        return Graph(assemble(rows, columns, weights, self.n_nodes), self.labels)
 
     def index(self, nodes: Any = None) -> IntArray:
         """Return the numbers of nodes given by label, shape (n,); of all nodes for None.

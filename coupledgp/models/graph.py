@@ -204,12 +204,12 @@ class GraphGPRegressor(GraphRegressor):
         """Hops whose walked rest the noise hides: an error e adds e^2 of the variance of f."""
         tolerance = HOP_TOLERANCE
         if scales is not None:
-            density = lanczos_density(self.graph)
+            density = lanczos_density(self.graph.closed)
             mean = float(density.weights @ kernel.spectral(density.nodes))
             share = scales.noise / max(scales.outputscale * mean, np.finfo(float).tiny)
             tolerance = min(tolerance, HIDDEN_BY_NOISE * float(np.sqrt(share)))
         return plan_hops(
-            self.graph,
+            self.graph.closed,
             kernel,
             check_positive_int(self.n_walks, "n_walks"),
             self.exact_hops,
@@ -243,7 +243,9 @@ class GraphGPRegressor(GraphRegressor):
         lengths = parsed.lengths.prepare(law, padded, longest)
         coupling = WalkerCoupling(lengths, parsed.steps)
         n_walks = check_positive_int(self.n_walks, "n_walks")
-        return WalkPrior(self.graph, kernel, plan, n_walks, coupling, law, longest, self._seed)
+        return WalkPrior(
+            self.graph.closed, kernel, plan, n_walks, coupling, law, longest, self._seed
+        )
 
     def _law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
         """The length law; a matched one is the mean over neighbouring scales."""
@@ -362,21 +364,21 @@ class ExactGraphGPRegressor(GraphRegressor):
             self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
         ):
             self._chosen = "spectral", f"{self.graph.n_nodes} nodes"
-            return SpectralPrior(self.graph, kernel)
+            return SpectralPrior(self.graph.closed, kernel)
         tolerance = self.tolerance
         if scales is not None:  # what the noise does not hide counts
             tolerance = min(tolerance, tolerance_for(scales.noise / scales.outputscale))
-        if self.method == "auto" and is_leading(self.graph, kernel, tolerance):
-            prior = LeadingPrior(self.graph, kernel, tolerance)
+        if self.method == "auto" and is_leading(self.graph.closed, kernel, tolerance):
+            prior = LeadingPrior(self.graph.closed, kernel, tolerance)
             self._chosen = "leading", f"{prior.rank} eigenpairs are all of it, to {tolerance:.2g}"
             return prior
         choice, order = SolveChoice(self.method == "cholesky", "as asked"), None
         if self.method == "auto":
-            choice, order = choose_solve(self.graph, kernel, tolerance)
+            choice, order = choose_solve(self.graph.closed, kernel, tolerance)
         self._chosen = "cholesky" if choice.factorise else "series", choice.reason
         if choice.factorise:
-            return SolvePrior(self.graph, kernel, order)
-        return SeriesPrior(self.graph, kernel, tolerance)
+            return SolvePrior(self.graph.closed, kernel, order)
+        return SeriesPrior(self.graph.closed, kernel, tolerance)
 
     @property
     def method_(self) -> str:

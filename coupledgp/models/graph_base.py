@@ -187,7 +187,7 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         if stored is not None and stored.stage == "rounds":
             kernel = kernels[stored.family]
         elif self.solver != "iterative":
-            problem = joint_problem(self.graph, train, Y, self._seed)
+            problem = joint_problem(self.graph.closed, train, Y, self._seed)
             kept = Kept(fixed, self._kept("outputscale"), self._kept("noise"))
             with reporter("fit") as report:
                 point, state = fit_families(problem.evidence, kernels, kept, record, report)
@@ -399,9 +399,9 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior)):
             return own
         tolerance = tolerance_for(own.noise / own.outputscale)
-        if is_leading(self.graph, self.kernel_, tolerance):
-            return replace(own, prior=LeadingPrior(self.graph, self.kernel_, tolerance))
-        return replace(own, prior=SeriesPrior(self.graph, self.kernel_, tolerance))
+        if is_leading(self.graph.closed, self.kernel_, tolerance):
+            return replace(own, prior=LeadingPrior(self.graph.closed, self.kernel_, tolerance))
+        return replace(own, prior=SeriesPrior(self.graph.closed, self.kernel_, tolerance))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_posterior")

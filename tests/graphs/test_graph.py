@@ -51,6 +51,15 @@ def test_isolated_nodes_are_kept_with_zero_rows() -> None:
     np.testing.assert_array_equal(named.degrees, [1, 0, 1])
 
 
+def test_closed_gives_nodes_alone_a_loop_and_changes_nothing_else() -> None:
+    graph = Graph.from_edges(["a", "c"], ["b", "c"], [2.0, 5.0], labels=["a", "b", "c", "d"])
+    expected = graph.adjacency.toarray()
+    expected[3, 3] = 1.0
+    np.testing.assert_array_equal(graph.closed.adjacency.toarray(), expected)
+    assert graph.closed.labels == graph.labels
+    assert graph.closed.closed is graph.closed
+
+
 def test_self_loop_counts_once_in_degree_and_matrix() -> None:
     graph = Graph.from_edges([0, 0], [0, 1], [2.0, 3.0])
     np.testing.assert_array_equal(graph.adjacency.toarray(), [[2, 3], [3, 0]])

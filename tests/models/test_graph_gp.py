@@ -168,9 +168,37 @@ def test_repeated_observations_and_isolated_nodes() -> None:
     gp.fit([0, 0, 1, 8], [1.0, 1.2, 0.9, -1.0])
     mean, std = gp.predict([13, 0], return_std=True, latent=True)
     assert mean[0] == pytest.approx(np.mean([1.0, 1.2, 0.9, -1.0]))
-    own = dense_kernel(weighted_graph(), HeatKernel())[13, 13]
-    assert std[0] == pytest.approx(np.sqrt(gp.outputscale_ * own))
+    assert std[0] == pytest.approx(np.sqrt(gp.outputscale_), rel=2e-3)
     assert std[1] < std[0]
+
+
+@pytest.mark.parametrize("kernel", ["heat", "regularized-laplacian", "matern"])
+def test_nothing_is_known_of_a_node_alone(kernel: str) -> None:
+    """A wide kernel left it hardly any prior variance: the surest prediction of the graph."""
+    start = np.arange(CIRCLE)
+    ends = np.tile(start, 2), np.concatenate([(start + 1) % CIRCLE, (start + 2) % CIRCLE])
+    pair, alone = CIRCLE + 1, CIRCLE + 2
+    graph = Graph.from_edges(
+        np.append(ends[0], CIRCLE), np.append(ends[1], CIRCLE + 1), n_nodes=CIRCLE + 3
+    )
+    for make in (GraphGPRegressor, ExactGraphGPRegressor):
+        gp = make(graph, kernel, random_state=0).fit(TRAIN, signal()[TRAIN])
+        std = gp.predict(return_std=True, latent=True)[1]
+        assert std[alone] == pytest.approx(np.sqrt(gp.outputscale_), rel=2e-3)
+        assert std[alone] > std[pair] > 3 * std[:CIRCLE].max()
+        own = gp.prior_covariance([alone, pair, 0])
+        np.testing.assert_allclose(own[0] / gp.outputscale_, [1.0, 0.0, 0.0], atol=4e-3)
+
+
+def test_values_at_nodes_alone_do_not_spoil_the_fit() -> None:
+    """With no variance of their own they counted as noise for all."""
+    start = np.arange(CIRCLE)
+    ends = np.tile(start, 2), np.concatenate([(start + 1) % CIRCLE, (start + 2) % CIRCLE])
+    graph = Graph.from_edges(*ends, n_nodes=CIRCLE + 4)
+    seen, y = np.append(TRAIN, CIRCLE + np.arange(4)), np.append(signal(), [9.0, 4.0, 6.0, 11.0])
+    gp = GraphGPRegressor(graph, random_state=0).fit(seen, y[seen])
+    mean = gp.predict(TEST)
+    assert np.sqrt(np.mean((mean - y[TEST]) ** 2)) < 0.15
 
 
 @pytest.mark.parametrize("make", [GraphGPRegressor, ExactGraphGPRegressor])

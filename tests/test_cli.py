@@ -589,6 +589,16 @@ def test_wrong_files(tmp_path, data, fails):
     assert "expected a path of its own" in fails("fit", data, "-t", "price", "-o", data)
 
 
+def test_a_parquet_file_leaves_no_threads_that_abort_the_process(tmp_path):
+    pa.parquet.write_table(pa.table(columns()), tmp_path / "data.parquet")
+    script = "import sys, pathlib; from coupledgp.cli.tables import read_table; "
+    script += "print(read_table(pathlib.Path(sys.argv[1])).num_rows)"
+    command = [sys.executable, "-c", script, tmp_path / "data.parquet"]
+    for _ in range(3):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{N}\n", "")
+
+
 def test_wrong_predictions(model_path, tmp_path, data, fails):
     out = ["-o", tmp_path / "out.csv"]
     lacking = write_csv(tmp_path / "lacking.csv", columns(a=None, flag=None))

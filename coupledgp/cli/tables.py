@@ -119,8 +119,9 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    with path.open("rb") as file:
-        return pa.parquet.read_table(file)
+    # Not parquet.read_table: its threads may outlive it, and abort a process that ends soon after.
+    with pa.parquet.ParquetFile(path) as file:
+        return file.read()
 
 
 def _read_csv(path: Path, text_columns: bool) -> pa.Table:

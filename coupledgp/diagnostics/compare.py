@@ -208,6 +208,8 @@ def _text(model: Any, reference: Any) -> str:
 
 
 def _check_points(n_points: int) -> None:
+    if n_points == 0:
+        raise InvalidInputError("X_test: expected at least one point, got none")
     check_memory(
         MATRICES_AT_ONCE * 8 * n_points**2,
         f"X_test: {n_points} points compared jointly",

@@ -115,7 +115,10 @@ def check_shapes(model: tuple[int, ...], reference: tuple[int, ...]) -> None:
 
 def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Return targets (p, k), finite."""
-    y = np.asarray(y_test, dtype=np.float64)
+    try:
+        y = np.asarray(y_test, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"y_test: expected numbers, {error}") from None
     if y.shape != shape and (y.ndim != 1 or (y.size, 1) != shape):
         raise InvalidInputError(f"y_test: expected shape {shape} or {shape[:1]}, got {y.shape}")
     if not np.isfinite(y).all():

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh_tridiagonal, solve_triangular
 
+from coupledgp.errors import NumericalError
 from coupledgp.inference.system import LinearSystem, Report
 from coupledgp.random import FloatArray
 
@@ -160,7 +161,7 @@ class Lanczos:
 def gauss(d: FloatArray, e: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of the Jacobi matrix with diagonal d and off-diagonal e."""
     nodes, vectors = eigh_tridiagonal(d, e)
-    return np.maximum(nodes, np.finfo(float).tiny), np.square(vectors[0])
+    return nodes, np.square(vectors[0])
 
 
 def radau_matrix(d: FloatArray, e: FloatArray, lower: float) -> tuple[FloatArray, FloatArray]:
@@ -203,6 +204,11 @@ def divergences(
         Random sign vectors.
     rng
         Of the probes.
+
+    Raises
+    ------
+    NumericalError
+        The products are too coarse for the least eigenvalue, as where there is next to no noise.
     """
     p = len(shift)
     probes = rng.choice([-1.0, 1.0], (p, n_probes))
@@ -213,6 +219,9 @@ def divergences(
     lower = float(0.5 * relative.system.noise / top)
     while True:
         lanczos.step()
+        low, high = lanczos.range()
+        if low < lower:
+            raise _too_coarse(low, 2 * lower, relative.tolerance)
         forms = lanczos.quadratic(lower)
         terms = 0.5 * (forms.trace - p - forms.log)[:n_probes] / p
         back = 0.5 * (forms.inverse - p + forms.log)[:n_probes] / p
@@ -226,7 +235,6 @@ def divergences(
         relative.report(f"Lanczos step {lanczos.n_steps}, {max(shares):.1e} of the wanted gap")
         if max(shares) <= 1 or lanczos.n_steps >= min(MAX_STEPS, p):
             break
-    low, high = lanczos.range()
     spread = error * np.sqrt(lanczos.n_steps)
     slopes = max(abs(1 - 1 / low), abs(1 - 1 / high)), max(1 / low**2, 1 / high), 1 / low
     solver = [0.5 * slope * spread for slope in slopes]
@@ -241,6 +249,16 @@ def divergences(
         Estimate(float(logs.mean()), standard_error(logs), 2 * (solver[2] + gap), 2 * solver[2]),
     ]
     return estimates[0], estimates[1], estimates[2], forms.inverse[n_probes + 1 :]
+
+
+def _too_coarse(found: float, least: float, tolerance: float) -> NumericalError:
+    """Products that are off by more than the least eigenvalue, which the noise gives."""
+    return NumericalError(
+        "options.tolerance: the exact covariance, relative to the model's, has no eigenvalue below "
+        f"{least:.1e}, and {found:.1e} was found: its products, solved to a residual of "
+        f"{tolerance:.0e}, are too coarse for so little noise. Take a smaller tolerance, or at "
+        "most options.n_columns test points, which are solved for one by one"
+    )
 
 
 def standard_error(values: FloatArray) -> float:

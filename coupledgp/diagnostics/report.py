@@ -188,6 +188,8 @@ class PosteriorReport:
     def _prediction(self, gain: float) -> str:
         """What the reference's NLPD, smaller by `gain`, amounts to."""
         error = (self.figures.differences or {}).get("nlpd", {}).get("standard_error")
+        if error is None and self.figures.n_test == 1:
+            return "One point does not say which of them predicts better."
         if abs(gain) < max(0.005, 2 * (error or 0.0)):
             return "The reference would not predict better."
         better = "better" if gain > 0 else "worse"

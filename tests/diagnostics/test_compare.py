@@ -217,6 +217,13 @@ def test_a_foreign_model_against_a_sparse_one(rng: np.random.Generator) -> None:
     assert foreign.reverse_kl_per_point == pytest.approx(own.reverse_kl_per_point, rel=1e-6)
 
 
+def test_one_point_tells_no_better_from_worse(rng: np.random.Generator) -> None:
+    X, y = table(30, 0, rng)
+    gp = sparse().fit(X, y)
+    assert "One point does not say" in compare(gp, X[:1], y[:1] + 4).verdict()
+    assert "One point" not in compare(gp, X[:2], y[:2]).verdict()
+
+
 class TestErrors:
     @pytest.fixture
     def gp(self, rng: np.random.Generator) -> SparseSpectrumGPRegressor:
@@ -250,6 +257,14 @@ class TestErrors:
     def test_targets_that_are_not_finite(self, gp: Any) -> None:
         with pytest.raises(InvalidInputError, match="y_test: expected finite values"):
             compare(gp, np.eye(2), [0.0, np.nan])
+
+    def test_targets_that_are_no_numbers(self, gp: Any) -> None:
+        with pytest.raises(InvalidInputError, match=r"y_test: expected numbers, .*'a'"):
+            compare(gp, np.zeros((3, 2)), ["a", "b", "c"])
+
+    def test_no_points(self, gp: Any) -> None:
+        with pytest.raises(InvalidInputError, match="X_test: expected at least one point"):
+            compare(gp, np.zeros((0, 2)))
 
     def test_another_number_of_outputs(self, gp: Any, rng: np.random.Generator) -> None:
         other = sparse().fit(*table(30, 3, rng))

@@ -365,6 +365,23 @@ class TestProbes:
         for name in ("rmse", "reference_rmse", "nlpd", "reference_nlpd", "crps", "reference_crps"):
             assert getattr(report, name) == pytest.approx(getattr(dense, name), rel=1e-5), name
 
+    def test_next_to_no_noise(self) -> None:
+        """Products too coarse for the least eigenvalue are an error; finer ones are enough."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(0, 3, (700, 2))
+        y = np.sin(3 * X[:, 0])
+        gp = sparse(n_frequencies=64, lengthscale=[0.8, 100.0], outputscale=1.0, noise=1e-6)
+        gp.fit(X[:600], y[:600])
+        coarse = StochasticOptions(tolerance=1e-2, n_columns=20)
+        with pytest.raises(NumericalError, match=r"options.tolerance: .* smaller tolerance"):
+            compare(gp, X[600:], method="stochastic", options=coarse)
+        fine = StochasticOptions(tolerance=1e-5, n_columns=20)
+        report = compare(gp, X[600:], method="stochastic", options=fine)
+        dense = compare(gp, X[600:], method="dense").kl_per_point
+        below, above = report.accuracy.bounds["kl_per_point"]
+        slack = 5 * report.accuracy.standard_errors["kl_per_point"]
+        assert -below - slack < dense - report.kl_per_point < above + slack
+
     def test_quadrature_bounds(self, rng: np.random.Generator) -> None:
         x = np.concatenate([rng.uniform(0.2, 0.4, 5), rng.uniform(0.9, 1.1, 40), [3.0, 9.0]])
         Q = np.linalg.qr(rng.normal(size=(47, 47)))[0]

@@ -34,6 +34,7 @@ from coupledgp.validation import check_positive_int
 PAGERANK_ORDER = 10
 LENGTH_TOLERANCE = 1e-12
 CHUNK_WALKS = 2**20
+CHUNK_STEPS = 2**12
 
 
 def pagerank(
@@ -132,16 +133,28 @@ def solve_pagerank_sigma(
     survival = GeometricLaw(p_halt).survival(longest_walk(p_halt))
     reached = np.column_stack([quantile_survival(survival, order), np.zeros(order)])
     ends_at = reached[:, :-1] - reached[:, 1:]
-    degrees = np.where(graph.degrees > 0, graph.degrees, 1.0)
-    move = graph.adjacency.toarray() / degrees[:, None]
-    move[graph.degrees == 0, graph.degrees == 0] = 1.0
-    power = np.eye(graph.n_nodes)
-    ends = np.zeros((order, graph.n_nodes, graph.n_nodes))
-    for column in ends_at.T:
-        ends += column[:, None, None] * power
-        power = power @ move
+    values, left, right = eigenmoves(graph)
+    power = np.ones(graph.n_nodes)
+    # A walk of t steps ends by P^t = left diag(values^t) right: the powers are of numbers.
+    weights = np.zeros((order, graph.n_nodes))
+    for part in np.array_split(ends_at, -(-ends_at.shape[1] // CHUNK_STEPS), axis=1):
+        powers = power * values ** np.arange(part.shape[1])[:, None]
+        weights += part @ powers
+        power = powers[-1] * values
+    ends = (left * weights[:, None, :]) @ right
     flat = ends.reshape(order, -1)
     return assign(flat @ flat.T)
+
+
+def eigenmoves(graph: Graph) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Eigenvalues of `P = D^-1 W`, and its eigenvectors from the right and from the left.
+
+    A walker on an isolated node stays there. P is similar to the symmetric `W~`.
+    """
+    closed = graph.closed
+    values, vectors = np.linalg.eigh(closed.normalized_adjacency.toarray())
+    roots = np.sqrt(closed.degrees)
+    return values, vectors / roots[:, None], vectors.T * roots
 
 
 def tuned_for_pagerank(coupling: WalkerCouplingLike, p_halt: float) -> WalkerCoupling:

@@ -16,7 +16,7 @@ from coupledgp.features.walk_engine import walk_ends
 from coupledgp.features.walk_reference import plain_ends
 from coupledgp.features.walk_steps import moves_of
 from coupledgp.graphs import Graph
-from coupledgp.pagerank import exact_pagerank, pagerank, solve_pagerank_sigma
+from coupledgp.pagerank import eigenmoves, exact_pagerank, pagerank, solve_pagerank_sigma
 from tests.graph_cases import assert_mean_is, copies, karate, weighted_graph
 
 N_DRAWS = 400
@@ -79,6 +79,18 @@ def test_sigma_is_the_best_permutation() -> None:
         sum(cost[q, s] for q, s in enumerate(order)) for order in itertools.permutations(range(5))
     )
     assert cost[np.arange(5), sigma].sum() == pytest.approx(best, rel=1e-6)
+
+
+def test_moves_from_their_eigenvectors_are_the_moves() -> None:
+    """With weights, a self-loop, components and a node that a walker cannot leave."""
+    graph = Graph.from_edges([0, 1, 2, 4, 3], [1, 2, 3, 5, 3], [1.0, 2.0, 0.5, 9.0, 4.0], 7)
+    values, left, right = eigenmoves(graph)
+    degrees = np.where(graph.degrees > 0, graph.degrees, 1.0)
+    move = graph.adjacency.toarray() / degrees[:, None]
+    move[6, 6] = 1.0
+    for t in (1, 2, 7):
+        expected = np.linalg.matrix_power(move, t)
+        np.testing.assert_allclose((left * values**t) @ right, expected, atol=1e-12)
 
 
 def test_coupling_reduces_the_error() -> None:

@@ -190,17 +190,6 @@ def test_nothing_is_known_of_a_node_alone(kernel: str) -> None:
         np.testing.assert_allclose(own[0] / gp.outputscale_, [1.0, 0.0, 0.0], atol=4e-3)
 
 
-def test_values_at_nodes_alone_do_not_spoil_the_fit() -> None:
-    """With no variance of their own they counted as noise for all."""
-    start = np.arange(CIRCLE)
-    ends = np.tile(start, 2), np.concatenate([(start + 1) % CIRCLE, (start + 2) % CIRCLE])
-    graph = Graph.from_edges(*ends, n_nodes=CIRCLE + 4)
-    seen, y = np.append(TRAIN, CIRCLE + np.arange(4)), np.append(signal(), [9.0, 4.0, 6.0, 11.0])
-    gp = GraphGPRegressor(graph, random_state=0).fit(seen, y[seen])
-    mean = gp.predict(TEST)
-    assert np.sqrt(np.mean((mean - y[TEST]) ** 2)) < 0.15
-
-
 @pytest.mark.parametrize("make", [GraphGPRegressor, ExactGraphGPRegressor])
 @pytest.mark.parametrize("y", [[0.1] * 4, [[0.1, 5.0]] * 4, [0.1]])
 def test_constant_targets_keep_the_default_scales(make, y) -> None:  # type: ignore[no-untyped-def]

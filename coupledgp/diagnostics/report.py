@@ -179,7 +179,7 @@ class PosteriorReport:
         if f.coverage and f.reference_coverage:
             level = max(f.coverage)
             sentences.append(
-                f"The model's {100 * level:.0f} % intervals hold "
+                f"The {100 * level:.0f} % intervals of the model hold "
                 f"{100 * f.coverage[level]:.3g} % of the targets, those of the reference "
                 f"{100 * f.reference_coverage[level]:.3g} %."
             )

@@ -81,11 +81,14 @@ class Checkpoint:
         What identifies the fit. A file of another problem is refused.
     family
         Which of several kernel families the rounds that are saved from now on are of.
+    finished
+        Of the families before: best parameters and objective.
     """
 
     path: Path | None
     problem: dict[str, Any] = field(default_factory=dict)
     family: int = 0
+    finished: list[tuple[list[float], float]] = field(default_factory=list)
 
     def load(self) -> FitState | None:
         """The state of an interrupted fit of the same problem, if there is one."""
@@ -201,7 +204,7 @@ def fit_kernel(
     """
     record = checkpoint or Checkpoint(None)
     state = record.load()
-    if state is None or state.stage != "rounds":
+    if state is None or state.stage != "rounds" or state.family != record.family:
         starts = start.scan()
         try:
             first = [start, *starts] if scan_starts else [start]
@@ -210,7 +213,7 @@ def fit_kernel(
             if scan_starts:
                 raise
             state = scan(starts, make_prior, make_evidence, outputscale, noise)
-        state = replace(state, family=record.family)
+        state = replace(state, family=record.family, finished=record.finished)
         record.save(state)
     while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
         kernel = start.with_theta(np.array(state.theta))
@@ -224,6 +227,7 @@ def fit_kernel(
             state.n_evaluations + objective.n_evaluations,
             moved < SETTLED,
             family=record.family,
+            finished=record.finished,
         )
         record.save(state)
     return start.with_theta(np.array(state.theta)), state

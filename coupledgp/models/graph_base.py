@@ -182,33 +182,57 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         path = None if checkpoint is None else Path(checkpoint)
         record = Checkpoint(path, self._problem(train, Y))
         stored = record.load()
-        kernel, scan = kernels[0], True
+        families, scan = range(len(kernels)), True
         fixed = not self._searches or "kernel" in self.fixed
         if stored is not None and stored.stage == "rounds":
-            kernel = kernels[stored.family]
+            whole = self.solver == "iterative"
+            families = range(stored.family, len(kernels) if whole else stored.family + 1)
+            record.finished = list(stored.finished)
         elif self.solver != "iterative":
             problem = joint_problem(self.graph.closed, train, Y, self._seed)
             kept = Kept(fixed, self._kept("outputscale"), self._kept("noise"))
             with reporter("fit") as report:
                 point, state = fit_families(problem.evidence, kernels, kept, record, report)
-            kernel, scan = point.kernel, problem.is_whole
-            if problem.is_whole and self._follows_exact(kernel, point.scales):
+            if problem.is_whole and self._follows_exact(point.kernel, point.scales):
                 self._record(state)
-                return Found(kernel, point)
-            record.family = state.family
+                return Found(point.kernel, point)
+            kernels[state.family] = point.kernel
+            families, scan = range(state.family, state.family + 1), problem.is_whole
         if fixed:
-            return Found(kernel, None)
-        kernel, state = fit_kernel(
-            kernel,
-            self._make_prior,
-            lambda prior: self._evidence(prior, train, Y),
-            self._kept("outputscale"),
-            self._kept("noise"),
-            record,
-            scan_starts=scan,
-        )
-        self._record(state)
-        return Found(kernel, None)
+            return Found(kernels[families[0]], None)
+        return Found(self._in_rounds(kernels, families, record, scan, train, Y), None)
+
+    def _in_rounds(
+        self,
+        kernels: list[GraphKernel],
+        families: range,
+        record: Checkpoint,
+        scan: bool,
+        train: IntArray,
+        Y: FloatArray,
+    ) -> GraphKernel:
+        """The best kernel of some families by rounds of redrawn walks, each family in turn."""
+        found = dict(enumerate(record.finished))
+        states = []
+        for family in families:
+            record.family = family
+            _, state = fit_kernel(
+                kernels[family],
+                self._make_prior,
+                lambda prior: self._evidence(prior, train, Y),
+                self._kept("outputscale"),
+                self._kept("noise"),
+                record,
+                scan_starts=scan,
+            )
+            states.append(state)
+            found[family] = state.theta, state.objective
+            record.finished = [*record.finished, found[family]]
+        best = max(found, key=lambda k: found[k][1])
+        self.n_rounds_ = sum(state.n_rounds for state in states)
+        self.n_evaluations_ = sum(state.n_evaluations for state in states)
+        self.converged_ = all(state.settled for state in states)
+        return kernels[best].with_theta(np.array(found[best][0]))
 
     def _record(self, state: FitState) -> None:
         self.n_rounds_, self.n_evaluations_ = state.n_rounds, state.n_evaluations

@@ -12,6 +12,7 @@ from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.graph import MAX_HOPS
+from coupledgp.models.graph_base import AUTO_KERNELS
 from tests.graph_cases import karate, weighted_graph
 
 CIRCLE = 60
@@ -225,6 +226,26 @@ def test_many_hops_lose_no_digits(hops: int) -> None:
     own = gp.prior_covariance()
     expected = gp.outputscale_ * dense_kernel(ring(), kernel)
     np.testing.assert_allclose(own, expected, rtol=0, atol=3e-6 * gp.outputscale_)
+
+
+def test_iterative_fits_compare_families_too(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    """They fitted the heat kernel alone whatever the data say; and go on from a checkpoint."""
+    x = np.abs(np.arange(CIRCLE) - 20) / CIRCLE  # a kink: no heat kernel's function
+    y = x + 0.01 * np.random.default_rng(1).standard_normal(CIRCLE)
+    settings = {"solver": "iterative", "random_state": 0}
+    path = tmp_path / "fit.json"
+    auto = ExactGraphGPRegressor(ring(), **settings).fit(TRAIN, y[TRAIN], checkpoint=path)
+    each = {
+        name: ExactGraphGPRegressor(ring(), name, **settings).fit(TRAIN, y[TRAIN])
+        for name in AUTO_KERNELS
+    }
+    best = max(each.values(), key=lambda gp: gp.log_marginal_likelihood_value_)
+    assert best.kernel_ != each["heat"].kernel_
+    assert auto.kernel_ == best.kernel_
+    assert auto.n_rounds_ == sum(gp.n_rounds_ for gp in each.values())
+    again = ExactGraphGPRegressor(ring(), **settings).fit(TRAIN, y[TRAIN], checkpoint=path)
+    assert again.kernel_ == auto.kernel_
+    assert again.n_evaluations_ < auto.n_evaluations_
 
 
 def test_targets_that_are_no_numbers_are_named() -> None:

@@ -242,9 +242,13 @@ class WalkPrior(GraphPrior):
     def matrix(self, out: IntArray, into: IntArray) -> FloatArray:
         if max(out.size, into.size) * self.graph.n_nodes > DENSE_ROWS:
             return super().matrix(out, into)
-        left = self.features(out).rows()
-        right = left if np.array_equal(out, into) else self.features(into).rows()
-        return left @ right.T
+        if np.array_equal(out, into):
+            rows = self.features(out).rows()
+            return rows @ rows.T
+        # A row costs every hop: they are formed for the shorter list only.
+        if into.size <= out.size:
+            return self.features(out).matmat(self.features(into).rows().T)
+        return self.features(into).matmat(self.features(out).rows().T).T
 
     def diagonal(self, nodes: IntArray) -> FloatArray:
         phi = self.features(nodes)

@@ -6,7 +6,7 @@ from scipy import stats
 
 from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.features import plan_hops
+from coupledgp.features import WalkFeatures, plan_hops
 from coupledgp.inference.graph_evidence import (
     DenseEvidence,
     IterativeEvidence,
@@ -51,6 +51,7 @@ def test_prior_products_matrices_and_samples_agree(prior: GraphPrior) -> None:
     if not isinstance(prior, WalkPrior):
         np.testing.assert_allclose(K, dense_kernel(karate(), HEAT), atol=1e-8)
     np.testing.assert_allclose(prior.matrix(NODES, every), K[NODES], atol=1e-12)
+    np.testing.assert_allclose(prior.matrix(every, NODES), K[:, NODES], atol=1e-12)
     np.testing.assert_allclose(prior.diagonal(NODES), np.diag(K)[NODES], atol=1e-10)
     V = np.random.default_rng(0).standard_normal((NODES.size, 2))
     product = prior.product(every, NODES, V)
@@ -59,6 +60,22 @@ def test_prior_products_matrices_and_samples_agree(prior: GraphPrior) -> None:
     expected = K[np.ix_(NODES[:-1], NODES[:-1])]
     assert np.abs(draws @ draws.T / 40_000 - expected).max() < 6 * expected.max() * 2 / 200
     np.testing.assert_allclose(prior.rough_diagonal(NODES), np.diag(K)[NODES], rtol=1.5)
+
+
+def test_covariances_between_lists_form_rows_of_the_shorter_one(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    """A row costs every hop; those of all observations were formed for each block of nodes."""
+    formed: list[int] = []
+    rows = WalkFeatures.rows
+
+    def counted(self, positions=None):  # type: ignore[no-untyped-def]
+        formed.append(self.shape[0])
+        return rows(self, positions)
+
+    monkeypatch.setattr(WalkFeatures, "rows", counted)
+    few, many = np.array([3, 7]), np.arange(8, 34)
+    prior = walk_prior()
+    np.testing.assert_allclose(prior.matrix(many, few), prior.matrix(few, many).T, atol=1e-14)
+    assert formed == [few.size, few.size]
 
 
 @pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)

@@ -184,6 +184,8 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         """
         if self.frequencies is None:
             self._draw(1 if last_dim_is_batch else x.shape[-1])
+        if not last_dim_is_batch:
+            self._check_columns(x)
         scaled = x / self.lengthscale
         n_batch = len(self.batch_shape)
         members = scaled.shape[:-2][len(scaled.shape) - 2 - n_batch :]
@@ -199,6 +201,12 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         stacked = torch.stack(parts, dim=place)
         split = len(stacked.shape) + place
         return stacked.reshape(stacked.shape[:split] + members + stacked.shape[split + 1 :])
+
+    def _check_columns(self, x: Tensor) -> None:
+        assert self.frequencies is not None
+        dim = self.frequencies.shape[-1]
+        if x.shape[-1] != dim:
+            raise InvalidInputError(f"X: expected shape (..., n, {dim}), got {tuple(x.shape)}")
 
     def _member_features(
         self, inputs: Tensor, members: torch.Size, index: tuple[int, ...]

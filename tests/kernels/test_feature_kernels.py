@@ -172,6 +172,8 @@ class TestErrors:
     def test_inputs_of_another_dimension(self) -> None:
         with pytest.raises(InvalidInputError, match=r"X: expected shape \(\.\.\., n, 3\), got"):
             FourierFeatureKernel(4, 3)(torch.zeros(5, 2)).to_dense()
+        with pytest.raises(InvalidInputError, match=r"X: .* \(\.\.\., n, 3\), got \(5, 10\)"):
+            FourierFeatureKernel(4, ard_num_dims=3).features(torch.zeros(5, 10))
 
     def test_names(self) -> None:
         with pytest.raises(InvalidInputError, match="coupling: expected one of"):

@@ -208,9 +208,8 @@ def select(
     names = _check_couplings(kind_of(model), couplings)
     checked = None if sizes is None else _check_sizes(sizes)
     seed = seed_from_random_state(random_state)
+    case = case_for(model, X, y, n_query, max_rows, seed, progress)
     with reporter("select", progress) as report:
-        report("exact GP")
-        case = case_for(model, X, y, n_query, max_rows, seed)
         names = names or list(case.couplings)
         search = _Search(case, kl_target, n_draws, seed, report)
         best = search.growing(names) if checked is None else search.given(names, checked)

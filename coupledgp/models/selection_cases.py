@@ -19,6 +19,7 @@ from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.redraw import kept_hyperparameters, redrawn, size_name, with_parameters
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 
 FOURIER = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")
@@ -91,6 +92,7 @@ class EuclideanCase(Case):
         split: Any,
         n_rows: int,
         seed: int,
+        progress: bool | None,
     ) -> None:
         train, query = split
         inputs, targets = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
@@ -102,7 +104,7 @@ class EuclideanCase(Case):
         self.first_size = min(max(dim, 4), n_rows)
         self.last_size = min(MAX_FREQUENCIES, n_rows)
         self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
-        exact = exact_regressor(model, self._X, self._y, seed).fit(self._X, self._y)
+        exact = exact_regressor(model, self._X, self._y, seed, progress).fit(self._X, self._y)
         self._exact = law_of(exact, self._query, "reference")
         self._kept = kept_hyperparameters(exact)
 
@@ -123,15 +125,18 @@ class GraphCase(Case):
     first_size, last_size = 2, MAX_WALKS
 
     def __init__(
-        self, model: GraphGPRegressor, nodes: Any, y: ArrayLike, split: Any, n_rows: int, seed: int
-    ) -> None:
+        self, model: GraphGPRegressor, nodes: Any, y: ArrayLike, split: Any, n_rows: int, seed: int,
+        progress: bool | None,
+    ) -> None:  # fmt: skip
         train, query = split
         targets = np.asarray(y, dtype=np.float64)
         self._nodes, self._y = [nodes[i] for i in train], targets[train]
         self._query = [nodes[i] for i in query]
         self._model = model
         self.n_train, self.n_query, self.n_rows = len(train), len(query), n_rows
-        exact = exact_graph_regressor(model, seed).fit(self._nodes, self._y)
+        with reporter("select", progress) as report:
+            report("exact GP")
+            exact = exact_graph_regressor(model, seed).fit(self._nodes, self._y)
         self._exact = law_of(exact, self._query, "reference")
         self._kept = kept_hyperparameters(exact)
 
@@ -156,9 +161,15 @@ def kind_of(model: Any) -> type[EuclideanCase | GraphCase]:
 
 
 def case_for(
-    model: Any, X: Any, y: ArrayLike, n_query: int, max_rows: int, seed: int
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    n_query: int,
+    max_rows: int,
+    seed: int,
+    progress: bool | None = False,
 ) -> EuclideanCase | GraphCase:
-    """Split the rows and fit the exact GP.
+    """Split the rows and fit the exact GP, whose progress is shown if there is any.
 
     Raises
     ------
@@ -176,15 +187,20 @@ def case_for(
         raise InvalidInputError(f"X: expected at least {MIN_ROWS} rows, got {n_rows}")
     used = np.random.default_rng(seed).permutation(n_rows)[:max_rows]
     n_query = min(n_query, len(used) // ROWS_A_QUERY)
-    return kind(model, X, y, (np.sort(used[n_query:]), used[:n_query]), n_rows, seed)
+    return kind(model, X, y, (np.sort(used[n_query:]), used[:n_query]), n_rows, seed, progress)
 
 
 def exact_regressor(
-    model: SparseSpectrumGPRegressor, X: FloatArray, y: FloatArray, seed: int
+    model: SparseSpectrumGPRegressor,
+    X: FloatArray,
+    y: FloatArray,
+    seed: int,
+    progress: bool | None = False,
 ) -> ExactGPRegressor:
     """The exact GP that is fitted, or kept, in what the model would fit or keep on these rows."""
     # A fit of few features without optimizer: it applies the model's rules for what is not given.
-    rules = with_parameters(model, n_frequencies=1, coupling="iid", optimizer=None).fit(X, y)
+    plain = {"n_frequencies": 1, "coupling": "iid", "optimizer": None, "progress": False}
+    rules = with_parameters(model, **plain).fit(X, y)
     fixed = rules._default_fixed() if model.fixed is None else model.fixed
     kept = model.lengthscale is not None or "lengthscale" in fixed
     return ExactGPRegressor(
@@ -199,7 +215,7 @@ def exact_regressor(
         n_restarts=model.n_restarts,
         max_iter=model.max_iter,
         random_state=seed,
-        progress=False,
+        progress=progress,
     )
 
 

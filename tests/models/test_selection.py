@@ -173,3 +173,20 @@ def test_bad_model_and_too_few_rows():
         select(cgp.ExactGPRegressor(), X, Y)
     with pytest.raises(InvalidInputError, match="at least 8 rows"):
         select(cgp.SparseSpectrumGPRegressor(), X[:7], Y[:7])
+
+
+def test_the_fit_of_the_exact_gp_shows_its_progress(monkeypatch):
+    """It takes most of the time where there are many rows."""
+    shown, fit = [], cgp.ExactGPRegressor.fit
+
+    def watched(self, *data):
+        shown.append(self.progress)
+        return fit(self, *data)
+
+    monkeypatch.setattr(cgp.ExactGPRegressor, "fit", watched)
+    for progress in (None, False):
+        select(
+            cgp.SparseSpectrumGPRegressor(), X[:40], Y[:40], sizes=[4], couplings=["iid"],
+            progress=progress,
+        )  # fmt: skip
+    assert shown == [None, False]

@@ -17,13 +17,13 @@ from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import check_lengthscale
+from coupledgp.validation import check_lengthscale, check_positive_int
 
 
 def seed_from_random_state(random_state: Any) -> int:
     """Turn scikit-learn's `random_state` into one int seed; an int stays itself."""
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
-        return int(random_state)
+        return check_positive_int(random_state, "random_state", minimum=0)
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 

@@ -214,16 +214,27 @@ def descend(
 
 def check_loss(value: Tensor, frequencies: Tensor) -> None:
     """Refuse a loss that is no finite scalar or does not depend on the frequencies."""
-    if not isinstance(value, Tensor) or value.ndim or not value.requires_grad:
-        raise InvalidInputError(
-            "objective: expected a function of frequencies and weights that returns a scalar "
-            f"tensor differentiable in them, got {value!r}"
-        )
+    check_scalar(value)
+    if not value.requires_grad:
+        raise _no_loss(value)
     if not torch.isfinite(value):
         raise NumericalError(
             f"objective: expected a finite loss, got {value.item()} at frequencies of norm up to "
             f"{frequencies.detach().norm(dim=1).max().item():.3g}"
         )
+
+
+def check_scalar(value: Tensor) -> None:
+    """Refuse what is no scalar tensor."""
+    if not isinstance(value, Tensor) or value.ndim:
+        raise _no_loss(value)
+
+
+def _no_loss(value: object) -> InvalidInputError:
+    return InvalidInputError(
+        "objective: expected a function of frequencies and weights that returns a scalar tensor "
+        f"differentiable in them, got {value!r}"
+    )
 
 
 def _judged(
@@ -236,7 +247,9 @@ def _judged(
     """The better of a state and the best one before it."""
     weights = log_weights.detach().softmax(0)
     with torch.no_grad():
-        loss = float(judge(frequencies.detach(), weights))
+        value = judge(frequencies.detach(), weights)
+    check_scalar(value)
+    loss = float(value)
     if best is not None and not loss < best.loss:
         return best
     start_loss = loss if best is None else best.start_loss

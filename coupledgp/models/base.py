@@ -71,7 +71,7 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             The posterior's matrix is not positive definite to working precision.
         """
         # On a copy: a fit that fails leaves the model as it was.
-        fitted = self._sibling()
+        fitted = self._unfitted()
         fitted._fit(X, y)
         self.__dict__ = fitted.__dict__
         return self
@@ -402,6 +402,14 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Shallow copy: same feature map and hyperparameters, its posterior to be replaced."""
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
+        return other
+
+    def _unfitted(self) -> Any:
+        """Shallow copy without the results of an earlier fit, which the next may not have."""
+        other = self._sibling()
+        for name in [n for n in vars(other) if n.endswith("_") and not n.startswith("_")]:
+            del other.__dict__[name]
+        other.__dict__.pop("_hyperparameters", None)
         return other
 
     def __sklearn_is_fitted__(self) -> bool:

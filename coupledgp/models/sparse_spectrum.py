@@ -115,8 +115,9 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         Most rows of one step of `objective="evidence"` with fitted frequencies; of longer tables
         each step takes rows of its own.
     kl_target
-        Nats per point, for `"auto"`. It is measured at a quarter of the rows, at most 256, given
-        the others; a ConvergenceWarning says if it could not be met.
+        Nats per point, for `"auto"`. It is measured after the fit, at each quarter of the rows
+        given the others, or, from 1024 rows on, at 256 of them; a ConvergenceWarning says if it
+        could not be met, or not surely.
 
     Attributes
     ----------
@@ -235,7 +236,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        fitted = self._sibling()
+        fitted = self._unfitted()
         if queries is not None:
             check_use_of_queries(self)
             fitted._queries = queries

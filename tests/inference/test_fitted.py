@@ -164,6 +164,8 @@ def test_a_loss_is_descended_and_its_best_state_kept(rng):
     assert float(fit.weights.sum()) == pytest.approx(1)
     with pytest.raises(NumericalError, match="objective: expected a finite loss, got nan"):
         fit_loss(lambda w, a: w.sum() * np.nan, start_map(), KLSettings(), lambda text: None)
+    with pytest.raises(InvalidInputError, match=r"objective: expected .* scalar tensor"):
+        fit_loss(lambda w, a: w.square().sum(1), start_map(), KLSettings(), lambda text: None)
 
 
 def test_query_points_keep_correlations_and_mix_in_further_rows(rng):

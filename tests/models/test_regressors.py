@@ -423,3 +423,23 @@ def test_nearly_degenerate_tables_are_fitted():
     y = X[:, 0].copy()
     gp = cgp.SparseSpectrumGPRegressor(n_frequencies=40, random_state=0, n_restarts=0)
     np.testing.assert_allclose(gp.fit(X, y).predict(X[-2:]), y[-2:], atol=0.01)
+
+
+def test_a_fit_forgets_the_one_before(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(80, 3))
+    y = X[:, 0] + 0.1 * rng.normal(size=80)
+    gp = cgp.SparseSpectrumGPRegressor(
+        n_frequencies="auto", coupling="iid", kl_target=0.5, random_state=0
+    )
+    gp.fit(X, y)
+    assert gp.kl_per_point_ < 0.5
+    gp.set_params(n_frequencies=8).fit(X[:, :2], y)
+    assert not hasattr(gp, "kl_per_point_")
+    assert not hasattr(gp, "selection_")
+    fresh = cgp.SparseSpectrumGPRegressor(n_frequencies=8, coupling="iid", random_state=0)
+    np.testing.assert_array_equal(gp.predict(X[:, :2]), fresh.fit(X[:, :2], y).predict(X[:, :2]))
+
+
+def test_a_negative_seed_is_named() -> None:
+    with pytest.raises(InvalidInputError, match="random_state: expected an int >= 0, got -1"):
+        cgp.SparseSpectrumGPRegressor(random_state=-1).fit(np.ones((3, 1)), np.arange(3))

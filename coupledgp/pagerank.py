@@ -34,6 +34,7 @@ from coupledgp.validation import check_positive_int
 PAGERANK_ORDER = 10
 LENGTH_TOLERANCE = 1e-12
 CHUNK_WALKS = 2**20
+# Steps whose powers of the eigenvalues are held at once.
 CHUNK_STEPS = 2**12
 
 

@@ -28,6 +28,7 @@ from coupledgp.graphs.assembly import (
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int
 
+# Node numbers beyond both bounds, the second times the edges, can only be labels.
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
 
 

@@ -15,6 +15,7 @@ from coupledgp.graphs.assembly import IntArray
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_positive_int
 
+# Relative difference of an entry and its twin that passes for rounding.
 SYMMETRY = 1e-12
 
 

@@ -12,6 +12,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.models.base import target_scaling
 from coupledgp.random import FloatArray
 
+# Relative spread below which targets are one number.
 ROUNDING = 10 * float(np.finfo(float).eps)
 
 

@@ -55,7 +55,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
     Parameters
     ----------
     graph
-        The graph.
+        The graph. Isolated nodes are taken with a self-loop (`graph.closed`), as in the models.
     kernel
         Name or `GraphKernel` whose parameters are where training starts. With a batch every
         member starts there.
@@ -71,7 +71,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
     nodes
         Labels of the nodes that will be asked for; all if left out.
     walks
-        Walks sampled before, instead of all of the above but `exact_hops`.
+        Walks sampled before on `graph` as it is, instead of all of the above but `exact_hops`.
     **kwargs
         Of `gpytorch.kernels.Kernel`: `batch_shape`, `active_dims`.
 
@@ -112,7 +112,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.graph = check_graph(graph)
+        self.graph = check_graph(graph).closed if walks is None else check_graph(graph)
         self.start = parse_graph_kernel(kernel)
         theta = torch.as_tensor(self.start.theta.copy())
         self.register_parameter(
@@ -122,13 +122,13 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
         plan = (
             exact_hops
             if isinstance(exact_hops, HopPlan)
-            else plan_hops(graph, self.start, m, exact_hops)
+            else plan_hops(self.graph, self.start, m, exact_hops)
         )
         if walks is None:
             law = matched_law(self.start, plan) if length_law == "matched" else length_law
             series = walked_series(self.start, plan, SERIES_TOLERANCE)
             walks = sample_walks(
-                graph,
+                self.graph,
                 n_walks,
                 p_halt,
                 coupling,

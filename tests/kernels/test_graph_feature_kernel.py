@@ -59,6 +59,16 @@ def test_default_walks_estimate_the_kernel() -> None:
     assert kernel.truncation.relative < 1e-3
 
 
+def test_an_isolated_node_has_the_variance_of_a_constant() -> None:
+    """It has `L~ = 0`, as in the models: `f(0)^2 = 1`, not the `exp(-t)` of `L~ = 1`."""
+    graph = cgp.Graph.from_edges([0, 1], [1, 2], n_nodes=4)
+    kernel = cgp.kernels.GraphFeatureKernel(graph, HeatKernel(9.0), n_walks=16, generator=0)
+    with torch.no_grad():
+        found = kernel(column(0, 1, 2, 3)).to_dense().numpy()
+    assert found[3, 3] == pytest.approx(1.0, abs=1e-3)
+    assert np.abs(found[3, :3]).max() == 0
+
+
 def test_same_seed_same_bits_and_the_walks_of_sample_walks() -> None:
     graph = weighted_graph()
     first, second = (
@@ -66,7 +76,7 @@ def test_same_seed_same_bits_and_the_walks_of_sample_walks() -> None:
         for _ in range(2)
     )
     assert all(torch.equal(a, b) for a, b in zip(first.buffers(), second.buffers(), strict=True))
-    direct = sample_walks(graph, 4, generator=7, modulation=HEAT)
+    direct = sample_walks(graph.closed, 4, generator=7, modulation=HEAT)
     for a, b in zip(first.walks.visits, direct.visits, strict=True):
         np.testing.assert_array_equal(a, b)
 

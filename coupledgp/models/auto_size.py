@@ -84,13 +84,9 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike, fit: Callable[[Any], Any]) -
         _warn(model, name, size, measured, largest)
     fitted.selection_, fitted.kl_per_point_ = chosen, measured.kl_per_point
     fitted.set_params(**{name: getattr(model, name), "coupling": model.coupling})
-    fitted.__dict__ = _besides_fits(model) | vars(fitted)
+    # What others, such as scikit-learn's Pipeline, left on the model stays there.
+    fitted.__dict__ = vars(model) | vars(fitted)
     return fitted
-
-
-def _besides_fits(model: Any) -> dict[str, Any]:
-    """Attributes that no fit made: what others, such as scikit-learn's Pipeline, left there."""
-    return {k: v for k, v in vars(model).items() if k.startswith("_") or not k.endswith("_")}
 
 
 def _select(model: Any, name: str, X: Any, y: ArrayLike, seed: int) -> Selection:

@@ -70,8 +70,7 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        # On a copy: a fit that fails leaves the model as it was.
-        fitted = self._unfitted()
+        fitted = unfitted(self)
         fitted._fit(X, y)
         self.__dict__ = fitted.__dict__
         return self
@@ -404,16 +403,22 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         other.__dict__.update(self.__dict__)
         return other
 
-    def _unfitted(self) -> Any:
-        """Shallow copy without the results of an earlier fit, which the next may not have."""
-        other = self._sibling()
-        for name in [n for n in vars(other) if n.endswith("_") and not n.startswith("_")]:
-            del other.__dict__[name]
-        other.__dict__.pop("_hyperparameters", None)
-        return other
-
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_hyperparameters")
+
+
+def unfitted(model: Any) -> Any:
+    """Shallow copy without the results of an earlier fit, which the next may not have.
+
+    A fit works on it, so that one that fails leaves the model as it was.
+    """
+    other = object.__new__(type(model))
+    other.__dict__ = {
+        name: value
+        for name, value in vars(model).items()
+        if name != "_hyperparameters" and (name.startswith("_") or not name.endswith("_"))
+    }
+    return other
 
 
 def stack_parts(parts: list[FloatArray]) -> FloatArray:

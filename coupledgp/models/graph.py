@@ -174,17 +174,16 @@ class GraphGPRegressor(GraphRegressor):
         self.n_variance_samples = n_variance_samples
         self.kl_target = kl_target
 
-    def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Any:
-        """Fit; with `"auto"`, choose first. See `GraphRegressor.fit`."""
+    def _fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None) -> None:
         if "auto" not in (self.n_walks, self.coupling):
-            return super().fit(nodes, y, checkpoint)
+            super()._fit(nodes, y, checkpoint)
+            return
         if checkpoint is not None:
             raise InvalidInputError("checkpoint: expected None where something is 'auto'")
         from coupledgp.models.auto_size import fit_automatic  # it imports this class
 
         fitted = fit_automatic(self, nodes, y, lambda candidate: candidate.fit(nodes, y))
-        self.__dict__.update(fitted.__dict__)
-        return self
+        self.__dict__ = fitted.__dict__
 
     @property
     def n_walks_(self) -> int:

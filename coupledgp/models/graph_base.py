@@ -39,6 +39,7 @@ from coupledgp.inference.graph_search import Kept, Point, fit_families
 from coupledgp.inference.graph_solve_prior import SolvePrior
 from coupledgp.inference.graph_system import GraphProblem
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
+from coupledgp.models.base import unfitted
 from coupledgp.models.graph_targets import Targets
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
@@ -104,6 +105,12 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         InvalidInputError
             A parameter of the estimator or the data is invalid.
         """
+        fitted = unfitted(self)
+        fitted._fit(nodes, y, checkpoint)
+        self.__dict__ = fitted.__dict__
+        return self
+
+    def _fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None) -> None:
         check_graph(self.graph)
         self._check_common()
         self._check_parameters()
@@ -119,7 +126,6 @@ class GraphRegressor(RegressorMixin, BaseEstimator):
         if self._searches or not self._use_dense(train.size, DENSE_EVIDENCE_LIMIT):
             found = self._optimise(kernels, train, self._targets.centred, checkpoint)
         self._condition(found, train, self._targets.centred)
-        return self
 
     def _publish(self) -> None:
         """Fitted attributes in the caller's units and labels."""

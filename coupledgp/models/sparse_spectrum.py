@@ -20,7 +20,12 @@ from coupledgp.inference.feature_evidence import FeatureEvidence
 from coupledgp.inference.optimize import Report, SearchSpace
 from coupledgp.inference.posterior import DataStatistics, WeightPosterior
 from coupledgp.inference.stream import FeatureStream
-from coupledgp.models.base import StationaryGPRegressor, column_spread, safe_scale
+from coupledgp.models.base import (
+    StationaryGPRegressor,
+    column_spread,
+    safe_scale,
+    unfitted,
+)
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fitted import check_fitting, check_use_of_queries, fit_frequencies
 from coupledgp.models.stack import Stack
@@ -236,7 +241,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        fitted = self._unfitted()
+        fitted = unfitted(self)
         if queries is not None:
             check_use_of_queries(self)
             fitted._queries = queries

@@ -20,13 +20,19 @@ from coupledgp.inference.fitted_members import (
     log_densities,
     spectral_penalty,
 )
-from coupledgp.inference.fitted_posterior import posterior_kl_loss
+from coupledgp.inference.fitted_posterior import Teacher, posterior_kl_loss
 from coupledgp.inference.fitted_stack import (
     mixture_log_density,
     mixture_weights,
     precision_weighted_mean,
 )
-from coupledgp.inference.fitted_training import Adam, KLSettings, QueryPoints, fit_loss
+from coupledgp.inference.fitted_training import (
+    Adam,
+    KLSettings,
+    QueryPoints,
+    fit_loss,
+    fit_posterior_kl,
+)
 from coupledgp.inference.optimize import Hyperparameters, SearchSpace
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 
@@ -166,6 +172,31 @@ def test_a_loss_is_descended_and_its_best_state_kept(rng):
         fit_loss(lambda w, a: w.sum() * np.nan, start_map(), KLSettings(), lambda text: None)
     with pytest.raises(InvalidInputError, match=r"objective: expected .* scalar tensor"):
         fit_loss(lambda w, a: w.square().sum(1), start_map(), KLSettings(), lambda text: None)
+
+
+def test_every_step_has_query_points_of_its_own(rng):
+    """Points that come again are overfitted."""
+    rows = rng.normal(size=(30, DIM))
+    hyper = Hyperparameters(LENGTHSCALE, V, S)
+    asked, laws = [], []
+
+    class Watched(QueryPoints):
+        def draw(self, n):
+            asked.append(n)
+            return super().draw(n)
+
+    class WatchedTeacher(Teacher):
+        def law(self, X):
+            laws.append(X.copy())
+            return super().law(X)
+
+    teacher = WatchedTeacher(rows, rows[:, :1], GaussianSpectrum(), hyper)
+    settings = KLSettings(n_steps=12, n_queries=20, n_starts=2)
+    queries = Watched(rows, rows[:0], rng)
+    fit_posterior_kl(teacher, queries, start_map, settings, lambda text: None)
+    # One set judges, the others are those of the steps.
+    assert asked == [20] * 13
+    assert len({law.tobytes() for law in laws}) == 13
 
 
 def test_query_points_keep_correlations_and_mix_in_further_rows(rng):

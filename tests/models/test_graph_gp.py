@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.base import clone
 
 from coupledgp.diagnostics import gaussian_kl
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
@@ -385,3 +385,22 @@ def test_walkers_stay_hidden_behind_the_noise_without_the_whole_evidence():
     share = gp.noise_ / (gp.outputscale_ * mean)
     assert share < 1e-2
     assert gp.plan_.predicted_error < 0.012 * np.sqrt(share)
+
+
+def test_a_fit_forgets_the_one_before_and_a_failed_one_changes_nothing(monkeypatch) -> None:
+    graph = karate()
+    nodes, y = list(range(20)), np.sin(np.arange(20.0))
+    gp = GraphGPRegressor(graph, HeatKernel(2.0), n_walks="auto", kl_target=5.0, random_state=0)
+    gp.fit(nodes, y)
+    assert gp.kl_per_point_ < 5.0
+    gp.set_params(n_walks=4).fit(nodes, y)
+    assert not hasattr(gp, "selection_")
+    before = vars(gp).copy()
+
+    def fail(*args):
+        raise NumericalError("as if")
+
+    monkeypatch.setattr(type(gp), "_condition", fail)
+    with pytest.raises(NumericalError, match="as if"):
+        gp.fit(nodes[:9], y[:9])
+    assert vars(gp) == before

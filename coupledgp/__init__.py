@@ -4,8 +4,8 @@ from coupledgp import couplings, diagnostics, features, kernels, theory
 from coupledgp.attention import CoupledAttention, attention_loss
 from coupledgp.features import gram_loss
 from coupledgp.graphs import Graph
-from coupledgp.inference.fitted_evidence import evidence_loss
-from coupledgp.inference.fitted_posterior import posterior_kl_loss
+from coupledgp.inference.spectra.evidence import evidence_loss
+from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss
 from coupledgp.models import (
     ExactGPRegressor,
     ExactGraphGPRegressor,

@@ -16,16 +16,16 @@ from coupledgp.couplings import (
     WalkerCouplingLike,
     parse_walker_coupling,
 )
-from coupledgp.couplings.transport import (
+from coupledgp.couplings.walkers.sigma import (
     REFERENCE_DEGREE,
     REFERENCE_NODES,
     assign,
     erdos_renyi,
     quantile_survival,
 )
-from coupledgp.features.walk_engine import walk_ends
-from coupledgp.features.walk_reference import plain_ends
-from coupledgp.features.walk_steps import moves_of
+from coupledgp.features.walks.compiled_steps import moves_of
+from coupledgp.features.walks.engine import walk_ends
+from coupledgp.features.walks.reference import plain_ends
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
 from coupledgp.random import FloatArray, Seed, as_rng

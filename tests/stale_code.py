@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from coupledgp import counter
-from coupledgp.couplings import steps
-from coupledgp.features import walk_engine, walk_steps, walk_visits
+from coupledgp.couplings.walkers import steps
+from coupledgp.features.walks import compiled_steps as walk_steps
+from coupledgp.features.walks import engine as walk_engine
+from coupledgp.features.walks import visits as walk_visits
 
 
 def forget_stale_code() -> None:

@@ -17,8 +17,9 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp import diagnostics
-from coupledgp.cli import demo as demo_module
-from coupledgp.cli import demo_pages, evaluate, run
+from coupledgp.cli import evaluate, run
+from coupledgp.cli.commands import demo as demo_module
+from coupledgp.cli.commands import demo_pages
 
 RNG = np.random.default_rng(7)
 N = 60
@@ -591,7 +592,7 @@ def test_wrong_files(tmp_path, data, fails):
 
 def test_a_parquet_file_leaves_no_threads_that_abort_the_process(tmp_path):
     pa.parquet.write_table(pa.table(columns()), tmp_path / "data.parquet")
-    script = "import sys, pathlib; from coupledgp.cli.tables import read_table; "
+    script = "import sys, pathlib; from coupledgp.cli.readers.tables import read_table; "
     script += "print(read_table(pathlib.Path(sys.argv[1])).num_rows)"
     command = [sys.executable, "-c", script, tmp_path / "data.parquet"]
     for _ in range(3):
@@ -626,7 +627,7 @@ def test_a_failure_late_keeps_the_old_files(data, tmp_path, fails, monkeypatch):
     def broken(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("coupledgp.cli.show.page", broken)
+    monkeypatch.setattr("coupledgp.cli.show.table.page", broken)
     line = fails("fit", data, "-t", "price", *QUICK, "-o", model, "--report", page)
     assert "No space left on device" in line
     assert (model.read_text(), page.read_text()) == ("old model", "old page")

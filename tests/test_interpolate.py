@@ -15,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
 from coupledgp.cli import run
-from coupledgp.cli.demo_mesh import ESTIMATORS, run_mesh
+from coupledgp.cli.commands.demo_mesh import ESTIMATORS, run_mesh
 from coupledgp.couplings import parse_walker_coupling
-from coupledgp.couplings.walkers import STEPS
+from coupledgp.couplings.walkers.registry import STEPS
 
 # A ladder: nodes n0..n19 on one rail, n20..n39 on the other.
 RUNGS = 20

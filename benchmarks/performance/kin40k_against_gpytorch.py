@@ -21,8 +21,8 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.inference.feature_evidence import FeatureEvidence
-from coupledgp.inference.stream import FeatureStream
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.stream import FeatureStream
 from data_loaders import uci
 
 N_TRAIN, N_FREQUENCIES = 36_000, 512
@@ -70,7 +70,7 @@ def make_ours(X: np.ndarray, y: np.ndarray, dtype: torch.dtype) -> Callable[[], 
 
     Eigendecomposition, profile over outputscale and noise, gradient in the lengthscales.
     """
-    from coupledgp.inference.optimize import SearchSpace, _Search
+    from coupledgp.inference.search.optimize import SearchSpace, _Search
 
     features = cgp.features.FourierFeatures(
         X.shape[1], N_FREQUENCIES, "orthogonal+pnc", generator=0, dtype=dtype

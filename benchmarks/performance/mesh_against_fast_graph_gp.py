@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
-from coupledgp.inference.graph_evidence import IterativeEvidence, Scales
-from coupledgp.inference.graph_joint import joint_problem
-from coupledgp.inference.graph_search import JointObjective, Kept
+from coupledgp.inference.nodes.evidence import IterativeEvidence, Scales
+from coupledgp.inference.nodes.exact_evidence import joint_problem
+from coupledgp.inference.nodes.exact_search import JointObjective, Kept
 from coupledgp.kernels import HeatKernel
 from data_loaders import meshes
 

@@ -46,10 +46,10 @@ from uci_couplings import DATASETS, split
 
 import coupledgp as cgp
 from coupledgp.couplings import OrthogonalDirections
-from coupledgp.couplings.frequencies import norms_from_uniforms
+from coupledgp.couplings.frequencies.registry import norms_from_uniforms
 from coupledgp.features import LearnedCopula, learn_copula
 from coupledgp.features.learned_copula import FrequencyLoss
-from coupledgp.inference.fitted_training import QueryPoints
+from coupledgp.inference.spectra.training import QueryPoints
 from coupledgp.spectra import GaussianSpectrum
 
 COSTS = ("gram", "posterior-kl", "evidence", "attention")

@@ -18,10 +18,10 @@ from coupledgp.couplings import (
     WalkerCouplingLike,
     parse_walker_coupling,
 )
-from coupledgp.couplings.lengths import SigmaLengths
+from coupledgp.couplings.walkers.lengths import SigmaLengths
 from coupledgp.features import WalkFeatures, plan_hops, sample_walks, walked_series
-from coupledgp.features.hops import HopNodes
-from coupledgp.features.modulation import n_terms_for
+from coupledgp.features.walks.hops import HopNodes
+from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.kernels import GraphKernel, dense_spectrum
 from coupledgp.random import FloatArray

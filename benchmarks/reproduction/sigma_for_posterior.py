@@ -21,16 +21,16 @@ from graph_common import mean_and_error, table, with_error
 
 from coupledgp.counter import IntArray
 from coupledgp.couplings import GeometricLaw, SigmaLengths, WalkerCoupling, parse_walker_coupling
-from coupledgp.couplings.posterior_weights import posterior_weights
-from coupledgp.couplings.transport import (
+from coupledgp.couplings.walkers.sigma import (
     REFERENCE_DEGREE,
     REFERENCE_NODES,
     erdos_renyi,
     solve_sigma,
 )
+from coupledgp.couplings.walkers.sigma_weights import posterior_weights
 from coupledgp.diagnostics import gaussian_kl
 from coupledgp.features import WalkFeatures, plan_hops, sample_walks
-from coupledgp.features.modulation import n_terms_for
+from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel, dense_spectrum
 from coupledgp.progress import reporter

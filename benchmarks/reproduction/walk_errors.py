@@ -29,7 +29,7 @@ from graph_common import (
 )
 
 from coupledgp.couplings import available_walker_couplings
-from coupledgp.features.hops import HopNodes
+from coupledgp.features.walks.hops import HopNodes
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from coupledgp.attention.linear import attend
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid_exponential import exponents
-from coupledgp.inference.fitted_posterior import check_frequencies
+from coupledgp.features.hybrid.complex_exponential import exponents
+from coupledgp.inference.spectra.posterior_kl import check_frequencies
 from coupledgp.validation import check_positive
 
 

@@ -13,11 +13,11 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from coupledgp.cli.demo import demo
-from coupledgp.cli.fit import fit
-from coupledgp.cli.interpolate import interpolate
-from coupledgp.cli.predict import predict
-from coupledgp.cli.report import report
+from coupledgp.cli.commands.demo import demo
+from coupledgp.cli.commands.fit import fit
+from coupledgp.cli.commands.interpolate import interpolate
+from coupledgp.cli.commands.predict import predict
+from coupledgp.cli.commands.report import report
 from coupledgp.errors import CoupledGPError
 
 HELP = """Gaussian process regression with coupled random features.

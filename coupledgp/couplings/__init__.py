@@ -7,10 +7,24 @@ form `directions[+norms][+antithetic]` names one everywhere in the package.
 Walkers on a graph are lengths times steps, `lengths[+steps]` in text; nodes are independent.
 """
 
-from coupledgp.couplings.base import FrequencyCoupling
-from coupledgp.couplings.copula import GaussianCopulaNorms
-from coupledgp.couplings.directions import Directions, IidDirections, OrthogonalDirections
-from coupledgp.couplings.frequencies import (
+from coupledgp.couplings.frequencies.base import FrequencyCoupling
+from coupledgp.couplings.frequencies.copula import GaussianCopulaNorms
+from coupledgp.couplings.frequencies.directions import (
+    Directions,
+    IidDirections,
+    OrthogonalDirections,
+)
+from coupledgp.couplings.frequencies.hadamard import FastDirections, StructuredFrequencies
+from coupledgp.couplings.frequencies.norms import (
+    IndependentNorms,
+    MonotoneNorms,
+    Norms,
+    PairwiseNorms,
+    StratifiedNorms,
+)
+from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
+from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies
+from coupledgp.couplings.frequencies.registry import (
     CouplingLike,
     DirectionsAndNorms,
     available_couplings,
@@ -19,40 +33,30 @@ from coupledgp.couplings.frequencies import (
     register_directions,
     register_norms,
 )
-from coupledgp.couplings.hadamard import FastDirections, StructuredFrequencies
-from coupledgp.couplings.length_laws import GeometricLaw, LengthLaw, MatchedLaw
-from coupledgp.couplings.lengths import (
+from coupledgp.couplings.frequencies.simplex import SimplexDirections, SimplexPlusDirections
+from coupledgp.couplings.walkers.length_laws import GeometricLaw, LengthLaw, MatchedLaw
+from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
     IidLengths,
     Lengths,
     SigmaLengths,
     StratifiedLengths,
 )
-from coupledgp.couplings.norms import (
-    IndependentNorms,
-    MonotoneNorms,
-    Norms,
-    PairwiseNorms,
-    StratifiedNorms,
-)
-from coupledgp.couplings.posterior_weights import posterior_weights
-from coupledgp.couplings.qmc import QuasiMonteCarlo
-from coupledgp.couplings.quadrature import QuadratureFrequencies
-from coupledgp.couplings.simplex import SimplexDirections, SimplexPlusDirections
-from coupledgp.couplings.steps import (
-    IndependentSteps,
-    RepellingSteps,
-    Steps,
-    SystematicSteps,
-)
-from coupledgp.couplings.transport import solve_sigma
-from coupledgp.couplings.walkers import (
+from coupledgp.couplings.walkers.registry import (
     WalkerCoupling,
     WalkerCouplingLike,
     available_walker_couplings,
     parse_walker_coupling,
     register_lengths,
     register_steps,
+)
+from coupledgp.couplings.walkers.sigma import solve_sigma
+from coupledgp.couplings.walkers.sigma_weights import posterior_weights
+from coupledgp.couplings.walkers.steps import (
+    IndependentSteps,
+    RepellingSteps,
+    Steps,
+    SystematicSteps,
 )
 
 __all__ = [

@@ -8,15 +8,15 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.figures import (
+from coupledgp.diagnostics.joint import compare_jointly
+from coupledgp.diagnostics.kernel_errors import KernelErrors
+from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_nlpd
+from coupledgp.diagnostics.measures import (
     kl_per_point,
     prior_figures,
     score_figures,
     solver_bounds,
 )
-from coupledgp.diagnostics.joint import compare_jointly
-from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_nlpd
 from coupledgp.diagnostics.report import (
     Accuracy,
     Figures,
@@ -26,7 +26,7 @@ from coupledgp.diagnostics.report import (
 )
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.system import Report
+from coupledgp.inference.linalg.system import Report
 from coupledgp.progress import reporter
 from coupledgp.validation import check_choice, check_memory
 

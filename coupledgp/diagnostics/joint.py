@@ -10,12 +10,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from coupledgp.diagnostics.divergences import covariance_root
-from coupledgp.diagnostics.figures import (
-    differences,
-    marginal_scores,
-    prior_figures,
-    score_bounds,
-)
 from coupledgp.diagnostics.laws import (
     Law,
     check_shapes,
@@ -23,6 +17,12 @@ from coupledgp.diagnostics.laws import (
     in_units,
     law_of,
     mixture_nlpd,
+)
+from coupledgp.diagnostics.measures import (
+    differences,
+    marginal_scores,
+    prior_figures,
+    score_bounds,
 )
 from coupledgp.diagnostics.probes import Estimate, RelativeCovariance, divergences
 from coupledgp.diagnostics.report import (
@@ -33,7 +33,7 @@ from coupledgp.diagnostics.report import (
     remarks_on,
 )
 from coupledgp.diagnostics.stochastic import StochasticOptions
-from coupledgp.inference.system import LinearSystem, Report, predictive_law
+from coupledgp.inference.linalg.system import LinearSystem, Report, predictive_law
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_memory
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.system import BoundedLaw
+from coupledgp.inference.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal, solve_triangular
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.system import LinearSystem, Report
+from coupledgp.inference.linalg.system import LinearSystem, Report
 from coupledgp.random import FloatArray
 
 MAX_STEPS = 100

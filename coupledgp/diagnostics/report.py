@@ -223,12 +223,12 @@ class PosteriorReport:
         return page
 
     def _page(self) -> str:
-        from coupledgp.diagnostics.html import render  # matplotlib is slow to import
+        from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
 
         return render(self)
 
     def _repr_html_(self) -> str:
-        from coupledgp.diagnostics.html import render_table
+        from coupledgp.diagnostics.pages.html import render_table
 
         return render_table(self)
 

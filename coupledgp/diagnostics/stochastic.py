@@ -9,7 +9,7 @@ import torch
 
 from coupledgp.diagnostics.laws import Law, in_units, law_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.system import Report, SystemOptions, predictive_law
+from coupledgp.inference.linalg.system import Report, SystemOptions, predictive_law
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}

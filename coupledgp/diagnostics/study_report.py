@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coupledgp.diagnostics.geometry import Geometry
+from coupledgp.diagnostics.pages.mesh import Geometry
+from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import Figures, PosteriorReport
 from coupledgp.diagnostics.study import CouplingStudy
-from coupledgp.diagnostics.table import Section
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ class StudyReport(PosteriorReport):
         }
 
     def _page(self) -> str:
-        from coupledgp.diagnostics import pictures  # matplotlib is slow to import
-        from coupledgp.diagnostics.html import render
+        from coupledgp.diagnostics.pages import pictures  # matplotlib is slow to import
+        from coupledgp.diagnostics.pages.html import render
 
         made = self.provenance
         how = "by dense algebra"

@@ -5,26 +5,26 @@ Of Euclidean inputs, from frequencies; of the nodes of a graph, from walks that 
 
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
-from coupledgp.features.hops import HopPlan, plan_hops, walked_series
-from coupledgp.features.hybrid import (
-    AngularHybridFeatures,
-    GaussianHybridFeatures,
-    HybridFeatures,
-)
-from coupledgp.features.hybrid_base import SoftmaxFeatures
-from coupledgp.features.hybrid_clustered import ClusteredHybridFeatures
-from coupledgp.features.hybrid_coefficients import (
+from coupledgp.features.hybrid.base import SoftmaxFeatures
+from coupledgp.features.hybrid.clustered import ClusteredHybridFeatures
+from coupledgp.features.hybrid.coefficients import (
     AngularCoefficient,
     Coefficient,
     GaussianCoefficient,
 )
-from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
+from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
+from coupledgp.features.hybrid.hybrid import (
+    AngularHybridFeatures,
+    GaussianHybridFeatures,
+    HybridFeatures,
+)
 from coupledgp.features.importance import ImportanceLaplaceFeatures, least_mean_variance
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.features.learned_copula import LearnedCopula, gram_loss, learn_copula
-from coupledgp.features.transformers import FourierSampler, LaplaceSampler
-from coupledgp.features.walk_features import WalkFeatures
-from coupledgp.features.walks import Truncation, Walks, sample_walks
+from coupledgp.features.sklearn import FourierSampler, LaplaceSampler
+from coupledgp.features.walks.hops import HopPlan, plan_hops, walked_series
+from coupledgp.features.walks.operator import WalkFeatures
+from coupledgp.features.walks.sample import Truncation, Walks, sample_walks
 
 __all__ = [
     "AngularCoefficient",

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.couplings.hadamard import StructuredFrequencies
-from coupledgp.couplings.hadamard_products import product, unit_matrices
-from coupledgp.couplings.simplex import simplex_constants
+from coupledgp.couplings.frequencies.hadamard import StructuredFrequencies
+from coupledgp.couplings.frequencies.hadamard_products import product, unit_matrices
+from coupledgp.couplings.frequencies.simplex import simplex_constants
 
 COMPILED_DTYPES = (torch.float32, torch.float64)
 

@@ -25,7 +25,7 @@ from coupledgp.couplings import (
     SimplexPlusDirections,
     parse_coupling,
 )
-from coupledgp.couplings.frequencies import norms_from_uniforms
+from coupledgp.couplings.frequencies.registry import norms_from_uniforms
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures

@@ -6,9 +6,9 @@ gpytorch is imported only when one of its kernels is asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.kernels.graph_base import GraphKernel
-from coupledgp.kernels.graph_exact import SeriesOperator, dense_kernel, dense_spectrum
-from coupledgp.kernels.graph_kernels import (
+from coupledgp.kernels.graph.base import GraphKernel
+from coupledgp.kernels.graph.exact import SeriesOperator, dense_kernel, dense_spectrum
+from coupledgp.kernels.graph.families import (
     GraphKernelLike,
     GraphMaternKernel,
     HeatKernel,
@@ -20,8 +20,8 @@ from coupledgp.kernels.graph_kernels import (
 )
 
 if TYPE_CHECKING:
-    from coupledgp.kernels.feature_kernels import FourierFeatureKernel, LaplaceFeatureKernel
-    from coupledgp.kernels.graph_feature_kernel import GraphFeatureKernel
+    from coupledgp.kernels.gpytorch.features import FourierFeatureKernel, LaplaceFeatureKernel
+    from coupledgp.kernels.gpytorch.walks import GraphFeatureKernel
 
 __all__ = [
     "FourierFeatureKernel",
@@ -42,9 +42,9 @@ __all__ = [
 ]
 
 _OF_GPYTORCH = {
-    "FourierFeatureKernel": "coupledgp.kernels.feature_kernels",
-    "GraphFeatureKernel": "coupledgp.kernels.graph_feature_kernel",
-    "LaplaceFeatureKernel": "coupledgp.kernels.feature_kernels",
+    "FourierFeatureKernel": "coupledgp.kernels.gpytorch.features",
+    "GraphFeatureKernel": "coupledgp.kernels.gpytorch.walks",
+    "LaplaceFeatureKernel": "coupledgp.kernels.gpytorch.features",
 }
 
 

@@ -1,15 +1,15 @@
 """Estimators in the manner of scikit-learn."""
 
 from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.kernel_regression import (
     KernelRegressionClassifier,
     KernelRegressionRegressor,
 )
+from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.persistence import load_model, save_model
-from coupledgp.models.selection import Selection, select
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-from coupledgp.models.study import coupling_study, posterior_report
+from coupledgp.selection.search import Selection, select
+from coupledgp.selection.study import coupling_study, posterior_report
 
 __all__ = [
     "ExactGPRegressor",

@@ -13,16 +13,16 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coupledgp.errors import CoupledGPError, InvalidInputError
-from coupledgp.features.transformers import seed_from_random_state
-from coupledgp.inference.euclidean_system import ExactProblem
-from coupledgp.inference.evidence import EvidenceProblem
-from coupledgp.inference.fitted_stack import gaussian_log_density
-from coupledgp.inference.optimize import (
+from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.search.optimize import (
     OptimizationResult,
     Report,
     SearchSpace,
     maximise_evidence,
 )
+from coupledgp.inference.search.problem import EvidenceProblem
+from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum

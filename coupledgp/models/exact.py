@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.evidence import cholesky, log_evidence
-from coupledgp.inference.exact_evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.search.problem import cholesky, log_evidence
 from coupledgp.models.base import StationaryGPRegressor, target_scaling
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum

@@ -17,30 +17,30 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.units import Targets
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
-from coupledgp.inference.graph_evidence import (
+from coupledgp.inference.nodes.cholesky_prior import SolvePrior
+from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     Evidence,
     IterativeEvidence,
     Scales,
 )
-from coupledgp.inference.graph_fit import Checkpoint, FitState, fit_kernel
-from coupledgp.inference.graph_joint import joint_problem, tolerance_for
-from coupledgp.inference.graph_leading import LeadingPosterior, LeadingPrior, is_leading
-from coupledgp.inference.graph_posterior import (
+from coupledgp.inference.nodes.exact_evidence import joint_problem, tolerance_for
+from coupledgp.inference.nodes.exact_search import Kept, Point, fit_families
+from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior, is_leading
+from coupledgp.inference.nodes.posterior import (
     BLOCK,
     DensePosterior,
     GraphPosterior,
     IterativePosterior,
 )
-from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior
-from coupledgp.inference.graph_search import Kept, Point, fit_families
-from coupledgp.inference.graph_solve_prior import SolvePrior
-from coupledgp.inference.graph_system import GraphProblem
+from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior
+from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
+from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.models.base import unfitted
-from coupledgp.models.graph_targets import Targets
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_memory, check_positive, check_positive_int

@@ -16,11 +16,13 @@ import numpy as np
 from coupledgp.couplings import GeometricLaw, WalkerCoupling, parse_walker_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan
+from coupledgp.gp.container import Arrays, Header
+from coupledgp.gp.units import Targets
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
-from coupledgp.inference.graph_evidence import Scales
-from coupledgp.inference.graph_posterior import DensePosterior
-from coupledgp.inference.graph_priors import WalkPrior
+from coupledgp.inference.nodes.evidence import Scales
+from coupledgp.inference.nodes.posterior import DensePosterior
+from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.kernels import (
     GraphKernel,
     GraphMaternKernel,
@@ -30,10 +32,8 @@ from coupledgp.kernels import (
     RandomWalkKernel,
     RegularizedLaplacianKernel,
 )
-from coupledgp.models.graph import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.graph_base import GraphRegressor, posterior_class
-from coupledgp.models.graph_targets import Targets
-from coupledgp.models.model_file import Arrays, Header
+from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 
 GRAPH_MODELS: dict[str, type[GraphRegressor]] = {
     "GraphGPRegressor": GraphGPRegressor,

@@ -29,7 +29,7 @@ from coupledgp.features import (
     GaussianHybridFeatures,
     SoftmaxFeatures,
 )
-from coupledgp.features.transformers import seed_from_random_state
+from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_lengthscale, check_positive_int

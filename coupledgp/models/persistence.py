@@ -21,14 +21,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.couplings import parse_coupling
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
-from coupledgp.inference.optimize import Hyperparameters
-from coupledgp.inference.posterior import DataStatistics, WeightPosterior
-from coupledgp.inference.statistics import Moments
+from coupledgp.gp.container import Arrays, Header, pack, read, written_whole
+from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.weights.statistics import Moments
 from coupledgp.models.base import StationaryGPRegressor
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.graph_base import GraphRegressor
 from coupledgp.models.graph_persistence import GRAPH_MODELS, graph_state, restore_graph_model
-from coupledgp.models.model_file import Arrays, Header, pack, read, written_whole
 from coupledgp.models.sparse_spectrum import FEATURE_MAPS, SparseSpectrumGPRegressor
 from coupledgp.models.stack import Stack
 from coupledgp.spectra import parse_spectrum

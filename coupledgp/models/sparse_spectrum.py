@@ -14,12 +14,13 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.features.hybrid_base import refuse_as_covariance
-from coupledgp.inference.evidence import EvidenceProblem
-from coupledgp.inference.feature_evidence import FeatureEvidence
-from coupledgp.inference.optimize import Report, SearchSpace
-from coupledgp.inference.posterior import DataStatistics, WeightPosterior
-from coupledgp.inference.stream import FeatureStream
+from coupledgp.features.hybrid.base import refuse_as_covariance
+from coupledgp.gp.fit_spectrum import check_fitting, check_use_of_queries, fit_frequencies
+from coupledgp.inference.search.optimize import Report, SearchSpace
+from coupledgp.inference.search.problem import EvidenceProblem
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.base import (
     StationaryGPRegressor,
     column_spread,
@@ -27,7 +28,6 @@ from coupledgp.models.base import (
     unfitted,
 )
 from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.fitted import check_fitting, check_use_of_queries, fit_frequencies
 from coupledgp.models.stack import Stack
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
@@ -254,7 +254,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         if "auto" not in (self.n_frequencies, self.coupling):
             super()._fit(X, y)
             return
-        from coupledgp.models.auto_size import fit_automatic  # it imports this class
+        from coupledgp.selection.automatic import fit_automatic  # it imports this class
 
         fitted = fit_automatic(self, X, y, lambda candidate: candidate.fit(X, y))
         self.__dict__ = fitted.__dict__

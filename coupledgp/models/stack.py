@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.inference.fitted_stack import (
+from coupledgp.inference.spectra.mixture import (
     gaussian_log_density,
     mixture_log_density,
     precision_weighted_mean,

@@ -15,7 +15,7 @@ from coupledgp.couplings import (
     available_couplings,
     parse_coupling,
 )
-from coupledgp.couplings.frequencies import DIRECTIONS, NORMS
+from coupledgp.couplings.frequencies.registry import DIRECTIONS, NORMS
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum

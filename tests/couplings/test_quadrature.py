@@ -5,7 +5,7 @@ import pytest
 
 from coupledgp import SparseSpectrumGPRegressor, load_model
 from coupledgp.couplings import QuadratureFrequencies, parse_coupling
-from coupledgp.couplings.quadrature import tensor_rule
+from coupledgp.couplings.frequencies.quadrature import tensor_rule
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.theory import expected_mse

@@ -15,8 +15,8 @@ from coupledgp.couplings import (
     StratifiedNorms,
     parse_coupling,
 )
-from coupledgp.couplings.directions import haar_rows
-from coupledgp.couplings.frequencies import norms_from_uniforms
+from coupledgp.couplings.frequencies.directions import haar_rows
+from coupledgp.couplings.frequencies.registry import norms_from_uniforms
 from coupledgp.errors import InvalidInputError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 from tests.theory import assert_mean

@@ -25,11 +25,11 @@ from coupledgp.couplings import (
     solve_sigma,
     transport,
 )
-from coupledgp.couplings import walkers as registry
-from coupledgp.couplings.steps import Steps, deal
+from coupledgp.couplings.walkers import registry
+from coupledgp.couplings.walkers.steps import Steps, deal
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import sample_walks
-from coupledgp.features.walk_reference import paths
+from coupledgp.features.walks.reference import paths
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 from coupledgp.testing.checks import require_law

@@ -17,7 +17,7 @@ from coupledgp.diagnostics import (
     rmse,
     sharpness,
 )
-from coupledgp.diagnostics.figures import marginal_scores, standard_errors
+from coupledgp.diagnostics.measures import marginal_scores, standard_errors
 from coupledgp.errors import InvalidInputError, NumericalError
 from tests.theory import assert_mean
 

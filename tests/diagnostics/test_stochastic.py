@@ -11,12 +11,12 @@ import torch
 from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.divergences import kl_bounds
+from coupledgp.diagnostics.pages.table import figure_rows
 from coupledgp.diagnostics.probes import Lanczos, gauss, radau_matrix
-from coupledgp.diagnostics.table import figure_rows
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.euclidean_system import EuclideanSystem, kernel_of_exponents
-from coupledgp.inference.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.inference.system import SystemOptions, predictive_law
+from coupledgp.inference.dense.system import EuclideanSystem, kernel_of_exponents
+from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.inference.linalg.system import SystemOptions, predictive_law
 from coupledgp.spectra import parse_spectrum
 
 FIGURES = (
@@ -70,7 +70,7 @@ def test_products_in_blocks(
     V = rng.normal(size=(200, 3))
     expected = dense_of(system) @ V
     for entries in (1, 200 * 77, 2**25):
-        monkeypatch.setattr("coupledgp.inference.euclidean_system.BLOCK_ENTRIES", entries)
+        monkeypatch.setattr("coupledgp.inference.dense.system.BLOCK_ENTRIES", entries)
         product = system.product(torch.as_tensor(V, dtype=dtype)).double().numpy()
         error = np.abs(product - expected).max() / np.abs(expected).max()
         assert error < (1e-13 if dtype == torch.float64 else 1e-5)

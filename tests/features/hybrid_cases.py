@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coupledgp.features.hybrid import (
+from coupledgp.features.hybrid.base import SoftmaxFeatures
+from coupledgp.features.hybrid.clustered import ClusteredHybridFeatures
+from coupledgp.features.hybrid.coefficients import AngularCoefficient, GaussianCoefficient
+from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
+from coupledgp.features.hybrid.hybrid import (
     AngularHybridFeatures,
     GaussianHybridFeatures,
     HybridFeatures,
 )
-from coupledgp.features.hybrid_base import SoftmaxFeatures
-from coupledgp.features.hybrid_clustered import ClusteredHybridFeatures
-from coupledgp.features.hybrid_coefficients import AngularCoefficient, GaussianCoefficient
-from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
 
 DIM = 3
 

@@ -9,14 +9,14 @@ import torch
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid import (
+from coupledgp.features.hybrid.base import refuse_as_covariance
+from coupledgp.features.hybrid.coefficients import AngularCoefficient
+from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
+from coupledgp.features.hybrid.hybrid import (
     AngularHybridFeatures,
     GaussianHybridFeatures,
     HybridFeatures,
 )
-from coupledgp.features.hybrid_base import refuse_as_covariance
-from coupledgp.features.hybrid_coefficients import AngularCoefficient
-from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
 from tests.features.hybrid_cases import (
     DIM,
     HYBRIDS,

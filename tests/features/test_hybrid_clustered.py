@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid_base import SoftmaxFeatures
-from coupledgp.features.hybrid_clustered import ClusteredHybridFeatures, pair_diagonals
-from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
+from coupledgp.features.hybrid.base import SoftmaxFeatures
+from coupledgp.features.hybrid.clustered import ClusteredHybridFeatures, pair_diagonals
+from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from tests.features.hybrid_cases import DIM, pairs
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid_coefficients import AngularCoefficient, GaussianCoefficient
+from coupledgp.features.hybrid.coefficients import AngularCoefficient, GaussianCoefficient
 from tests.features.hybrid_cases import DIM, pairs
 from tests.theory import assert_mean
 

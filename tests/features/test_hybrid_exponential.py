@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid_exponential import ComplexExponentialFeatures
+from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from tests.features.hybrid_cases import (
     DIM,
     paired,

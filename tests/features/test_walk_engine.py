@@ -6,12 +6,18 @@ import pytest
 
 from coupledgp.counter import LengthUniforms, counter_uniforms, stream_key, uniform
 from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_walker_coupling
-from coupledgp.couplings.steps import IndependentSteps, RepellingSteps, Steps, SystematicSteps
-from coupledgp.features import sample_walks, walks
-from coupledgp.features.walk_engine import walk
-from coupledgp.features.walk_reference import paths, plain_walk, visits_of
-from coupledgp.features.walk_steps import moves_of
-from coupledgp.features.walk_visits import Visits
+from coupledgp.couplings.walkers.steps import (
+    IndependentSteps,
+    RepellingSteps,
+    Steps,
+    SystematicSteps,
+)
+from coupledgp.features import sample_walks
+from coupledgp.features.walks import sample as walks
+from coupledgp.features.walks.compiled_steps import moves_of
+from coupledgp.features.walks.engine import walk
+from coupledgp.features.walks.reference import paths, plain_walk, visits_of
+from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
 from tests.graph_cases import karate, plain_graph, weighted_graph
 

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_walker_coupling
 from coupledgp.errors import MemoryLimitError
-from coupledgp.features import WalkFeatures, sample_walks, walks
-from coupledgp.features.memory import VISIT_BYTES, walk_bytes
-from coupledgp.features.walk_engine import walk
-from coupledgp.features.walk_reference import plain_walk
-from coupledgp.features.walk_steps import moves_of
-from coupledgp.features.walk_visits import Visits
+from coupledgp.features import WalkFeatures, sample_walks
+from coupledgp.features.walks import sample as walks
+from coupledgp.features.walks.compiled_steps import moves_of
+from coupledgp.features.walks.engine import walk
+from coupledgp.features.walks.memory import VISIT_BYTES, walk_bytes
+from coupledgp.features.walks.reference import plain_walk
+from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
 
 

@@ -12,7 +12,7 @@ from coupledgp.features import (
     walk_features,
     walked_series,
 )
-from coupledgp.features.hops import filter_norm, hop_nodes, split_series
+from coupledgp.features.walks.hops import filter_norm, hop_nodes, split_series
 from coupledgp.graphs import Graph
 from tests.graph_cases import assert_mean_is, blocks, copies, karate, plain_graph, weighted_graph
 

@@ -16,11 +16,11 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.inference import stream as stream_module
-from coupledgp.inference.evidence import Evidence, EvidenceProblem, cholesky
-from coupledgp.inference.exact_evidence import ExactEvidence, scaled_distances
-from coupledgp.inference.feature_evidence import ColumnGeometry, FeatureEvidence, RowGeometry
-from coupledgp.inference.stream import FeatureStream
+from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.search.problem import Evidence, EvidenceProblem, cholesky
+from coupledgp.inference.weights import stream as stream_module
+from coupledgp.inference.weights.evidence import ColumnGeometry, FeatureEvidence, RowGeometry
+from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.spectra import MaternSpectrum, parse_spectrum
 
 MAPS = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}

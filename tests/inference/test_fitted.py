@@ -7,9 +7,9 @@ from scipy import stats
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference import stream as stream_module
-from coupledgp.inference.fitted_evidence import SpectrumEvidence, evidence_loss, log_evidence_of
-from coupledgp.inference.fitted_members import (
+from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
+from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss, log_evidence_of
+from coupledgp.inference.spectra.members import (
     EvidenceSettings,
     HeldOut,
     Member,
@@ -20,20 +20,20 @@ from coupledgp.inference.fitted_members import (
     log_densities,
     spectral_penalty,
 )
-from coupledgp.inference.fitted_posterior import Teacher, posterior_kl_loss
-from coupledgp.inference.fitted_stack import (
+from coupledgp.inference.spectra.mixture import (
     mixture_log_density,
     mixture_weights,
     precision_weighted_mean,
 )
-from coupledgp.inference.fitted_training import (
+from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
+from coupledgp.inference.spectra.training import (
     Adam,
     KLSettings,
     QueryPoints,
     fit_loss,
     fit_posterior_kl,
 )
-from coupledgp.inference.optimize import Hyperparameters, SearchSpace
+from coupledgp.inference.weights import stream as stream_module
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 
 DIM, M, V, S = 3, 5, 1.7, 0.3

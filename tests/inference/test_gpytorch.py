@@ -12,11 +12,11 @@ from torch import Tensor
 
 from coupledgp import ExactGPRegressor
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.evidence import Evidence
-from coupledgp.inference.exact_evidence import ExactEvidence
-from coupledgp.inference.feature_evidence import FeatureEvidence
-from coupledgp.inference.posterior import DataStatistics
-from coupledgp.inference.stream import FeatureStream
+from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.search.problem import Evidence
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import DataStatistics
+from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.spectra import parse_spectrum
 
 gpytorch = pytest.importorskip("gpytorch")

@@ -7,20 +7,20 @@ from scipy import stats
 from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, plan_hops
-from coupledgp.inference.graph_evidence import (
+from coupledgp.inference.linalg.conjugate_gradients import (
+    DiagonalPreconditioner,
+    conjugate_gradients,
+    lanczos_quadrature,
+)
+from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     IterativeEvidence,
     Measures,
     Scales,
 )
-from coupledgp.inference.graph_fit import Checkpoint, FitState, fit_kernel
-from coupledgp.inference.graph_posterior import DensePosterior, IterativePosterior
-from coupledgp.inference.graph_priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
-from coupledgp.inference.graph_solvers import (
-    DiagonalPreconditioner,
-    conjugate_gradients,
-    lanczos_quadrature,
-)
+from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
+from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
 from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
 from tests.graph_cases import karate, weighted_graph
 

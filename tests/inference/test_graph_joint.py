@@ -6,19 +6,20 @@ from scipy import stats
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.inference import graph_joint, graph_moments
-from coupledgp.inference.graph_eigenpairs import leading_eigenpairs
-from coupledgp.inference.graph_fit import Checkpoint
-from coupledgp.inference.graph_joint import HiddenEvidence, ObservedEvidence, joint_problem
-from coupledgp.inference.graph_moments import (
+from coupledgp.graphs.eigenpairs import leading_eigenpairs
+from coupledgp.inference.nodes import exact_evidence as graph_joint
+from coupledgp.inference.nodes import moments as graph_moments
+from coupledgp.inference.nodes.exact_evidence import HiddenEvidence, ObservedEvidence, joint_problem
+from coupledgp.inference.nodes.exact_search import JointObjective, Kept, fit_families
+from coupledgp.inference.nodes.moments import (
     ChebyshevMoments,
     Columns,
     LargeGraphMoments,
     LeadingMoments,
     SpectralMoments,
 )
-from coupledgp.inference.graph_preconditioners import HiddenPreconditioner, LeadingPreconditioner
-from coupledgp.inference.graph_search import JointObjective, Kept, fit_families
+from coupledgp.inference.nodes.preconditioners import HiddenPreconditioner, LeadingPreconditioner
+from coupledgp.inference.nodes.rounds import Checkpoint
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,

@@ -8,14 +8,17 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import WalkFeatures, sample_walks
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import by_column_blocks
-from coupledgp.inference import graph_moments
-from coupledgp.inference.graph_leading import LeadingPosterior, LeadingPrior, is_leading
-from coupledgp.inference.graph_posterior import IterativePosterior
-from coupledgp.inference.graph_priors import SpectralPrior
-from coupledgp.inference.graph_solvers import DiagonalPreconditioner, conjugate_gradients
+from coupledgp.inference.linalg.conjugate_gradients import (
+    DiagonalPreconditioner,
+    conjugate_gradients,
+)
+from coupledgp.inference.nodes import moments as graph_moments
+from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior, is_leading
+from coupledgp.inference.nodes.posterior import IterativePosterior
+from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import HeatKernel, dense_kernel, dense_spectrum
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models import graph as graph_models
+from coupledgp.models import nodes as graph_models
 
 GRID = Graph.from_networkx(nx.grid_2d_graph(20, 11), weight=None)
 WIDE = HeatKernel(2000.0)

@@ -15,8 +15,8 @@ from coupledgp.graphs.elimination import (
     factor_entries,
     shifted_laplacian,
 )
-from coupledgp.inference.graph_priors import SpectralPrior
-from coupledgp.inference.graph_solve_prior import SolvePrior, choose_solve
+from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
+from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacianKernel
 
 RNG = np.random.default_rng(11)

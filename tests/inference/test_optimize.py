@@ -5,12 +5,13 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from coupledgp.features import FourierFeatures
-from coupledgp.inference import feature_evidence, optimize
-from coupledgp.inference.exact_evidence import ExactEvidence
-from coupledgp.inference.feature_evidence import FeatureEvidence
-from coupledgp.inference.optimize import Hyperparameters, SearchSpace, maximise_evidence
-from coupledgp.inference.profile import ScaleBounds
-from coupledgp.inference.stream import FeatureStream
+from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.search import optimize
+from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace, maximise_evidence
+from coupledgp.inference.search.profile import ScaleBounds
+from coupledgp.inference.weights import evidence as feature_evidence
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.spectra import GaussianSpectrum
 
 DIM = 2

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from coupledgp.inference.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
 from tests.theory import assert_mean
 
 SIZE = 8

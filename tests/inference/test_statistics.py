@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from coupledgp.inference.posterior import DataStatistics
-from coupledgp.inference.statistics import Moments, solve_ridge
+from coupledgp.inference.weights.posterior import DataStatistics
+from coupledgp.inference.weights.statistics import Moments, solve_ridge
 
 N_FEATURES = 5
 

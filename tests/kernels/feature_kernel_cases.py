@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from coupledgp.kernels import FourierFeatureKernel, LaplaceFeatureKernel
-from coupledgp.kernels.feature_kernels import FeatureKernel
+from coupledgp.kernels.gpytorch.features import FeatureKernel
 
 KERNELS = [FourierFeatureKernel, LaplaceFeatureKernel]
 both = pytest.mark.parametrize("kind", KERNELS, ids=lambda kind: kind.__name__)

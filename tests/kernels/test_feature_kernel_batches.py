@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from coupledgp.kernels.feature_kernels import FeatureKernel
+from coupledgp.kernels.gpytorch.features import FeatureKernel
 from tests.kernels.feature_kernel_cases import both, data
 
 

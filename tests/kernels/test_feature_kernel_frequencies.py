@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from coupledgp.kernels import FourierFeatureKernel
-from coupledgp.kernels.feature_kernels import FeatureKernel
+from coupledgp.kernels.gpytorch.features import FeatureKernel
 from tests.kernels.feature_kernel_cases import KERNELS, both
 
 

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from coupledgp.features import FeatureMap
-from coupledgp.inference.feature_evidence import FeatureEvidence
-from coupledgp.inference.posterior import DataStatistics
-from coupledgp.inference.stream import FeatureStream
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import DataStatistics
+from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.kernels import FourierFeatureKernel, LaplaceFeatureKernel
-from coupledgp.kernels.feature_kernels import FeatureKernel
+from coupledgp.kernels.gpytorch.features import FeatureKernel
 from tests.kernels.feature_kernel_cases import LENGTHSCALE, ard_kernel, both, data
 
 

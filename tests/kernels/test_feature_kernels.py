@@ -15,7 +15,7 @@ from coupledgp.couplings import available_couplings
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.kernels import FourierFeatureKernel, LaplaceFeatureKernel
-from coupledgp.kernels.feature_kernels import FeatureKernel
+from coupledgp.kernels.gpytorch.features import FeatureKernel
 from coupledgp.spectra import parse_spectrum
 from tests.kernels.feature_kernel_cases import LENGTHSCALE, ard_kernel, both, data
 from tests.theory import assert_mean

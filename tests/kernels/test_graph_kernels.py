@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.features.modulation import n_terms_for
+from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.kernels import (
     GraphKernel,
@@ -19,8 +19,8 @@ from coupledgp.kernels import (
     dense_kernel,
     parse_graph_kernel,
 )
-from coupledgp.kernels.graph_base import deconvolve
-from coupledgp.kernels.graph_exact import chebyshev_coefficients
+from coupledgp.kernels.graph.base import deconvolve
+from coupledgp.kernels.graph.exact import chebyshev_coefficients
 from tests.graph_cases import karate, weighted_graph
 
 KERNELS = [

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.models import auto_size
+from coupledgp.selection import automatic as auto_size
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(200, 2))

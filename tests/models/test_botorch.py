@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.conditioning import Conditioning
+from coupledgp.inference.weights.conditioning import Conditioning
 from coupledgp.kernels import FourierFeatureKernel
 from tests.theory import assert_mean
 
@@ -40,7 +40,7 @@ from botorch.test_functions import Branin, Hartmann
 from botorch.utils.datasets import SupervisedDataset
 from botorch.utils.sampling import optimize_posterior_samples
 
-from coupledgp.models.botorch_model import SparseSpectrumGP
+from coupledgp.botorch.model import SparseSpectrumGP
 
 V, S = 1.7, 0.05
 LENGTHSCALE = [0.4, 0.8]

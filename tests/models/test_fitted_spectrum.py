@@ -7,7 +7,7 @@ import torch
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.fitted_evidence import evidence_loss
+from coupledgp.inference.spectra.evidence import evidence_loss
 
 M = 6
 

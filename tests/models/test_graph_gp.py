@@ -11,8 +11,8 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models.graph import MAX_HOPS
 from coupledgp.models.graph_base import AUTO_KERNELS
+from coupledgp.models.nodes import MAX_HOPS
 from tests.graph_cases import karate, weighted_graph
 
 CIRCLE = 60
@@ -360,7 +360,7 @@ def test_blocks_of_solves_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None
     gp = ExactGraphGPRegressor(ring(), HeatKernel(5.0), **settings).fit(TRAIN, signal()[TRAIN])
     whole = gp.predict(TEST, return_cov=True)[1]
     std = gp.predict(TEST, return_std=True)[1]
-    monkeypatch.setattr("coupledgp.inference.graph_posterior.BLOCK", 5)
+    monkeypatch.setattr("coupledgp.inference.nodes.posterior.BLOCK", 5)
     np.testing.assert_allclose(gp.predict(TEST, return_cov=True)[1], whole, atol=1e-6)
     np.testing.assert_allclose(gp.predict(TEST, return_std=True)[1], std, rtol=1e-5)
 

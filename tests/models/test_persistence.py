@@ -16,7 +16,7 @@ from safetensors import safe_open
 
 import coupledgp as cgp
 from coupledgp.couplings import DirectionsAndNorms, FrequencyCoupling, OrthogonalDirections
-from coupledgp.couplings import frequencies as registries
+from coupledgp.couplings.frequencies import registry as registries
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 

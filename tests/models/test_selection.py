@@ -7,8 +7,8 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.models.selection import ERRORS, _Search, select
-from coupledgp.models.selection_cases import case_for
+from coupledgp.selection.cases import case_for
+from coupledgp.selection.search import ERRORS, _Search, select
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(240, 2))

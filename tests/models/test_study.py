@@ -12,8 +12,8 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.diagnostics.geometry import Geometry
 from coupledgp.diagnostics.kernel_errors import KernelErrors
+from coupledgp.diagnostics.pages.mesh import Geometry
 from coupledgp.diagnostics.study import CouplingStudy, Spread, StudyRow
 from coupledgp.errors import InvalidInputError
 

@@ -23,8 +23,8 @@ from coupledgp.couplings import (
     available_couplings,
     parse_coupling,
 )
-from coupledgp.couplings.frequencies import DIRECTIONS, NORMS
-from coupledgp.couplings.walkers import LENGTHS, STEPS
+from coupledgp.couplings.frequencies.registry import DIRECTIONS, NORMS
+from coupledgp.couplings.walkers.registry import LENGTHS, STEPS
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.kernels import HeatKernel

@@ -1,0 +1,1 @@
+"""A BoTorch model whose inference is in the space of feature weights."""

@@ -1,0 +1,252 @@
+"""What a `SparseSpectrumGP` knows before it is asked: data, transforms, hyperparameters."""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from typing import Any, Self
+
+import gpytorch
+import numpy as np
+import torch
+from botorch.models.model import Model
+from botorch.models.transforms.outcome import Standardize
+from botorch.utils.types import DEFAULT
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.models.base import HYPERPARAMETERS, column_spread
+from coupledgp.models.sparse_spectrum import FEATURE_MAPS, laplace_lengthscale
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.spectra import SpectrumLike
+from coupledgp.validation import check_choice, check_lengthscale, check_positive
+
+
+class WeightSpaceModel(Model):
+    """Training data, hyperparameters and the posterior of the weights of a `SparseSpectrumGP`."""
+
+    lengthscale: Tensor
+    outputscale: Tensor
+    noise: Tensor
+    center: Tensor
+    _num_outputs: int
+    # Fantasies: transformed inputs (..., q, d) and outcomes (..., q, k), kept beside the data.
+    _further: tuple[Tensor, Tensor] | None = None
+
+    def __init__(
+        self,
+        train_X: Tensor,
+        train_Y: Tensor,
+        kernel: SpectrumLike = "gaussian",
+        features: str = "fourier",
+        n_frequencies: int = 256,
+        coupling: CouplingLike | None = None,
+        *,
+        ard: bool = True,
+        lengthscale: ArrayLike | None = None,
+        outputscale: float = 1.0,
+        noise: float = 0.1,
+        input_transform: Any = None,
+        outcome_transform: Any = DEFAULT,
+        generator: Seed = None,
+    ) -> None:
+        super().__init__()
+        check_training_data(train_X, train_Y)
+        check_choice(features, FEATURE_MAPS, "features")
+        self.ard = ard
+        self.train_inputs = (train_X,)
+        self._learn_transforms(train_X, train_Y, input_transform, outcome_transform)
+        inputs = self._design()
+        self.register_buffer("center", torch.as_tensor(inputs.mean(axis=0)).to(train_X.device))
+        given: dict[str, Any] = {} if coupling is None else {"coupling": coupling}
+        self.feature_map = FEATURE_MAPS[features](
+            inputs.shape[1], n_frequencies, spectrum=kernel, generator=generator,
+            device=train_X.device, **given,
+        )  # fmt: skip
+        base = self._default_lengthscale(inputs)
+        start = base if lengthscale is None else check_lengthscale(lengthscale, base.size)
+        for name, value in (("outputscale", outputscale), ("noise", noise)):
+            check_positive(value, name)
+            self.register_buffer(name, self.center.new_tensor(value))
+        self.register_buffer("lengthscale", torch.as_tensor(start).to(self.center))
+        self._forget()
+
+    def _learn_transforms(
+        self, train_X: Tensor, train_Y: Tensor, input_transform: Any, outcome_transform: Any
+    ) -> None:
+        """Let the transforms learn from the data; set `train_targets`."""
+        if outcome_transform is DEFAULT:
+            outcome_transform = Standardize(m=train_Y.shape[-1])
+        with torch.no_grad():
+            transformed = self.transform_inputs(train_X, input_transform)
+            if outcome_transform is not None:
+                outcome_transform.train()
+                train_Y = outcome_transform(train_Y, X=transformed)[0]
+        if input_transform is not None:
+            self.input_transform = input_transform
+        if outcome_transform is not None:
+            self.outcome_transform = outcome_transform
+        self.train_targets = train_Y.double()
+        self._num_outputs = train_Y.shape[-1]
+        self.eval()
+
+    def _set_transformed_inputs(self) -> None:
+        """Nothing to do: training inputs are transformed where they are used."""
+
+    def _design(self) -> FloatArray:
+        """Training inputs (n, d) after their transform."""
+        inputs = self.train_inputs[0]
+        if hasattr(self, "input_transform"):
+            inputs = self.input_transform.preprocess_transform(inputs)
+        return np.asarray(inputs.detach().cpu().numpy(), dtype=np.float64)
+
+    def _default_lengthscale(self, inputs: FloatArray) -> FloatArray:
+        """Data-driven lengthscales (d,), as those of `SparseSpectrumGPRegressor`."""
+        spread = column_spread(inputs, self.ard)
+        if isinstance(self.feature_map, FEATURE_MAPS["laplace"]):
+            spread = spread if self.ard else np.ones_like(spread)
+            centred = (inputs - self.center.cpu().numpy()) / spread
+            return spread * laplace_lengthscale(centred, np.random.default_rng(0))
+        return np.sqrt(inputs.shape[1]) * spread
+
+    def _load_from_state_dict(self, *args: Any, **kwargs: Any) -> None:
+        super()._load_from_state_dict(*args, **kwargs)
+        self._forget()
+
+    def _check_observed(self) -> None:
+        """Refuse a model that holds fantasies."""
+        if self._further is not None:
+            raise InvalidInputError("model: expected one of observed data, got one of fantasies")
+
+    def _stream(self) -> FeatureStream:
+        center, lengthscale = self.center.cpu().numpy(), self.lengthscale.cpu().numpy()
+        return FeatureStream(self.feature_map, self._design(), center, lengthscale)
+
+    def _forget(self) -> None:
+        """Drop what was computed from data and hyperparameters."""
+        self._statistics: DataStatistics | None = None
+        self._base: WeightPosterior | None = None
+
+    def fit(
+        self,
+        fixed: tuple[str, ...] | None = None,
+        n_restarts: int = 1,
+        max_iter: int = 100,
+        generator: Seed = 0,
+    ) -> Self:
+        """Set the hyperparameters to those of maximum evidence.
+
+        Parameters
+        ----------
+        fixed
+            Names of hyperparameters to leave alone. None: nothing for Fourier features,
+            `("lengthscale",)` for Laplace features.
+        n_restarts, max_iter
+            As in `SparseSpectrumGPRegressor`.
+        generator
+            Seed of the restarts.
+
+        Returns
+        -------
+        SparseSpectrumGP
+            The model itself.
+
+        Raises
+        ------
+        InvalidInputError
+            A name in `fixed` is unknown, or the model holds fantasies.
+        """
+        self._check_observed()
+        laplace = isinstance(self.feature_map, FEATURE_MAPS["laplace"])
+        fixed = fixed if fixed is not None else ("lengthscale",) if laplace else ()
+        for name in fixed:
+            check_choice(name, HYPERPARAMETERS, "fixed")
+        stream, targets = self._stream(), self.train_targets.cpu().numpy()
+        kept = stream.lengthscale if "lengthscale" in fixed else None
+        # Constant outcomes say nothing about scales: the evidence has no maximum.
+        free = frozenset(HYPERPARAMETERS) - set(fixed) if targets.any() else frozenset()
+        space = SearchSpace(
+            base=kept if kept is not None else self._default_lengthscale(stream.X),
+            ard=self.ard, lengthscale=kept if free else stream.lengthscale,
+            outputscale=self.outputscale.item(), noise=self.noise.item(), free=free,
+        )  # fmt: skip
+        best = maximise_evidence(
+            FeatureEvidence(stream, targets), space, n_restarts=n_restarts,
+            max_iterations=max_iter, rng=as_rng(generator),
+        ).hyperparameters  # fmt: skip
+        for name in HYPERPARAMETERS:
+            buffer = getattr(self, name)
+            setattr(self, name, buffer.new_tensor(getattr(best, name)))
+        self._forget()
+        return self
+
+    @property
+    def log_evidence(self) -> float:
+        """Log evidence (nats) of the transformed outcomes at the present hyperparameters."""
+        return self._posterior().log_evidence
+
+    @property
+    def num_outputs(self) -> int:
+        """Number k of outputs."""
+        return self._num_outputs
+
+    @property
+    def likelihood(self) -> gpytorch.likelihoods.GaussianLikelihood:
+        """The noise as a gpytorch likelihood."""
+        likelihood = gpytorch.likelihoods.GaussianLikelihood(
+            noise_constraint=gpytorch.constraints.Positive()
+        ).to(self.noise)
+        likelihood.noise = self.noise
+        return likelihood
+
+    def features(self, inputs: Tensor) -> Tensor:
+        """Features (..., n, M) of transformed inputs (..., n, d), differentiable."""
+        if inputs.ndim < 2 or inputs.shape[-1] != len(self.center):
+            raise InvalidInputError(
+                f"X: expected shape (..., n, {len(self.center)}), got {tuple(inputs.shape)}"
+            )
+        scaled = (inputs.to(self.center) - self.center) / self.lengthscale
+        features: Tensor = self.feature_map(scaled)
+        return features
+
+    def _posterior(self) -> WeightPosterior:
+        """Posterior of the weights given the training data."""
+        if self._statistics is None:
+            zero = self.center.new_zeros(self.num_outputs)
+            self._statistics = DataStatistics(self.feature_map.n_features, zero)
+            self._statistics.update((phi, self.train_targets[r]) for r, _, phi in self._stream())
+        if self._base is None:
+            zero = self.center.new_zeros(self.num_outputs)
+            self._base = self._statistics.posterior(
+                zero, torch.ones_like(zero), self.outputscale.item(), self.noise.item()
+            )
+        return self._base
+
+    def _sibling(self) -> Self:
+        """A copy whose state is its own; what was computed from the data is shared."""
+        other = copy(self)
+        for registry in ("_buffers", "_modules", "_parameters"):
+            other.__dict__[registry] = deepcopy(self.__dict__[registry])
+        return other
+
+
+def check_training_data(train_X: Tensor, train_Y: Tensor) -> None:
+    """Refuse training data other than finite tensors (n, d) and (n, k), n >= 1."""
+    for name, value in (("train_X", train_X), ("train_Y", train_Y)):
+        if not (torch.is_tensor(value) and value.is_floating_point()):
+            raise InvalidInputError(
+                f"{name}: expected a tensor of floats, got {type(value).__name__}"
+            )
+        if value.ndim != 2 or value.numel() == 0:
+            raise InvalidInputError(
+                f"{name}: expected a non-empty matrix, got shape {tuple(value.shape)}"
+            )
+        if not torch.isfinite(value).all():
+            raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+    if len(train_X) != len(train_Y):
+        raise InvalidInputError(f"train_Y: expected {len(train_X)} rows, got {len(train_Y)}")

@@ -1,0 +1,296 @@
+"""`coupledgp fit`: from a table to a model, its scores and its distance from the exact GP."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+
+from coupledgp.cli.evaluate import (
+    COMPARISONS,
+    SUBSET_ROWS,
+    WHOLE_ROWS,
+    Comparison,
+    Rows,
+    Stopwatch,
+    beside_exact,
+    plan_comparison,
+    scores,
+    split,
+)
+from coupledgp.cli.options import check_distinct, finite, number_or_auto, selection_of
+from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.show import table as show
+from coupledgp.diagnostics.compare import DENSE_ROWS
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.container import written_whole
+from coupledgp.models import SparseSpectrumGPRegressor, save_model
+from coupledgp.progress import reporter
+from coupledgp.validation import check_choice, check_positive_int
+
+DEFAULT_HOLDOUT = 0.2
+SCHEMA_VERSION = 1
+MODEL_PARAMETERS = (
+    "kernel", "features", "n_frequencies", "coupling", "frequencies", "objective", "ard", "dtype",
+    "random_state",
+)  # fmt: skip
+DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False)
+MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
+
+
+def fit(
+    data: Annotated[Path, DATA],
+    target: Annotated[
+        str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
+    ],
+    test: Annotated[
+        Path | None, typer.Option(help="File with test rows.", show_default=False)
+    ] = None,
+    holdout: Annotated[
+        float | None,
+        typer.Option(
+            help=f"Share of the rows held out for scoring, if no --test is given. "
+            f"\\[default: {DEFAULT_HOLDOUT}]",
+            show_default=False,
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(help="Column to leave out; may be repeated.", show_default=False),
+    ] = None,
+    kernel: Annotated[
+        str,
+        typer.Option(help="gaussian, matern-1/2, -3/2, -5/2 or -NU.", rich_help_panel=MODEL_PANEL),
+    ] = "gaussian",
+    features: Annotated[
+        str, typer.Option(help="fourier or laplace.", rich_help_panel=MODEL_PANEL)
+    ] = "fourier",
+    n_frequencies: Annotated[
+        str,
+        typer.Option(
+            help="Number of frequencies, or auto: as many as --kl-target takes.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "256",
+    coupling: Annotated[
+        str,
+        typer.Option(
+            help="iid, halton, sobol, or DIRECTIONS+NORMS+antithetic with directions iid, "
+            "orthogonal, simplex and norms pnc, monotone, stratified; or auto.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "orthogonal+pnc",
+    kl_target: Annotated[
+        float,
+        typer.Option(
+            help="For auto: KL to the exact GP, nats per row.", rich_help_panel=MODEL_PANEL
+        ),
+    ] = 0.01,
+    frequencies: Annotated[
+        str,
+        typer.Option(
+            help="sampled from the kernel's spectrum, or fitted to the objective.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "sampled",
+    objective: Annotated[
+        str,
+        typer.Option(
+            help="Of fitted frequencies: evidence, for prediction, or posterior-kl, for closeness "
+            "to the exact GP.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "evidence",
+    ard: Annotated[
+        bool,
+        typer.Option(
+            "--ard/--isotropic",
+            help="One lengthscale a column, or one for all.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = True,
+    dtype: Annotated[
+        str, typer.Option(help="float64 or float32 features.", rich_help_panel=MODEL_PANEL)
+    ] = "float64",
+    max_iter: Annotated[
+        int, typer.Option(help="Most iterations of the optimiser.", rich_help_panel=MODEL_PANEL)
+    ] = 100,
+    n_restarts: Annotated[
+        int,
+        typer.Option(help="Starts tried besides the best.", rich_help_panel=MODEL_PANEL),
+    ] = 1,
+    seed: Annotated[
+        int, typer.Option(help="Of the frequencies, the split and the subsamples.")
+    ] = 0,
+    how: Annotated[
+        str,
+        typer.Option(
+            "--compare",
+            help="With the exact GP: dense or stochastic (iterative solves), the whole model; "
+            f"subset, both on {SUBSET_ROWS} of the rows; none. auto: dense up to {DENSE_ROWS} "
+            f"rows, stochastic up to {WHOLE_ROWS} (minutes; it says so), above them subset.",
+        ),
+    ] = "auto",
+    exact_rows: Annotated[
+        int | None,
+        typer.Option(
+            help="Most training rows the exact GP is given, a random subset; 0 leaves it out. "
+            "\\[default: as --compare says]",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Save the model.", rich_help_panel=OUTPUT_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    include_data: Annotated[
+        bool,
+        typer.Option(
+            "--include-data",
+            help="Save the training rows with the model, for its exact twin.",
+            rich_help_panel=OUTPUT_PANEL,
+        ),
+    ] = False,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write an HTML page.", rich_help_panel=OUTPUT_PANEL, show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT_PANEL),
+    ] = False,
+) -> None:  # fmt: skip
+    """Fit, score, compare, save and print."""
+    share = _check_holdout(test, holdout)
+    check_choice(how, COMPARISONS, "--compare")
+    if exact_rows is not None:
+        check_positive_int(exact_rows, "--exact-rows", minimum=0)
+    check_positive_int(seed, "--seed", minimum=0)
+    if report is not None and (how == "none" or exact_rows == 0):
+        raise InvalidInputError(
+            "--report: expected --exact-rows > 0 and a --compare other than "
+            "none, the page compares models"
+        )
+    check_distinct({"--output": output, "--report": report}, [data, test])
+    model = SparseSpectrumGPRegressor(
+        kernel, features, number_or_auto(n_frequencies, "--n-frequencies"), coupling, frequencies,
+        objective, ard=ard, dtype=dtype, max_iter=max_iter, n_restarts=n_restarts,
+        random_state=seed, kl_target=kl_target,
+    )  # fmt: skip
+    with ExitStack() as stack:
+        # What cannot be written should be known before the work, not after it.
+        model_path = None if output is None else stack.enter_context(written_whole(output))
+        page_path = None if report is None else stack.enter_context(written_whole(report))
+        train, held_out = load(data, target, test, share, drop or [], seed)
+        plan = plan_comparison(how, len(train), exact_rows)
+        if plan is not None:
+            plan.check_size()
+        clock = Stopwatch()
+        with clock("fit"):
+            model.fit(train.X, train.y)
+        with clock("predict"), reporter("predict"):
+            scored = scores(model, held_out)
+        comparison = None
+        if plan is not None:
+            with clock("compare"):
+                comparison = beside_exact(model, train, held_out, plan, seed)
+        result = describe(model, train, scored, comparison, clock)
+        result["data"] |= {
+            "path": str(data), "target": target, "test": None if test is None else str(test),
+            "holdout": share, "n_test": len(held_out),
+        }  # fmt: skip
+        result["output"] = None if output is None else str(output)
+        if model_path is not None:
+            save_model(model, model_path, include_data=include_data)
+        if page_path is not None and comparison is not None:
+            page_path.write_text(show.page(result, comparison), encoding="utf-8")
+    print(json.dumps(finite(result), indent=2)) if as_json else show.fit(result, comparison)
+
+
+def load(
+    data: Path, target: str, test: Path | None, share: float, drop: list[str], seed: int
+) -> tuple[Rows, Rows]:
+    """Training and test rows from one file or two."""
+    with reporter("read"):
+        table = read_table(data)
+        check_columns(table, [target], f"--target: {data}")
+        check_columns(table, drop, f"--drop: {data}")
+        if target in drop:
+            raise InvalidInputError(f"--drop: expected columns besides the target, got {target!r}")
+        names = [name for name in table.column_names if name not in (target, *drop)]
+        if not names:
+            raise InvalidInputError(f"{data}: expected a column besides the target {target!r}")
+        if "" in names:
+            raise InvalidInputError(
+                f"{data}: column {table.column_names.index('') + 1} has no name (row numbers?); "
+                'name it, or leave it out with --drop ""'
+            )
+        if not table.num_rows:
+            raise InvalidInputError(f"{data}: expected rows below the header, got none")
+        rows = _rows(table, names, target, str(data))
+        if test is None:
+            return split(rows, share, seed)
+        other = read_table(test)
+        check_columns(other, [*names, target], str(test))
+        return rows, _rows(other, names, target, str(test))
+
+
+def describe(
+    model: SparseSpectrumGPRegressor,
+    train: Rows,
+    scored: dict[str, Any] | None,
+    comparison: Comparison | None,
+    clock: Stopwatch,
+) -> dict[str, Any]:
+    """Everything about the fit as plain values, the content of `--json`."""
+    names = train.X.column_names
+    lengthscales = np.broadcast_to(model.lengthscale_, len(names)).tolist()
+    spread = [float(np.std(column.to_numpy())) for column in train.X.columns]
+    evidence = float(model.log_marginal_likelihood_value_)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "coupledgp": version("coupledgp"),
+        "data": {"n_train": len(train), "n_columns": len(names)},
+        "model": {name: getattr(model, name) for name in MODEL_PARAMETERS}
+        | {"n_frequencies": model.n_frequencies_, "coupling": str(model.features_.coupling)},
+        "selection": selection_of(model),
+        "hyperparameters": {
+            "lengthscale": dict(zip(names, lengthscales, strict=True)),
+            "spread_over_lengthscale": {
+                name: s / length
+                for name, s, length in zip(names, spread, lengthscales, strict=True)
+            },
+            "outputscale": model.outputscale_,
+            "noise": model.noise_,
+        },
+        "log_evidence": evidence,
+        "log_evidence_per_row": evidence / len(train),
+        "converged": bool(model.converged_),
+        "n_evaluations": int(model.n_evaluations_),
+        "scores": scored,
+        "comparison": None if comparison is None else comparison.to_dict(),
+        "seconds": clock.seconds,
+    }
+
+
+def _rows(table: pa.Table, names: list[str], target: str, source: str) -> Rows:
+    inputs = numeric(table, names, source, hint='; --drop "{}" leaves the column out')
+    return Rows(inputs, numeric(table, [target], source).column(0).to_numpy())
+
+
+def _check_holdout(test: Path | None, holdout: float | None) -> float:
+    if test is not None and holdout is not None:
+        raise InvalidInputError("--test, --holdout: expected at most one of them")
+    share = DEFAULT_HOLDOUT if holdout is None else holdout
+    if not 0 <= share < 1:
+        raise InvalidInputError(f"--holdout: expected a share from 0 to below 1, got {share:g}")
+    return 0.0 if test is not None else share

@@ -1,0 +1,117 @@
+"""What `coupledgp interpolate` reports: scores at hidden nodes, and the exact GP beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from coupledgp.cli.evaluate import Comparison, Stopwatch
+from coupledgp.cli.readers.networks import Network
+from coupledgp.diagnostics import compare, coverage, nlpd, rmse
+from coupledgp.graphs.assembly import IntArray
+from coupledgp.models import GraphGPRegressor
+from coupledgp.random import FloatArray
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Task:
+    """Observations, and what is hidden from the fit. Nodes (n,) as numbers, their values (n,)."""
+
+    nodes: IntArray
+    y: FloatArray
+    hidden: IntArray
+    hidden_y: FloatArray
+
+
+def split_nodes(nodes: IntArray, y: FloatArray, share: float, seed: int) -> Task:
+    """Hide a random share of the distinct observed nodes; at least one stays."""
+    distinct = np.unique(nodes)
+    n_hidden = min(round(share * distinct.size), distinct.size - 1)
+    chosen = np.random.default_rng(seed).permutation(distinct)[:n_hidden]
+    away = np.isin(nodes, chosen)
+    return Task(nodes[~away], y[~away], nodes[away], y[away])
+
+
+def score(model: GraphGPRegressor, network: Network, task: Task) -> dict[str, Any] | None:
+    """Scores on all hidden values; None if there are none."""
+    if not task.hidden.size:
+        return None
+    mean, std = model.predict(network.graph.label_all(task.hidden), return_std=True)
+    error, spread = rmse(task.hidden_y, mean), float(np.std(task.hidden_y))
+    return {
+        "n_hidden": int(task.hidden.size),
+        "rmse": error,
+        "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
+        "nlpd": nlpd(task.hidden_y, mean, std),
+        "coverage": coverage(task.hidden_y, mean, std),
+    }
+
+
+def beside_exact(
+    model: GraphGPRegressor, network: Network, task: Task, exact_nodes: int, seed: int
+) -> Comparison:
+    """Compare with the exact twin at hidden nodes; if none, at unobserved or observed ones.
+
+    At most `exact_nodes` of them, a random subsample.
+    """
+    unobserved = np.setdiff1d(np.arange(network.graph.n_nodes), task.nodes)
+    known = task.hidden.size > 0
+    points = task.hidden if known else unobserved if unobserved.size else np.unique(task.nodes)
+    chosen = np.arange(points.size)
+    if points.size > exact_nodes:
+        rng = np.random.default_rng([seed, 1])
+        chosen = np.sort(rng.choice(points.size, exact_nodes, replace=False))
+    labels = network.graph.label_all(points[chosen])
+    report = compare(model, labels, task.hidden_y[chosen] if known else None)
+    return Comparison(report, int(task.nodes.size), int(chosen.size), not unobserved.size)
+
+
+def describe(
+    model: GraphGPRegressor,
+    network: Network,
+    task: Task,
+    scored: dict[str, Any] | None,
+    comparison: Comparison | None,
+    clock: Stopwatch,
+) -> dict[str, Any]:
+    """Everything about the run as plain values, the content of `--json`."""
+    graph = network.graph
+    n_components, member = graph.components()
+    plan, cut = model.plan_, model.truncation_
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "coupledgp": version("coupledgp"),
+        "data": {"n_observed": int(task.nodes.size), "n_hidden": int(task.hidden.size)},
+        "graph": {
+            "kind": network.kind,
+            "n_nodes": graph.n_nodes,
+            "n_edges": graph.n_edges,
+            "n_components": n_components,
+            "n_isolated": int((graph.degrees == 0).sum()),
+            "n_nodes_beyond_data": int((~np.isin(member, member[task.nodes])).sum()),
+        },
+        "fitted": {
+            "kernel": repr(model.kernel_),
+            "outputscale": model.outputscale_,
+            "noise": model.noise_,
+            "log_evidence": model.log_marginal_likelihood_value_,
+            "log_evidence_error": model.log_marginal_likelihood_error_,
+            "n_rounds": int(model.n_rounds_),
+            "n_evaluations": int(model.n_evaluations_),
+            "converged": bool(model.converged_),
+        },
+        "exact_hops": {
+            "n_hops": plan.n_hops,
+            "reason": plan.reason,
+            "predicted_error": plan.predicted_error,
+        },
+        "truncation": {"relative": cut.relative, "kernel_bound": cut.kernel_bound},
+        "scores": scored,
+        "comparison": None if comparison is None else comparison.to_dict(),
+        "seconds": clock.seconds,
+    }

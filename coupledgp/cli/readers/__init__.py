@@ -1,0 +1,1 @@
+"""Tables, networks and values as files hold them."""

@@ -1,0 +1,254 @@
+"""What `coupledgp interpolate` reads: a graph out of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import pyarrow as pa
+
+from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.random import FloatArray
+
+TABLES = (".csv", ".tsv", *PARQUET)
+MARKUP = (".graphml", ".gml")
+MESHES = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae")
+LENGTHS = ("length", "length_m", "length_km")
+POSITIONS = (("x", "y"), ("longitude", "latitude"), ("lon", "lat"))
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A graph as its file gave it.
+
+    Attributes
+    ----------
+    graph : Graph
+    kind : str
+        What its nodes and weights are, in words.
+    mesh : trimesh.Trimesh or None
+    nodes : str
+        `"faces"`, `"vertices"` or `"nodes"`.
+    positions : FloatArray (n_nodes, 2), or None
+    """
+
+    graph: Graph
+    kind: str
+    mesh: Any = field(default=None, repr=False)
+    nodes: str = "nodes"
+    positions: FloatArray | None = field(default=None, repr=False)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Node numbers by the text of their labels."""
+        return {str(self.graph.label(k)): k for k in range(self.graph.n_nodes)}
+
+    def placed(self, positions: FloatArray) -> Network:
+        """The same with positions of the nodes."""
+        return replace(self, positions=positions)
+
+    def normal_z(self) -> FloatArray:
+        """Z component of the unit normal of each node."""
+        normals = self.mesh.face_normals if self.nodes == "faces" else self.mesh.vertex_normals
+        return np.asarray(normals[:, 2], dtype=np.float64)
+
+
+def read_network(
+    path: Path, nodes: str, weight: str | None, length: str | None, both_ways: bool
+) -> Network:
+    """Read a mesh, an edge table, or GraphML or GML, by the extension.
+
+    Parameters
+    ----------
+    path
+        File, or the name of a mesh of `data_loaders.meshes`.
+    nodes
+        For a mesh: `"faces"` or `"vertices"`.
+    weight, length
+        For a table, GraphML and GML: where the weights, or the lengths, are; None looks for the
+        usual names.
+    both_ways
+        Drop the directions of a directed graph.
+    """
+    kind = path.suffix.lower()
+    if kind not in (*TABLES, *MARKUP):
+        if weight is not None or length is not None:
+            raise InvalidInputError(f"--weight, --length: {path}: a mesh has neither")
+        return _read_mesh(path, nodes)
+    if nodes != "faces":
+        raise InvalidInputError(f"--nodes: expected it for a mesh only, got {path}")
+    path.open("rb").close()  # an error of the system names the file
+    try:
+        if kind in TABLES:
+            return _read_edges(path, weight, length)
+        return _read_markup(path, weight, length, both_ways)
+    except InvalidInputError as error:
+        text = str(error)
+        raise InvalidInputError(text if str(path) in text else f"{path}: {text}") from error
+
+
+def _read_mesh(path: Path, nodes: str) -> Network:
+    from data_loaders import meshes  # a sibling of this package, needed for meshes only
+
+    name = str(path)
+    if name in meshes.names():
+        mesh = meshes.load(name).mesh
+    else:
+        if path.suffix.lower() not in MESHES:
+            known = ", ".join((*TABLES, *MARKUP, *MESHES))
+            raise InvalidInputError(
+                f"GRAPH: expected a file ending in {known}, or one of {', '.join(meshes.names())}; "
+                f"got {name!r}"
+            )
+        path.open("rb").close()
+        mesh = meshes.read_mesh(path) if nodes == "faces" else _as_numbered(path)
+    graph = Graph.from_trimesh(mesh, nodes=cast(Literal["faces", "vertices"], nodes))
+    kind = f"mesh, {len(mesh.faces)} faces, {len(mesh.vertices)} vertices; nodes are {nodes}"
+    return Network(graph, kind, mesh, nodes)
+
+
+def _as_numbered(path: Path) -> Any:
+    """The mesh with its vertices as the file numbers them; STL numbers none, so they are merged."""
+    import trimesh
+
+    from data_loaders import meshes
+
+    if path.suffix.lower() == ".stl":
+        return meshes.read_mesh(path)
+    try:
+        mesh = trimesh.load(path, force="mesh", process=False, maintain_order=True)
+    except Exception as error:  # trimesh's readers raise whatever their format's library does
+        raise InvalidInputError(f"{path}: expected a triangle mesh: {error}") from error
+    if not len(getattr(mesh, "faces", ())):
+        raise InvalidInputError(f"{path}: expected a triangle mesh, got no faces")
+    return mesh
+
+
+def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
+    table = read_table(path)
+    given = [name for name in (weight, length) if name is not None]
+    check_columns(table, ["source", "target", *given], str(path))
+    if not table.num_rows:
+        raise InvalidInputError(f"{path}: expected edges below the header, got none")
+    weight, length = _measure(table.column_names, weight, length)
+    texts = read_table(path, text_columns=True)  # 007 is not 7
+    ends = [node_texts(texts, name, str(path)) for name in ("source", "target")]
+    labels = _labels([text for pair in zip(*ends, strict=True) for text in pair])
+    as_label = {str(label): label for label in labels}
+    values: dict[str, Any] = {
+        name: numeric(table, [column], str(path)).column(0).to_numpy()
+        for name, column in (("weights", weight), ("lengths", length))
+        if column is not None
+    }
+    sources, targets = ([as_label[text] for text in texts] for texts in ends)
+    graph = Graph.from_edges(sources, targets, **values, labels=labels)
+    return Network(graph, f"edge table, {table.num_rows} rows, {_weighting(weight, length)}")
+
+
+def _labels(texts: list[str]) -> list[Any]:
+    """Distinct labels in order; ints if all are written as ints, and sorted then."""
+    distinct = list(dict.fromkeys(texts))
+    if all(text.isascii() and text.isdigit() and str(int(text)) == text for text in distinct):
+        return sorted(int(text) for text in distinct)
+    return list(distinct)
+
+
+def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: bool) -> Network:
+    found = _parse_markup(path)
+    if found.is_directed() and not both_ways:
+        raise InvalidInputError(
+            f"{path}: expected an undirected graph, got a directed one; --undirected drops the "
+            "directions"
+        )
+    edges = list(found.edges(data=True))
+    names = {name for *_, attributes in edges for name in attributes}
+    missing = [name for name in (weight, length) if name is not None and name not in names]
+    if missing:
+        raise InvalidInputError(
+            f"{path}: expected an edge attribute {missing[0]!r}, got {sorted(names)}"
+        )
+    weight, length = _measure(names, weight, length)
+    values: dict[str, Any] = {
+        name: [_attribute(edge, attribute, path) for edge in edges]
+        for name, attribute in (("weights", weight), ("lengths", length))
+        if attribute is not None
+    }
+    sources, targets = [edge[0] for edge in edges], [edge[1] for edge in edges]
+    graph = Graph.from_edges(sources, targets, **values, labels=list(found.nodes))
+    kind = "GraphML" if path.suffix.lower() == ".graphml" else "GML"
+    positions = _attribute_positions(found)
+    return Network(graph, f"{kind}, {_weighting(weight, length)}", positions=positions)
+
+
+def _parse_markup(path: Path) -> Any:
+    import networkx as nx
+
+    try:
+        if path.suffix.lower() == ".graphml":
+            return nx.read_graphml(path)
+        try:
+            return nx.read_gml(path)
+        except nx.NetworkXError:
+            return nx.read_gml(path, label="id")  # nodes without names
+    except Exception as error:  # whatever the parsers of XML and GML raise
+        raise InvalidInputError(f"{path}: expected {path.suffix[1:]}: {error}") from error
+
+
+def _attribute(edge: tuple[Any, Any, dict[str, Any]], name: str, path: Path) -> float:
+    source, target, attributes = edge
+    try:
+        return float(attributes[name])
+    except (KeyError, TypeError, ValueError):
+        raise InvalidInputError(
+            f"{path}: edge {source!r}-{target!r}: expected a number as its {name!r}, got "
+            f"{attributes.get(name)!r}"
+        ) from None
+
+
+def _attribute_positions(found: Any) -> FloatArray | None:
+    for names in POSITIONS:
+        try:
+            places = [[float(data[name]) for name in names] for _, data in found.nodes(data=True)]
+        except (KeyError, TypeError, ValueError):
+            continue
+        return np.array(places)
+    return None
+
+
+def _measure(
+    names: Iterable[str], weight: str | None, length: str | None
+) -> tuple[str | None, str | None]:
+    """Where weights or lengths are: as told, else under the usual names."""
+    if weight is not None and length is not None:
+        raise InvalidInputError("--weight, --length: expected at most one of them")
+    if weight is not None or length is not None:
+        return weight, length
+    known = set(names)
+    lengths = [name for name in LENGTHS if name in known]
+    if len(lengths) + ("weight" in known) > 1:
+        found = [*lengths, *({"weight"} & known)]
+        raise InvalidInputError(
+            f"--weight, --length: expected one of them to choose among the columns {found}"
+        )
+    return ("weight" if "weight" in known else None), (lengths[0] if lengths else None)
+
+
+def _weighting(weight: str | None, length: str | None) -> str:
+    if length is not None:
+        return f"weights mean({length}) / {length}"
+    return "unweighted" if weight is None else f"weights {weight}"
+
+
+def node_texts(table: pa.Table, name: str, source: str) -> list[str]:
+    """A column of node labels as texts; a missing one is refused."""
+    texts = ["" if v is None else str(v) for v in table.column(name).to_pylist()]
+    if "" in texts:
+        row = texts.index("") + 1
+        raise InvalidInputError(f"{source}: column {name!r}, data row {row}: expected a node")
+    return texts

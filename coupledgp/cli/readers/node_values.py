@@ -1,0 +1,94 @@
+"""Values and positions of nodes, out of tables: each row's node found by the text of its label."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from coupledgp.cli.readers.networks import POSITIONS, Network, node_texts
+from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.assembly import IntArray
+from coupledgp.random import FloatArray
+
+# What stands in a table for a value that is missing.
+BLANK = ("", "-", "NA", "N/A", "nan", "NaN", "null")
+
+
+def read_values(
+    path: Path, network: Network, node_column: str, value_column: str | None
+) -> tuple[IntArray, FloatArray]:
+    """Observed nodes (n,) and their values (n,); rows without a value are left out."""
+    table = read_table(path)
+    check_columns(table, [node_column], f"--node-column: {path}")
+    names = [name for name in table.column_names if name != node_column]
+    if value_column is None:
+        value_column = names[0] if len(names) == 1 else "value"
+    check_columns(table, [value_column], f"--value-column: {path}")
+    values = _numbers_or_nan(table.column(value_column), f"{path}: column {value_column!r}")
+    nodes = find_nodes(path, network, node_column)
+    observed = ~np.isnan(values)
+    if not observed.any():
+        raise InvalidInputError(
+            f"{path}: expected a number in column {value_column!r} somewhere, got none"
+        )
+    return nodes[observed], values[observed]
+
+
+def find_nodes(path: Path, network: Network, node_column: str) -> IntArray:
+    """Node numbers of a table's rows; an unknown label is named with its row."""
+    texts = node_texts(read_table(path, text_columns=True), node_column, str(path))
+    found = np.array([network.numbers.get(text, -1) for text in texts], dtype=np.int64)
+    bad = np.flatnonzero(found < 0)
+    if bad.size:
+        graph = network.graph
+        first, last = str(graph.label(0)), str(graph.label(graph.n_nodes - 1))
+        more = f" ({bad.size} such rows)" if bad.size > 1 else ""
+        raise InvalidInputError(
+            f"{path}: column {node_column!r}, data row {bad[0] + 1}: expected one of the "
+            f"{graph.n_nodes} {network.nodes} {first!r} to {last!r}, got {texts[bad[0]]!r}{more}"
+        )
+    return found
+
+
+def _numbers_or_nan(column: pa.ChunkedArray, where: str) -> FloatArray:
+    values = np.full(len(column), np.nan)
+    for row, value in enumerate(column.to_pylist()):
+        if value is None or (isinstance(value, str) and value.strip() in BLANK):
+            continue
+        try:
+            values[row] = float(value)
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"{where}, data row {row + 1}: expected a number, got {value!r}"
+            ) from None
+        if np.isinf(values[row]):
+            raise InvalidInputError(
+                f"{where}, data row {row + 1}: expected a finite number, got {value}"
+            )
+    return values
+
+
+def read_positions(path: Path, network: Network, node_column: str) -> FloatArray:
+    """Positions (n_nodes, 2) out of a table with nodes and x, y or longitude, latitude."""
+    table = read_table(path)
+    check_columns(table, [node_column], f"--positions: {path}")
+    names = next((pair for pair in POSITIONS if set(pair) <= set(table.column_names)), None)
+    if names is None:
+        raise InvalidInputError(f"--positions: {path}: expected columns x and y")
+    places = np.full((network.graph.n_nodes, 2), np.nan)
+    columns = numeric(table, names, str(path)).columns
+    texts = node_texts(read_table(path, text_columns=True), node_column, str(path))
+    for text, place in zip(texts, np.column_stack(columns), strict=True):
+        if text in network.numbers:
+            places[network.numbers[text]] = place
+    missing = np.flatnonzero(np.isnan(places[:, 0]))
+    if missing.size:
+        label = network.graph.label(int(missing[0]))
+        raise InvalidInputError(
+            f"--positions: {path}: expected a position for every node, got none for {label!r} "
+            f"({missing.size} such nodes)"
+        )
+    return places

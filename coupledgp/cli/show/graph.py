@@ -1,0 +1,168 @@
+"""The results of `coupledgp interpolate` for people: tables, a page, and pictures of the graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from coupledgp.cli.evaluate import Comparison
+from coupledgp.cli.options import selection_line
+from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.show import table as show
+from coupledgp.diagnostics.pages.mesh import Geometry
+from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows, short_numbers
+from coupledgp.graphs.assembly import IntArray
+from coupledgp.random import FloatArray
+
+
+def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
+    """Print what an interpolation gave."""
+    console = Console(highlight=False)
+    console.print(Text(headline(result), style="bold"), soft_wrap=True)
+    console.print(Text(model_line(result)), soft_wrap=True)
+    for section in sections(result, comparison):
+        console.print()
+        show.print_section(console, section)
+    console.print()
+    verdict = show.verdict_lines(comparison)
+    for line in [*verdict, *selection_line(result["selection"]), *closing_lines(result)]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def page(
+    result: dict[str, Any],
+    comparison: Comparison,
+    network: Network,
+    observed: IntArray,
+    law: tuple[FloatArray, FloatArray],
+) -> str:
+    """Return the HTML page, with a picture where nodes have places."""
+    from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+
+    tables = sections(result, None)
+    drawn = network.mesh is not None or network.positions is not None
+    opening = None
+    if drawn:
+        places = geometry(network, observed, *law)
+        opening = (tables[0], places.caption(), places.svg())
+    return render(
+        comparison.report,
+        title=f"Interpolation on {Path(result['data']['path']).name}",
+        lead=[headline(result), model_line(result)],
+        opening=opening,
+        sections=tables[1:] if drawn else tables,
+        comparison=comparison_title(result),
+        closing=closing_lines(result),
+    )
+
+
+def headline(result: dict[str, Any]) -> str:
+    """Say what the data were."""
+    data, graph = result["data"], result["graph"]
+    what = f"values of {Path(data['values']).name}" if data["values"] else f"{data['signal']}"
+    hidden = f", {data['n_hidden']} hidden for scoring" if data["n_hidden"] else ""
+    return (
+        f"{Path(data['path']).name}: {graph['n_nodes']} nodes, {graph['n_edges']} edges; {what}: "
+        f"{data['n_observed']} observed{hidden}"
+    )
+
+
+def model_line(result: dict[str, Any]) -> str:
+    """Say what the model is."""
+    model = result["model"]
+    law = model["length_law"]
+    law = f"geometric length law (p = {model['p_halt']:g})" if law == "geometric" else f"{law} law"
+    return (
+        f"{model['kernel']} kernel, {model['n_walks']} walkers a node, coupling "
+        f"{model['coupling']}, {law}, exact hops {model['exact_hops']}, "
+        f"seed {model['random_state']}"
+    )
+
+
+def sections(result: dict[str, Any], comparison: Comparison | None) -> list[Section]:
+    """Tables of the graph, the fit, the scores and the comparison, as far as there are any."""
+    found = [
+        Section("Graph", ("", "as read"), graph_rows(result)),
+        Section("Fit", ("", "value", "remark"), fit_rows(result)),
+    ]
+    if result["scores"] is not None:
+        title = f"Scores on {result['scores']['n_hidden']} hidden values"
+        found.append(Section(title, ("", "model"), show.score_rows(result["scores"])))
+    if comparison is not None:
+        figures = comparison.report.figures
+        rows = figure_rows(figures, comparison.report.accuracy)
+        found.append(Section(comparison_title(result), figure_columns(figures), rows))
+    return found
+
+
+def graph_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Rows (name, value) of the graph's size."""
+    graph = result["graph"]
+    return [
+        ("source", graph["kind"]),
+        ("nodes, edges", f"{graph['n_nodes']}, {graph['n_edges']}"),
+        ("components", f"{graph['n_components']}"),
+        ("isolated nodes", f"{graph['n_isolated']}"),
+        ("nodes no data reach (prior)", f"{graph['n_nodes_beyond_data']}"),
+    ]
+
+
+def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Rows (name, value, remark) of what was fitted and how."""
+    fitted, hops, cut = result["fitted"], result["exact_hops"], result["truncation"]
+    error = fitted["log_evidence_error"]
+    rows = [
+        (f"{name} (variance)", f"{fitted[name]:.4g}", f"std {fitted[name] ** 0.5:.4g}")
+        for name in ("outputscale", "noise")
+    ]
+    return [
+        ("kernel", short_numbers(fitted["kernel"]), ""),
+        *rows,
+        ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact"),
+        ("exact hops", f"{hops['n_hops']}", hops["reason"]),
+        ("kernel error predicted", f"{hops['predicted_error']:.2g}", "relative"),
+        ("truncated of the walks", f"{cut['relative']:.2g}", f"bias <= {cut['kernel_bound']:.2g}"),
+    ]
+
+
+def comparison_title(result: dict[str, Any]) -> str:
+    """Say what was compared, at how many nodes."""
+    comparison, data, graph = result["comparison"], result["data"], result["graph"]
+    if data["n_hidden"]:
+        kind, total = "hidden", data["n_hidden"]
+    elif comparison["at_training_inputs"]:
+        kind, total = "observed", graph["n_nodes"]
+    else:
+        kind, total = "unobserved", None
+    n_test = comparison["n_test"]
+    part = f"{n_test}" if total in (None, n_test) else f"{n_test} of {total}"
+    solved = show.by_solves(comparison)
+    return f"Beside the exact GP of the same hyperparameters, at {part} {kind} nodes{solved}"
+
+
+def closing_lines(result: dict[str, Any]) -> list[str]:
+    """Say how the fit ended, what took how long, and what was written."""
+    fitted, output = result["fitted"], result["output"]
+    seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result["seconds"].items())
+    ending = "settled" if fitted["converged"] else "stopped before it settled"
+    what = "the function, noise left out" if output["latent"] else "observations, noise included"
+    where = "node, mean and std"
+    if output["path"].lower().endswith(".ply"):
+        where = "a mesh coloured by the mean, with properties mean and std,"
+    lines = [
+        f"The fit {ending} after {fitted['n_rounds']} rounds, {fitted['n_evaluations']} "
+        f"evaluations. Time: {seconds}.",
+        f"Written to {output['path']}: {where} for every node; std is that of {what}.",
+    ]
+    if result["data"]["n_hidden"]:
+        lines.append("The hidden values were not used.")
+    return lines
+
+
+def geometry(network: Network, observed: IntArray, mean: FloatArray, std: FloatArray) -> Geometry:
+    """The law at the places of the nodes."""
+    places = Geometry(network.graph, network.mesh, network.nodes, network.positions)
+    return places.with_law(mean, std, None, observed)

@@ -1,0 +1,204 @@
+"""The results of `coupledgp fit` for people: tables on a terminal, a page in a browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from coupledgp.cli.evaluate import Comparison
+from coupledgp.cli.options import selection_line
+from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
+
+# Lengthscales listed; of more, those of the columns that matter most.
+MAX_LENGTHSCALES = 20
+
+
+def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
+    """Print what a fit gave."""
+    console = Console(highlight=False)
+    console.print(Text(headline(result), style="bold"), soft_wrap=True)
+    console.print(Text(model_line(result)), soft_wrap=True)
+    for section in (
+        hyperparameter_section(result),
+        score_section(result["scores"]),
+        comparison_section(result, comparison),
+    ):
+        if section is not None:
+            console.print()
+            print_section(console, section)
+    console.print()
+    verdict = verdict_lines(comparison)
+    for line in [*verdict, *closing_lines(result)]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def verdict_lines(comparison: Comparison | None) -> list[str]:
+    """What the comparison amounts to, in words, if it was made."""
+    if comparison is None:
+        return []
+    return [comparison.report.verdict(), *comparison.report.remarks]
+
+
+def page(result: dict[str, Any], comparison: Comparison) -> str:
+    """Return the HTML page of a fit."""
+    from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+
+    sections = [score_section(result["scores"]), hyperparameter_section(result)]
+    return render(
+        comparison.report,
+        title=f"Gaussian process for {result['data']['target']}",
+        lead=[headline(result), model_line(result)],
+        sections=[section for section in sections if section is not None],
+        comparison=comparison_title(result),
+        closing=closing_lines(result),
+    )
+
+
+def headline(result: dict[str, Any]) -> str:
+    """Say what the data were."""
+    data = result["data"]
+    name = Path(data["path"]).name
+    text = (
+        f"{name}: target {data['target']!r}, {_count(data['n_columns'], 'column')}, "
+        f"{_count(data['n_train'], 'training row')}"
+    )
+    if data["test"] is not None:
+        return f"{text}; {_count(data['n_test'], 'test row')} from {Path(data['test']).name}"
+    if data["n_test"]:
+        share = f"{100 * data['holdout']:.3g} %"
+        return f"{text}, {_count(data['n_test'], 'test row')} ({share} held out)"
+    return f"{text}, no test rows"
+
+
+def model_line(result: dict[str, Any]) -> str:
+    """Say what the model is."""
+    model = result["model"]
+    lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
+    fitted = f"fitted to {model['objective']}, " if model["frequencies"] == "fitted" else ""
+    return (
+        f"{model['kernel']} kernel, {model['n_frequencies']} {model['features']} frequencies, "
+        f"coupling {model['coupling']}, {fitted}{lengthscales}, {model['dtype']}, "
+        f"seed {model['random_state']}"
+    )
+
+
+def lengthscale_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Rows (column, lengthscale, spread over lengthscale)."""
+    lengthscales = result["hyperparameters"]["lengthscale"]
+    relevance = result["hyperparameters"]["spread_over_lengthscale"]
+    names = list(lengthscales)
+    if len(names) > MAX_LENGTHSCALES:
+        names = sorted(names, key=lambda name: -relevance[name])[:MAX_LENGTHSCALES]
+    rows = [(name, f"{lengthscales[name]:.4g}", f"{relevance[name]:.3g}") for name in names]
+    left_out = len(lengthscales) - len(names)
+    if left_out:
+        rows.append((f"and {left_out} that matter less", "", ""))
+    return rows
+
+
+def scale_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Rows (name, value, remark) of the other hyperparameters and the evidence."""
+    hyper = result["hyperparameters"]
+    rows = [
+        (f"{name} (variance)", f"{hyper[name]:.4g}", f"std {hyper[name] ** 0.5:.4g}")
+        for name in ("outputscale", "noise")
+    ]
+    evidence = (f"{result['log_evidence']:.6g}", f"{result['log_evidence_per_row']:.4g} a row")
+    return [*rows, ("log evidence", *evidence)]
+
+
+def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
+    """Rows (name, value) of the scores."""
+    mixture = " (density of the mixture)" if scores.get("density") == "mixture" else ""
+    rows = [
+        ("RMSE", scores["rmse"]),
+        ("R2", scores["r2"]),
+        (f"NLPD, nats a row{mixture}", scores["nlpd"]),
+    ]
+    shown = [(name, f"{value:.4g}") for name, value in rows if value is not None]
+    return shown + [
+        (f"coverage of {100 * level:.0f} % intervals", f"{100 * share:.1f} %")
+        for level, share in scores["coverage"].items()
+    ]
+
+
+def comparison_title(result: dict[str, Any]) -> str:
+    """Say what was compared, on how many rows."""
+    data, comparison = result["data"], result["comparison"]
+    train = _part(comparison["n_train"], data["n_train"], "training row")
+    n_points = data["n_train"] if comparison["at_training_inputs"] else data["n_test"]
+    kind = "training input" if comparison["at_training_inputs"] else "test row"
+    return (
+        "Beside the reference, the exact GP of the same hyperparameters, "
+        f"on {train}, at {_part(comparison['n_test'], n_points, kind)}{by_solves(comparison)}"
+    )
+
+
+def by_solves(comparison: dict[str, Any]) -> str:
+    """Say that a comparison's exact law was solved for, if it was."""
+    solved = comparison["accuracy"]["method"] == "stochastic"
+    return "; the exact law by iterative solves" if solved else ""
+
+
+def closing_lines(result: dict[str, Any]) -> list[str]:
+    """Say how the optimiser ended, what took how long, and what was saved."""
+    seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result["seconds"].items())
+    ending = "converged" if result["converged"] else "stopped before it converged (--max-iter)"
+    work = _count(result["n_evaluations"], "evaluation")
+    lines = [
+        *selection_line(result["selection"]),
+        f"The optimiser {ending} after {work}. Time: {seconds}.",
+    ]
+    if result["output"] is not None:
+        rows = _count(result["data"]["n_train"], "training row")
+        hint = "; --holdout 0 fits all" if result["data"]["holdout"] else ""
+        lines.append(f"Model fitted to {rows} saved to {result['output']}{hint}.")
+    return lines
+
+
+def hyperparameter_section(result: dict[str, Any]) -> Section:
+    """Table of the lengthscales by column, the variances and the evidence."""
+    columns = ("column", "lengthscale", "spread / lengthscale")
+    return Section("Hyperparameters", columns, lengthscale_rows(result) + scale_rows(result))
+
+
+def score_section(scores: dict[str, Any] | None) -> Section | None:
+    """Table of the scores on the test rows, if there are any."""
+    if scores is None:
+        return None
+    title = f"Scores on {_count(scores['n_test'], 'test row')}"
+    return Section(title, ("", "model"), score_rows(scores))
+
+
+def comparison_section(result: dict[str, Any], comparison: Comparison | None) -> Section | None:
+    """Table of the comparison with the exact GP, if it was made."""
+    if comparison is None:
+        return None
+    figures = comparison.report.figures
+    rows = figure_rows(figures, comparison.report.accuracy)
+    return Section(comparison_title(result), figure_columns(figures), rows)
+
+
+def print_section(console: Console, section: Section) -> None:
+    """Print a table with its title above it."""
+    console.print(Text(section.title, style="bold"), soft_wrap=True)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for k, name in enumerate(section.columns):
+        table.add_column(Text(name), justify="left" if k == 0 else "right")
+    for row in section.rows:
+        # As Text: a column's name may look like markup.
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _part(number: int, total: int, noun: str) -> str:
+    return _count(total, noun) if number == total else f"{number} of {_count(total, noun)}"

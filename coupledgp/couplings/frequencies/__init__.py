@@ -1,0 +1,1 @@
+"""Couplings of frequencies: directions, norms, and what draws both at once."""

@@ -1,0 +1,137 @@
+"""What a coupling of frequencies is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.validation import check_positive_int
+
+if TYPE_CHECKING:
+    from coupledgp.couplings.frequencies.hadamard import StructuredFrequencies
+
+_GAUSSIAN = GaussianSpectrum()
+
+
+class FrequencyCoupling(ABC):
+    """A joint law of frequencies whose marginals are all the spectrum's.
+
+    It knows no data and no feature map: since every marginal is fixed, every estimator built on
+    its samples stays unbiased. Subclasses implement `_sample`; `str` gives the text form.
+    """
+
+    def sample(
+        self,
+        n_frequencies: int,
+        dim: int,
+        spectrum: SpectrumLike = _GAUSSIAN,
+        generator: Seed = None,
+    ) -> FloatArray:
+        """Draw an ensemble of frequencies.
+
+        Parameters
+        ----------
+        n_frequencies
+            Number of frequencies m, any m >= 1.
+        dim
+            Input dimension d >= 1.
+        spectrum
+            Law of one frequency, in units of 1 / lengthscale.
+        generator
+            Seed or generator; the same seed gives the same bits.
+
+        Returns
+        -------
+        FloatArray
+            Frequencies, shape (n_frequencies, dim).
+
+        Raises
+        ------
+        InvalidInputError
+            A count is not a positive int, or the coupling cannot serve this size or dimension.
+        """
+        check_positive_int(n_frequencies, "n_frequencies")
+        check_positive_int(dim, "dim")
+        rng = as_rng(generator)
+        frequencies = self._sample(n_frequencies, dim, parse_spectrum(spectrum), rng)
+        if frequencies.shape != (n_frequencies, dim):
+            raise CoupledGPError(
+                f"{type(self).__name__}._sample returned shape {frequencies.shape}, "
+                f"expected ({n_frequencies}, {dim})"
+            )
+        return frequencies
+
+    @property
+    def even_only(self) -> bool:
+        """Whether the ensemble serves even functions of the frequency only, as cosines are."""
+        return False
+
+    def structured(
+        self,
+        n_frequencies: int,
+        dim: int,
+        spectrum: SpectrumLike = _GAUSSIAN,
+        generator: Seed = None,
+    ) -> StructuredFrequencies | None:
+        """Draw the ensemble `sample` would draw, not formed but ready for fast products.
+
+        None, and nothing drawn, for a coupling without fast products. Arguments are those of
+        `sample`.
+        """
+        return None
+
+    def weights(
+        self, n_frequencies: int, dim: int, spectrum: SpectrumLike = _GAUSSIAN
+    ) -> FloatArray | None:
+        """Weights (n_frequencies,) with sum one by which the frequencies count; None if equal.
+
+        Only a deterministic rule has weights: those of a random ensemble are equal, or its
+        estimates would be biased.
+        """
+        return None
+
+    @abstractmethod
+    def _sample(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        """Draw frequencies (n_frequencies, dim) from checked arguments."""
+
+
+_Made = TypeVar("_Made")
+
+
+def register(
+    name: str,
+    make: Callable[[], _Made],
+    registry: dict[str, Callable[[], _Made]],
+    taken: Collection[str],
+) -> None:
+    """Enter a law into a registry under a name that can stand in a text form.
+
+    Parameters
+    ----------
+    name
+        A word without '+' and white space.
+    make
+        What makes the law.
+    registry
+        The laws of its kind.
+    taken
+        Names of all that may stand in the same text form.
+
+    Raises
+    ------
+    InvalidInputError
+        The name is no such word, or is taken.
+    """
+    if not (isinstance(name, str) and name and not set(name) & set("+ \t\n")):
+        raise InvalidInputError(f"name: expected a word without '+' or spaces, got {name!r}")
+    if name in taken:
+        raise InvalidInputError(f"name: {name!r} is taken")
+    registry[name] = make

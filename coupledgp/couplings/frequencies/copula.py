@@ -1,0 +1,112 @@
+"""Norms coupled by a Gaussian copula (MATH 3)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from coupledgp.couplings.frequencies.norms import Norms
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+
+# A correlation may be singular, as those of pairwise and monotone norms are: rounding is allowed.
+ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class GaussianCopulaNorms(Norms):
+    """`u = Phi(g)`, `g ~ N(0, C)` in each block of d norms, blocks independent.
+
+    "Variance-reducing couplings", appendix A.5. `C = -1` between partners gives `PairwiseNorms`,
+    all ones `MonotoneNorms`, the identity `IndependentNorms`.
+
+    Parameters
+    ----------
+    correlation
+        Correlation matrix C (d, d), positive semidefinite; kept as a tuple of rows.
+
+    Raises
+    ------
+    InvalidInputError
+        `correlation` is no correlation matrix.
+    """
+
+    correlation: tuple[tuple[float, ...], ...]
+
+    def __init__(self, correlation: ArrayLike) -> None:
+        checked = check_correlation(correlation)
+        object.__setattr__(self, "correlation", tuple(map(tuple, checked.tolist())))
+
+    @property
+    def order(self) -> int:
+        """Number d of norms in a block."""
+        return len(self.correlation)
+
+    @classmethod
+    def from_text(cls, text: str) -> GaussianCopulaNorms:
+        """Return the law whose text form is `copula:TEXT`: the rows left of the diagonal, in JSON.
+
+        `[]` is one norm, `[[c]]` two of correlation c, `[[c21],[c31,c32]]` three.
+        """
+        try:
+            rows = json.loads(text)
+            correlation = np.eye(len(rows) + 1)
+            for i, row in enumerate(rows, start=1):
+                correlation[i, :i] = correlation[:i, i] = row
+                if len(row) != i:
+                    raise ValueError
+        except (ValueError, TypeError):
+            raise InvalidInputError(
+                "coupling: 'copula' expects the correlations left of the diagonal as rows in JSON, "
+                f"such as copula:[[-0.9],[0,0.5]], got {text!r}; GaussianCopulaNorms(correlation) "
+                "and learn_copula make such a law"
+            ) from None
+        return cls(correlation)
+
+    def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
+        if block_size != self.order:
+            raise InvalidInputError(
+                f"correlation: expected order {block_size}, the norms of one block (the input "
+                f"dimension, for fast directions the next power of two), got {self.order}"
+            )
+        n_blocks = -(-n // block_size)
+        g = rng.standard_normal((n_blocks, block_size)) @ self._root.T
+        return np.clip(special.ndtr(g).ravel()[:n], 2.0**-53, 1 - 2.0**-53)
+
+    @property
+    def _root(self) -> FloatArray:
+        """`A` with `A A' = C`, also for singular C."""
+        values, vectors = np.linalg.eigh(np.array(self.correlation))
+        return vectors * np.sqrt(values.clip(0.0))
+
+    def __str__(self) -> str:
+        rows = [list(row[:i]) for i, row in enumerate(self.correlation)][1:]
+        return "copula:" + json.dumps(rows, separators=(",", ":"))
+
+
+def check_correlation(correlation: ArrayLike) -> FloatArray:
+    """Return a correlation matrix (d, d), exactly symmetric with ones on the diagonal."""
+    matrix = np.array(correlation, dtype=np.float64)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
+        raise InvalidInputError(f"correlation: expected a square matrix, got shape {matrix.shape}")
+    if not np.isfinite(matrix).all():
+        raise InvalidInputError("correlation: expected finite values, got NaN or inf")
+    if np.abs(matrix - matrix.T).max() > ROUNDING:
+        raise InvalidInputError("correlation: expected a symmetric matrix")
+    if np.abs(matrix.diagonal() - 1).max() > ROUNDING:
+        raise InvalidInputError(
+            f"correlation: expected ones on the diagonal, got {matrix.diagonal().tolist()}"
+        )
+    matrix = (matrix + matrix.T) / 2
+    np.fill_diagonal(matrix, 1.0)
+    least = float(np.linalg.eigvalsh(matrix)[0])
+    if least < -ROUNDING * len(matrix):
+        raise InvalidInputError(
+            "correlation: expected a positive semidefinite matrix, its least eigenvalue is "
+            f"{least:.3g}"
+        )
+    return matrix.clip(-1.0, 1.0)

@@ -1,0 +1,50 @@
+"""Quasi-Monte Carlo couplings: scrambled low-discrepancy points through `Phi^-1` (MATH 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from scipy.stats import qmc
+
+from coupledgp.couplings.frequencies.base import FrequencyCoupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum
+
+
+@dataclass(frozen=True)
+class QuasiMonteCarlo(FrequencyCoupling):
+    """Scrambled Halton or Sobol points, coordinate by coordinate through the inverse CDF.
+
+    Parameters
+    ----------
+    sequence
+        `"halton"` or `"sobol"`. Sobol points are balanced in powers of two: the first `m` of the
+        next power are used.
+    """
+
+    sequence: Literal["halton", "sobol"]
+
+    def __post_init__(self) -> None:
+        if self.sequence not in ("halton", "sobol"):
+            raise InvalidInputError(
+                f"sequence: expected 'halton' or 'sobol', got {self.sequence!r}"
+            )
+
+    def _sample(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        cube_dim = spectrum.n_uniforms(dim)
+        if self.sequence == "halton":
+            points = qmc.Halton(cube_dim, scramble=True, rng=rng).random(n_frequencies)
+        else:
+            exponent = int(np.ceil(np.log2(n_frequencies)))
+            # 30 bits, the default, would cap a coordinate at 6 standard deviations.
+            sampler = qmc.Sobol(cube_dim, scramble=True, bits=53, rng=rng)
+            points = sampler.random_base2(exponent)[:n_frequencies]
+        return spectrum.from_uniforms(np.clip(points, 2.0**-53, 1 - 2.0**-53))
+
+    def __str__(self) -> str:
+        return self.sequence

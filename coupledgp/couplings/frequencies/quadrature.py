@@ -1,0 +1,137 @@
+"""Frequencies from a quadrature rule: deterministic, for at most three dimensions (MATH 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+
+from coupledgp.couplings.frequencies.base import FrequencyCoupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.validation import check_positive_int
+
+MAX_DIM = 3
+# Points whose weights sum up to less than this are left out of a finer rule.
+DROPPED = 1e-9
+# Finer rules are beyond double precision, for kernels and for the nodes themselves.
+MAX_NODES = 100
+_GAUSSIAN = GaussianSpectrum()
+
+
+@dataclass(frozen=True)
+class QuadratureFrequencies(FrequencyCoupling):
+    """Tensor products of Gauss-Hermite rules, for the Gaussian kernel in d <= 3 dimensions.
+
+    With q nodes in each dimension, cosines up to degree `2q - 1` are integrated exactly: the error
+    falls faster than geometrically in q, and no draw reaches it. For cosines a rule needs one of
+    the points w and -w only, so `"quadrature"` serves Fourier features and
+    `"quadrature+antithetic"`, the whole rule, Laplace features too.
+
+    Of m frequencies asked for, q is the largest (at most 100) for which those left out of the grid
+    weigh less than 1e-9 together. Where the grid has fewer than m points, frequencies of weight
+    zero fill up.
+    Being deterministic, estimates are not unbiased: `error_bound` tells by how much.
+
+    Parameters
+    ----------
+    antithetic
+        Keep both w and -w.
+    """
+
+    antithetic: bool = False
+
+    @property
+    def even_only(self) -> bool:
+        """Whether the rule serves even functions of the frequency only."""
+        return not self.antithetic
+
+    def weights(
+        self, n_frequencies: int, dim: int, spectrum: SpectrumLike = _GAUSSIAN
+    ) -> FloatArray:
+        """See the base class."""
+        check_positive_int(n_frequencies, "n_frequencies")
+        check_positive_int(dim, "dim")
+        return self._rule(n_frequencies, dim, parse_spectrum(spectrum))[2]
+
+    def n_nodes(self, n_frequencies: int, dim: int) -> int:
+        """Nodes q in each dimension of the rule that m frequencies make."""
+        return self._rule(n_frequencies, dim, GaussianSpectrum())[0]
+
+    def error_bound(self, n_frequencies: int, differences: ArrayLike) -> FloatArray:
+        """Bound of the error of the kernel at differences `x - y` (..., d), Fourier features.
+
+        `sum_j min(2, z_j^{2q} q! / (2q)!)`, the remainder of each dimension's rule, and twice the
+        weight of the points left out.
+        """
+        z = np.abs(np.asarray(differences, dtype=np.float64))
+        q, _, _, dropped = self._rule(n_frequencies, z.shape[-1], GaussianSpectrum())
+        log_remainder = (
+            special.gammaln(q + 1) - special.gammaln(2 * q + 1) + special.xlogy(2 * q, z)
+        )
+        remainder = np.exp(np.minimum(log_remainder, np.log(2.0)))
+        return remainder.sum(axis=-1) + 2 * dropped
+
+    def _sample(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        return self._rule(n_frequencies, dim, spectrum)[1].copy()
+
+    def _rule(
+        self, m: int, dim: int, spectrum: Spectrum
+    ) -> tuple[int, FloatArray, FloatArray, float]:
+        if not isinstance(spectrum, GaussianSpectrum):
+            raise InvalidInputError(
+                "spectrum: quadrature expects 'gaussian', whose frequencies have all moments, got "
+                f"{str(spectrum)!r}: Gauss rules for its heavy tails do not converge; draw them"
+            )
+        if dim > MAX_DIM:
+            raise InvalidInputError(
+                f"dim: quadrature expects at most {MAX_DIM} dimensions, got {dim}: its points grow "
+                "as q^d; draw frequencies, as by 'orthogonal+pnc'"
+            )
+        return fitting_rule(m, dim, self.antithetic)
+
+    def __str__(self) -> str:
+        return "quadrature+antithetic" if self.antithetic else "quadrature"
+
+
+@lru_cache(maxsize=64)
+def fitting_rule(m: int, dim: int, both: bool) -> tuple[int, FloatArray, FloatArray, float]:
+    """Nodes q, points (m, d), weights (m,) with sum one, and the weight that was left out."""
+    best = None
+    for q in range(1, MAX_NODES + 1):
+        points, weights = tensor_rule(q, dim, both)
+        dropped = float(weights[m:].sum())
+        if best is not None and dropped > DROPPED:
+            break
+        kept = weights[:m] / weights[:m].sum()
+        filling = (0, max(m - len(points), 0))
+        best = (q, np.pad(points[:m], (filling, (0, 0))), np.pad(kept, filling), dropped)
+    assert best is not None  # the rule of one node leaves nothing out
+    return best
+
+
+def tensor_rule(q: int, dim: int, both: bool) -> tuple[FloatArray, FloatArray]:
+    """Tensor Gauss-Hermite rule of N(0, I_d), heaviest points first.
+
+    `q^d` points, or `ceil(q^d / 2)`: one of each pair w, -w with the weights of both.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(q)
+    nodes = (nodes - nodes[::-1]) / 2  # symmetric to the last bit
+    grid = np.stack(np.meshgrid(*[nodes] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
+    products = np.ones(1)
+    for _ in range(dim):
+        products = np.outer(products, weights / weights.sum()).ravel()
+    if not both:
+        # Reversed order of the grid is its reflection at the origin.
+        half = len(grid) // 2
+        middle = np.full(len(grid) - 2 * half, 1.0)
+        factors = np.concatenate([np.full(half, 2.0), middle])
+        grid, products = grid[: factors.size], products[: factors.size] * factors
+    order = np.argsort(-products, kind="stable")
+    return grid[order], products[order]

@@ -1,0 +1,1 @@
+"""Couplings of walkers: their lengths and their steps."""

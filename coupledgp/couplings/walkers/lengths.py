@@ -1,0 +1,127 @@
+"""Joint laws of the lengths of one node's walkers, each length keeping its own law (MATH 9)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from coupledgp.counter import IntArray
+from coupledgp.couplings.walkers.length_laws import LengthLaw
+from coupledgp.couplings.walkers.sigma import check_permutation, solved_permutation
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_positive_int
+
+UniformSource: TypeAlias = Callable[[int], FloatArray]
+
+
+class Lengths(ABC):
+    """A joint law of the lengths of the m walkers of one node; nodes are independent."""
+
+    @abstractmethod
+    def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
+        """Draw lengths (n_nodes, m) whose marginal law is `law` cut at `max_length`.
+
+        `uniforms(k)` is the k-th independent draw of uniforms, shape (n_nodes, m). Rows must be
+        treated alike and apart, so that a node's lengths do not depend on its company.
+        """
+
+    def prepare(self, law: LengthLaw, modulation: FloatArray, max_length: int) -> Lengths:
+        """Return the law tuned to a series; most need no tuning."""
+        return self
+
+
+@dataclass(frozen=True)
+class IidLengths(Lengths):
+    """Independent lengths."""
+
+    def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
+        return law.lengths(uniforms(0), max_length)
+
+
+@dataclass(frozen=True)
+class AntitheticLengths(Lengths):
+    """Antithetic termination: walkers in pairs, whose halting coins at every step are opposite.
+
+    Before each step `t_1 ~ U(0,1)`, `t_2 = t_1 + 1/2 mod 1`; a walker halts if its t is below the
+    chance of halting. Reid et al. (2023); the baseline of "Variance-reducing couplings". An odd
+    walker out is independent.
+    """
+
+    def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
+        lengths = np.zeros(uniforms(0).shape, dtype=np.int64)
+        alive = np.ones(lengths.shape, dtype=bool)
+        for step, hazard in enumerate(law.hazards(max_length)):
+            coins = uniforms(step)
+            half = coins.shape[1] // 2 * 2
+            coins[:, 1:half:2] = (coins[:, 0:half:2] + 0.5) % 1.0
+            alive &= coins >= hazard
+            if not alive.any():
+                break
+            lengths += alive
+        return lengths
+
+
+@dataclass(frozen=True)
+class StratifiedLengths(Lengths):
+    """All m lengths from m equal strata of the law, one each, randomly permuted.
+
+    Not in the papers (MATH 9, "Beyond the papers", 1); for m = 2 it is the permutation (2, 1).
+    """
+
+    def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
+        within = uniforms(0)
+        strata = np.argsort(uniforms(1), axis=1, kind="stable")
+        u = (strata + within) / within.shape[1]
+        return law.lengths(u, max_length)
+
+
+@dataclass(frozen=True)
+class SigmaLengths(Lengths):
+    """Pairs of walkers whose lengths lie in matched quantiles: q and sigma(q) of n equal bins.
+
+    "Variance-reducing couplings", section 4.1, definition 4.2. An odd walker out is independent.
+
+    Parameters
+    ----------
+    order
+        Number n of quantiles.
+    permutation
+        sigma as numbers 0..n-1. Solved for the series, the length law and `reference` if left
+        out, and then kept in memory.
+    reference
+        Graph to solve on; an Erdos-Renyi graph of 100 nodes if left out.
+    """
+
+    order: int = 30
+    permutation: tuple[int, ...] | None = None
+    reference: Graph | None = None
+
+    def __post_init__(self) -> None:
+        check_positive_int(self.order, "order")
+        if self.permutation is not None:
+            solved = check_permutation(self.permutation)
+            object.__setattr__(self, "permutation", tuple(solved.tolist()))
+            object.__setattr__(self, "order", solved.size)
+
+    def prepare(self, law: LengthLaw, modulation: FloatArray, max_length: int) -> Lengths:
+        if self.permutation is not None:
+            return self
+        survival = law.survival(max_length)
+        sigma = solved_permutation(modulation, survival, self.order, self.reference)
+        return SigmaLengths(self.order, tuple(sigma.tolist()), self.reference)
+
+    def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
+        if self.permutation is None:
+            raise InvalidInputError("permutation: expected a solved sigma; call prepare first")
+        sigma = np.asarray(self.permutation)
+        u, partner = uniforms(0), uniforms(1)
+        half = u.shape[1] // 2 * 2
+        quantile = np.floor(u[:, 0:half:2] * sigma.size).astype(np.int64)
+        u[:, 1:half:2] = (sigma[quantile] + partner[:, 1:half:2]) / sigma.size
+        return law.lengths(u, max_length)

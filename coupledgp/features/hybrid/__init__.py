@@ -1,0 +1,1 @@
+"""Hybrid features of the softmax kernel."""

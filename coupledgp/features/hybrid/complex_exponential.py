@@ -1,0 +1,233 @@
+"""Complex exponential features, the base estimators of hybrid features (MATH 5)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
+from coupledgp.random import Seed
+from coupledgp.validation import check_positive_int
+
+ComplexArray = NDArray[np.complex128]
+# Beyond this condition number A^-T has lost more digits than an estimate should.
+MAX_CONDITION = 1e10
+
+
+class ComplexExponentialFeatures(SoftmaxFeatures):
+    """Estimator of the softmax kernel of an invertible, possibly complex, matrix A.
+
+    `Psi_B(u) = m^{-1/2} exp(-(B u)^2 / 2) [exp(w_i . B u)]_i`, the square bilinear (no conjugate);
+    the estimate is the real part of `Psi_A(x) . Psi_{A^-T}(y)` ("Hybrid random features",
+    section 2.3). The kernel is real, so taking the real part keeps the estimate unbiased and
+    lowers its variance; it is done in real arithmetic: `Re(a b) = Re a Re b - Im a Im b` makes
+    2m features, or m where A is real. `A = I` gives positive, `A = i I` sine and cosine features.
+    With `z = A x + A^-T y = u + i v` and independent frequencies
+
+        m MSE = (exp(-Re((Ax)^2 + (A^-T y)^2) + 2 |u|^2) + SM^2 Re exp(z^2)) / 2 - SM^2,
+
+    which is zero where `z = 0`.
+
+    Parameters
+    ----------
+    dim
+        Input dimension d.
+    n_frequencies
+        Number of frequencies m.
+    matrix
+        A: a number (times the identity), its diagonal (d,) or a matrix (d, d), real or complex.
+    coupling
+        Joint law of the frequencies.
+    generator
+        Seed or generator of the frequencies.
+    kernel
+        `"softmax"` or `"gaussian"`; see `SoftmaxFeatures`.
+    dtype, device
+        Of the features. Frequencies are drawn in float64 on the CPU and then converted.
+    """
+
+    frequencies: Tensor
+    query_real: Tensor | None
+    query_imag: Tensor | None
+    key_real: Tensor | None
+    key_imag: Tensor | None
+
+    def __init__(
+        self,
+        dim: int,
+        n_frequencies: int,
+        matrix: ArrayLike = 1.0,
+        coupling: CouplingLike = "orthogonal+pnc",
+        generator: Seed = None,
+        *,
+        kernel: str = "softmax",
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        super().__init__(dim, kernel)
+        m = check_positive_int(n_frequencies, "n_frequencies")
+        drawn = parse_coupling(coupling).sample(m, self.dim, "gaussian", generator)
+        factor, inverse = check_matrix(matrix, self.dim)
+        self.register_buffer("frequencies", torch.as_tensor(drawn).to(dtype=dtype, device=device))
+        for name, value in {"query": factor, "key": inverse}.items():
+            for part, numbers in {"real": value.real, "imag": value.imag}.items():
+                present = numbers.any()
+                tensor = torch.as_tensor(numbers.copy()).to(dtype=dtype, device=device)
+                self.register_buffer(f"{name}_{part}", tensor if present else None)
+
+    @classmethod
+    def from_frequencies(
+        cls, frequencies: Tensor, matrix: ArrayLike = 1.0, *, kernel: str = "softmax"
+    ) -> Self:
+        """Return features with the given frequencies (m, d); it keeps this very tensor."""
+        m, dim = frequencies.shape
+        # Another draw, at once replaced: it runs every check of the constructor.
+        features = cls(
+            dim, m, matrix, "iid", 0, kernel=kernel,
+            dtype=frequencies.dtype, device=frequencies.device,
+        )  # fmt: skip
+        features.frequencies = frequencies
+        return features
+
+    @property
+    def n_frequencies(self) -> int:
+        """Number of frequencies m."""
+        return len(self.frequencies)
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether A is real, and so every feature positive."""
+        return self.query_imag is None and self.key_imag is None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features: m where A is real, else 2m."""
+        return self.n_frequencies * (1 if self.is_positive else 2)
+
+    @property
+    def cost(self) -> int:
+        """Multiplications for one vector: projections, products with A, and the features."""
+        parts = [part for part in (self.query_real, self.query_imag) if part is not None]
+        by_matrix = sum(part.numel() for part in parts if part.ndim == 2)
+        return len(parts) * self.dim * self.n_frequencies + by_matrix + self.n_features
+
+    @property
+    def _like(self) -> Tensor:
+        return self.frequencies
+
+    def log_queries(self, X: Tensor | np.ndarray) -> Tensor:
+        """Logarithms (..., n, m) of the query features, where A is real."""
+        return self._logarithms(as_rows(X, self.dim, self._like, "X"), "query")
+
+    def log_keys(self, Y: Tensor | np.ndarray) -> Tensor:
+        """Logarithms (..., n, m) of the key features, where A is real."""
+        return self._logarithms(as_rows(Y, self.dim, self._like, "Y"), "key")
+
+    def _logarithms(self, inputs: Tensor, side: Side) -> Tensor:
+        if not self.is_positive:
+            raise InvalidInputError(
+                "matrix: features have logarithms where A is real; this one is complex"
+            )
+        return self._exponents(inputs, side)[0]
+
+    def _features(self, inputs: Tensor, side: Side) -> Tensor:
+        return real_features(*self._exponents(inputs, side), side)
+
+    def _exponents(self, inputs: Tensor, side: Side) -> tuple[Tensor, Tensor | None]:
+        """Real and imaginary part of `w_i . B u - (B u)^2 / 2 - log(m) / 2`."""
+        is_query = side == "query"
+        real = apply_factor(self.query_real if is_query else self.key_real, inputs)
+        imag = apply_factor(self.query_imag if is_query else self.key_imag, inputs)
+        norm = inputs.square().sum(-1, keepdim=True) if self.kernel == "gaussian" else None
+        if self.is_positive:
+            imag = None
+        return exponents(self.frequencies, real, imag, norm)
+
+
+def exponents(
+    frequencies: Tensor, real: Tensor | None, imag: Tensor | None, norm: Tensor | None
+) -> tuple[Tensor, Tensor | None]:
+    """Real and imaginary part of `w_i . z - z^2 / 2 - log(m) / 2 - norm / 2`.
+
+    Parameters
+    ----------
+    frequencies
+        Frequencies (m, d).
+    real, imag
+        Parts of z (..., n, d); None where zero. Not both.
+    norm
+        What is subtracted besides (..., n, 1); `|x|^2` for the Gaussian kernel.
+    """
+    exponent: Tensor | float = -0.5 * math.log(len(frequencies))
+    phase = None
+    if real is not None:
+        exponent = exponent + real @ frequencies.mT - real.square().sum(-1, keepdim=True) / 2
+    if imag is not None:
+        exponent = exponent + imag.square().sum(-1, keepdim=True) / 2
+        phase = imag @ frequencies.mT
+        if real is not None:
+            phase = phase - (real * imag).sum(-1, keepdim=True)
+    if norm is not None:
+        exponent = exponent - norm / 2
+    return torch.as_tensor(exponent), phase
+
+
+def real_features(exponent: Tensor, phase: Tensor | None, side: Side) -> Tensor:
+    """Features (..., m), or (..., 2m) with phases, whose products are `Re(a b)` of complex ones.
+
+    Parameters
+    ----------
+    exponent, phase
+        Real and imaginary part (..., m) of the complex features' logarithms; None where zero.
+    side
+        The minus sign of `Re a Re b - Im a Im b` goes to the keys.
+    """
+    scale = exponent.exp()
+    if phase is None:
+        return scale
+    sine = phase.sin() if side == "query" else -phase.sin()
+    return torch.cat([scale * phase.cos(), scale * sine], dim=-1)
+
+
+def apply_factor(factor: Tensor | None, inputs: Tensor) -> Tensor | None:
+    """`B u` for each row u of the inputs, B a diagonal or a matrix; None for no matrix."""
+    if factor is None:
+        return None
+    return inputs * factor if factor.ndim == 1 else inputs @ factor.mT
+
+
+def check_matrix(matrix: Any, dim: int) -> tuple[ComplexArray, ComplexArray]:
+    """Return A and `A^-T`, both as a diagonal (dim,) or both as a matrix (dim, dim).
+
+    Raises
+    ------
+    InvalidInputError
+        A is no number, diagonal or square matrix of finite numbers, or it cannot be inverted.
+    """
+    try:
+        array = np.asarray(matrix, dtype=np.complex128)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"matrix: expected numbers, got {matrix!r}") from None
+    if array.ndim == 0:
+        array = np.full(dim, array)
+    if array.shape not in ((dim,), (dim, dim)):
+        raise InvalidInputError(
+            f"matrix: expected a number, shape ({dim},) or ({dim}, {dim}), got {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInputError("matrix: expected finite numbers, got NaN or inf")
+    sizes = np.abs(array) if array.ndim == 1 else np.linalg.svd(array, compute_uv=False)
+    if sizes.min() * MAX_CONDITION <= sizes.max():
+        raise InvalidInputError(
+            "matrix: expected an invertible matrix, got singular values from "
+            f"{sizes.min():.3g} to {sizes.max():.3g}"
+        )
+    inverse = 1 / array if array.ndim == 1 else np.linalg.inv(array).T
+    return array, np.asarray(inverse, dtype=np.complex128)

@@ -1,0 +1,290 @@
+"""Hybrid features: a mixture of estimators of the softmax kernel that depends on the pair (MATH 5).
+
+"Hybrid random features", section 2. Sine and cosine features are exact where `x = y`, positive
+ones where `x = -y`; weights that follow the angle, or a distance, take the better of the two.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
+from coupledgp.features.hybrid.coefficients import (
+    AngularCoefficient,
+    Coefficient,
+    GaussianCoefficient,
+)
+from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
+from coupledgp.random import Seed, as_rng
+from coupledgp.validation import check_positive_int
+
+
+class HybridFeatures(SoftmaxFeatures):
+    """`sum_k lam_k est_k + (1 - sum_k lam_k) est_{p+1}` of p + 1 estimators and p coefficients.
+
+    With `lam_k` estimated by `a_k + r_k . s_k` and `est_k` by `q_k . k_k`, the features are the
+    concatenation of `sqrt(|a_k|) q_k`, of the outer products `r_k (x) q_k`, and of the same with
+    `q_{p+1}` for the rest; minus signs go to the side of the keys. Blocks with `a = 0` are left
+    out, so
+
+        M = sum_k M_k ([a_k != 0] + L_k) + M_{p+1} ([1 - sum_k a_k != 0] + sum_k L_k).
+
+    Unbiased whenever each coefficient is independent of the estimators it weighs.
+
+    Parameters
+    ----------
+    estimators
+        p + 1 features of the same dimension and kernel.
+    coefficients
+        p coefficients.
+    """
+
+    def __init__(
+        self, estimators: Sequence[SoftmaxFeatures], coefficients: Sequence[Coefficient]
+    ) -> None:
+        if not estimators or len(estimators) != len(coefficients) + 1:
+            raise InvalidInputError(
+                "coefficients: expected one fewer than estimators, got "
+                f"{len(coefficients)} for {len(estimators)}"
+            )
+        super().__init__(estimators[0].dim, estimators[0].kernel)
+        if {e.dim for e in estimators} | {c.dim for c in coefficients} != {self.dim}:
+            raise InvalidInputError(
+                f"estimators, coefficients: expected dimension {self.dim} everywhere, got "
+                f"{[e.dim for e in estimators]} and {[c.dim for c in coefficients]}"
+            )
+        if {e.kernel for e in estimators} != {self.kernel}:
+            raise InvalidInputError(
+                f"estimators: expected one kernel, got {[e.kernel for e in estimators]}"
+            )
+        self.estimators = torch.nn.ModuleList(estimators)
+        self.coefficients = torch.nn.ModuleList(coefficients)
+
+    @property
+    def _bases(self) -> list[SoftmaxFeatures]:
+        return cast(list[SoftmaxFeatures], list(self.estimators))
+
+    @property
+    def _weights(self) -> list[Coefficient]:
+        return cast(list[Coefficient], list(self.coefficients))
+
+    @property
+    def _constants(self) -> list[float]:
+        """`a_1, ..., a_p` and `1 - sum a`."""
+        constants = [c.constant for c in self._weights]
+        return [*constants, 1.0 - math.fsum(constants)]
+
+    @property
+    def n_features(self) -> int:
+        """Number of features M."""
+        lengths = [c.n_features for c in self._weights]
+        factors = zip(self._constants, [*lengths, sum(lengths)], strict=True)
+        return sum(
+            e.n_features * ((a != 0) + length)
+            for e, (a, length) in zip(self._bases, factors, strict=True)
+        )
+
+    @property
+    def cost(self) -> int:
+        """Multiplications for one vector: all parts, and the outer products."""
+        bases = sum(base.cost for base in self._bases)
+        return bases + sum(weight.cost for weight in self._weights) + self.n_features
+
+    @property
+    def _like(self) -> Tensor:
+        return self._bases[0]._like
+
+    def _parts(self, inputs: Tensor, side: Side) -> tuple[list[Tensor], list[Tensor]]:
+        bases = [base._features(inputs, side) for base in self._bases]
+        weights = [weight.features(inputs, side) for weight in self._weights]
+        return bases, weights
+
+    def _features(self, inputs: Tensor, side: Side) -> Tensor:
+        bases, weights = self._parts(inputs, side)
+        sign = 1.0 if side == "query" else -1.0
+        blocks = []
+        for a, base in zip(self._constants, bases, strict=True):
+            if a != 0:
+                factor = math.sqrt(abs(a)) * (sign if a < 0 else 1.0)
+                blocks.append(factor * base)
+        for base, weight in zip(bases, weights, strict=False):
+            blocks += [outer(weight, base), outer(sign * weight, bases[-1])]
+        return torch.cat(blocks, dim=-1)
+
+    def estimate(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:
+        """Estimates (..., n, p), without the outer products."""
+        left = self._parts(as_rows(X, self.dim, self._like, "X"), "query")
+        right = self._parts(as_rows(Y, self.dim, self._like, "Y"), "key")
+        *estimates, last = (q @ k.mT for q, k in zip(left[0], right[0], strict=True))
+        total = last
+        for k, (r, s) in enumerate(zip(left[1], right[1], strict=True)):
+            total = total + (self._constants[k] + r @ s.mT) * (estimates[k] - last)
+        return total
+
+
+def outer(weight: Tensor, base: Tensor) -> Tensor:
+    """Outer products of the rows of (..., n, L) and (..., n, M), shape (..., n, L M)."""
+    return (weight[..., :, None] * base[..., None, :]).flatten(-2)
+
+
+def two_signed(
+    dim: int, n_frequencies: int, coupling: CouplingLike, rng: np.random.Generator, shared: bool,
+    kernel: str, dtype: torch.dtype, device: torch.device | str | None,
+) -> tuple[ComplexExponentialFeatures, ComplexExponentialFeatures]:  # fmt: skip
+    """Positive features on `{+-w_i}` and sine and cosine features, m frequencies each."""
+    check_positive_int(dim, "dim")
+    m = check_positive_int(n_frequencies, "n_frequencies")
+    law = parse_coupling(coupling)
+    drawn = [law.sample(m, dim, "gaussian", rng) for _ in range(1 if shared else 2)]
+    first, last = (torch.as_tensor(w).to(dtype=dtype, device=device) for w in (drawn[0], drawn[-1]))
+    make = ComplexExponentialFeatures.from_frequencies
+    return make(torch.cat([first, -first]), kernel=kernel), make(last, 1j, kernel=kernel)
+
+
+class _BipolarHybridFeatures(HybridFeatures):
+    """A hybrid of `two_signed` estimators, which share the projections of their inputs."""
+
+    _shared: bool
+
+    def _bipolar(self) -> tuple[ComplexExponentialFeatures, ComplexExponentialFeatures]:
+        """The positive and the trigonometric estimator."""
+        first, second = cast(list[ComplexExponentialFeatures], list(self.estimators))
+        return (first, second) if first.is_positive else (second, first)
+
+    @property
+    def cost(self) -> int:
+        """Multiplications for one vector: each frequency is projected on once."""
+        positive, trigonometric = self._bipolar()
+        m = trigonometric.n_frequencies
+        projections = self.dim * m * (1 if self._shared else 2)
+        bases = positive.n_features + trigonometric.n_features
+        return projections + bases + sum(w.cost for w in self._weights) + self.n_features
+
+    def _parts(self, inputs: Tensor, side: Side) -> tuple[list[Tensor], list[Tensor]]:
+        positive, trigonometric = self._bipolar()
+        m = trigonometric.n_frequencies
+        projected = inputs @ positive.frequencies[:m].mT
+        phase = projected if self._shared else inputs @ trigonometric.frequencies.mT
+        half = inputs.square().sum(-1, keepdim=True) / 2
+        scale = half if self.kernel == "gaussian" else torch.zeros_like(half)
+        level = -half - scale - 0.5 * math.log(2 * m)
+        exponentials = torch.cat([projected + level, level - projected], dim=-1).exp()
+        waves = torch.cat([phase.cos(), phase.sin()], dim=-1)
+        waves = waves * ((half - scale).exp() / math.sqrt(m))
+        weights = [weight.features(inputs, side) for weight in self._weights]
+        ordered = [exponentials, waves]
+        return ordered if self._bases[0] is positive else ordered[::-1], weights
+
+
+class AngularHybridFeatures(_BipolarHybridFeatures):
+    """Positive features weighed by `angle(x, y) / pi`, sine and cosine features by the rest.
+
+    For vectors of equal length the estimate is exact at angles 0 and pi. `M = 4 m (n + 1)`. With
+    independent projections `MSE = E[lam^2] MSE(positive) + E[(1 - lam)^2] MSE(trigonometric)`; if
+    the two share their frequencies,
+    `(2/m) SM^2 (1 - cos(|x|^2 - |y|^2)) E[lam (1 - lam)]` is taken off.
+
+    Parameters
+    ----------
+    dim
+        Input dimension d.
+    n_frequencies
+        Frequencies m of each of the two estimators; the positive one also uses their negatives.
+    n_projections
+        Projections n of the coefficient.
+    coupling
+        Joint law of the frequencies.
+    generator
+        Seed or generator of everything drawn.
+    coefficient_coupling
+        Joint law of the coefficient's projections.
+    shared
+        Whether both estimators use the same frequencies.
+    kernel, dtype, device
+        As in `ComplexExponentialFeatures`.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_frequencies: int,
+        n_projections: int = 8,
+        coupling: CouplingLike = "orthogonal+pnc",
+        generator: Seed = None,
+        *,
+        coefficient_coupling: CouplingLike = "iid",
+        shared: bool = False,
+        kernel: str = "softmax",
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        rng = as_rng(generator)
+        bases = two_signed(dim, n_frequencies, coupling, rng, shared, kernel, dtype, device)
+        coefficient = AngularCoefficient(
+            dim, n_projections, coefficient_coupling, rng, dtype=dtype, device=device
+        )
+        super().__init__(bases, [coefficient])
+        self._shared = shared
+
+
+class GaussianHybridFeatures(_BipolarHybridFeatures):
+    """Sine and cosine features weighed by `exp(-|x + M y|^2 / (2 c^2))`, positive ones by the rest.
+
+    The default `M = -I` fires where `x` is near `y`. The number of features is
+    `2 m (2 L + 1)`, L those of the coefficient (2n or n).
+
+    Parameters
+    ----------
+    dim
+        Input dimension d.
+    n_frequencies
+        Frequencies m of each estimator; the positive one also uses their negatives.
+    n_coefficient_frequencies
+        Frequencies n of the coefficient.
+    coupling
+        Joint law of the frequencies of all parts.
+    generator
+        Seed or generator of everything drawn.
+    matrix, width, coefficient_features
+        M, c and the kind of features of the coefficient; see `GaussianCoefficient`.
+    shared
+        Whether both estimators use the same frequencies.
+    kernel, dtype, device
+        As in `ComplexExponentialFeatures`.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        n_frequencies: int,
+        n_coefficient_frequencies: int = 8,
+        coupling: CouplingLike = "orthogonal+pnc",
+        generator: Seed = None,
+        *,
+        matrix: ArrayLike = -1.0,
+        width: float = 1.0,
+        coefficient_features: str = "fourier",
+        shared: bool = False,
+        kernel: str = "softmax",
+        dtype: torch.dtype = torch.float64,
+        device: torch.device | str | None = None,
+    ) -> None:
+        rng = as_rng(generator)
+        positive, trigonometric = two_signed(
+            dim, n_frequencies, coupling, rng, shared, kernel, dtype, device
+        )
+        coefficient = GaussianCoefficient(
+            dim, n_coefficient_frequencies, matrix, width, coefficient_features, coupling, rng,
+            dtype=dtype, device=device,
+        )  # fmt: skip
+        super().__init__([trigonometric, positive], [coefficient])
+        self._shared = shared

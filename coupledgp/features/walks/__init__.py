@@ -1,0 +1,1 @@
+"""Walk features: sampling, storage, exact hops, and products."""

@@ -1,0 +1,214 @@
+"""Exact hops: the part of a series that is computed, and the rest that is walked (MATH 9).
+
+For hop nodes `x_1, ..., x_r` divided differences split the series `F(x) = sum_t f_t x^t` into
+
+    F(x) = sum_{k<r} a_k prod_{j<=k} (x - x_j) + c(x) prod_{j<=r} (x - x_j) ,
+
+the first sum computed by r products with `W~`, the series c carried by walkers:
+
+    Phi = sum_k a_k prod_j (W~ - x_j) + (sum_t c_t Psi_t) prod_{j<=r} (W~ - x_j) ,
+
+unbiased since `E[Psi_t] = W~^t`. All x_j = 0 is the plain tail of the series; Chebyshev nodes
+make the last product, which is what the walkers' noise goes through, as small as can be: its norm
+is `2^(1-r)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import signal
+
+from coupledgp.features.walks.modulation import (
+    ModulationLike,
+    coefficients,
+    n_terms_for,
+    tail_of,
+)
+from coupledgp.graphs import Graph
+from coupledgp.graphs.spectrum import lanczos_density, ritz_values
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice, check_positive_int
+
+HopNodes = Literal["chebyshev", "ritz", "power"]
+HOP_TOLERANCE = 1e-3
+MIN_AFFORDABLE_HOPS, MAX_AFFORDABLE_HOPS = 64, 512
+AFFORDABLE_COST = 100_000_000
+
+
+@dataclass(frozen=True)
+class HopPlan:
+    """How many hops are exact, where their nodes lie, and what error is expected.
+
+    Attributes
+    ----------
+    nodes
+        Hop nodes `x_1..x_r`, shape (n_hops,).
+    predicted_error
+        Relative error of the kernel expected from the walkers,
+        `|prod (x - x_j)| sum_{t>=1} |c_t| / sqrt(m)` over the root mean diagonal of K; within a
+        factor of about two.
+    cost
+        Multiply-adds with `W~` in one product with the features, `n_hops * nnz(W~)`.
+    reason
+        Why this many, in words.
+    """
+
+    nodes: tuple[float, ...]
+    predicted_error: float
+    cost: int
+    reason: str
+
+    @property
+    def n_hops(self) -> int:
+        """Number r of exact hops."""
+        return len(self.nodes)
+
+
+@lru_cache(maxsize=256)
+def chebyshev_nodes(n: int) -> FloatArray:
+    """Chebyshev nodes `cos((2k+1) pi / 2n)` in Leja order, which keeps partial products small."""
+    return leja_order(np.cos((2 * np.arange(n) + 1) * np.pi / (2 * n))) if n else np.empty(0)
+
+
+def leja_order(points: FloatArray) -> FloatArray:
+    """Points ordered so that each is the farthest, in product, from those before it."""
+    order = [int(np.argmax(np.abs(points)))]
+    logs = np.zeros(points.size)
+    for _ in range(points.size - 1):
+        with np.errstate(divide="ignore"):
+            logs += np.log(np.abs(points - points[order[-1]]))
+        order.append(int(np.argmax(logs)))
+    return points[order]
+
+
+def hop_nodes(graph: Graph, n_hops: int, kind: HopNodes = "chebyshev") -> FloatArray:
+    """Nodes of `n_hops` exact hops; fewer Ritz nodes if the graph has not so many.
+
+    One or two Chebyshev hops are zeros, as `"power"`: their product is not smaller.
+    """
+    check_choice(kind, ("chebyshev", "ritz", "power"), "hop_nodes")
+    if kind == "power" or (kind == "chebyshev" and n_hops <= 2) or n_hops == 0:
+        return np.zeros(n_hops)
+    return (
+        chebyshev_nodes(n_hops) if kind == "chebyshev" else leja_order(ritz_values(graph, n_hops))
+    )
+
+
+def split_series(f: FloatArray, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Divided differences `a` (.., r) and the rest's series `c` (.., n_terms - r) of `f`.
+
+    r synthetic divisions, linear in f; f (.., n_terms) may hold several series.
+    """
+    rest = np.asarray(f, dtype=np.float64)
+    if rest.shape[-1] <= nodes.size:
+        rest = np.concatenate(
+            [rest, np.zeros((*rest.shape[:-1], nodes.size + 1 - rest.shape[-1]))], axis=-1
+        )
+    heads = []
+    for node in nodes:
+        quotient = signal.lfilter([1.0], [1.0, -node], rest[..., ::-1], axis=-1)[..., ::-1]
+        heads.append(quotient[..., 0])
+        rest = quotient[..., 1:]
+    head = np.stack(heads, axis=-1) if heads else np.empty((*rest.shape[:-1], 0))
+    return head, np.ascontiguousarray(rest)
+
+
+def filter_norm(nodes: NDArray[np.float64]) -> float:
+    """`max |prod_j (x - x_j)|` on [-1, 1]: what the hops leave of the walkers' noise."""
+    grid = np.cos(np.linspace(0, np.pi, 2001))
+    return float(np.abs(np.prod(grid[:, None] - nodes[None, :], axis=1)).max())
+
+
+def root_mean_diagonal(graph: Graph, f: FloatArray) -> float:
+    """`sqrt(mean_i K_ii)` of `K = (sum_t f_t W~^t)^2`, from the spectral density."""
+    density = lanczos_density(graph)
+    values = np.polynomial.polynomial.polyval(density.nodes, f)
+    return float(np.sqrt(density.weights @ values**2))
+
+
+def predicted_error(f: FloatArray, nodes: FloatArray, n_walks: int, scale: float) -> float:
+    """Relative kernel error of walkers behind these hops; see `HopPlan`."""
+    _, c = split_series(f, nodes)
+    noise = filter_norm(nodes) * np.abs(c[1:]).sum() / np.sqrt(n_walks)
+    return float(noise / scale) if scale > 0 else 0.0
+
+
+def plan_hops(
+    graph: Graph,
+    modulation: ModulationLike,
+    n_walks: int,
+    exact_hops: int | Literal["auto"] = "auto",
+    kind: HopNodes = "chebyshev",
+    max_hops: int | None = None,
+    tolerance: float = HOP_TOLERANCE,
+) -> HopPlan:
+    """Choose the number of exact hops.
+
+    `"auto"` takes the fewest whose predicted error is below `tolerance` (beyond which hops buy
+    nothing a posterior could show), and the one of least predicted error up to `max_hops` if none
+    is. A given number is taken as it is.
+
+    Parameters
+    ----------
+    graph, modulation, n_walks
+        What the features are of.
+    exact_hops
+        A number r >= 0, or `"auto"`.
+    kind
+        Where the hop nodes lie: `"chebyshev"`, `"ritz"` (Gauss nodes of the spectral density) or
+        `"power"` (zeros, the series' own order).
+    max_hops
+        Cost bound: products with `W~` in one product with the features. By default as many as
+        make a hundred million multiply-adds, at least 64 and at most 512.
+    tolerance
+        Relative kernel error that is good enough.
+    """
+    f = coefficients(modulation, n_terms_for(modulation))
+    scale = root_mean_diagonal(graph, f)
+    nnz = graph.indices.size
+    if exact_hops != "auto":
+        r = check_positive_int(exact_hops, "exact_hops", minimum=0)
+        nodes = hop_nodes(graph, r, kind)
+        error = predicted_error(f, nodes, n_walks, scale)
+        return HopPlan(tuple(nodes), error, r * nnz, "as asked for")
+    if max_hops is None:
+        affordable = AFFORDABLE_COST // max(nnz, 1)
+        max_hops = max(MIN_AFFORDABLE_HOPS, min(affordable, MAX_AFFORDABLE_HOPS))
+    check_positive_int(max_hops, "max_hops", minimum=0)
+    best: tuple[float, FloatArray] = (np.inf, np.empty(0))
+    for r in candidates(max_hops):
+        nodes = hop_nodes(graph, r, kind)
+        error = predicted_error(f, nodes, n_walks, scale)
+        if error < best[0]:
+            best = (error, nodes)
+        if error <= tolerance:
+            break
+    error, nodes = best
+    reached = "at the tolerance" if error <= tolerance else f"least error up to {max_hops} hops"
+    return HopPlan(tuple(nodes), error, nodes.size * nnz, f"{reached}: {error:.2g} predicted")
+
+
+def candidates(max_hops: int) -> list[int]:
+    """Numbers of hops to try: all small ones, then steps of about an eighth of them."""
+    tried, r = [], 0
+    while r < max_hops:
+        tried.append(r)
+        r += max(1, r // 8)
+    return [*tried, max_hops]
+
+
+def walked_series(f: ModulationLike, plan: HopPlan, tolerance: float) -> FloatArray:
+    """The series c the walkers carry, cut where the rest is below `tolerance` of F's whole.
+
+    The cut part enters the kernel multiplied by the hops' filter norm.
+    """
+    nodes = np.array(plan.nodes)
+    _, c = split_series(coefficients(f, n_terms_for(f)), nodes)
+    left = np.cumsum(np.abs(c)[::-1])[::-1] * filter_norm(nodes)
+    needed = np.flatnonzero(left > tolerance * tail_of(f, 0))
+    return c[: int(needed.max()) + 1] if needed.size else c[:1]

@@ -1,0 +1,215 @@
+"""Walk features as an operator: exact hops and walked rest, no power of `W~` ever formed."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.walks.hops import HopNodes, HopPlan, plan_hops, split_series
+from coupledgp.features.walks.modulation import (
+    ModulationLike,
+    check_modulation,
+    coefficients,
+    n_terms_for,
+)
+from coupledgp.features.walks.sample import Truncation, Walks
+from coupledgp.graphs.products import by_column_blocks, column_blocks, fused_product
+from coupledgp.random import FloatArray
+
+# Sparse rows beyond this share of nonzeros are no faster than dense ones.
+DENSE_SHARE = 0.02
+
+
+class WalkFeatures(LinearOperator):
+    """Features `Phi` of some nodes, (len(nodes), n_nodes), with `E[Phi] = F(W~)` (MATH 9).
+
+    `Phi v`, `Phi' v` and rows cost r products with `W~` and one with the walked loads. The kernel
+    estimate `Phi Phi'` is positive semidefinite, and unbiased off the diagonal.
+
+    Parameters
+    ----------
+    walks
+        Sampled walks; best under a length law matched to the walked series (`walked_series`).
+    f
+        Modulation coefficients or a graph kernel.
+    exact_hops
+        A number of hops, `"auto"`, or a `HopPlan`.
+    hop_nodes
+        Where the hop nodes lie, see `plan_hops`.
+
+    Attributes
+    ----------
+    plan
+        The hops in use and why.
+    head, series
+        Divided differences `a` (r,) and the walked series `c`.
+    """
+
+    def __init__(
+        self,
+        walks: Walks,
+        f: ModulationLike,
+        exact_hops: int | Literal["auto"] | HopPlan = 0,
+        hop_nodes: HopNodes = "chebyshev",
+    ) -> None:
+        series = check_modulation(f)
+        if isinstance(exact_hops, HopPlan):
+            self.plan = exact_hops
+        else:
+            self.plan = plan_hops(walks.graph, series, walks.n_walks, exact_hops, hop_nodes)
+        self._setup(walks, coefficients(series, n_terms_for(series)))
+
+    def _setup(self, walks: Walks, f: FloatArray) -> None:
+        self._setup_parts(walks, *split_series(f, np.array(self.plan.nodes)))
+
+    def _setup_parts(self, walks: Walks, head: FloatArray, series: FloatArray) -> None:
+        self.walks, self.head, self.series = walks, head, series
+        self._walked = walks.features(series)
+        super().__init__(np.float64, self._walked.shape)
+
+    @classmethod
+    def from_parts(
+        cls, walks: Walks, head: FloatArray, series: FloatArray, plan: HopPlan
+    ) -> WalkFeatures:
+        """Features of a series that is split already: `a` (r,) and `c` (n_terms,), see `hops`."""
+        features = object.__new__(cls)
+        features.plan = plan
+        features._setup_parts(walks, head, series)
+        return features
+
+    def with_series(self, f: FloatArray) -> WalkFeatures:
+        """The same walks and hops for another series (or its derivative), shape (n_terms,)."""
+        head, series = split_series(np.asarray(f, dtype=np.float64), np.array(self.plan.nodes))
+        return WalkFeatures.from_parts(self.walks, head, series, self.plan)
+
+    @property
+    def truncation(self) -> Truncation:
+        """What the maximum length neglects of the walked series c."""
+        return self.walks.truncation(self.series)
+
+    def rows(self, positions: Any = None) -> FloatArray:
+        """Dense rows of Phi, by position in `walks.nodes`, shape (len(positions), n_nodes)."""
+        found = self._rows(positions)
+        return found if isinstance(found, np.ndarray) else found.toarray()
+
+    def sparse_rows(self, positions: Any = None) -> sparse.csr_array:
+        """Rows of Phi in sparse form, shape (len(positions), n_nodes)."""
+        found = self._rows(positions)
+        return sparse.csr_array(found) if isinstance(found, np.ndarray) else found
+
+    def _rows(self, positions: Any) -> sparse.csr_array | FloatArray:
+        """Rows of Phi, sparse if each touches a neighbourhood of its node only.
+
+        A hop is a product of sparse rows with `W~` as long as they are sparse: few rows of a large
+        graph cost what lies within `n_hops` steps of their walkers, not the graph.
+        """
+        chosen = self._chosen(positions)
+        current, hops = self._local_rows(chosen)
+        if hops == 0:
+            return current
+        rows = np.empty((chosen.size, self.shape[1]))
+        for part in column_blocks(self.shape[1], chosen.size):
+            places = self.walks.nodes[chosen[part]]
+            spread = np.zeros((self.shape[1], places.size))
+            spread[places, np.arange(places.size)] = 1.0
+            rows[part] = self._backward(current[part].T.toarray(), spread, hops).T
+        return rows
+
+    def _local_rows(self, chosen: Any) -> tuple[sparse.csr_array, int]:
+        """Sparse rows after as many hops as leave them sparse, and how many are still to do."""
+        limit = DENSE_SHARE * chosen.size * self.shape[1]
+        matrix, hops = self.walks.graph.normalized_adjacency, self.head.size
+        current = self._walked[chosen]
+        places = sparse.csr_array(
+            (np.ones(chosen.size), (np.arange(chosen.size), self.walks.nodes[chosen])),
+            shape=current.shape,
+        )
+        while hops > 0 and current.nnz <= limit:
+            hops -= 1
+            moved = current @ matrix - self.plan.nodes[hops] * current
+            current = sparse.csr_array(moved + self.head[hops] * places)
+        return current, hops
+
+    def _chosen(self, positions: Any) -> Any:
+        chosen = np.arange(self.shape[0]) if positions is None else np.asarray(positions)
+        if chosen.ndim != 1 or chosen.dtype.kind not in "iu":
+            raise InvalidInputError(
+                f"positions: expected a 1-D sequence of integers, got {positions!r}"
+            )
+        bad = chosen[(chosen < 0) | (chosen >= self.shape[0])]
+        if bad.size:
+            raise InvalidInputError(
+                f"positions: expected numbers from 0 to {self.shape[0] - 1}, got {bad[0]}"
+            )
+        return chosen
+
+    def slopes(self, left: FloatArray, right: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Derivatives of `sum(left * (Phi right))` in `head` and `series`.
+
+        Parameters
+        ----------
+        left, right
+            Shapes (len(nodes), k) and (n_nodes, k).
+        """
+        graph, nodes = self.walks.graph, self.walks.nodes
+        current = np.ascontiguousarray(right, dtype=np.float64)
+        heads = np.empty(self.head.size)
+        for k, node in enumerate(self.plan.nodes):
+            heads[k] = np.vdot(left, current[nodes])
+            current = fused_product(graph, current, 1.0, -node)
+        series = np.zeros(self.series.size)
+        walked = self.walks.load_products(left, current)
+        size = min(series.size, walked.size)
+        series[:size] = walked[:size]
+        return heads, series
+
+    def _matmat(self, V: FloatArray) -> FloatArray:
+        return by_column_blocks(self._forward, np.asarray(V, dtype=np.float64), self.shape[1])
+
+    def _forward(self, current: FloatArray) -> FloatArray:
+        total = np.zeros((self.shape[0], current.shape[1]))
+        for coefficient, node in zip(self.head, self.plan.nodes, strict=True):
+            total += coefficient * current[self.walks.nodes]
+            current = fused_product(self.walks.graph, current, 1.0, -node)
+        return total + self._walked @ current
+
+    def _matvec(self, v: FloatArray) -> FloatArray:
+        return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
+
+    def _rmatmat(self, V: FloatArray) -> FloatArray:
+        def blocks(given: FloatArray) -> FloatArray:
+            return self._backward(self._transposed @ given, self._spread(given))
+
+        return by_column_blocks(blocks, np.asarray(V, dtype=np.float64), self.shape[1])
+
+    def _backward(
+        self, current: FloatArray, spread: FloatArray, hops: int | None = None
+    ) -> FloatArray:
+        """Horner's rule on the first hops: what follows them and the rows' own places.
+
+        Both of shape (n_nodes, k).
+        """
+        for k in reversed(range(self.head.size if hops is None else hops)):
+            node, coefficient = self.plan.nodes[k], self.head[k]
+            current = fused_product(self.walks.graph, current, 1.0, -node, coefficient, spread)
+        return current
+
+    def _rmatvec(self, v: FloatArray) -> FloatArray:
+        return self._rmatmat(np.asarray(v).reshape(-1, 1))[:, 0]
+
+    def _spread(self, values: FloatArray) -> FloatArray:
+        """Values of the rows, added up at their nodes."""
+        if not self.plan.nodes:
+            return np.empty(0)
+        rows = np.arange(self.shape[0])
+        places = sparse.csr_array((np.ones(rows.size), (self.walks.nodes, rows)), self.shape[::-1])
+        spread: FloatArray = places @ values
+        return spread
+
+    @property
+    def _transposed(self) -> sparse.csc_array:
+        return self._walked.T

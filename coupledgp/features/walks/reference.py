@@ -1,0 +1,95 @@
+"""The walks once more, in plain Python and numpy: slow, short, and the engine's measure.
+
+The engine must give the same visits bit for bit (`tests/features/test_walk_engine.py`). Laws of
+steps that are not compiled run here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from coupledgp.counter import SECOND_STREAMS, IntArray, counter_uniforms
+from coupledgp.couplings.walkers.steps import Steps
+from coupledgp.errors import CoupledGPError
+from coupledgp.features.walks.visits import Visits, starts
+from coupledgp.graphs import Graph
+from coupledgp.random import FloatArray
+
+
+def paths(seed: int, node: int, lengths: IntArray, steps: Steps, graph: Graph) -> list[list[int]]:
+    """Where each of one node's walkers stands at steps 0, 1, ..."""
+    walked = [[node] for _ in lengths]
+    if graph.indptr[node] == graph.indptr[node + 1]:
+        return walked
+    longest = int(lengths.max())
+    start = np.array([node])
+    for step in range(1, longest + 1):
+        u = [counter_uniforms(seed, start, s, lengths.size) for s in (step, SECOND_STREAMS + step)]
+        groups: dict[int, list[int]] = {}
+        for walker in np.flatnonzero(lengths >= step).tolist():
+            groups.setdefault(walked[walker][-1], []).append(walker)
+        for here, walkers in groups.items():
+            moved = move(here, np.concatenate(u)[:, walkers], steps, graph)
+            for walker, there in zip(walkers, moved, strict=True):
+                walked[walker].append(there)
+    return walked
+
+
+def visits_of(walked: list[list[int]]) -> Counter[tuple[int, int]]:
+    """How many walkers are at each (node, step), step 0 included."""
+    return Counter((node, step) for path in walked for step, node in enumerate(path))
+
+
+def move(node: int, u: FloatArray, steps: Steps, graph: Graph) -> list[int]:
+    """Where the walkers that stand together on `node` go, given two uniforms for each (2, k)."""
+    row = slice(graph.indptr[node], graph.indptr[node + 1])
+    found = graph.indices[row]
+    weights = graph.weights[row] if graph.is_weighted else None
+    places = np.asarray(steps.choose(u, found.size, weights))
+    ok = places.shape == (u.shape[1],) and places.dtype.kind in "iu"
+    if not ok or places.min() < 0 or places.max() >= found.size:
+        raise CoupledGPError(
+            f"{type(steps).__name__}.choose returned {places!r}, expected {u.shape[1]} integers "
+            f"from 0 to {found.size - 1}"
+        )
+    return [int(there) for there in found[places]]
+
+
+def plain_walk(seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph: Graph) -> Visits:
+    """What `walk_engine.walk` gives, for any law of steps."""
+    walked = (paths(seed, int(node), lengths[r], steps, graph) for r, node in enumerate(rows))
+    return as_visits([visits_of(row) for row in walked])
+
+
+def plain_ends(
+    seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph: Graph
+) -> IntArray:
+    """What `walk_engine.walk_ends` gives, for any law of steps."""
+    walked = (paths(seed, int(node), lengths[r], steps, graph) for r, node in enumerate(rows))
+    return np.array([[path[-1] for path in row] for row in walked], dtype=np.int64)
+
+
+def as_visits(counted: Iterable[Counter[tuple[int, int]]]) -> Visits:
+    """The compact form of each row's counts of visits."""
+    nodes: list[int] = []
+    n_pairs, n_entries, steps, counts = [], [], [], []
+    for row in counted:
+        before = len(nodes)
+        for node, step in sorted(row):
+            if len(nodes) == before or nodes[-1] != node:
+                nodes.append(node)
+                n_entries.append(0)
+            n_entries[-1] += 1
+            steps.append(step)
+            counts.append(row[node, step])
+        n_pairs.append(len(nodes) - before)
+    return Visits(
+        starts(np.array(n_pairs, dtype=np.int64)),
+        np.array(nodes, dtype=np.int32),
+        starts(np.array(n_entries, dtype=np.int64)),
+        np.array(steps, dtype=np.uint16),
+        np.array(counts, dtype=np.uint32),
+    )

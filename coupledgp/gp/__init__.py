@@ -1,0 +1,1 @@
+"""Fitted Gaussian processes: frozen objects behind one protocol."""

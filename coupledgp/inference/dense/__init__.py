@@ -1,0 +1,1 @@
+"""Inference with dense kernel matrices of tables."""

@@ -1,0 +1,79 @@
+"""Log evidence of the exact GP and its gradient, dense: O(n^3) time, O(n^2) memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coupledgp.inference.search.problem import EvidenceProblem, GramGeometry
+from coupledgp.inference.weights.evidence import SMALL_SIDE
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum
+
+# Rows whose differences to all others are formed at once: they fit the processor's cache.
+_BLOCK = 32
+
+
+def scaled_distances(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Euclidean distances (n, p) between rows of `a` (n, d) and `b` (p, d)."""
+    return torch.cdist(
+        torch.as_tensor(a), torch.as_tensor(b), compute_mode="donot_use_mm_for_euclid_dist"
+    ).numpy()
+
+
+class ExactEvidence(EvidenceProblem):
+    """Evidence of one table under the exact kernel of a spectrum.
+
+    Parameters
+    ----------
+    spectrum
+        The kernel.
+    X
+        Inputs (n, d).
+    targets
+        Normalised targets (n, k).
+    """
+
+    def __init__(self, spectrum: Spectrum, X: FloatArray, targets: FloatArray) -> None:
+        self.spectrum = spectrum
+        self.X = X
+        self.targets = targets
+        self.n_rows, self.n_outputs = targets.shape
+
+    @property
+    def eigendecomposition_dominates(self) -> bool:
+        """See the base class; it costs about ten Cholesky factors."""
+        return self.n_rows > SMALL_SIDE
+
+    def at(self, lengthscale: FloatArray) -> ExactGeometry:
+        """Fix the lengthscales (d,)."""
+        return ExactGeometry(self.spectrum, self.X / lengthscale, self.targets)
+
+    def subset(self, rows: NDArray[np.intp]) -> ExactEvidence:
+        """Return the problem of some of the rows."""
+        return ExactEvidence(self.spectrum, self.X[rows], self.targets[rows])
+
+
+class ExactGeometry(GramGeometry):
+    """The kernel matrix of scaled inputs."""
+
+    def __init__(self, spectrum: Spectrum, inputs: FloatArray, targets: FloatArray) -> None:
+        self.spectrum = spectrum
+        self.inputs = inputs
+        self._distances = scaled_distances(inputs, inputs)
+        gram = torch.as_tensor(spectrum.kernel(self._distances))
+        super().__init__(gram, torch.as_tensor(targets))
+
+    def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
+        # d k / d log l_j = (u_j - u_j')^2 slope(r). Between near rows the slope of a rough kernel
+        # is huge: expanding the square would leave nothing but rounding.
+        weighted = cotangent * torch.as_tensor(self.spectrum.kernel_slope(self._distances))
+        u = torch.as_tensor(self.inputs)
+        gradient = u.new_zeros(u.shape[1])
+        for start in range(0, len(u), _BLOCK):
+            rows = slice(start, start + _BLOCK)
+            squares = (u[rows, None] - u).square_().flatten(0, 1)
+            gradient += weighted[rows].ravel() @ squares
+        return gradient

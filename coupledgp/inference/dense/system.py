@@ -1,0 +1,163 @@
+"""Solves with the exact covariance of a stationary kernel, never stored: O(n) memory a column."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.linalg.block_solver import solve_refined
+from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.inference.linalg.system import LinearSystem, Report, Solved, SystemOptions
+from coupledgp.random import FloatArray
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
+
+# Entries of the kernel formed at once.
+BLOCK_ENTRIES = 2**25
+
+
+def kernel_of_exponents(spectrum: Spectrum, exponents: Tensor) -> Tensor:
+    """`kappa(r)` of `-r^2 / 2`, the exponents of the Gaussian kernel; they are overwritten."""
+    if isinstance(spectrum, GaussianSpectrum):
+        return exponents.exp_()
+    r = exponents.clamp_max_(0.0).mul_(-2.0).sqrt_()
+    if isinstance(spectrum, MaternSpectrum) and spectrum.nu in (0.5, 1.5, 2.5):
+        s = r.mul_((2 * spectrum.nu) ** 0.5)
+        decay = torch.exp(-s)
+        if spectrum.nu == 0.5:
+            return decay
+        return decay.mul_(1 + s if spectrum.nu == 1.5 else 1 + s + s.square() / 3)
+    return torch.as_tensor(spectrum.kernel(r.double().numpy())).to(r.dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class ExactProblem:
+    """What the exact GP of a Euclidean model is: data and hyperparameters.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+    X : FloatArray (n, d)
+    targets : FloatArray (n, k)
+        Normalised.
+    lengthscale : FloatArray (d,)
+    outputscale, noise : float
+        Normalised.
+    offset, scale : FloatArray (k,)
+        Units of the targets: `y = offset + scale * target`.
+    """
+
+    spectrum: Spectrum
+    X: FloatArray
+    targets: FloatArray
+    lengthscale: FloatArray
+    outputscale: float
+    noise: float
+    offset: FloatArray
+    scale: FloatArray
+
+    def points(self, X: ArrayLike) -> FloatArray:
+        """Check inputs (p, d)."""
+        points = np.asarray(X, dtype=np.float64)
+        dim = self.X.shape[1]
+        if points.ndim != 2 or points.shape[1] != dim or not len(points):
+            raise InvalidInputError(f"X_test: expected shape (p, {dim}), got {points.shape}")
+        if not np.isfinite(points).all():
+            raise InvalidInputError("X_test: expected finite values, got NaN or inf")
+        return points
+
+    def system(self, options: SystemOptions) -> EuclideanSystem:
+        """Return the system of equations of the data."""
+        return EuclideanSystem(self, options)
+
+
+class EuclideanSystem(LinearSystem):
+    """`A = v kappa + s I` of the rows of a table, by blocked products.
+
+    Solved by conjugate gradients preconditioned by a randomly pivoted Nystrom approximation. In
+    float32 the steps are made in single precision and the residuals in double, until these are
+    small enough.
+
+    Parameters
+    ----------
+    problem
+        Data and hyperparameters.
+    options
+        Precision and preconditioner.
+    """
+
+    def __init__(self, problem: ExactProblem, options: SystemOptions) -> None:
+        self.problem, self.options = problem, options
+        self.targets, self.noise = problem.targets, problem.noise
+        # Centred: squared distances are formed from products, whose rounding grows with |x|^2.
+        self._center = problem.X.mean(axis=0)
+        self._rows = torch.as_tensor(self._scaled(problem.X))
+
+    def _scaled(self, X: FloatArray) -> FloatArray:
+        return (X - self._center) / self.problem.lengthscale
+
+    def prior(self, points: FloatArray) -> FloatArray:
+        scaled = self._scaled(points)
+        return self._kernel(scaled_distances(scaled, scaled))
+
+    def cross(self, points: FloatArray) -> FloatArray:
+        return self._kernel(scaled_distances(self._rows.numpy(), self._scaled(points)))
+
+    def _kernel(self, distances: FloatArray) -> FloatArray:
+        return self.problem.outputscale * self.problem.spectrum.kernel(distances)
+
+    def product(self, V: Tensor) -> Tensor:
+        """`A V`, (n, k), in the dtype of V; blocks of rows of A exist one at a time."""
+        rows = self._rows.to(V.dtype)
+        half = rows.square().sum(1).mul_(0.5)
+        out = torch.empty_like(V)
+        step = max(BLOCK_ENTRIES // len(rows), 64)
+        buffer = rows.new_empty(min(step, len(rows)), len(rows))
+        for start in range(0, len(rows), step):
+            block = rows[start : start + step]
+            exponents = torch.addmm(-half, block, rows.T, out=buffer[: len(block)])
+            exponents.sub_(half[start : start + step, None])
+            # The distance of a row from itself is zero, not the rounding of a product.
+            exponents.diagonal(start).zero_()
+            kernel = kernel_of_exponents(self.problem.spectrum, exponents)
+            torch.mm(kernel, V, out=out[start : start + step])
+        return out.mul_(self.problem.outputscale).add_(V, alpha=self.noise)
+
+    @cached_property
+    def preconditioner(self) -> LowRankPlusNoise:
+        """A part of A from below, of low rank plus noise."""
+        n, v = self.n_rows, self.problem.outputscale
+        rows = self._rows.numpy()
+
+        def columns(pivots: NDArray[np.int64]) -> Tensor:
+            return torch.as_tensor(self._kernel(scaled_distances(rows, rows[pivots])))
+
+        rng = np.random.default_rng(self.options.seed)
+        factor = partial_cholesky(np.full(n, v), columns, self.options.rank, rng, 1e-3 * self.noise)
+        return LowRankPlusNoise(factor, self.noise)
+
+    def inverse_bound(self, R: FloatArray) -> FloatArray:
+        residuals = torch.as_tensor(R)
+        bound = (residuals.T @ self.preconditioner.solve(residuals)).numpy()
+        return 0.5 * (bound + bound.T)
+
+    def bytes_needed(self, n_columns: int) -> float:
+        single = 4 if self.options.dtype == torch.float32 else 8
+        rank = min(self.options.rank, self.n_rows)
+        columns = n_columns * (6 * 8 + 6 * single)
+        blocks = 3 * 8 * max(BLOCK_ENTRIES, 64 * self.n_rows)
+        return self.n_rows * (columns + rank * (3 * 8 + single)) + blocks
+
+    def solve(self, B: FloatArray, tolerance: float, report: Report) -> Solved:
+        report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
+        precondition = self.preconditioner.solve
+        right = torch.as_tensor(B)
+        return solve_refined(
+            self.product, precondition, right, tolerance, self.options.dtype, report
+        )

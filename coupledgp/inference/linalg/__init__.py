@@ -1,0 +1,1 @@
+"""Linear algebra that knows no Gaussian process."""

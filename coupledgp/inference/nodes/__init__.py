@@ -1,0 +1,1 @@
+"""Inference on the nodes of a graph."""

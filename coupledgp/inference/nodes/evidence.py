@@ -1,0 +1,270 @@
+"""Evidence of values at nodes, for all output scales and noises at once (MATH 6).
+
+`y = f + e`, `f ~ N(0, v K)`, `e ~ N(0, s I)`. At fixed kernel parameters v and s only rescale: with
+the spectral measures of y and of the trace in K, known from one eigendecomposition or from one
+Lanczos run, the evidence of every (v, s) is a sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.optimize import minimize_scalar
+
+from coupledgp.errors import NumericalError
+from coupledgp.inference.linalg.conjugate_gradients import (
+    DiagonalPreconditioner,
+    conjugate_gradients,
+    lanczos_quadrature,
+)
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.random import FloatArray
+
+IntArray = NDArray[np.int64]
+RATIO_BOUNDS = (1e-7, 1e4)
+# Mean diagonals outside are no kernel's: they come from walks far longer or shorter than it asks.
+SCALE_BOUNDS = (1e-12, 1e12)
+LEAST = 1e-280  # output scale of targets that are all zero; its noises are positive still
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Spectral measures: `y' h(K) y = sum y_weights h(y_nodes)`, `tr h(K) = sum ...` likewise.
+
+    Attributes
+    ----------
+    y_nodes, y_weights
+        Measure of the targets.
+    trace_nodes, trace_weights
+        Measure of the trace, shape (n_probes, steps): each row alone is an unbiased estimate of
+        the whole; exact ones have one row.
+    n_outputs
+        Number of independent outputs; the measure of the targets is the sum of theirs.
+    """
+
+    y_nodes: FloatArray
+    y_weights: FloatArray
+    trace_nodes: FloatArray
+    trace_weights: FloatArray
+    n_outputs: int = 1
+
+    @property
+    def size(self) -> float:
+        """Number n of observations."""
+        return float(self.trace_weights.sum(axis=1).mean())
+
+    def scale(self) -> float:
+        """Mean diagonal of K."""
+        return float((self.trace_weights * self.trace_nodes).sum(axis=1).mean() / self.size)
+
+    def log_evidence(self, outputscale: float, noise: float) -> float:
+        """`-1/2 [ y' A^-1 y + logdet A + n log 2 pi ]`, `A = v K + s I`."""
+        fit = (self.y_weights / (outputscale * self.y_nodes + noise)).sum()
+        logs = self._log_determinants(outputscale, noise).mean() + self.size * np.log(2 * np.pi)
+        return -0.5 * float(fit + self.n_outputs * logs)
+
+    def log_evidence_error(self, outputscale: float, noise: float) -> float:
+        """Standard error of the log evidence from the probes of the trace; zero if exact."""
+        values = self._log_determinants(outputscale, noise)
+        if values.size == 1:
+            return 0.0
+        return 0.5 * self.n_outputs * float(values.std(ddof=1) / np.sqrt(values.size))
+
+    def _log_determinants(self, outputscale: float, noise: float) -> FloatArray:
+        logs = np.log(outputscale * self.trace_nodes + noise)
+        return (self.trace_weights * logs).sum(axis=1)
+
+    def profile(self, outputscale: float | None = None, noise: float | None = None) -> Scales:
+        """The (v, s) of greatest evidence; a value given for one of them is kept.
+
+        The search is over the log of the noise ratio `s / v`, within `RATIO_BOUNDS` of the mean
+        diagonal of K, and that within `SCALE_BOUNDS`; so v and s are bounded by the targets.
+
+        Raises
+        ------
+        NumericalError
+            The mean diagonal of K is outside, or not finite.
+        """
+        scale = self.scale()
+        if not SCALE_BOUNDS[0] <= scale <= SCALE_BOUNDS[1]:
+            raise NumericalError(
+                f"evidence: expected a mean diagonal of the kernel from {SCALE_BOUNDS[0]:g} to "
+                f"{SCALE_BOUNDS[1]:g}, got {scale:.3g}; walks are far too long or too short for "
+                "this kernel: use length_law='matched' or a smaller kernel scale"
+            )
+        if outputscale is not None and noise is not None:
+            return Scales(outputscale, noise, self.log_evidence(outputscale, noise))
+
+        def pair(log_ratio: float) -> tuple[float, float]:
+            ratio = float(np.exp(log_ratio))
+            if outputscale is not None:
+                return outputscale, ratio * outputscale
+            if noise is not None:
+                return noise / ratio, noise
+            fit = float((self.y_weights / (self.y_nodes + ratio)).sum())
+            v = fit / (self.size * self.n_outputs)
+            v = max(v, LEAST)
+            return v, ratio * v
+
+        low, high = np.log(RATIO_BOUNDS[0] * scale), np.log(RATIO_BOUNDS[1] * scale)
+        best = maximise_on_grid(lambda x: self.log_evidence(*pair(x)), low, high)
+        return Scales(*pair(best), self.log_evidence(*pair(best)))
+
+
+@dataclass(frozen=True)
+class Scales:
+    """Output scale v, noise s and their log evidence."""
+
+    outputscale: float
+    noise: float
+    log_evidence: float
+
+
+def maximise_on_grid(
+    function: Callable[[float], float], low: float, high: float, n_grid: int = 33
+) -> float:
+    """The maximum of a function of one number: the best of a grid, polished by Brent's method."""
+    grid = np.linspace(low, high, n_grid)
+    values = [function(float(x)) for x in grid]
+    best = int(np.argmax(values))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, n_grid - 1)])
+    polished = minimize_scalar(
+        lambda x: -function(float(x)), bounds=around, method="bounded", options={"xatol": 1e-6}
+    )
+    return float(polished.x) if -polished.fun > values[best] else float(grid[best])
+
+
+def finite(K: FloatArray) -> FloatArray:
+    """A kernel's entries or products, or an error if they overflow."""
+    if not np.isfinite(K).all():
+        raise NumericalError(
+            "evidence: expected finite entries of the kernel, got NaN or inf; walks are far too "
+            "long for this kernel: use length_law='matched' or a smaller kernel scale"
+        )
+    return K
+
+
+class Evidence(Protocol):
+    """Evidence at a prior's kernel parameters, and its gradient in them."""
+
+    measures: Measures
+
+    def gradient(self, scales: Scales) -> FloatArray:
+        """`d log evidence / dtheta` at fixed scales (by the envelope theorem, the profile's)."""
+
+
+class DenseEvidence:
+    """Exact, from the eigenvectors of `K[nodes, nodes]`: O(n^3).
+
+    Parameters
+    ----------
+    prior, nodes, y
+        The prior, node numbers (n,) and centred targets, (n,) or (n, n_outputs).
+    """
+
+    def __init__(self, prior: GraphPrior, nodes: IntArray, y: FloatArray) -> None:
+        self._prior, self._nodes = prior, nodes
+        Y = y.reshape(nodes.size, -1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            K = finite(prior.matrix(nodes, nodes))
+        values, self._vectors = linalg.eigh(K, overwrite_a=True)
+        self._values = np.maximum(values, 0.0)
+        self._rotated = self._vectors.T @ Y
+        energy = (self._rotated**2).sum(axis=1)
+        ones = np.ones((1, nodes.size))
+        self.measures = Measures(self._values, energy, self._values[None, :], ones, Y.shape[1])
+
+    def gradient(self, scales: Scales) -> FloatArray:
+        inverse = 1.0 / (scales.outputscale * self._values + scales.noise)
+        alpha = self._vectors @ (inverse[:, None] * self._rotated)
+        n_outputs = self.measures.n_outputs
+        B = alpha @ alpha.T - n_outputs * (self._vectors * inverse) @ self._vectors.T
+        return 0.5 * scales.outputscale * self._prior.gradient_inner(self._nodes, B)
+
+
+class IterativeEvidence:
+    """By products only: Lanczos quadrature for the value, conjugate gradients for the gradient.
+
+    The fit term is the upper bound and the determinant the upper bound of their Lanczos rules, so
+    that what is not resolved makes the evidence smaller, never larger: a noise below what the
+    steps resolve is not mistaken for a good one. The steps are doubled until the bounds are
+    within `max(gap, standard error)` at the best scales.
+
+    Parameters
+    ----------
+    prior, nodes, y
+        The prior, node numbers (n,) and centred targets, (n,) or (n, n_outputs).
+    n_probes
+        Random sign vectors for the trace; `Measures.log_evidence_error` says what they leave.
+    n_steps, max_steps
+        Lanczos steps to begin and to end with.
+    seed
+        Of the probes: the same ones for every parameter, so that the evidence is smooth.
+    tolerance
+        Relative residual of the conjugate gradients behind the gradient.
+    gap
+        Difference of the bounds of the log evidence that is good enough, nats.
+    """
+
+    def __init__(
+        self,
+        prior: GraphPrior,
+        nodes: IntArray,
+        y: FloatArray,
+        n_probes: int = 16,
+        n_steps: int = 64,
+        max_steps: int = 512,
+        seed: int = 0,
+        tolerance: float = 1e-4,
+        gap: float = 0.5,
+    ) -> None:
+        self._prior, self._nodes, self._tolerance = prior, nodes, tolerance
+        Y = y.reshape(nodes.size, -1)
+        self._n_outputs = Y.shape[1]
+        probes = np.random.default_rng(seed).choice([-1.0, 1.0], (nodes.size, n_probes))
+        self._starts = np.column_stack([np.where(Y.any(axis=0), Y, 1.0), probes])
+        self._energy = (Y**2).sum(axis=0)
+        while True:
+            self.measures, upper = self._measure(n_steps)
+            best = self.measures.profile()
+            v, s = best.outputscale, best.noise
+            allowed = max(gap, self.measures.log_evidence_error(v, s))
+            if upper.log_evidence(v, s) - best.log_evidence <= allowed or n_steps >= max_steps:
+                break
+            n_steps *= 2
+
+    def _measure(self, n_steps: int) -> tuple[Measures, Measures]:
+        """Measures that bound the log evidence from below and from above."""
+        rule = lanczos_quadrature(self._product, self._starts, n_steps)
+        n, q = self._nodes.size, self._n_outputs
+        gauss = rule.nodes, rule.weights
+        radau = rule.radau_nodes, rule.radau_weights
+
+        def measures(fit: tuple[FloatArray, ...], trace: tuple[FloatArray, ...]) -> Measures:
+            weights = self._energy[:, None] * fit[1][:q]
+            return Measures(fit[0][:q].ravel(), weights.ravel(), trace[0][q:], n * trace[1][q:], q)
+
+        return measures(radau, gauss), measures(gauss, radau)
+
+    def _product(self, V: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite(self._prior.product(self._nodes, self._nodes, V))
+
+    def gradient(self, scales: Scales) -> FloatArray:
+        v, s = scales.outputscale, scales.noise
+        solved = conjugate_gradients(
+            lambda V: v * self._product(V) + s * V,
+            self._starts,
+            DiagonalPreconditioner(v * self._prior.rough_diagonal(self._nodes) + s),
+            self._tolerance,
+        ).values
+        q = self._n_outputs
+        right = np.column_stack([solved[:, :q], self._starts[:, q:]])
+        slopes = self._prior.gradient_products(self._nodes, right)
+        terms = np.einsum("ik,pik->pk", solved, slopes)
+        return 0.5 * v * (terms[:, :q].sum(axis=1) - q * terms[:, q:].mean(axis=1))

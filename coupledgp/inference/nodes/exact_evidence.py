@@ -1,0 +1,290 @@
+"""Evidence in kernel parameters and noise ratio at once, of the exact kernel (MATH 6, 8).
+
+`A = K + r I` on the observed nodes T, `y ~ N(0, v A)`. What a fit needs is `Q = tr Y' A^-1 Y`,
+`logdet A` and their slopes. Either from the block `K[T, T]`, or, where fewer nodes are hidden than
+observed, from the block of the inverse on the hidden nodes H: `A` of all nodes is a function of
+`W~`, so `Phi = (K + r I)^-1` is one too, and by the rules of block inverses
+
+    logdet A_TT = logdet(K + r I) + logdet Phi_HH ,
+    Q = min over x_H of tr X' Phi X ,   X = (y_T, x_H) .
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from coupledgp.errors import NumericalError
+from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.moments import (
+    Columns,
+    Function,
+    GraphMoments,
+    LargeGraphMoments,
+    SpectralMoments,
+)
+from coupledgp.kernels import GraphKernel
+from coupledgp.random import FloatArray
+
+IntArray = NDArray[np.int64]
+FILL_STEPS = 200
+TOLERANCE_PER_RATIO = 1e-6
+SPECTRAL_LIMIT = 2048
+DENSE_LIMIT, MIN_PART = 1024, 128
+WORK_LIMIT = 250_000_000
+
+
+class Terms(NamedTuple):
+    """What the evidence is made of, at one kernel and ratio r; slopes in (theta, log r).
+
+    Attributes
+    ----------
+    fit, log_determinant
+        `Q` and `logdet A`.
+    fit_slope, log_determinant_slope
+        Shape (n_parameters + 1,).
+    log_determinant_error
+        Standard error of `logdet A`.
+    """
+
+    fit: float
+    log_determinant: float
+    fit_slope: FloatArray
+    log_determinant_slope: FloatArray
+    log_determinant_error: float
+
+
+class JointEvidence(ABC):
+    """The terms of the evidence as a function of kernel and noise ratio.
+
+    Attributes
+    ----------
+    moments
+        Functions of `W~` on the nodes in use.
+    n_nodes
+        Size of the graph.
+    n_targets, n_outputs
+        Shape of the targets.
+    """
+
+    moments: GraphMoments
+    n_nodes: int
+    n_targets: int
+    n_outputs: int
+
+    @abstractmethod
+    def terms(self, kernel: GraphKernel, ratio: float) -> Terms:
+        """The terms at a kernel and `ratio = noise / outputscale`."""
+
+
+class ObservedEvidence(JointEvidence):
+    """From `K[T, T]`: O(n^3) for n observations. Nodes may repeat.
+
+    Parameters
+    ----------
+    graph, nodes, Y
+        The graph, node numbers (n,), centred targets (n, n_outputs).
+    make_moments
+        `SpectralMoments` or `LargeGraphMoments`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: IntArray,
+        Y: FloatArray,
+        make_moments: Callable[[Columns], GraphMoments],
+    ) -> None:
+        self.n_nodes, (self.n_targets, self.n_outputs) = graph.n_nodes, Y.shape
+        self._Y = Y
+        unique, self._places = np.unique(nodes, return_inverse=True)
+        self.moments = make_moments(Columns(graph, unique, np.empty((graph.n_nodes, 0))))
+
+    def terms(self, kernel: GraphKernel, ratio: float) -> Terms:
+        functions = [kernel.spectral, *slopes_of(kernel)]
+        K, *slopes = self._blocks(functions, tolerance_for(ratio))
+        K[np.diag_indices_from(K)] += ratio
+        factor = cholesky(K, ratio)
+        alpha = linalg.cho_solve(factor, self._Y)
+        inverse = linalg.cho_solve(factor, np.eye(self.n_targets))
+        fit = [-np.vdot(alpha, slope @ alpha) for slope in slopes]
+        logs = [np.vdot(inverse, slope) for slope in slopes]
+        return Terms(
+            float(np.vdot(self._Y, alpha)),
+            log_determinant(factor),
+            np.array([*fit, -ratio * np.vdot(alpha, alpha)]),
+            np.array([*logs, ratio * np.trace(inverse)]),
+            0.0,
+        )
+
+    def _blocks(self, functions: list[Function], tolerance: float) -> FloatArray:
+        blocks = self.moments.blocks(functions, tolerance)
+        return blocks[:, self._places[:, None], self._places[None, :]]
+
+
+class HiddenEvidence(JointEvidence):
+    """From `Phi[H, H]`: O(h^3) for h hidden nodes, whatever the number of observations.
+
+    Targets are continued to the hidden nodes, harmonically, before `Phi` is applied: the minimum
+    is the same for any continuation, and a smooth one loses no digits.
+
+    Parameters
+    ----------
+    graph, nodes, Y
+        The graph, node numbers (n,) without repetitions, centred targets (n, n_outputs).
+    make_moments
+        `SpectralMoments` or `LargeGraphMoments`.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: IntArray,
+        Y: FloatArray,
+        make_moments: Callable[[Columns], GraphMoments],
+    ) -> None:
+        self.n_nodes, (self.n_targets, self.n_outputs) = graph.n_nodes, Y.shape
+        self._hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
+        filled = continued(graph, nodes, Y)
+        self.moments = make_moments(Columns(graph, self._hidden, filled))
+
+    def terms(self, kernel: GraphKernel, ratio: float) -> Terms:
+        h = self._hidden.size
+        inverse, noise_slope = partial(inverse_of, kernel, ratio), partial(_by_noise, kernel, ratio)
+        by_theta = [partial(_by_theta, kernel, ratio, k) for k in range(kernel.theta.size)]
+        tolerance = tolerance_for(ratio)
+        G, *slopes = self.moments.blocks([inverse, *by_theta, noise_slope], tolerance)
+        factor = cholesky(G[:h, :h], ratio)
+        X = np.vstack([-linalg.cho_solve(factor, G[:h, h:]), np.eye(self.n_outputs)])
+        inner = linalg.cho_solve(factor, np.eye(h))
+        traces, errors = self.moments.traces(
+            [
+                partial(_log, kernel, ratio),
+                *(partial(_log_by_theta, kernel, ratio, k) for k in range(kernel.theta.size)),
+                inverse,
+            ],
+            tolerance,
+        )
+        fit = float(np.vdot(X, G @ X)) / ratio
+        fit_slope = np.array([np.vdot(X, slope @ X) for slope in slopes]) / ratio
+        fit_slope[-1] -= fit
+        logs = traces[1:] + np.array([np.vdot(inner, slope[:h, :h]) for slope in slopes])
+        n_log = self.n_targets * np.log(ratio)
+        logs[-1] -= h
+        return Terms(
+            fit,
+            float(traces[0]) + log_determinant(factor) + n_log,
+            fit_slope,
+            logs,
+            float(errors[0]),
+        )
+
+
+def tolerance_for(ratio: float) -> float:
+    """Relative error of functions of `W~` that the noise hides: what is lost counts over r."""
+    return float(np.clip(TOLERANCE_PER_RATIO * ratio, 1e-12, 1e-8))
+
+
+def slopes_of(kernel: GraphKernel) -> list[Function]:
+    """`dg / dtheta_k` as functions."""
+    return [partial(_slope, kernel, k) for k in range(kernel.theta.size)]
+
+
+def _slope(kernel: GraphKernel, k: int, x: FloatArray) -> FloatArray:
+    return kernel.spectral_gradient(x)[k]
+
+
+def inverse_of(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
+    """`r / (g + r)`: r times Phi, from 0 to 1."""
+    return ratio / (kernel.spectral(x) + ratio)
+
+
+def _by_theta(kernel: GraphKernel, ratio: float, k: int, x: FloatArray) -> FloatArray:
+    return -ratio * kernel.spectral_gradient(x)[k] / (kernel.spectral(x) + ratio) ** 2
+
+
+def _by_noise(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
+    g = kernel.spectral(x)
+    return ratio * g / (g + ratio) ** 2
+
+
+def _log(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
+    """`log(1 + g / r)`."""
+    return np.log1p(kernel.spectral(x) / ratio)
+
+
+def _log_by_theta(kernel: GraphKernel, ratio: float, k: int, x: FloatArray) -> FloatArray:
+    return kernel.spectral_gradient(x)[k] / (kernel.spectral(x) + ratio)
+
+
+def cholesky(matrix: FloatArray, ratio: float) -> tuple[FloatArray, bool]:
+    """Cholesky factor, or an error that speaks of the noise."""
+    try:
+        factor: tuple[FloatArray, bool] = linalg.cho_factor(matrix, lower=True)
+    except linalg.LinAlgError:
+        raise NumericalError(
+            f"covariance of {matrix.shape[0]} nodes is not positive definite at a ratio of noise "
+            f"to output scale of {ratio:.2g}; raise the noise"
+        ) from None
+    return factor
+
+
+def log_determinant(factor: tuple[FloatArray, bool]) -> float:
+    """Log determinant of the factorised matrix."""
+    return 2.0 * float(np.log(np.diagonal(factor[0])).sum())
+
+
+def continued(graph: Graph, nodes: IntArray, Y: FloatArray) -> FloatArray:
+    """Values of all nodes (n_nodes, q): Y at `nodes`, elsewhere nearly harmonic for `W~`.
+
+    Each sweep replaces the values elsewhere by half themselves and half `W~` times all values.
+    """
+    values = np.zeros((graph.n_nodes, Y.shape[1]))
+    values[nodes] = Y
+    hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
+    rows = graph.normalized_adjacency[hidden]
+    for _ in range(FILL_STEPS if hidden.size else 0):
+        values[hidden] = 0.5 * (values[hidden] + rows @ values)
+    return values
+
+
+class JointProblem(NamedTuple):
+    """Evidence for a search, and whether it is that of all the data or of a part."""
+
+    evidence: JointEvidence
+    is_whole: bool
+
+
+def joint_problem(graph: Graph, nodes: IntArray, Y: FloatArray, seed: int) -> JointProblem:
+    """The evidence of the exact kernel from the smaller of the two sets, observed and hidden.
+
+    Where both are too large, of a part: of some observations if fewer nodes are observed than
+    hidden, else with some hidden nodes only, the others' values continued harmonically.
+    """
+    n_nodes, n = graph.n_nodes, nodes.size
+    small = n_nodes <= SPECTRAL_LIMIT
+    make: Callable[[Columns], GraphMoments] = SpectralMoments
+    if not small:
+        make = partial(LargeGraphMoments, seed=seed)
+    work = max(n_nodes + graph.indices.size, 1)
+    limit = SPECTRAL_LIMIT if small else min(DENSE_LIMIT, max(WORK_LIMIT // work, MIN_PART))
+    hidden = n_nodes - n
+    rng = np.random.default_rng(seed)
+    if np.unique(nodes).size == n and hidden < n:
+        if hidden <= limit:
+            return JointProblem(HiddenEvidence(graph, nodes, Y, make), True)
+        every = np.arange(n_nodes)
+        left = rng.choice(np.setdiff1d(every, nodes), limit // 2, replace=False)
+        known = np.setdiff1d(every, left)
+        filled = continued(graph, nodes, Y)[known]
+        return JointProblem(HiddenEvidence(graph, known, filled, make), False)
+    if n <= limit:
+        return JointProblem(ObservedEvidence(graph, nodes, Y, make), True)
+    part = np.sort(rng.choice(n, limit, replace=False))
+    return JointProblem(ObservedEvidence(graph, nodes[part], Y[part], make), False)

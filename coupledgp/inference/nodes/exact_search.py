@@ -1,0 +1,262 @@
+"""Maximum evidence of an exact graph kernel: parameters and noise ratio at once, by L-BFGS.
+
+The output scale is profiled out. Noise is searched as a multiple of the kernel's mean diagonal,
+`r = e^u tr K / N`, so that one range serves every diffusion time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.optimize import minimize
+
+from coupledgp.errors import NumericalError
+from coupledgp.inference.nodes.evidence import RATIO_BOUNDS, Scales
+from coupledgp.inference.nodes.exact_evidence import JointEvidence, Terms, slopes_of
+from coupledgp.inference.nodes.rounds import Checkpoint, FitState
+from coupledgp.kernels import GraphKernel
+from coupledgp.random import FloatArray
+
+START_RATIOS = (1e-5, 1e-3, 1e-1)
+N_STARTS = 2
+MAX_ITERATIONS = 60
+# The search ends when a step gains less than this part of the evidence, or the slope is flat.
+FLAT = 1e-8
+GRADIENT_TOLERANCE = 1e-3
+SCALE_TOLERANCE = 1e-8
+STEP = 1.5  # as far as one round moves a parameter: no step of a line search asks for the absurd
+STAGE = "exact"
+UNFIT = 1e4  # nats a target, of a place where the covariance has no Cholesky factor
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a fit leaves alone: scales with a value, and the kernel if `kernel` is set."""
+
+    kernel: bool = False
+    outputscale: float | None = None
+    noise: float | None = None
+
+
+@dataclass(frozen=True)
+class Point:
+    """An evaluated place: kernel, scales, objective (negative log evidence plus penalty)."""
+
+    kernel: GraphKernel
+    scales: Scales
+    value: float
+    gradient: FloatArray
+    error: float
+
+
+class JointObjective:
+    """Negative log evidence plus penalty over `(theta, u)`, those that are free.
+
+    Parameters
+    ----------
+    evidence
+        Terms of the evidence.
+    start
+        A kernel of the family.
+    kept
+        What is not searched.
+    report
+        Called with a line of progress after each evaluation.
+    """
+
+    def __init__(
+        self,
+        evidence: JointEvidence,
+        start: GraphKernel,
+        kept: Kept,
+        report: Callable[[str], None] = lambda message: None,
+    ) -> None:
+        self.evidence, self.start, self.kept, self.report = evidence, start, kept, report
+        self.n_parameters = 0 if kept.kernel else start.theta.size
+        both = kept.outputscale is not None and kept.noise is not None
+        self.ratio = kept.noise / kept.outputscale if both else None  # type: ignore[operator]
+        self.n_evaluations = 0
+        self.best: Point | None = None
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        """Box of the free variables."""
+        box = [] if self.kept.kernel else list(self.start.bounds)
+        low, high = np.log(RATIO_BOUNDS)
+        return box if self.ratio is not None else [*box, (float(low), float(high))]
+
+    @property
+    def steps(self) -> list[float]:
+        """As far as one round goes in each variable; the noise ratio has the longest way."""
+        kernel = [STEP] * self.n_parameters
+        return kernel if self.ratio is not None else [*kernel, 4 * STEP]
+
+    def variables(self, kernel: GraphKernel, start_ratio: float) -> FloatArray:
+        """Where a search begins: a kernel and a multiple of its mean diagonal."""
+        theta = kernel.theta[: self.n_parameters]
+        return theta if self.ratio is not None else np.append(theta, np.log(start_ratio))
+
+    def at(self, variables: FloatArray) -> Point:
+        """Evaluate."""
+        kernel = self.start
+        if self.n_parameters:
+            kernel = kernel.with_theta(variables[: self.n_parameters])
+        ratio, scale_slope = self._ratio(kernel, variables)
+        terms = self.evidence.terms(kernel, ratio)
+        scales, gradient = self._assemble(terms, ratio)
+        # u moves log r one to one, and theta moves it by the slope of the mean diagonal.
+        by_theta = gradient[:-1] + gradient[-1] * scale_slope
+        penalty, penalty_slope = kernel.penalty()
+        free = (by_theta + penalty_slope)[: self.n_parameters]
+        if self.ratio is None:
+            free = np.append(free, gradient[-1])
+        error = 0.5 * self.evidence.n_outputs * terms.log_determinant_error
+        point = Point(kernel, scales, penalty - scales.log_evidence, free, error)
+        self.n_evaluations += 1
+        self.report(f"evaluation {self.n_evaluations}, log evidence {scales.log_evidence:.2f}")
+        if self.best is None or point.value < self.best.value:
+            self.best = point
+        return point
+
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """For L-BFGS; a place whose covariance is not positive definite to rounding is refused."""
+        try:
+            point = self.at(variables)
+        except NumericalError:
+            worst = 0.0 if self.best is None else self.best.value
+            return worst + UNFIT * self.evidence.n_targets, np.zeros(variables.size)
+        return point.value, point.gradient
+
+    def _ratio(self, kernel: GraphKernel, variables: FloatArray) -> tuple[float, FloatArray]:
+        """The ratio r, and `d log r / dtheta` at fixed u."""
+        if self.ratio is not None:
+            return self.ratio, np.zeros(kernel.theta.size)
+        functions = [kernel.spectral, *slopes_of(kernel)]
+        traces = self.evidence.moments.traces(functions, SCALE_TOLERANCE).values
+        mean = traces[0] / self.evidence.n_nodes
+        return float(np.exp(variables[-1]) * mean), traces[1:] / traces[0]
+
+    def _assemble(self, terms: Terms, ratio: float) -> tuple[Scales, FloatArray]:
+        """Scales at their best for this ratio, and the objective's slope in (theta, log r)."""
+        n, q, kept = self.evidence.n_targets, self.evidence.n_outputs, self.kept
+        if kept.outputscale is not None:
+            v = kept.outputscale
+        elif kept.noise is not None:
+            v = kept.noise / ratio
+        else:
+            v = max(terms.fit / (n * q), np.finfo(float).tiny)
+        value = n * q * np.log(2 * np.pi * v) + q * terms.log_determinant + terms.fit / v
+        slope = q * terms.log_determinant_slope + terms.fit_slope / v
+        if kept.outputscale is None and kept.noise is not None:
+            slope[-1] += terms.fit / v - n * q
+        return Scales(v, ratio * v, -0.5 * float(value)), 0.5 * slope
+
+
+def fit_families(
+    evidence: JointEvidence,
+    starts: list[GraphKernel],
+    kept: Kept,
+    checkpoint: Checkpoint,
+    report: Callable[[str], None] = lambda message: None,
+) -> tuple[Point, FitState]:
+    """Maximise the evidence of exact kernels, and take the best of several families.
+
+    For each family, round one compares starting points; each of the best ones is then improved in
+    rounds of their own. Finished rounds are in the checkpoint.
+
+    Parameters
+    ----------
+    evidence
+        Terms of the evidence.
+    starts
+        A kernel of each family; it and the family's own starting points are tried first.
+    kept
+        What is not searched.
+    checkpoint
+        Where to keep finished rounds.
+    report
+        Called with a line of progress after each evaluation.
+
+    Returns
+    -------
+    (Point, FitState)
+        The best place, and how it was found; `family` is its kernel's.
+    """
+    state = checkpoint.load()
+    objectives = [JointObjective(evidence, start, kept, report) for start in starts]
+    family = 0 if state is None else state.family
+    while True:
+        if state is None:
+            state = _compare(objectives[family], starts[family])
+            checkpoint.save(state)
+        while not state.settled:
+            state = _improve(objectives[family], state)
+            checkpoint.save(state)
+        results = [*state.finished, (state.theta, state.objective)]
+        if len(results) == len(starts):
+            break
+        family = len(results)
+        following = _compare(objectives[family], starts[family])
+        state = replace(
+            following,
+            n_rounds=state.n_rounds + 1,
+            n_evaluations=state.n_evaluations + following.n_evaluations,
+            family=family,
+            finished=results,
+        )
+        checkpoint.save(state)
+    best = max(range(len(results)), key=lambda k: results[k][1])
+    point = objectives[best].at(np.array(results[best][0]))
+    return point, replace(state, family=best)
+
+
+def _compare(objective: JointObjective, start: GraphKernel) -> FitState:
+    """The best of the starting points, and the best ones of other kernels to be improved."""
+    kernels = [start, *start.scan()] if objective.n_parameters else [start]
+    ratios = START_RATIOS if objective.ratio is None else START_RATIOS[:1]
+    best: list[tuple[float, list[float]]] = []
+    for kernel in dict.fromkeys(kernels):
+        found = []
+        for ratio in ratios:
+            variables = objective.variables(kernel, ratio)
+            found.append((objective.value_and_gradient(variables)[0], variables.tolist()))
+        best.append(min(found))
+    best.sort()
+    value, chosen = best[0]
+    pending = [start for _, start in best[:N_STARTS]] if chosen else []
+    return FitState(chosen, -value, 1, objective.n_evaluations, not pending, pending, STAGE)
+
+
+def _improve(objective: JointObjective, state: FitState) -> FitState:
+    """L-BFGS from the first pending start."""
+    origin, *pending = state.pending
+    before = objective.n_evaluations
+    box = [
+        (max(low, t - step), min(high, t + step))
+        for t, step, (low, high) in zip(origin, objective.steps, objective.bounds, strict=True)
+    ]
+    result = minimize(
+        objective.value_and_gradient,
+        np.array(origin),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=box,
+        options={"maxiter": MAX_ITERATIONS, "ftol": FLAT, "gtol": GRADIENT_TOLERANCE},
+    )
+    better = -float(result.fun) > state.objective
+    if any(
+        x in ends and x not in bounds
+        for x, ends, bounds in zip(result.x.tolist(), box, objective.bounds, strict=True)
+    ):
+        pending = [result.x.tolist(), *pending]
+    return replace(
+        state,
+        theta=result.x.tolist() if better else state.theta,
+        objective=max(-float(result.fun), state.objective),
+        n_rounds=state.n_rounds + 1,
+        n_evaluations=state.n_evaluations + objective.n_evaluations - before,
+        settled=not pending,
+        pending=pending,
+    )

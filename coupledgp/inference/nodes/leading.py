@@ -1,0 +1,139 @@
+"""Wide kernels on large graphs: priors of low rank, from the leading eigenpairs, and posteriors."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.exact_evidence import cholesky
+from coupledgp.inference.nodes.moments import SERIES_DEGREE, leading_of
+from coupledgp.inference.nodes.posterior import GraphPosterior, Report, silent
+from coupledgp.inference.nodes.priors import SpectralPrior
+from coupledgp.kernels import GraphKernel, SeriesOperator
+from coupledgp.kernels.graph.exact import Spectrum
+from coupledgp.random import FloatArray
+
+IntArray = NDArray[np.int64]
+
+
+class LeadingPrior(SpectralPrior):
+    """`K = U g(l) U'` with the leading eigenpairs `(l, U)` of `W~`; no product with it is made.
+
+    Right where `negligible_below` holds: small noises see an error of the kernel divided by
+    them, and a Chebyshev series keeps it below some 1e-12 of g only at thousands of terms.
+
+    Parameters
+    ----------
+    graph, kernel
+        The graph, and the kernel.
+    tolerance
+        What the kernel may be on the rest of the spectrum, relative to its maximum.
+
+    Raises
+    ------
+    InvalidInputError
+        The kernel is more than that there.
+    """
+
+    def __init__(self, graph: Graph, kernel: GraphKernel, tolerance: float = 1e-12) -> None:
+        self.graph, self.kernel, self.tolerance = graph, kernel, tolerance
+        pairs = leading_of(graph)
+        if not negligible_below(pairs, kernel, tolerance):
+            raise InvalidInputError(
+                f"kernel: expected one below {tolerance:g} beyond the {pairs.values.size} "
+                f"leading eigenvalues, got {kernel!r}"
+            )
+        self._values, self._vectors = pairs
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenpairs."""
+        return self._values.size
+
+    def at(self, kernel: GraphKernel) -> LeadingPrior:
+        return LeadingPrior(self.graph, kernel, self.tolerance)
+
+    def root(self, nodes: IntArray) -> FloatArray:
+        """`U sqrt(g(l))` of nodes, (len(nodes), rank)."""
+        return self._vectors[nodes] * self.kernel.root(self._values)
+
+
+class LeadingPosterior(GraphPosterior):
+    """In the coordinates of the eigenpairs, `K = F F'`: nothing is lost by cancellation.
+
+    With `B = F[T]' F[T] + (s / v) I` the mean is `F B^-1 F[T]' Y` and the covariance
+    `s F B^-1 F'`. Arguments are those of `GraphPosterior`.
+    """
+
+    prior: LeadingPrior
+
+    def __init__(
+        self,
+        prior: LeadingPrior,
+        nodes: IntArray,
+        Y: FloatArray,
+        outputscale: float,
+        noise: float,
+        *,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self._Y = Y
+        super().__init__(prior, nodes, Y, outputscale, noise, weights=weights)
+
+    @cached_property
+    def _observed(self) -> FloatArray:
+        return self.prior.root(self.nodes)
+
+    @cached_property
+    def _factor(self) -> tuple[FloatArray, bool]:
+        ratio = self.noise / self.outputscale
+        B = self._observed.T @ self._observed
+        B[np.diag_indices_from(B)] += ratio
+        return cholesky(B, ratio)
+
+    def _halved(self, nodes: IntArray) -> FloatArray:
+        """`L^-1 F[nodes]'` with `B = L L'`."""
+        F = self.prior.root(nodes)
+        return linalg.solve_triangular(self._factor[0], F.T, lower=self._factor[1])
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        inner = linalg.cho_solve(self._factor, self._observed.T @ B)
+        return (B - self._observed @ inner) / self.noise
+
+    def mean(self, nodes: IntArray) -> FloatArray:
+        weights = linalg.cho_solve(self._factor, self._observed.T @ self._Y)
+        return self.prior.root(nodes) @ weights
+
+    def covariance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+        half = self._halved(nodes)
+        return self.noise * (half.T @ half)
+
+    def variance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+        return self.noise * (self._halved(nodes) ** 2).sum(axis=0)
+
+    def deviations(
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+    ) -> FloatArray:
+        half = self._halved(nodes)
+        return np.sqrt(self.noise) * (half.T @ rng.standard_normal((half.shape[0], n_samples)))
+
+
+def negligible_below(pairs: Spectrum, kernel: GraphKernel, tolerance: float) -> bool:
+    """Whether a kernel is at most `tolerance` of its maximum below the known eigenvalues."""
+    if not pairs.values.size:
+        return False
+    rest = np.linspace(-1.0, pairs.values[0], 257)
+    top = float(kernel.spectral(np.ones(1))[0])
+    return bool(np.abs(kernel.spectral(rest)).max() <= tolerance * top)
+
+
+def is_leading(graph: Graph, kernel: GraphKernel, tolerance: float) -> bool:
+    """Whether a kernel is all leading eigenpairs, and its series so long that those are cheaper."""
+    if SeriesOperator(graph, kernel.spectral, tolerance).degree <= SERIES_DEGREE:
+        return False
+    return negligible_below(leading_of(graph), kernel, tolerance)

@@ -1,0 +1,314 @@
+"""Blocks `V' f(W~) V` and traces `tr f(W~)` of many functions f from one pass over the graph.
+
+A fit asks for the same block at other parameters again and again. On a small graph all
+eigenvectors are known; on a large one the Chebyshev moments `V' T_k(W~) V` are computed once, as
+far as a function has asked for them, and every function is a sum of them: no product with `W~` is
+repeated. Golub and Meurant (2010); Weisse et al. (2006), the kernel polynomial method.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.errors import NumericalError
+from coupledgp.graphs import Graph
+from coupledgp.graphs.eigenpairs import leading_eigenpairs
+from coupledgp.graphs.products import fused_product
+from coupledgp.kernels.graph.exact import Spectrum, chebyshev_coefficients, dense_spectrum
+from coupledgp.random import FloatArray
+
+IntArray = NDArray[np.int64]
+Function = Callable[[FloatArray], FloatArray]
+MOMENT_TOLERANCE = 1e-12
+MOMENT_BYTES = 2**30
+SERIES_DEGREE = 256
+LEADING_PAIRS, LEADING_ENTRIES = 384, 2**24
+CONSTANT = 1e-10
+TRACE_WORK = 1_000_000
+MIN_PROBES, MAX_PROBES = 16, 256
+
+
+class Traces(NamedTuple):
+    """Traces of functions and their standard errors, (n_functions,) each; zeros if exact."""
+
+    values: FloatArray
+    errors: FloatArray
+
+
+class Columns(NamedTuple):
+    """`V = [E, X]`: unit columns of `nodes` (n,), then columns `values` X (n_nodes, q)."""
+
+    graph: Graph
+    nodes: IntArray
+    values: FloatArray
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self.nodes.size + self.values.shape[1]
+
+    def dense(self) -> FloatArray:
+        """V itself."""
+        E = np.zeros((self.graph.n_nodes, self.nodes.size))
+        E[self.nodes, np.arange(self.nodes.size)] = 1.0
+        return np.hstack([E, self.values])
+
+    def inner(self, B: FloatArray) -> FloatArray:
+        """`V' B`."""
+        return np.vstack([B[self.nodes], self.values.T @ B])
+
+
+class GraphMoments(ABC):
+    """Functions of `W~` seen through some columns V (n_nodes, k)."""
+
+    @abstractmethod
+    def blocks(
+        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+    ) -> FloatArray:
+        """`V' f(W~) V` of every function, shape (n_functions, k, k).
+
+        The spectral error is at most `tolerance` of each function's maximum.
+        """
+
+    @abstractmethod
+    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+        """`tr f(W~)` of every function."""
+
+
+class SpectralMoments(GraphMoments):
+    """Exact, from all eigenvectors of `W~`."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._values, vectors = dense_spectrum(columns.graph)
+        self._rotated = columns.inner(vectors).T
+
+    def blocks(
+        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+    ) -> FloatArray:
+        turned = self._rotated.T
+        return np.stack([(turned * f(self._values)) @ self._rotated for f in functions])
+
+    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+        values = np.array([f(self._values).sum() for f in functions])
+        return Traces(values, np.zeros(values.size))
+
+
+class ChebyshevMoments(GraphMoments):
+    """From Chebyshev moments, extended when a function of higher degree is asked for.
+
+    Traces are means over random sign
+    vectors z, the same for every function, with `z' T_2k z = 2 |T_k z|^2 - |z|^2`; those of
+    `T_0, T_1, T_2` are exact.
+
+    Parameters
+    ----------
+    columns
+        V.
+    seed
+        Of the sign vectors.
+    max_bytes
+        Memory the moments may take.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        seed: int = 0,
+        max_bytes: int = MOMENT_BYTES,
+    ) -> None:
+        graph = self._graph = columns.graph
+        self._columns = columns
+        self._places = np.tril_indices(columns.width)
+        size = self._places[0].size
+        self._limit = max(int(max_bytes // (8 * max(size, 1))), 32)
+        self._powers = _ChebyshevColumns(graph, columns.dense())
+        self._moments = np.empty((0, size))
+        self._n_moments = 0
+        work = graph.n_nodes + graph.indices.size
+        n_probes = min(max(64 * TRACE_WORK // max(work, 1), MIN_PROBES), MAX_PROBES)
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], (graph.n_nodes, n_probes))
+        self._probes = _ChebyshevColumns(graph, signs)
+        self._sums: list[FloatArray] = []
+
+    def degree(self, functions: Sequence[Function], tolerance: float) -> int:
+        """Degree of the longest series."""
+        return self._expand(functions, tolerance).shape[1] - 1
+
+    def blocks(
+        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+    ) -> FloatArray:
+        coefficients = self._expand(functions, tolerance)
+        self._extend(coefficients.shape[1])
+        packed = coefficients @ self._moments[: coefficients.shape[1]]
+        k = self._columns.width
+        out = np.empty((len(functions), k, k))
+        rows, columns = self._places
+        out[:, rows, columns] = packed
+        out[:, columns, rows] = packed
+        return out
+
+    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+        coefficients = self._expand(functions, tolerance)
+        while len(self._sums) < coefficients.shape[1]:
+            self._sums.extend(self._probes.double_moments())
+        moments = np.array(self._sums[: coefficients.shape[1]])
+        per_probe = coefficients @ moments
+        exact = self._first_traces()[: moments.shape[0]]
+        known = coefficients[:, : exact.size]
+        values = per_probe.mean(axis=1) + known @ (exact - moments[: exact.size].mean(axis=1))
+        rest = coefficients[:, exact.size :] @ moments[exact.size :]
+        return Traces(values, rest.std(axis=1, ddof=1) / np.sqrt(rest.shape[1]))
+
+    def _first_traces(self) -> FloatArray:
+        """`tr T_0, tr T_1, tr T_2`."""
+        matrix, n = self._graph.normalized_adjacency, self._graph.n_nodes
+        return np.array([n, matrix.diagonal().sum(), 2.0 * (matrix.data**2).sum() - n])
+
+    def _expand(self, functions: Sequence[Function], tolerance: float) -> FloatArray:
+        """Chebyshev coefficients (n_functions, degree + 1)."""
+        series = [chebyshev_coefficients(f, tolerance) for f in functions]
+        out = np.zeros((len(series), max(c.size for c in series)))
+        for row, c in zip(out, series, strict=True):
+            row[: c.size] = c
+        return out
+
+    def _extend(self, n_moments: int) -> None:
+        if n_moments > self._limit:
+            raise NumericalError(
+                f"evidence: {n_moments} Chebyshev moments of {self._columns.width} nodes are "
+                f"needed, memory is reserved for {self._limit}; use solver='iterative'"
+            )
+        if n_moments > self._moments.shape[0]:
+            room = min(max(2 * self._moments.shape[0], n_moments), self._limit)
+            wider = np.empty((room, self._moments.shape[1]))
+            wider[: self._n_moments] = self._moments[: self._n_moments]
+            self._moments = wider
+        while self._n_moments < n_moments:
+            inner = self._columns.inner(self._powers.advance())
+            self._moments[self._n_moments] = inner[self._places]
+            self._n_moments += 1
+
+
+def leading_of(graph: Graph) -> Spectrum:
+    """The leading eigenpairs that are kept of a graph, as many as memory allows."""
+    n_pairs = min(LEADING_PAIRS, LEADING_ENTRIES // graph.n_nodes, graph.n_nodes // 4)
+    return leading_eigenpairs(graph, max(n_pairs, 1))
+
+
+def constant_below(pairs: Spectrum, functions: Sequence[Function], tolerance: float) -> bool:
+    """Whether all functions are constant on the spectrum below the pairs, to `tolerance`."""
+    if not pairs.values.size:
+        return False
+    angles = np.linspace(0.0, np.pi, 129)
+    rest = -1.0 + 0.5 * (pairs.values[0] + 1.0) * (1.0 - np.cos(angles))
+    for f in functions:
+        below = f(rest)
+        top = max(np.abs(f(pairs.values)).max(), np.abs(below).max())
+        if np.abs(below - below[0]).max() > tolerance * top:
+            return False
+    return True
+
+
+class LeadingMoments(GraphMoments):
+    """From the leading eigenpairs, for functions that are constant on the rest of the spectrum.
+
+    Wide kernels are such: `f(W~) = f(-1) I + U (f(l) - f(-1)) U'`. Traces are exact.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self._pairs = leading_of(columns.graph)
+        self._values = self._pairs.values
+        self._rotated = columns.inner(self._pairs.vectors).T
+        self._gram, self._n_nodes = columns.inner(columns.dense()), columns.graph.n_nodes
+
+    def covers(self, functions: Sequence[Function], tolerance: float) -> bool:
+        """Whether all functions are constant, to `tolerance`, below the known eigenvalues."""
+        return constant_below(self._pairs, functions, tolerance)
+
+    def blocks(
+        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+    ) -> FloatArray:
+        turned, rests = self._rotated.T, self._rests(functions)
+        return np.stack(
+            [
+                rest * self._gram + (turned * (f(self._values) - rest)) @ self._rotated
+                for f, rest in zip(functions, rests, strict=True)
+            ]
+        )
+
+    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+        rests = self._rests(functions)
+        parts = [(f(self._values) - c).sum() for f, c in zip(functions, rests, strict=True)]
+        return Traces(self._n_nodes * rests + np.array(parts), np.zeros(rests.size))
+
+    def _rests(self, functions: Sequence[Function]) -> FloatArray:
+        return np.array([float(f(np.array([-1.0]))[0]) for f in functions])
+
+
+class LargeGraphMoments(GraphMoments):
+    """Chebyshev moments while their degree is small, leading eigenpairs where those suffice.
+
+    Parameters
+    ----------
+    columns
+        V.
+    seed
+        Of the sign vectors of the traces.
+    """
+
+    def __init__(self, columns: Columns, seed: int = 0) -> None:
+        self._columns = columns
+        self._series = ChebyshevMoments(columns, seed)
+        self._leading: LeadingMoments | None = None
+
+    def blocks(
+        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+    ) -> FloatArray:
+        return self._choose(functions, tolerance).blocks(functions, tolerance)
+
+    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+        return self._choose(functions, tolerance).traces(functions, tolerance)
+
+    def _choose(self, functions: Sequence[Function], tolerance: float) -> GraphMoments:
+        if self._leading is None and self._series.degree(functions, tolerance) <= SERIES_DEGREE:
+            return self._series
+        if self._leading is None:
+            self._leading = LeadingMoments(self._columns)
+        # A function that is all but constant beyond the known eigenvalues is taken as constant.
+        enough = self._leading.covers(functions, max(tolerance, CONSTANT))
+        return self._leading if enough else self._series
+
+
+class _ChebyshevColumns:
+    """`T_k(W~) V` for k = 0, 1, 2, ..., one after the other."""
+
+    def __init__(self, graph: Graph, V: FloatArray) -> None:
+        self._graph, self._start = graph, V
+        self._next: FloatArray = V
+        self._last: FloatArray | None = None
+        self._step = 0
+
+    def advance(self) -> FloatArray:
+        """The next `T_k(W~) V`."""
+        current = self._next
+        if self._last is None:
+            following = fused_product(self._graph, current)
+        else:
+            following = fused_product(self._graph, current, 2.0, 0.0, -1.0, self._last)
+        self._last, self._next = current, following
+        return current
+
+    def double_moments(self) -> list[FloatArray]:
+        """`v' T_2k v` and `v' T_(2k+1) v` of every column v, from `T_k V` and `T_(k+1) V`."""
+        now = self.advance()
+        start = self._start
+        square = np.einsum("ij,ij->j", start, start)
+        first = np.einsum("ij,ij->j", start, fused_product(self._graph, start))
+        even = 2.0 * np.einsum("ij,ij->j", now, now) - square
+        odd = 2.0 * np.einsum("ij,ij->j", now, self._next) - first
+        return [even, odd]

@@ -1,0 +1,185 @@
+"""Posterior of the values at nodes: dense, or by conjugate gradients and pathwise samples."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from coupledgp.errors import NumericalError
+from coupledgp.inference.linalg.conjugate_gradients import (
+    DiagonalPreconditioner,
+    Product,
+    conjugate_gradients,
+)
+from coupledgp.inference.nodes.preconditioners import exact_preconditioner
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.random import FloatArray
+
+IntArray = NDArray[np.int64]
+Report = Callable[[str], None]
+BLOCK = 256
+EXPLAINED = 1e-3  # residual of a covariance's solve, in noises
+LEAST_TOLERANCE = 1e-12
+
+
+def silent(message: str) -> None:
+    """Show nothing."""
+
+
+class GraphPosterior(ABC):
+    """`f | y` for `y = f + e`, `f ~ N(0, v K)`, `e ~ N(0, s I)`, all in units of centred targets.
+
+    Parameters
+    ----------
+    prior
+        The prior at its final parameters.
+    nodes, Y
+        Observed node numbers (n,) and centred targets (n, n_outputs), outputs independent.
+    outputscale, noise
+        v and s, shared by the outputs.
+    weights
+        `(v K + s I)^-1 Y` (n, n_outputs) if it is known already.
+    """
+
+    def __init__(
+        self,
+        prior: GraphPrior,
+        nodes: IntArray,
+        Y: FloatArray,
+        outputscale: float,
+        noise: float,
+        *,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.prior, self.nodes = prior, nodes
+        self.outputscale, self.noise = outputscale, noise
+        self.weights = self.solve(Y) if weights is None else weights
+
+    @abstractmethod
+    def solve(self, B: FloatArray) -> FloatArray:
+        """`(v K + s I)^-1 B`, shape (n, k)."""
+
+    def explain(self, cross: FloatArray) -> FloatArray:
+        """`(v K + s I)^-1 cross` for covariances, accurate enough to be subtracted from them."""
+        return self.solve(cross)
+
+    def mean(self, nodes: IntArray) -> FloatArray:
+        """`v K[nodes, train] (v K + s I)^-1 Y`, shape (p, n_outputs)."""
+        return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
+
+    def covariance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+        """Covariance of f at nodes, shape (p, p); exact, one solve a node, in blocks."""
+        covariance = np.empty((nodes.size, nodes.size))
+        for block in blocks_of(nodes.size):
+            report(f"covariance, {block.start} of {nodes.size} nodes")
+            own = self.prior.matrix(nodes, nodes[block])
+            solved = self.explain(self.outputscale * self.prior.matrix(self.nodes, nodes[block]))
+            explained = self.prior.product(nodes, self.nodes, solved)
+            covariance[:, block] = self.outputscale * (own - explained)
+        return 0.5 * (covariance + covariance.T)
+
+    def variance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+        """Variance of f at nodes, shape (p,); exact, one solve a node, in blocks."""
+        variance = np.empty(nodes.size)
+        for block in blocks_of(nodes.size):
+            report(f"variances, {block.start} of {nodes.size} nodes")
+            cross = self.outputscale * self.prior.matrix(self.nodes, nodes[block])
+            own = self.outputscale * self.prior.diagonal(nodes[block])
+            variance[block] = own - np.einsum("ij,ij->j", cross, self.explain(cross))
+        return np.maximum(variance, 0.0)
+
+    def deviations(
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+    ) -> FloatArray:
+        """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
+
+        `f* - v K[nodes, train] (v K + s I)^-1 (f + e)` with prior draws (f*, f) and noise e
+        (Wilson et al., 2020): one solve a sample, whatever the number of nodes.
+        """
+        together = np.concatenate([nodes, self.nodes])
+        unique, places = np.unique(together, return_inverse=True)
+        deviations = np.empty((nodes.size, n_samples))
+        for block in blocks_of(n_samples):
+            report(f"samples, {block.start} of {n_samples}")
+            count = block.stop - block.start
+            draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
+            there, here = draws[: nodes.size], draws[nodes.size :]
+            solved = self.solve(here + np.sqrt(self.noise) * rng.standard_normal(here.shape))
+            known = self.outputscale * self.prior.product(nodes, self.nodes, solved)
+            deviations[:, block] = there - known
+        return deviations
+
+    def sample(
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+    ) -> FloatArray:
+        """Draws of f at nodes, shape (p, n_outputs, n_samples); see `deviations`."""
+        mean = self.mean(nodes)
+        draws = self.deviations(nodes, mean.shape[1] * n_samples, rng, report)
+        return mean[:, :, None] + draws.reshape(*mean.shape, n_samples)
+
+    def sampled_variance(
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+    ) -> FloatArray:
+        """Variance of f at nodes from pathwise samples; relative error `sqrt(2 / n_samples)`."""
+        return (self.deviations(nodes, n_samples, rng, report) ** 2).mean(axis=1)
+
+
+def blocks_of(size: int) -> list[slice]:
+    """Slices of at most `BLOCK` of so many columns."""
+    return [slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
+
+
+class DensePosterior(GraphPosterior):
+    """By a Cholesky factor of the training covariance: O(n^3)."""
+
+    @cached_property
+    def _factor(self) -> tuple[FloatArray, bool]:
+        A = self.outputscale * self.prior.matrix(self.nodes, self.nodes)
+        A[np.diag_indices_from(A)] += self.noise
+        try:
+            factor: tuple[FloatArray, bool] = linalg.cho_factor(A, lower=True, overwrite_a=True)
+        except linalg.LinAlgError:
+            raise NumericalError(
+                f"covariance of {self.nodes.size} nodes is not positive definite at noise "
+                f"{self.noise:.2g} and output scale {self.outputscale:.2g}; raise the noise"
+            ) from None
+        return factor
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        solved: FloatArray = linalg.cho_solve(self._factor, B)
+        return solved
+
+
+class IterativePosterior(GraphPosterior):
+    """By preconditioned conjugate gradients to a relative residual of `tolerance`."""
+
+    tolerance = 1e-6
+
+    @cached_property
+    def _precondition(self) -> Product:
+        v, s, prior = self.outputscale, self.noise, self.prior
+        exact = exact_preconditioner(prior.graph, prior.kernel, self.nodes, v, s)
+        return exact or DiagonalPreconditioner(v * prior.rough_diagonal(self.nodes) + s)
+
+    def solve(self, B: FloatArray) -> FloatArray:
+        return self._solve(B, self.tolerance)
+
+    def explain(self, cross: FloatArray) -> FloatArray:
+        # A residual r changes a covariance by x' r, x being weights of at most about one: what is
+        # left of a prior variance v after small noises s is not to drown in that.
+        norms = np.maximum(np.linalg.norm(cross, axis=0), np.finfo(float).tiny)
+        return self._solve(
+            cross, np.clip(EXPLAINED * self.noise / norms, LEAST_TOLERANCE, self.tolerance)
+        )
+
+    def _solve(self, B: FloatArray, tolerance: float | FloatArray) -> FloatArray:
+        def product(V: FloatArray) -> FloatArray:
+            inner = self.prior.product(self.nodes, self.nodes, V)
+            return self.outputscale * inner + self.noise * V
+
+        return conjugate_gradients(product, B, self._precondition, tolerance).values

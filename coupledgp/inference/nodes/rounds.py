@@ -1,0 +1,288 @@
+"""Maximum evidence over a graph kernel's parameters, in rounds of redrawn walks.
+
+A length law, a number of hops and so a draw of walks are made for one place in parameter space.
+So the fit alternates (MATH 9): make the prior for the best parameters so far, move at most
+a factor of `REACH` with its draw kept, and start again, until it stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize, minimize_scalar
+
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.inference.nodes.evidence import Evidence, Scales
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.kernels import GraphKernel
+from coupledgp.random import FloatArray
+
+REACH = 2.0  # as far as a matched law is made for, see `LAW_FACTORS` of the regressor
+SETTLED = 0.15
+MAX_ROUNDS = 8
+THETA_TOLERANCE = 1e-3
+REFUSED = 1e15  # nats, of a place where walks give no usable kernel
+
+PriorFactory = Callable[[GraphKernel], GraphPrior]
+EvidenceFactory = Callable[[GraphPrior], Evidence]
+
+
+@dataclass
+class FitState:
+    """What a fit knows after a round; enough to go on from.
+
+    Attributes
+    ----------
+    theta
+        Best kernel parameters.
+    objective
+        Log evidence minus the kernel's penalty there.
+    n_rounds
+        Finished rounds; round zero is the scan of starting points.
+    n_evaluations
+        Evaluations of the evidence so far.
+    settled
+        Whether the last round stayed where it began.
+    pending
+        Starting points still to be improved, in a search of the exact kernel.
+    stage
+        `"exact"` for that search, `"rounds"` for rounds of redrawn walks.
+    family
+        Which of several kernel families it is.
+    finished
+        Of the families before: best parameters and objective.
+    """
+
+    theta: list[float]
+    objective: float
+    n_rounds: int = 1
+    n_evaluations: int = 0
+    settled: bool = False
+    pending: list[list[float]] = field(default_factory=list)
+    stage: str = "rounds"
+    family: int = 0
+    finished: list[tuple[list[float], float]] = field(default_factory=list)
+
+
+@dataclass
+class Checkpoint:
+    """A JSON file that a fit writes after each round and goes on from.
+
+    Parameters
+    ----------
+    path
+        The file; None for no file.
+    problem
+        What identifies the fit. A file of another problem is refused.
+    family
+        Which of several kernel families the rounds that are saved from now on are of.
+    finished
+        Of the families before: best parameters and objective.
+    """
+
+    path: Path | None
+    problem: dict[str, Any] = field(default_factory=dict)
+    family: int = 0
+    finished: list[tuple[list[float], float]] = field(default_factory=list)
+
+    def load(self) -> FitState | None:
+        """The state of an interrupted fit of the same problem, if there is one."""
+        if self.path is None or not self.path.exists():
+            return None
+        try:
+            stored = json.loads(self.path.read_text())
+            state, problem = FitState(**stored["state"]), stored["problem"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInputError(f"checkpoint: cannot read {self.path}: {error}") from None
+        if problem != self.problem:
+            raise InvalidInputError(
+                f"checkpoint: {self.path} is of another fit (other data or settings); "
+                "remove it or give another path"
+            )
+        return state
+
+    def save(self, state: FitState) -> None:
+        """Write the state, whole or not at all."""
+        if self.path is None:
+            return
+        part = self.path.with_name(self.path.name + ".part")
+        part.write_text(json.dumps({"problem": self.problem, "state": vars(state)}))
+        part.replace(self.path)
+
+
+class Objective:
+    """Negative log evidence, scales profiled out, plus the kernel's penalty, as theta's function.
+
+    Parameters
+    ----------
+    prior
+        A prior with its draw; it is evaluated at other parameters of its kernel.
+    evidence
+        Makes the evidence of a prior.
+    outputscale, noise
+        Values to keep; None to profile out.
+    """
+
+    def __init__(
+        self,
+        prior: GraphPrior,
+        evidence: EvidenceFactory,
+        outputscale: float | None,
+        noise: float | None,
+    ) -> None:
+        self._prior, self._evidence = prior, evidence
+        self._fixed = (outputscale, noise)
+        self.best: tuple[float, FloatArray] = (np.inf, prior.kernel.theta)
+        self.n_evaluations = 0
+
+    def value(self, theta: FloatArray) -> float:
+        """The objective at theta; a place without a usable kernel is refused."""
+        try:
+            return self._evaluate(theta)[0]
+        except NumericalError:
+            return REFUSED
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """The objective and its gradient at theta; a place without a usable kernel is refused."""
+        try:
+            value, evidence, scales, kernel = self._evaluate(theta)
+            return value, kernel.penalty()[1] - evidence.gradient(scales)
+        except NumericalError:
+            return REFUSED, np.zeros(np.size(theta))
+
+    def _evaluate(self, theta: FloatArray) -> tuple[float, Evidence, Scales, GraphKernel]:
+        self.n_evaluations += 1
+        kernel = self._prior.kernel.with_theta(np.asarray(theta))
+        evidence = self._evidence(self._prior.at(kernel))
+        scales = evidence.measures.profile(*self._fixed)
+        value = kernel.penalty()[0] - scales.log_evidence
+        if not np.isfinite(value):
+            raise NumericalError(f"evidence: expected a finite value at {kernel!r}, got {value}")
+        if value < self.best[0]:
+            self.best = (value, kernel.theta)
+        return value, evidence, scales, kernel
+
+
+def fit_kernel(
+    start: GraphKernel,
+    make_prior: PriorFactory,
+    make_evidence: EvidenceFactory,
+    outputscale: float | None = None,
+    noise: float | None = None,
+    checkpoint: Checkpoint | None = None,
+    max_rounds: int = MAX_ROUNDS,
+    scan_starts: bool = True,
+) -> tuple[GraphKernel, FitState]:
+    """Maximise the evidence over the kernel's parameters, output scale and noise.
+
+    Parameters
+    ----------
+    start
+        A kernel of the family; it and the family's own starting points are tried first.
+    make_prior
+        Makes the prior for a place in parameter space (plans hops, draws walks).
+    make_evidence
+        Makes the evidence of a prior.
+    outputscale, noise
+        Values to keep; None to fit.
+    checkpoint
+        Where to keep finished rounds.
+    max_rounds
+        Rounds at most, the scan not counted.
+    scan_starts
+        Whether the family's own starting points are tried too.
+
+    Returns
+    -------
+    (GraphKernel, FitState)
+        The kernel at the best parameters, and how it was found.
+    """
+    record = checkpoint or Checkpoint(None)
+    state = record.load()
+    if state is None or state.stage != "rounds" or state.family != record.family:
+        starts = start.scan()
+        try:
+            first = [start, *starts] if scan_starts else [start]
+            state = scan(first, make_prior, make_evidence, outputscale, noise)
+        except NumericalError:
+            if scan_starts:
+                raise
+            state = scan(starts, make_prior, make_evidence, outputscale, noise)
+        state = replace(state, family=record.family, finished=record.finished)
+        record.save(state)
+    while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
+        kernel = start.with_theta(np.array(state.theta))
+        objective = Objective(make_prior(kernel), make_evidence, outputscale, noise)
+        theta = improve(objective, kernel)
+        moved = float(np.abs(theta - kernel.theta).max())
+        state = FitState(
+            theta.tolist(),
+            -objective.best[0],
+            state.n_rounds + 1,
+            state.n_evaluations + objective.n_evaluations,
+            moved < SETTLED,
+            family=record.family,
+            finished=record.finished,
+        )
+        record.save(state)
+    return start.with_theta(np.array(state.theta)), state
+
+
+def scan(
+    kernels: list[GraphKernel],
+    make_prior: PriorFactory,
+    make_evidence: EvidenceFactory,
+    outputscale: float | None,
+    noise: float | None,
+) -> FitState:
+    """Round zero: the best of the starting points, each under walks made for it.
+
+    Raises
+    ------
+    NumericalError
+        None of them has a finite evidence.
+    """
+    results = []
+    for kernel in dict.fromkeys(kernels):
+        objective = Objective(make_prior(kernel), make_evidence, outputscale, noise)
+        objective.value(kernel.theta)
+        results.append((objective.best[0], kernel))
+    value, best = min(results, key=lambda result: result[0])
+    if not np.isfinite(value):
+        raise NumericalError(
+            f"evidence: expected a finite value at one of {len(results)} starting points, got none "
+            f"(the first is {kernels[0]!r}); use length_law='matched'"
+        )
+    return FitState(best.theta.tolist(), -value, 1, len(results), best.theta.size == 0)
+
+
+def improve(objective: Objective, kernel: GraphKernel) -> FloatArray:
+    """One round: the best parameters within `REACH` of the kernel's."""
+    theta = kernel.theta
+    reach = np.log(REACH)
+    box = [
+        (max(low, float(t) - reach), min(high, float(t) + reach))
+        for t, (low, high) in zip(theta, kernel.bounds, strict=True)
+    ]
+    if theta.size == 1:
+        minimize_scalar(
+            lambda t: objective.value(np.array([t])),
+            bounds=box[0],
+            method="bounded",
+            options={"xatol": 10 * THETA_TOLERANCE},
+        )
+    else:
+        minimize(
+            objective.value_and_gradient,
+            theta,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=box,
+            options={"maxiter": 60, "gtol": THETA_TOLERANCE},
+        )
+    return objective.best[1]

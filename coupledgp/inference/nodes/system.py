@@ -1,0 +1,121 @@
+"""Solves with the covariance of values at nodes, by products of a graph prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+
+from coupledgp.graphs.graph import check_nodes
+from coupledgp.inference.linalg.block_solver import solve_refined
+from coupledgp.inference.linalg.system import LinearSystem, Report, Solved, SystemOptions
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.random import FloatArray
+
+# Columns that exist on the whole graph at once.
+BLOCK_COLUMNS = 32
+# The bound `A >= s I` is cruder than a preconditioner's: residuals have to be smaller.
+BOUND_FACTOR = 1e-2
+
+
+@dataclass(frozen=True, eq=False)
+class GraphProblem:
+    """What a model of the nodes of a graph is: prior, data and scales.
+
+    Attributes
+    ----------
+    prior : GraphPrior
+    nodes : NDArray (n,)
+        Observed node numbers.
+    targets : FloatArray (n, 1)
+        Normalised.
+    outputscale, noise : float
+        Normalised.
+    offset, scale : FloatArray (1,)
+        Units of the targets: `y = offset + scale * target`.
+    """
+
+    prior: GraphPrior
+    nodes: NDArray[np.int64]
+    targets: FloatArray
+    outputscale: float
+    noise: float
+    offset: FloatArray
+    scale: FloatArray
+
+    def points(self, labels: ArrayLike) -> NDArray[np.int64]:
+        """Numbers of labelled nodes."""
+        return check_nodes(self.prior.graph, labels)
+
+    def system(self, options: SystemOptions) -> GraphSystem:
+        """Return the system of equations of the data."""
+        return GraphSystem(self)
+
+
+class GraphSystem(LinearSystem):
+    """`A = v K[nodes, nodes] + s I`, some columns at a time, in float64.
+
+    Parameters
+    ----------
+    problem
+        Prior, data and scales.
+    """
+
+    def __init__(self, problem: GraphProblem) -> None:
+        self.problem = problem
+        self.targets, self.noise = problem.targets, problem.noise
+
+    def _between(self, out: NDArray[np.int64], into: NDArray[np.int64]) -> FloatArray:
+        """`v K[out, into]`, from products with columns of the identity."""
+        columns = np.empty((out.size, into.size))
+        for start in range(0, into.size, BLOCK_COLUMNS):
+            part = np.arange(start, min(start + BLOCK_COLUMNS, into.size))
+            unit = np.zeros((into.size, part.size))
+            unit[part, part - start] = self.problem.outputscale
+            columns[:, part] = self.problem.prior.product(out, into, unit)
+        return columns
+
+    def cross(self, points: NDArray[np.int64]) -> FloatArray:
+        return self._between(self.problem.nodes, points)
+
+    def prior(self, points: NDArray[np.int64]) -> FloatArray:
+        gram = self._between(points, points)
+        return 0.5 * (gram + gram.T)
+
+    def product(self, V: FloatArray) -> FloatArray:
+        """`A V`, (n, k)."""
+        problem = self.problem
+        return problem.outputscale * problem.prior.product(problem.nodes, problem.nodes, V) + (
+            self.noise * V
+        )
+
+    def solve(self, B: FloatArray, tolerance: float, report: Report) -> Solved:
+        problem = self.problem
+        rough = problem.outputscale * problem.prior.rough_diagonal(problem.nodes) + self.noise
+        diagonal = torch.as_tensor(rough)[:, None]
+        parts = []
+        for start in range(0, B.shape[1], BLOCK_COLUMNS):
+            done = f"columns {start} to {min(start + BLOCK_COLUMNS, B.shape[1])} of {B.shape[1]}"
+            right = torch.as_tensor(B[:, start : start + BLOCK_COLUMNS].copy())
+            parts.append(
+                solve_refined(
+                    lambda V: torch.as_tensor(self.product(V.numpy())),
+                    lambda V: V / diagonal,
+                    right,
+                    BOUND_FACTOR * tolerance,
+                    torch.float64,
+                    lambda text, done=done: report(f"{done}, {text}"),  # type: ignore[misc]
+                )
+            )
+        values, residuals, steps = zip(*parts, strict=True)
+        return Solved(np.hstack(values), np.hstack(residuals), sum(steps))
+
+    def inverse_bound(self, R: FloatArray) -> FloatArray:
+        return R.T @ R / self.noise
+
+    def bytes_needed(self, n_columns: int) -> float:
+        graph = self.problem.prior.graph
+        at_once = min(BLOCK_COLUMNS, n_columns)
+        return 8.0 * (self.n_rows * (3 * n_columns + 6 * at_once) + graph.n_nodes * 4 * at_once)

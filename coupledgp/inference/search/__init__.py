@@ -1,0 +1,1 @@
+"""The evidence as a function of hyperparameters, and its maximisation."""

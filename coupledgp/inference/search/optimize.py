@@ -1,0 +1,247 @@
+"""Maximisation of the evidence over lengthscales, outputscale and noise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.optimize import minimize
+
+from coupledgp.inference.search.problem import Evidence, EvidenceProblem, Geometry
+from coupledgp.inference.search.profile import ScaleBounds, profile_scales
+from coupledgp.random import FloatArray
+
+# Starting values are compared on at most this many rows: they need not be exact.
+SUBSET_ROWS = 1024
+# Multiples of the data-driven lengthscale from which the search may start.
+START_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+# Iterations on the subset before the search goes on with every row.
+SUBSET_ITERATIONS = 30
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Lengthscales (d,) in units of the inputs; variances in units of the normalised targets."""
+
+    lengthscale: FloatArray
+    outputscale: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """What is free, where the search starts and how far it may go.
+
+    Parameters
+    ----------
+    base
+        Data-driven lengthscales (d,), the unit in which lengthscales are searched.
+    ard
+        One free lengthscale for each dimension; otherwise one factor on `base`.
+    lengthscale
+        Given lengthscales (d,): the only start, or kept if not free.
+    outputscale, noise
+        Variances that are kept if not free; otherwise ignored: the best are found without a start.
+    free
+        Names among lengthscale, outputscale, noise that are optimised.
+    """
+
+    base: FloatArray
+    ard: bool
+    lengthscale: FloatArray | None = None
+    outputscale: float = 1.0
+    noise: float = 0.1
+    free: frozenset[str] = frozenset({"lengthscale", "outputscale", "noise"})
+    bounds: ScaleBounds = field(default_factory=ScaleBounds)
+    log_range: tuple[float, float] = (np.log(1e-3), np.log(1e4))
+
+    @property
+    def kept_outputscale(self) -> float | None:
+        """The outputscale that is not optimised, if so."""
+        return None if "outputscale" in self.free else self.outputscale
+
+    @property
+    def kept_noise(self) -> float | None:
+        """The noise that is not optimised, if so."""
+        return None if "noise" in self.free else self.noise
+
+    def lengthscales(self, theta: FloatArray) -> FloatArray:
+        """Lengthscales (d,) from the free logarithms (d,) or (1,)."""
+        return self.base * np.exp(theta)
+
+    def gradient(self, by_log_lengthscale: FloatArray) -> FloatArray:
+        """Gradient in theta from the gradient (d,) in log lengthscales."""
+        return by_log_lengthscale if self.ard else by_log_lengthscale.sum(keepdims=True)
+
+    def starts(self, n_restarts: int, rng: np.random.Generator) -> list[FloatArray]:
+        """Starting points theta: given, else a grid of factors and `n_restarts` random draws."""
+        size = self.base.size if self.ard else 1
+        if self.lengthscale is not None:
+            given = np.log(self.lengthscale / self.base)
+            first = [given if self.ard else given[:1]]
+        else:
+            first = [np.full(size, np.log(factor)) for factor in START_FACTORS]
+        return first + [rng.normal(0.0, 1.0, size) for _ in range(n_restarts)]
+
+
+@dataclass(frozen=True)
+class OptimizationResult:
+    """Best hyperparameters found, their evidence, and how the search went."""
+
+    hyperparameters: Hyperparameters
+    log_evidence: float
+    n_evaluations: int
+    n_iterations: int
+    converged: bool
+
+
+Report = Callable[[str], None]
+
+
+def maximise_evidence(
+    problem: EvidenceProblem,
+    space: SearchSpace,
+    *,
+    n_restarts: int = 1,
+    max_iterations: int = 100,
+    rng: np.random.Generator,
+    report: Report = lambda message: None,
+) -> OptimizationResult:
+    """Maximise the log evidence by L-BFGS over log lengthscales, the variances profiled out.
+
+    At each lengthscale the best outputscale and noise follow from one eigendecomposition, so the
+    search runs over lengthscales only; by the envelope theorem the gradient is the partial one.
+    Starts are compared on a subset of rows, the best `1 + n_restarts` of them are improved there,
+    and the winner is improved on every row.
+
+    Parameters
+    ----------
+    problem
+        The evidence.
+    space
+        Free and kept hyperparameters, starts and bounds.
+    n_restarts
+        Further starts besides the best one; as many random ones join the deterministic grid.
+    max_iterations
+        L-BFGS iterations on the whole table.
+    rng
+        Chooses the subset and the random starts.
+    report
+        Called with a line of progress after each evaluation.
+    """
+    search = _Search(problem, space, report)
+    if "lengthscale" not in space.free:
+        lengthscale = space.base if space.lengthscale is None else space.lengthscale
+        return search.finish(lengthscale, _Run(lengthscale, 0.0, 1, True))
+    starts = space.starts(n_restarts, rng)
+    small = problem
+    if problem.n_rows > 2 * SUBSET_ROWS:
+        rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))
+        small = problem.subset(rows)
+    trial = _Search(small, space, lambda message: report(f"start values: {message}"))
+    ranked = sorted(starts, key=trial.value)[: 1 + n_restarts]
+    iterations = max_iterations if small is problem else SUBSET_ITERATIONS
+    runs = [trial.run(start, iterations) for start in ranked]
+    best = min(runs, key=lambda run: run.value)
+    if small is not problem:
+        best = search.run(best.theta, max_iterations)
+    result = search.finish(space.lengthscales(best.theta), best)
+    return replace(result, n_evaluations=result.n_evaluations + trial.n_evaluations)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Where one run of L-BFGS ended."""
+
+    theta: FloatArray
+    value: float
+    n_iterations: int
+    converged: bool
+
+
+class _Search:
+    """L-BFGS on one problem, over log lengthscales alone or together with the log variances.
+
+    Profiled, the variances follow from an eigendecomposition in each evaluation; jointly, they are
+    two more variables and a Cholesky factor is enough. The first needs fewer evaluations, the
+    second cheaper ones when the smaller side of the features is most of the cost.
+    """
+
+    def __init__(self, problem: EvidenceProblem, space: SearchSpace, report: Report) -> None:
+        self.problem, self.space, self.report = problem, space, report
+        self.n_evaluations = 0
+        self.count = problem.n_rows * problem.n_outputs
+        self.free_scales = [name for name in ("outputscale", "noise") if name in space.free]
+        self.joint = problem.eigendecomposition_dominates
+
+    def scales(self, geometry: Geometry) -> tuple[float, float]:
+        """Best (outputscale, noise) at fixed lengthscales; kept ones are kept."""
+        space = self.space
+        kept = space.kept_outputscale, space.kept_noise
+        if kept[0] is not None and kept[1] is not None:
+            return kept[0], kept[1]
+        return profile_scales(geometry.spectral(), space.bounds, *kept)
+
+    def value(self, theta: FloatArray) -> float:
+        """Minus the profiled log evidence per target."""
+        geometry = self.problem.at(self.space.lengthscales(theta))
+        self.n_evaluations += 1
+        return -geometry.value(*self.scales(geometry)) / self.count
+
+    def profiled(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the profiled log evidence per target, and its gradient."""
+        geometry = self.problem.at(self.space.lengthscales(theta))
+        evidence = self._evaluate(geometry, *self.scales(geometry))
+        return -evidence.value / self.count, -self.space.gradient(evidence.lengthscale) / self.count
+
+    def jointly(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the log evidence per target, and its gradient, in theta and the log variances."""
+        theta, logs = np.split(variables, [variables.size - len(self.free_scales)])
+        scales = {"outputscale": self.space.outputscale, "noise": self.space.noise}
+        scales |= dict(zip(self.free_scales, np.exp(logs).tolist(), strict=True))
+        geometry = self.problem.at(self.space.lengthscales(theta))
+        evidence = self._evaluate(geometry, scales["outputscale"], scales["noise"])
+        by_scale = [getattr(evidence, name) for name in self.free_scales]
+        gradient = np.concatenate([self.space.gradient(evidence.lengthscale), by_scale])
+        return -evidence.value / self.count, -gradient / self.count
+
+    def _evaluate(self, geometry: Geometry, outputscale: float, noise: float) -> Evidence:
+        evidence = geometry.evaluate(outputscale, noise)
+        self.n_evaluations += 1
+        per_row = evidence.value / self.count
+        self.report(f"evaluation {self.n_evaluations}, log evidence {per_row:.4f} a row")
+        return evidence
+
+    def run(self, start: FloatArray, max_iterations: int) -> _Run:
+        """L-BFGS from theta."""
+        lower, upper = self.space.log_range
+        bounds = [(min(lower, t), max(upper, t)) for t in start]
+        variables = start
+        if self.joint:
+            geometry = self.problem.at(self.space.lengthscales(start))
+            best = dict(zip(("outputscale", "noise"), self.scales(geometry), strict=True))
+            logs = [np.log(best[name]) for name in self.free_scales]
+            variables = np.concatenate([start, logs])
+            for name in self.free_scales:
+                low, high = getattr(self.space.bounds, name)
+                bounds.append((np.log(low), np.log(high)))
+        result = minimize(
+            self.jointly if self.joint else self.profiled,
+            variables,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": max_iterations, "ftol": 1e-9, "gtol": 1e-5},
+        )
+        return _Run(result.x[: start.size], float(result.fun), result.nit, bool(result.success))
+
+    def finish(self, lengthscale: FloatArray, run: _Run) -> OptimizationResult:
+        """Profile the variances once more at the final lengthscales."""
+        geometry = self.problem.at(lengthscale)
+        outputscale, noise = self.scales(geometry)
+        best = Hyperparameters(lengthscale, outputscale, noise)
+        value = geometry.value(outputscale, noise)
+        return OptimizationResult(
+            best, value, self.n_evaluations + 1, max(run.n_iterations, 1), run.converged
+        )

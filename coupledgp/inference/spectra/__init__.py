@@ -1,0 +1,1 @@
+"""Spectra fitted to an objective."""

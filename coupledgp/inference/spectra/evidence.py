@@ -1,0 +1,242 @@
+"""Log evidence of Fourier features as a function of their frequencies and weights (MATH 4, 6).
+
+The features are `phi_i(x) = sqrt(a_i) [sin(w_i . x), cos(w_i . x)]`, `y = sqrt(v) Phi u + e`. With
+`A = Phi' Phi + lam I`, `u = A^-1 Phi' y` and the gradient `G = d log p / d Phi` of
+`feature_gradients`, whose part in the phases is `Z = G_sin * Phi_cos - G_cos * Phi_sin`,
+
+    d log p / d w = Z' X,
+    d log p / d log a_i = 1/2 sum_j [ |u_j|^2 / v - k (1 - lam A^-1_jj) ],  j the two features of i.
+
+Both passes over the rows go chunk by chunk, O(n M^2) time and O(M^2) memory for any n.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from coupledgp.features import FourierFeatures
+from coupledgp.inference.spectra.posterior_kl import (
+    check_frequencies,
+    check_hyperparameters,
+    check_table,
+    with_weights,
+)
+from coupledgp.inference.weights.evidence import feature_gradients
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.statistics import solve_ridge, stream_moments
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True)
+class SpectrumGradient:
+    """Log evidence (nats) and its gradients.
+
+    Attributes
+    ----------
+    value : float
+    frequencies : Tensor (m, d)
+    log_weights : Tensor (m,)
+    outputscale, noise : float
+        In the logs of v and s, each at fixed other.
+    """
+
+    value: float
+    frequencies: Tensor
+    log_weights: Tensor
+    outputscale: float
+    noise: float
+
+
+class SpectrumEvidence:
+    """Evidence of one table under Fourier features of any frequencies and weights.
+
+    Parameters
+    ----------
+    X
+        Inputs (n, d), near the origin: a shift changes no evidence, but loses digits of the phases.
+    targets
+        Normalised targets (n, k).
+    """
+
+    def __init__(self, X: FloatArray, targets: FloatArray) -> None:
+        self.X, self.targets = X, targets
+        self.n_rows, self.n_outputs = targets.shape
+        self._map: FourierFeatures | None = None
+
+    def subset(self, rows: NDArray[np.intp]) -> SpectrumEvidence:
+        """Return the problem of some of the rows."""
+        return SpectrumEvidence(self.X[rows], self.targets[rows])
+
+    def _stream(self, frequencies: Tensor, log_weights: Tensor) -> FeatureStream:
+        weights = log_weights.exp()
+        if self._map is None:
+            self._map = FourierFeatures.from_frequencies(frequencies, "iid", "gaussian")
+        # Any positive weights will do here, so they go past the check that their sum is one.
+        self._map.frequencies, self._map.weights = frequencies, weights
+        self._map.n_frequencies, dim = frequencies.shape
+        return FeatureStream(self._map, self.X, np.zeros(dim), np.ones(dim))
+
+    def posterior(
+        self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
+    ) -> WeightPosterior:
+        """Posterior of the feature weights: one pass."""
+        stream = self._stream(frequencies, log_weights)
+        zero = torch.zeros(self.n_outputs, dtype=torch.float64)
+        equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
+        return WeightPosterior.from_moments(equations, outputscale, noise)
+
+    def features(self, frequencies: Tensor, log_weights: Tensor, X: FloatArray) -> Tensor:
+        """Features (b, M) of other inputs (b, d)."""
+        self._stream(frequencies, log_weights)
+        assert self._map is not None
+        with torch.no_grad():
+            features: Tensor = self._map(torch.as_tensor(X))
+        return features
+
+    def evaluate(
+        self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
+    ) -> SpectrumGradient:
+        """Evidence and its gradients in everything: two passes."""
+        stream = self._stream(frequencies, log_weights)
+        zero = torch.zeros(self.n_outputs, dtype=torch.float64)
+        equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
+        factor, weights, value = solve_ridge(equations, outputscale, noise)
+        inverse = torch.cholesky_inverse(factor)
+        lam, k = noise / outputscale, self.n_outputs
+        by_feature = weights.square().sum(1) / outputscale - k * (1 - lam * inverse.diagonal())
+        by_outputscale = 0.5 * float(by_feature.sum())
+        quad = float(equations.square.sum() - (equations.cross * weights).sum()) / lam
+        # Scaling v and s together leaves lam alone, and the derivative along that is known.
+        by_both = 0.5 * (quad / outputscale - k * self.n_rows)
+        return SpectrumGradient(
+            value,
+            self._frequency_gradient(stream, weights, inverse, noise),
+            0.5 * by_feature.reshape(2, -1).sum(0),
+            by_outputscale,
+            by_both - by_outputscale,
+        )
+
+    def _frequency_gradient(
+        self, stream: FeatureStream, weights: Tensor, inverse: Tensor, noise: float
+    ) -> Tensor:
+        assert self._map is not None
+        gradient = torch.zeros_like(self._map.frequencies)
+        chunks = feature_gradients(stream, self.targets, weights, inverse, noise)
+        for inputs, features, upstream in chunks:
+            gradient.addmm_(self._map.phase_gradient(features, upstream).T, inputs)
+        return gradient
+
+
+class _LogEvidence(torch.autograd.Function):
+    """`SpectrumEvidence.evaluate` as one differentiable operation."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        problem: SpectrumEvidence,
+        frequencies: Tensor,
+        log_weights: Tensor,
+        log_outputscale: Tensor,
+        log_noise: Tensor,
+    ) -> Tensor:
+        """Log evidence; the gradients are computed at once and kept."""
+        result = problem.evaluate(
+            frequencies.detach(),
+            log_weights.detach(),
+            float(log_outputscale.exp()),
+            float(log_noise.exp()),
+        )
+        new = frequencies.new_tensor
+        by_scales = new(result.outputscale), new(result.noise)
+        ctx.save_for_backward(result.frequencies, result.log_weights, *by_scales)
+        return new(result.value)
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> Any:
+        """Scale the gradients."""
+        return None, *(upstream * gradient for gradient in ctx.saved_tensors)
+
+
+def log_evidence_of(
+    problem: SpectrumEvidence,
+    frequencies: Tensor,
+    log_weights: Tensor,
+    log_outputscale: Tensor,
+    log_noise: Tensor,
+) -> Tensor:
+    """Log evidence (nats), a scalar tensor, differentiable in all but the problem."""
+    if not torch.is_grad_enabled():  # the gradient would take a second pass
+        scales = float(log_outputscale.exp()), float(log_noise.exp())
+        return frequencies.new_tensor(
+            problem.posterior(frequencies, log_weights, *scales).log_evidence
+        )
+    value: Tensor = _LogEvidence.apply(  # type: ignore[no-untyped-call]
+        problem, frequencies, log_weights, log_outputscale, log_noise
+    )
+    return value
+
+
+class EvidenceLoss:
+    """Loss `frequencies, weights -> -log evidence per target`; see `evidence_loss`."""
+
+    def __init__(
+        self, problem: SpectrumEvidence, lengthscale: FloatArray, outputscale: float, noise: float
+    ) -> None:
+        self.problem = problem
+        self.lengthscale = torch.as_tensor(lengthscale)
+        self.log_scales = torch.tensor([outputscale, noise], dtype=torch.float64).log()
+
+    @property
+    def dim(self) -> int:
+        """Input dimension d."""
+        return len(self.lengthscale)
+
+    def __call__(self, frequencies: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Nats per target, differentiable; weights (m,) of sum one, equal if None."""
+        check_frequencies(frequencies, self.dim)
+        frequencies, weights = with_weights(frequencies, weights)
+        log_weights = weights.clamp_min(torch.finfo(torch.float64).tiny).log()
+        scaled = frequencies / self.lengthscale
+        value = log_evidence_of(self.problem, scaled, log_weights, *self.log_scales)
+        return -value / (self.problem.n_rows * self.problem.n_outputs)
+
+
+def evidence_loss(
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    lengthscale: ArrayLike,
+    outputscale: float,
+    noise: float,
+) -> EvidenceLoss:
+    """Loss that measures a spectrum by its evidence on a table.
+
+    `loss(frequencies, weights=None)` is minus the log evidence over the number of targets, in nats:
+    a differentiable scalar of frequencies (m, d) in units of one over the lengthscale, as a
+    coupling draws them, and weights (m,) of sum one. O(n M^2) time, O(M^2) memory. The evidence of
+    a spectrum fitted to it is no measure of its predictions: they become over-confident.
+
+    Parameters
+    ----------
+    X, y
+        Inputs (n, d) and targets (n,) or (n, k), of mean zero.
+    lengthscale, outputscale, noise
+        Hyperparameters; the variances in the units of y squared.
+
+    Raises
+    ------
+    InvalidInputError
+        An array is empty, not finite or of a shape that does not fit; a hyperparameter is not
+        positive.
+    """
+    inputs, targets = check_table(X, y)
+    hyper = check_hyperparameters(inputs.shape[1], lengthscale, outputscale, noise)
+    problem = SpectrumEvidence(inputs - inputs.mean(axis=0), targets)
+    return EvidenceLoss(problem, hyper.lengthscale, hyper.outputscale, hyper.noise)

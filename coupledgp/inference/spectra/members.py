@@ -1,0 +1,284 @@
+"""Spectra fitted to the evidence, several from two trajectories, for a mixture of their posteriors.
+
+The evidence as a function of the frequencies overfits: its maximum predicts with variances that are
+too small. Three things keep the predictions honest, the last of them on its own.
+
+1. Jitter: along one trajectory the evidence is that of frequencies moved by fresh noise, whose
+   scale falls in stages, so that only optima wide enough to survive it are entered; the spectral
+   density is a prior of the frequencies.
+2. Of each stage, and of a second trajectory on the plain evidence, the state is kept that predicts
+   best on held-out rows.
+3. These states and the sampled spectrum are members of a mixture, whose weights the held-out rows
+   decide (`fitted_stack`). No member needs to be right: one that is over-confident loses weight.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.search.optimize import Hyperparameters, Report, SearchSpace
+from coupledgp.inference.search.profile import ROUNDINGS
+from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
+from coupledgp.inference.spectra.mixture import gaussian_log_density
+from coupledgp.inference.spectra.training import CHECK_EVERY, Adam
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.random import FloatArray
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A run of steps. `jitter` is the scale of the noise on the frequencies."""
+
+    n_steps: int
+    jitter: float
+
+
+@dataclass(frozen=True)
+class EvidenceSettings:
+    """How spectra are fitted to the evidence.
+
+    Parameters
+    ----------
+    annealed
+        Stages of the trajectory with jitter and a prior.
+    plain
+        Stages of the trajectory on the evidence alone.
+    batch_rows
+        Rows of one step; a table with more gives each step rows drawn anew.
+    """
+
+    annealed: tuple[Stage, ...] = (Stage(60, 0.4), Stage(60, 0.2), Stage(50, 0.1), Stage(50, 0.0))
+    plain: tuple[Stage, ...] = (Stage(150, 0.0),)
+    batch_rows: int = 8192
+
+    @property
+    def n_steps(self) -> int:
+        """Steps of all stages."""
+        return sum(stage.n_steps for stage in (*self.annealed, *self.plain))
+
+
+@dataclass(frozen=True)
+class Member:
+    """Frequencies (m, d) in units of one over the lengthscale, weights (m,), hyperparameters."""
+
+    frequencies: Tensor
+    weights: Tensor
+    hyperparameters: Hyperparameters
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows that training does not see: inputs as the problem's, normalised targets (b, k)."""
+
+    X: FloatArray
+    targets: FloatArray
+
+
+def spectral_penalty(spectrum: Spectrum, frequencies: Tensor) -> Tensor:
+    """Minus the log spectral density of the frequencies (m, d), summed, up to a constant."""
+    square = frequencies.square().sum(1)
+    if isinstance(spectrum, GaussianSpectrum):
+        return 0.5 * square.sum()
+    if isinstance(spectrum, MaternSpectrum):
+        nu, dim = spectrum.nu, frequencies.shape[1]
+        return (nu + 0.5 * dim) * torch.log1p(square / (2 * nu)).sum()
+    raise InvalidInputError(
+        "kernel: expected a Gaussian or Matern kernel for frequencies fitted to the evidence, "
+        f"whose prior is the spectral density, got {spectrum}"
+    )
+
+
+class Trajectory:
+    """Adam on frequencies, log weights and log hyperparameters, from one start.
+
+    Parameters
+    ----------
+    problem
+        Evidence on the training rows.
+    held_out
+        Rows by which states are judged.
+    start
+        Where it starts.
+    space
+        Which hyperparameters are free, and their bounds.
+    spectrum
+        Gives the prior of the frequencies, or None for no prior.
+    rng
+        Draws jitter and batches.
+    batch_rows
+        Most rows of one step.
+    """
+
+    def __init__(
+        self,
+        problem: SpectrumEvidence,
+        held_out: HeldOut,
+        start: Member,
+        space: SearchSpace,
+        spectrum: Spectrum | None,
+        rng: np.random.Generator,
+        batch_rows: int,
+    ) -> None:
+        self.problem, self.held_out, self.space = problem, held_out, space
+        self.spectrum, self.rng, self.batch_rows = spectrum, rng, batch_rows
+        hyper = start.hyperparameters
+        self.base = torch.as_tensor(hyper.lengthscale)
+        floor = torch.finfo(torch.float64).eps
+        self.frequencies = start.frequencies.double().clone()
+        self.log_weights = start.weights.double().clamp_min(floor).log()
+        self.log_weights -= self.log_weights.mean()
+        self.log_lengthscale = self.base.new_zeros(len(self.base) if space.ard else 1)
+        self.log_outputscale, self.log_noise = self.base.new_tensor(
+            [hyper.outputscale, hyper.noise]
+        ).log()
+        self.judged = problem if problem.n_rows <= batch_rows else self._batch()
+
+    def _batch(self) -> SpectrumEvidence:
+        if self.problem.n_rows <= self.batch_rows:
+            return self.problem
+        rows = self.rng.choice(self.problem.n_rows, self.batch_rows, replace=False)
+        return self.problem.subset(np.sort(rows))
+
+    def run(self, stage: Stage, report: Report) -> Member:
+        """Take the steps of a stage; return its best state on the held-out rows."""
+        moved = [self.frequencies, self.log_weights]
+        moved += [getattr(self, f"log_{name}") for name in sorted(self.space.free)]
+        best, best_score = self.state(), self.score()
+        for variable in moved:
+            variable.requires_grad_()
+        optimizer = Adam(moved)
+        for step in range(1, stage.n_steps + 1):
+            loss = self.loss(stage.jitter)
+            optimizer.step(loss)
+            self._keep_in_bounds()
+            if step % CHECK_EVERY and step < stage.n_steps:
+                continue
+            score = self.score()
+            report(f"loss {float(loss.detach()):.4f}, held-out NLPD {score:.4f}")
+            if score < best_score or step <= CHECK_EVERY:
+                best, best_score = self.state(), score
+        for variable in moved:
+            variable.requires_grad_(False)
+        return best
+
+    def loss(self, jitter: float) -> Tensor:
+        """Minus the log evidence of one batch and the log prior, per target."""
+        frequencies = self.frequencies
+        if jitter:
+            noise = self.rng.standard_normal(tuple(frequencies.shape))
+            frequencies = frequencies + jitter * torch.as_tensor(noise)
+        scaled = frequencies / (self.base * self.log_lengthscale.exp())
+        problem = self._batch()
+        value = log_evidence_of(
+            problem, scaled, self.log_weights.log_softmax(0), self.log_outputscale, self.log_noise
+        )
+        loss = -value / (problem.n_rows * problem.n_outputs)
+        if self.spectrum is None:
+            return loss
+        penalty = spectral_penalty(self.spectrum, frequencies)
+        penalty = penalty + 0.5 * self.log_weights.square().sum()
+        return loss + penalty / (self.problem.n_rows * self.problem.n_outputs)
+
+    @torch.no_grad()
+    def _keep_in_bounds(self) -> None:
+        """Bounds of the variances, and a noise above the rounding of the Gram matrix."""
+        bounds, size = self.space.bounds, 2 * len(self.frequencies)
+        if "outputscale" in self.space.free:
+            self.log_outputscale.clamp_(*np.log(bounds.outputscale))
+        if "noise" in self.space.free:
+            rounding = ROUNDINGS * size * np.finfo(np.float64).eps * self.problem.n_rows
+            least = max(bounds.noise[0], rounding * float(self.log_outputscale.exp()))
+            self.log_noise.clamp_(float(np.log(least)), float(np.log(bounds.noise[1])))
+
+    def state(self) -> Member:
+        """The present state."""
+        lengthscale = (self.base * self.log_lengthscale.detach().exp()).numpy().copy()
+        return Member(
+            self.frequencies.detach().clone(),
+            self.log_weights.detach().softmax(0),
+            Hyperparameters(
+                lengthscale,
+                float(self.log_outputscale.detach().exp()),
+                float(self.log_noise.detach().exp()),
+            ),
+        )
+
+    def score(self) -> float:
+        """Mean negative log density of the held-out rows, each alone."""
+        return -float(log_densities(self.judged, self.state(), self.held_out).mean())
+
+
+def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOut) -> FloatArray:
+    """Log predictive density (b,) of rows given those of the problem, under one member."""
+    hyper = member.hyperparameters
+    frequencies = member.frequencies.double() / torch.as_tensor(hyper.lengthscale)
+    log_weights = member.weights.double().clamp_min(torch.finfo(torch.float64).tiny).log()
+    posterior = problem.posterior(frequencies, log_weights, hyper.outputscale, hyper.noise)
+    mean, variance = predict(problem.features(frequencies, log_weights, rows.X), posterior)
+    return gaussian_log_density(rows.targets, mean, variance + hyper.noise)
+
+
+def predict(features: Tensor, posterior: WeightPosterior) -> tuple[FloatArray, FloatArray]:
+    """Mean (b, k) and variance (b, 1) of f at features (b, M)."""
+    variance = posterior.root(features).square().sum(1, keepdim=True)
+    return posterior.predict(features).numpy(), variance.numpy()
+
+
+def fit_members(
+    problem: SpectrumEvidence,
+    held_out: HeldOut,
+    start: Member,
+    space: SearchSpace,
+    spectrum: Spectrum,
+    settings: EvidenceSettings,
+    rng: np.random.Generator,
+    report: Report,
+) -> list[Member]:
+    """Members of the mixture besides the sampled spectrum.
+
+    Parameters
+    ----------
+    problem
+        Evidence on the training rows.
+    held_out
+        The other rows.
+    start
+        The sampled spectrum with its hyperparameters, where both trajectories start.
+    space
+        Free hyperparameters and bounds.
+    spectrum
+        Its density is the prior of the jittered trajectory.
+    settings
+        Stages and batches.
+    rng
+        Jitter and batches.
+    report
+        Called with a line of progress.
+    """
+    members: list[Member] = []
+    done = 0
+    for stages, prior in ((settings.annealed, spectrum), (settings.plain, None)):
+        trajectory = Trajectory(problem, held_out, start, space, prior, rng, settings.batch_rows)
+        for stage in stages:
+            done += stage.n_steps
+            title = f"spectrum, to step {done} of {settings.n_steps}: "
+            members.append(trajectory.run(stage, _prefixed(report, title)))
+    return members
+
+
+def _prefixed(report: Report, title: str) -> Report:
+    return lambda text: report(title + text)
+
+
+def hold_out(n_rows: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to train on and a tenth to judge by, each sorted."""
+    order = rng.permutation(n_rows)
+    n_held = max(1, round(n_rows / 10))
+    return np.sort(order[n_held:]), np.sort(order[:n_held])

@@ -1,0 +1,238 @@
+"""KL from an exact posterior to that of a spectrum, differentiable in the spectrum (MATH 4, 7).
+
+The law of Fourier features `phi_i = sqrt(a_i) [sin, cos](w_i . x / l)`, `sum a_i = 1`, is held
+against that of an exact GP, the teacher, which has the same hyperparameters and the same rows. With
+`Phi` the features of the rows, `Psi` those of q query points, `A = Phi' Phi + lam I`, `lam = s/v`,
+and `B = A + Psi' Psi`, the approximate predictive covariance `C^ = s (I + Psi A^-1 Psi')` has
+
+    logdet C^ = q log s + logdet B - logdet A,        C^^-1 = (I - Psi B^-1 Psi') / s,
+
+so that one evaluation costs O((n + q) M^2 + q^2 M), without a factor of q x q.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.inference.search.problem import cholesky
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.validation import check_lengthscale, check_positive
+
+
+@dataclass(frozen=True)
+class JointLaw:
+    """Joint predictive law of observations at query points.
+
+    Attributes
+    ----------
+    inputs : Tensor (q, d)
+        Query points in units of the lengthscales.
+    mean : Tensor (q, k)
+    cov : Tensor (q, q)
+        Noise included.
+    logdet : float
+        Of `cov`.
+    """
+
+    inputs: Tensor
+    mean: Tensor
+    cov: Tensor
+    logdet: float
+
+
+class Teacher:
+    """Exact GP that a spectrum is fitted to: O(n^3) once, O(n^2 q) for a law of q points.
+
+    Parameters
+    ----------
+    X
+        Inputs (n, d).
+    targets
+        Normalised targets (n, k).
+    spectrum
+        Its kernel.
+    hyperparameters
+        Shared with the spectrum that is fitted.
+    """
+
+    def __init__(
+        self, X: FloatArray, targets: FloatArray, spectrum: Spectrum, hyper: Hyperparameters
+    ) -> None:
+        self.spectrum, self.hyper = spectrum, hyper
+        self.inputs = torch.as_tensor(X / hyper.lengthscale)
+        self.targets = torch.as_tensor(targets)
+        gram = self._kernel(self.inputs, self.inputs)
+        gram.diagonal().add_(hyper.noise)
+        self._factor = cholesky(gram, "K + noise I of the teacher")
+        self._alpha = torch.cholesky_solve(self.targets, self._factor)
+
+    def _kernel(self, a: Tensor, b: Tensor) -> Tensor:
+        values = self.spectrum.kernel(scaled_distances(a.numpy(), b.numpy()))
+        return self.hyper.outputscale * torch.as_tensor(values)
+
+    def law(self, X: FloatArray) -> JointLaw:
+        """Joint predictive law at query points X (q, d), in the units of the rows."""
+        inputs = torch.as_tensor(X / self.hyper.lengthscale)
+        cross = self._kernel(self.inputs, inputs)
+        whitened = torch.linalg.solve_triangular(self._factor, cross, upper=False)
+        cov = self._kernel(inputs, inputs) - whitened.T @ whitened
+        cov.diagonal().add_(self.hyper.noise)
+        root = cholesky(cov, "predictive covariance of the teacher")
+        return JointLaw(inputs, cross.T @ self._alpha, cov, 2 * float(root.diagonal().log().sum()))
+
+
+def weighted_features(inputs: Tensor, frequencies: Tensor, weights: Tensor) -> Tensor:
+    """`sqrt(a_i) [sin(w_i . x), cos(w_i . x)]`, (n, 2m), for inputs in units of lengthscales."""
+    phase, amplitude = inputs @ frequencies.T, weights.sqrt()
+    return torch.cat([phase.sin() * amplitude, phase.cos() * amplitude], dim=1)
+
+
+def kl_per_point(teacher: Teacher, law: JointLaw, frequencies: Tensor, weights: Tensor) -> Tensor:
+    """`KL(exact || of the spectrum) / q` in nats, a mean over outputs; a scalar tensor.
+
+    Differentiable in the frequencies (m, d) and the weights (m,).
+    """
+    noise, lam = teacher.hyper.noise, teacher.hyper.noise / teacher.hyper.outputscale
+    rows = weighted_features(teacher.inputs, frequencies, weights)
+    points = weighted_features(law.inputs, frequencies, weights)
+    (q, n_outputs), size = law.mean.shape, rows.shape[1]
+    a = rows.T @ rows + lam * torch.eye(size, dtype=rows.dtype)
+    root_a = torch.linalg.cholesky(a)
+    root_b = torch.linalg.cholesky(a + points.T @ points)
+    mean = points @ torch.cholesky_solve(rows.T @ teacher.targets, root_a)
+    gap = law.mean - mean
+    spread = law.cov + gap @ gap.T / n_outputs
+    whitened = torch.linalg.solve_triangular(root_b, points.T, upper=False)
+    quadratic = (spread.diagonal().sum() - ((whitened @ spread) * whitened).sum()) / noise
+    logdets = root_b.diagonal().log().sum() - root_a.diagonal().log().sum()
+    return 0.5 * (quadratic - q + q * math.log(noise) + 2 * logdets - law.logdet) / q
+
+
+class PosteriorKL:
+    """Loss `frequencies, weights -> KL per query point`; see `posterior_kl_loss`."""
+
+    def __init__(self, teacher: Teacher, law: JointLaw) -> None:
+        self.teacher, self.law = teacher, law
+
+    @property
+    def dim(self) -> int:
+        """Input dimension d."""
+        return self.law.inputs.shape[1]
+
+    def __call__(self, frequencies: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Nats per query point, differentiable; weights (m,) of sum one, equal if None."""
+        check_frequencies(frequencies, self.dim)
+        return kl_per_point(self.teacher, self.law, *with_weights(frequencies, weights))
+
+
+def posterior_kl_loss(
+    X: ArrayLike,
+    y: ArrayLike,
+    queries: ArrayLike,
+    *,
+    lengthscale: ArrayLike,
+    outputscale: float,
+    noise: float,
+    kernel: SpectrumLike = "gaussian",
+) -> PosteriorKL:
+    """Loss that holds the posterior of a spectrum against the exact one, at query points.
+
+    `loss(frequencies, weights=None)` is `KL(exact || approximate) / q` in nats, noise included: a
+    differentiable scalar of frequencies (m, d) in units of one over the lengthscale, as a coupling
+    draws them, and weights (m,) of sum one.
+
+    Parameters
+    ----------
+    X, y
+        Rows (n, d) and targets (n,) or (n, k) that both posteriors are given. O(n^3) once.
+    queries
+        Points (q, d) at which the two laws are compared, jointly.
+    lengthscale, outputscale, noise
+        Hyperparameters of both; the variances in the units of y squared.
+    kernel
+        The exact kernel.
+
+    Raises
+    ------
+    InvalidInputError
+        An array is empty, not finite or of a shape that does not fit; a hyperparameter is not
+        positive.
+    """
+    inputs, targets = check_table(X, y)
+    points = check_matrix(queries, "queries")
+    if points.shape[1] != inputs.shape[1]:
+        raise InvalidInputError(
+            f"queries: expected {inputs.shape[1]} columns as X has, got {points.shape[1]}"
+        )
+    hyper = check_hyperparameters(inputs.shape[1], lengthscale, outputscale, noise)
+    teacher = Teacher(inputs, targets, parse_spectrum(kernel, "kernel"), hyper)
+    return PosteriorKL(teacher, teacher.law(points))
+
+
+def check_matrix(value: ArrayLike, name: str) -> FloatArray:
+    """Return a finite matrix (n, d) in float64, not empty."""
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name}: expected a matrix of numbers") from None
+    if array.ndim != 2 or 0 in array.shape:
+        raise InvalidInputError(f"{name}: expected a non-empty 2-D array, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+    return np.ascontiguousarray(array)
+
+
+def check_table(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return inputs (n, d) and targets (n, k) of as many rows."""
+    inputs = check_matrix(X, "X")
+    targets = np.asarray(y, dtype=np.float64)
+    targets = check_matrix(targets[:, None] if targets.ndim == 1 else targets, "y")
+    if len(targets) != len(inputs):
+        raise InvalidInputError(f"y: expected {len(inputs)} rows as X has, got {len(targets)}")
+    return inputs, targets
+
+
+def check_hyperparameters(
+    dim: int, lengthscale: ArrayLike, outputscale: float, noise: float
+) -> Hyperparameters:
+    """Return checked hyperparameters of inputs of `dim` columns."""
+    return Hyperparameters(
+        check_lengthscale(lengthscale, dim),
+        check_positive(outputscale, "outputscale"),
+        check_positive(noise, "noise"),
+    )
+
+
+def check_frequencies(frequencies: Tensor, dim: int) -> None:
+    """Refuse what is no tensor of frequencies (m, dim)."""
+    if not isinstance(frequencies, Tensor) or frequencies.ndim != 2:
+        raise InvalidInputError(
+            f"frequencies: expected a tensor (m, {dim}), got {type(frequencies).__name__} of shape "
+            f"{tuple(np.shape(frequencies))}"
+        )
+    if frequencies.shape[1] != dim or not len(frequencies):
+        raise InvalidInputError(
+            f"frequencies: expected shape (m, {dim}), got {tuple(frequencies.shape)}"
+        )
+
+
+def with_weights(frequencies: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Frequencies (m, d) and weights (m,) in float64, the weights equal if None."""
+    m = len(frequencies)
+    if weights is None:
+        weights = frequencies.new_full((m,), 1 / m)
+    elif weights.shape != (m,):
+        raise InvalidInputError(
+            f"weights: expected shape ({m},), one a frequency, got {tuple(weights.shape)}"
+        )
+    return frequencies.double(), weights.double()

@@ -1,0 +1,1 @@
+"""Inference in the space of feature weights."""

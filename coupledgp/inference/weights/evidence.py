@@ -1,0 +1,174 @@
+"""Log evidence of a sparse-spectrum GP and its gradient (MATH section 6).
+
+With features `Phi` (n, M) of unit outputscale and `A = Phi' Phi + lam I`, `w = A^-1 Phi' y`,
+`alpha = (y - Phi w) / s`: `d log p / d Phi = alpha w' - k Phi A^-1`. With more rows than features
+everything goes through `Phi' Phi` (M, M), in two passes over chunks; with fewer, through
+`Phi Phi'` (n, n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coupledgp.inference.search.problem import (
+    Evidence,
+    EvidenceProblem,
+    Geometry,
+    GramGeometry,
+    SpectralEvidence,
+)
+from coupledgp.inference.weights.statistics import NormalEquations, solve_ridge, stream_moments
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray
+
+# Below this size an eigendecomposition takes milliseconds, and fewer evaluations count for more.
+SMALL_SIDE = 256
+
+
+class FeatureEvidence(EvidenceProblem):
+    """Evidence of one table under one feature map.
+
+    Parameters
+    ----------
+    stream
+        Features of the inputs; its lengthscale is replaced in each evaluation.
+    targets
+        Normalised targets (n, k).
+    """
+
+    def __init__(self, stream: FeatureStream, targets: FloatArray) -> None:
+        self.stream = stream
+        self.targets = targets
+        self.n_rows, self.n_outputs = targets.shape
+
+    @property
+    def eigendecomposition_dominates(self) -> bool:
+        """See the base class; it costs about as much as the products with M rows."""
+        n_features = self.stream.feature_map.n_features
+        return n_features > SMALL_SIDE and self.n_rows < 1.5 * n_features
+
+    def at(self, lengthscale: FloatArray) -> Geometry:
+        """Fix the lengthscales (d,); the smaller of the two Gram matrices is formed."""
+        stream = replace(self.stream, lengthscale=lengthscale)
+        device = stream.feature_map.device
+        if self.n_rows < stream.feature_map.n_features:
+            return RowGeometry(stream, torch.as_tensor(self.targets).to(device))
+        zero = torch.zeros(self.n_outputs, dtype=torch.float64, device=device)
+        moments = stream_moments(stream, self.targets, zero)
+        equations = moments.normalized(zero, torch.ones_like(zero))
+        return ColumnGeometry(stream, self.targets, equations)
+
+    def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
+        """Return the problem of some of the rows."""
+        return FeatureEvidence(replace(self.stream, X=self.stream.X[rows]), self.targets[rows])
+
+
+@dataclass(frozen=True)
+class ColumnGeometry(Geometry):
+    """n >= M: through the Gram matrix of the columns, `Phi' Phi`."""
+
+    stream: FeatureStream
+    targets: FloatArray
+    equations: NormalEquations
+
+    @cached_property
+    def _eigen(self) -> tuple[Tensor, Tensor]:
+        """Eigenvalues and eigenvectors of `Phi' Phi`."""
+        return torch.linalg.eigh(self.equations.gram)
+
+    def spectral(self) -> SpectralEvidence:
+        """See the base class."""
+        eigenvalues, vectors = self._eigen
+        rotated = (vectors.T @ self.equations.cross).square().sum(1)
+        # Directions that the features do not reach carry rounding errors only.
+        reached = eigenvalues > torch.finfo(torch.float64).eps * len(eigenvalues) * eigenvalues[-1]
+        safe = torch.where(reached, eigenvalues, 1.0)
+        energy = torch.where(reached, rotated / safe, 0.0)
+        # What small eigenvalues make of rounding errors is taken from theirs: the energies cannot
+        # exceed the whole, and where an eigenvalue is far below lam only their sum counts.
+        whole = self.equations.square.sum()
+        excess = (energy.flip(0).cumsum(0) - whole).clamp_min(0.0)
+        energy = (energy - excess.diff(prepend=excess.new_zeros(1)).flip(0)).clamp_min(0.0)
+        remainder = float(whole - energy.sum())
+        return SpectralEvidence(
+            eigenvalues.clamp_min(0.0).cpu().numpy(), energy.cpu().numpy(), max(remainder, 0.0),
+            self.equations.n_rows, self.equations.cross.shape[1],
+        )  # fmt: skip
+
+    def value(self, outputscale: float, noise: float) -> float:
+        """See the base class."""
+        return solve_ridge(self.equations, outputscale, noise)[2]
+
+    def evaluate(self, outputscale: float, noise: float) -> Evidence:
+        """See the base class."""
+        n, (size, n_outputs) = self.equations.n_rows, self.equations.cross.shape
+        lam = noise / outputscale
+        if "_eigen" in self.__dict__:  # after a profile of the variances: no factor is needed
+            value = float(self.spectral().value(outputscale, noise))
+            eigenvalues, vectors = self._eigen
+            root = vectors / (eigenvalues.clamp_min(0.0) + lam).sqrt()
+            inverse = root @ root.T
+            weights = root @ (root.T @ self.equations.cross)
+        else:
+            factor, weights, value = solve_ridge(self.equations, outputscale, noise)
+            inverse = torch.cholesky_inverse(factor)
+        square, trace = float(weights.square().sum()), float(inverse.diagonal().sum())
+        by_outputscale = 0.5 * (square / outputscale - n_outputs * (size - lam * trace))
+        explained = float((self.equations.cross * weights).sum())
+        quad = (float(self.equations.square.sum()) - explained) / lam
+        # Scaling v and s together leaves lam alone, and the derivative along that is known.
+        by_both = 0.5 * (quad / outputscale - n_outputs * n)
+        by_lengthscale = self._lengthscale_gradient(weights, inverse, noise)
+        return Evidence(value, by_lengthscale, by_outputscale, by_both - by_outputscale)
+
+    def _lengthscale_gradient(self, weights: Tensor, inverse: Tensor, noise: float) -> FloatArray:
+        """Second pass: pull `alpha w' - k Phi A^-1` back to the inputs, chunk by chunk."""
+        feature_map = self.stream.feature_map
+        gradient = torch.zeros(feature_map.dim, dtype=torch.float64, device=weights.device)
+        chunks = feature_gradients(self.stream, self.targets, weights, inverse, noise)
+        for inputs, features, upstream in chunks:
+            # Inputs are x / l, so d/d log l = -input d/d input.
+            by_input = feature_map.pullback(inputs, features, upstream)
+            gradient -= (inputs * by_input).sum(0).double()
+        return gradient.cpu().numpy()
+
+
+def feature_gradients(
+    stream: FeatureStream, targets: FloatArray, weights: Tensor, inverse: Tensor, noise: float
+) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield (inputs, features, `d log p / d Phi = alpha w' - k Phi A^-1`) chunk by chunk.
+
+    `weights` w (M, k) and `inverse` A^-1 (M, M) are those of the whole table. The memory of the
+    features and of the gradient, (b, M) each, is reused.
+    """
+    dtype, n_features = stream.feature_map.dtype, stream.feature_map.n_features
+    scaled = (-weights.shape[1] * inverse).to(dtype)
+    w = weights.to(dtype)
+    upstream = w.new_empty(stream.chunk_rows, n_features)
+    for rows, inputs, features in stream:
+        alpha = (torch.as_tensor(targets[rows]).to(w) - features @ w) / noise
+        chunk = torch.mm(features, scaled, out=upstream[: len(features)])
+        yield inputs, features, chunk.addmm_(alpha, w.T)
+
+
+class RowGeometry(GramGeometry):
+    """n < M: through the Gram matrix of the rows, `Phi Phi'`."""
+
+    def __init__(self, stream: FeatureStream, targets: Tensor) -> None:
+        self.stream = stream
+        self.features = stream.dense()
+        super().__init__(self.features @ self.features.T, targets)
+
+    def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
+        inputs = self.stream.inputs(slice(None))
+        upstream = (2 * cotangent @ self.features).to(inputs.dtype)
+        features = self.features.to(inputs.dtype)
+        by_input = self.stream.feature_map.pullback(inputs, features, upstream)
+        return -(inputs * by_input).sum(0).double()

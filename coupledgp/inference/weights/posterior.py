@@ -1,0 +1,147 @@
+"""Posterior of the weights of a linear-Gaussian model (MATH section 6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coupledgp.inference.weights.statistics import Moments, NormalEquations, solve_ridge
+
+
+@dataclass(frozen=True)
+class WeightPosterior:
+    """Law of `f = Phi u`, `u` the weights of features of unit outputscale, given the data.
+
+    With `A = Phi' Phi + lam I = L L'`, `lam = s / v`: mean `A^-1 Phi' y`, covariance `s A^-1`. With
+    fewer rows than features, `Phi' = Q R`: the data speak of the span of `Q` only, where the
+    posterior is that of the features `R'`, and outside it the prior stays.
+
+    Attributes
+    ----------
+    mean : Tensor (M, k)
+        Posterior mean of the weights, normalised targets.
+    factor : Tensor (r, r)
+        Lower Cholesky factor L, r = min(n, M).
+    basis : Tensor (M, r) or None
+        Q, or None when r = M.
+    outputscale, noise : float
+        v and s, in units of the normalised targets.
+    log_evidence : float
+        Of the normalised targets.
+    """
+
+    mean: Tensor
+    factor: Tensor
+    basis: Tensor | None
+    outputscale: float
+    noise: float
+    log_evidence: float
+
+    @classmethod
+    def from_moments(
+        cls, equations: NormalEquations, outputscale: float, noise: float
+    ) -> WeightPosterior:
+        """Posterior from `Phi' Phi` and `Phi' y`."""
+        factor, mean, evidence = solve_ridge(equations, outputscale, noise)
+        return cls(mean, factor, None, outputscale, noise, evidence)
+
+    @classmethod
+    def from_rows(
+        cls, features: Tensor, targets: Tensor, outputscale: float, noise: float
+    ) -> WeightPosterior:
+        """Posterior from fewer rows (n, M) than features, with normalised targets (n, k)."""
+        basis, upper = torch.linalg.qr(features.T)
+        equations = NormalEquations(
+            upper @ upper.T, upper @ targets, targets.square().sum(0), len(targets)
+        )
+        factor, mean, evidence = solve_ridge(equations, outputscale, noise)
+        return cls(basis @ mean, factor, basis, outputscale, noise, evidence)
+
+    def predict(self, features: Tensor) -> Tensor:
+        """Posterior mean (b, k) at features (b, M) of unit outputscale."""
+        return features.to(self.mean) @ self.mean
+
+    def root(self, features: Tensor) -> Tensor:
+        """Rows `V` whose products are the latent covariance, `Cov = V V'`.
+
+        A variance is thus the squared norm of a row: a sum of squares, which cannot turn negative
+        by rounding.
+        """
+        features = features.to(self.mean)
+        inside = features if self.basis is None else features @ self.basis
+        whitened = torch.linalg.solve_triangular(self.factor, inside.T, upper=False).T
+        root = math.sqrt(self.noise) * whitened
+        if self.basis is None:
+            return root
+        outside = features - inside @ self.basis.T
+        return torch.cat([root, math.sqrt(self.outputscale) * outside], dim=1)
+
+    @property
+    def n_innovations(self) -> int:
+        """Number of standard normal draws one sample of the weights takes."""
+        return len(self.factor) + (0 if self.basis is None else len(self.mean))
+
+    def sample(self, innovations: Tensor) -> Tensor:
+        """Weights minus their mean, (M, j), from standard normal draws (n_innovations, j)."""
+        r = len(self.factor)
+        inside = torch.linalg.solve_triangular(self.factor.T, innovations[:r], upper=True)
+        inside = math.sqrt(self.noise) * inside
+        if self.basis is None:
+            return inside
+        outside = innovations[r:] - self.basis @ (self.basis.T @ innovations[r:])
+        return self.basis @ inside + math.sqrt(self.outputscale) * outside
+
+
+class DataStatistics:
+    """What a posterior needs of the data so far: the rows while fewer than M, then the moments.
+
+    Memory is O(M^2) whatever the number of rows.
+    """
+
+    def __init__(self, n_features: int, offset: Tensor) -> None:
+        self.n_features = n_features
+        self.offset = offset
+        self.rows: list[tuple[Tensor, Tensor]] = []
+        self.moments: Moments | None = None
+        self.n_rows = 0
+
+    def update(self, chunks: Iterable[tuple[Tensor, Tensor]]) -> None:
+        """Add chunks of features (b, M) and targets (b, k)."""
+        for features, targets in chunks:
+            self.n_rows += len(features)
+            if self.moments is None and self.n_rows < self.n_features:
+                self.rows.append((features.double().clone(), targets.clone()))
+                continue
+            if self.moments is None:
+                self.moments = Moments.zeros(self.n_features, self.offset)
+                for kept_features, kept_targets in self.rows:
+                    self.moments.add(kept_features, kept_targets)
+                self.rows = []
+            self.moments.add(features, targets)
+
+    def stacked(self) -> tuple[Tensor, Tensor]:
+        """All rows kept: features (n, M) and targets (n, k)."""
+        return torch.cat([f for f, _ in self.rows]), torch.cat([t for _, t in self.rows])
+
+    def target_mean_and_std(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (k,) of the targets."""
+        if self.moments is None:
+            targets = self.stacked()[1]
+            return targets.mean(0), targets.std(0, correction=0)
+        shift = self.moments.target_sum / self.n_rows
+        variance = self.moments.target_square / self.n_rows - shift.square()
+        return self.offset + shift, variance.clamp_min(0.0).sqrt()
+
+    def posterior(
+        self, mean: Tensor, scale: Tensor, outputscale: float, noise: float
+    ) -> WeightPosterior:
+        """Posterior given the targets `(y - mean) / scale`."""
+        if self.moments is None:
+            features, targets = self.stacked()
+            return WeightPosterior.from_rows(features, (targets - mean) / scale, outputscale, noise)
+        equations = self.moments.normalized(mean, scale)
+        return WeightPosterior.from_moments(equations, outputscale, noise)

@@ -1,0 +1,1 @@
+"""Feature kernels for gpytorch models."""

@@ -1,0 +1,125 @@
+"""Exact graph kernels: dense by eigenvectors, or as operators by Chebyshev series of `W~`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.fft import dct
+from scipy.sparse.linalg import LinearOperator
+
+from coupledgp.errors import NumericalError
+from coupledgp.graphs import Graph
+from coupledgp.graphs.products import by_column_blocks, fused_product
+from coupledgp.kernels.graph.base import GraphKernel
+from coupledgp.random import FloatArray
+
+SERIES_TOLERANCE = 1e-8
+DEGREE_LIMIT = 2**13
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues (n,) and eigenvectors (n, n) of `W~`."""
+
+    values: FloatArray
+    vectors: FloatArray
+
+
+@lru_cache(maxsize=4)
+def dense_spectrum(graph: Graph) -> Spectrum:
+    """All eigenvalues and eigenvectors of `W~`, O(n^3), remembered for the last graphs."""
+    values, vectors = linalg.eigh(graph.normalized_adjacency.toarray(), overwrite_a=True)
+    return Spectrum(np.clip(values, -1.0, 1.0), vectors)
+
+
+def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
+    """The kernel matrix `K = g(W~)` of all nodes, shape (n_nodes, n_nodes)."""
+    values, vectors = dense_spectrum(graph)
+    return (vectors * kernel.spectral(values)) @ vectors.T
+
+
+def chebyshev_coefficients(
+    function: Callable[[FloatArray], FloatArray], tolerance: float = SERIES_TOLERANCE
+) -> FloatArray:
+    """Coefficients of `sum_k c_k T_k(x)` within `tolerance * max|function|` on [-1, 1].
+
+    Interpolation at twice as many Chebyshev points until the coefficients have died out, then
+    cut where the rest is below the tolerance.
+
+    Raises
+    ------
+    NumericalError
+        The tolerance needs more than `DEGREE_LIMIT` terms.
+    """
+    size = 32
+    while size <= 2 * DEGREE_LIMIT:
+        points = np.cos((np.arange(size) + 0.5) * np.pi / size)
+        values = function(points)
+        c = dct(values, type=2) / size
+        c[0] /= 2.0
+        goal = tolerance * max(np.abs(values).max(), np.finfo(float).tiny)
+        left = np.cumsum(np.abs(c)[::-1])[::-1]
+        # A quarter of dead coefficients shows that the series has converged.
+        if left[3 * size // 4] <= goal:
+            return c[: int(np.count_nonzero(left > goal)) or 1]
+        size *= 2
+    raise NumericalError(
+        f"tolerance: expected one that {DEGREE_LIMIT} Chebyshev terms reach, got {tolerance:g}; "
+        "use a larger tolerance, a shorter scale or the dense kernel"
+    )
+
+
+class SeriesOperator(LinearOperator):
+    """A function of `W~` as an operator: `sum_k c_k T_k(W~)`, symmetric, (n_nodes, n_nodes).
+
+    One product costs `degree` products with `W~`, so it scales with the number of edges.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    function
+        The function on [-1, 1], such as `kernel.spectral` (the kernel) or `kernel.root` (for
+        samples).
+    tolerance
+        Bound of the spectral norm of the error, relative to the function's maximum.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        function: Callable[[FloatArray], FloatArray],
+        tolerance: float = SERIES_TOLERANCE,
+    ) -> None:
+        super().__init__(np.float64, (graph.n_nodes, graph.n_nodes))
+        self.graph = graph
+        self.coefficients = chebyshev_coefficients(function, tolerance)
+
+    @property
+    def degree(self) -> int:
+        """Products with `W~` in one product."""
+        return self.coefficients.size - 1
+
+    def _matmat(self, V: FloatArray) -> FloatArray:
+        return by_column_blocks(self._series, np.asarray(V, dtype=np.float64), self.shape[0])
+
+    def _series(self, before: FloatArray) -> FloatArray:
+        total = self.coefficients[0] * before
+        if self.degree == 0:
+            return total
+        current = fused_product(self.graph, before)
+        total += self.coefficients[1] * current
+        for c in self.coefficients[2:]:
+            following = fused_product(self.graph, current, 2.0, 0.0, -1.0, before)
+            before, current = current, following
+            total += c * current
+        return total
+
+    def _matvec(self, v: FloatArray) -> FloatArray:
+        return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
+
+    def _adjoint(self) -> SeriesOperator:
+        return self

@@ -1,0 +1,388 @@
+"""The graph kernels, one class each, and their text names (MATH 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special, stats
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.kernels.graph.base import GraphKernel, deconvolve, difference
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_positive, check_positive_int, check_vector, unknown_choice
+
+_NO_PARAMETERS = np.empty(0)
+_SCAN = (0.25, 1.0, 4.0, 16.0, 64.0)
+
+
+@dataclass(frozen=True, eq=False)
+class HeatKernel(GraphKernel):
+    """Heat or diffusion kernel `K = exp(-t L~)`; `F(x) = exp(-t (1 - x) / 2)`.
+
+    `f_k = exp(-t/2) (t/2)^k / k!`, a Poisson law. The papers write `exp(-sigma^2 L~ / 2)`, and
+    `kappa exp(-gamma^2 L~)` for meshes. Kondor and Lafferty (2002).
+
+    Parameters
+    ----------
+    time
+        Diffusion time t > 0. Free parameter: log t.
+    """
+
+    time: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "time", check_positive(self.time, "time"))
+
+    @property
+    def theta(self) -> FloatArray:
+        return np.array([np.log(self.time)])
+
+    def with_theta(self, theta: FloatArray) -> HeatKernel:
+        return HeatKernel(float(np.exp(theta[0])))
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        return [(np.log(1e-2), np.log(1e4))]
+
+    def root(self, x: FloatArray) -> FloatArray:
+        return np.exp(-0.5 * self.time * (1.0 - x))
+
+    def root_gradient(self, x: FloatArray) -> FloatArray:
+        return (-0.5 * self.time * (1.0 - x) * self.root(x))[None, :]
+
+    def modulation(self, n_terms: int) -> FloatArray:
+        return stats.poisson.pmf(np.arange(n_terms), 0.5 * self.time)
+
+    def modulation_gradient(self, n_terms: int) -> FloatArray:
+        return (-0.5 * self.time * difference(self.modulation(n_terms)))[None, :]
+
+    def tail(self, n_terms: int) -> float:
+        return float(stats.poisson.sf(n_terms - 1, 0.5 * self.time))
+
+    def scaled(self, factor: float) -> HeatKernel:
+        return HeatKernel(self.time * factor)
+
+    def scan(self) -> list[GraphKernel]:
+        return [HeatKernel(time) for time in _SCAN]
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizedLaplacianKernel(GraphKernel):
+    """Regularised Laplacian `K = (I + s L~)^-r` for any real r > 0; `F(x) = (1 + s (1-x))^(-r/2)`.
+
+    `f_k = (1+s)^(-r/2) binom(r/2 + k - 1, k) b^k`, `b = s / (1+s)`: a negative binomial law. The
+    papers' 2-regularised Laplacian has r = 2. Smola and Kondor (2003).
+
+    Parameters
+    ----------
+    scale
+        s > 0. Free parameter: log s.
+    exponent
+        r > 0, not fitted.
+    """
+
+    scale: float = 1.0
+    exponent: float = 2.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", check_positive(self.scale, "scale"))
+        object.__setattr__(self, "exponent", check_positive(self.exponent, "exponent"))
+
+    @property
+    def theta(self) -> FloatArray:
+        return np.array([np.log(self.scale)])
+
+    def with_theta(self, theta: FloatArray) -> RegularizedLaplacianKernel:
+        return RegularizedLaplacianKernel(float(np.exp(theta[0])), self.exponent)
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        return [(np.log(1e-3), np.log(1e4))]
+
+    def root(self, x: FloatArray) -> FloatArray:
+        return (1.0 + self.scale * (1.0 - x)) ** (-0.5 * self.exponent)
+
+    def root_gradient(self, x: FloatArray) -> FloatArray:
+        inner = self.scale * (1.0 - x)
+        return (-0.5 * self.exponent * inner / (1.0 + inner) * self.root(x))[None, :]
+
+    def modulation(self, n_terms: int) -> FloatArray:
+        chance = 1.0 / (1.0 + self.scale)
+        return stats.nbinom.pmf(np.arange(n_terms), 0.5 * self.exponent, chance)
+
+    def modulation_gradient(self, n_terms: int) -> FloatArray:
+        chance = 1.0 / (1.0 + self.scale)
+        steeper = stats.nbinom.pmf(np.arange(n_terms), 0.5 * self.exponent + 1.0, chance)
+        return (-0.5 * self.exponent * self.scale * difference(steeper))[None, :]
+
+    def tail(self, n_terms: int) -> float:
+        chance = 1.0 / (1.0 + self.scale)
+        return float(stats.nbinom.sf(n_terms - 1, 0.5 * self.exponent, chance))
+
+    def scaled(self, factor: float) -> RegularizedLaplacianKernel:
+        return RegularizedLaplacianKernel(self.scale * factor, self.exponent)
+
+    def scan(self) -> list[GraphKernel]:
+        return [RegularizedLaplacianKernel(4.0 * s, self.exponent) for s in _SCAN]
+
+
+@dataclass(frozen=True, eq=False)
+class GraphMaternKernel(RegularizedLaplacianKernel):
+    """Matern kernel on a graph, `K = (I + kappa^2 / (2 nu) L~)^-nu`.
+
+    That is `(2 nu / kappa^2 + L~)^-nu` scaled to one at `L~ = 0`: a regularised Laplacian with
+    `s = kappa^2 / (2 nu)` and `r = nu`. Borovitskiy et al. (2021).
+
+    Parameters
+    ----------
+    lengthscale
+        kappa > 0, in steps. Free parameter: log kappa.
+    nu
+        Smoothness nu > 0, not fitted.
+    """
+
+    def __init__(self, lengthscale: float = 2.0, nu: float = 1.5) -> None:
+        kappa, smoothness = check_positive(lengthscale, "lengthscale"), check_positive(nu, "nu")
+        super().__init__(kappa**2 / (2.0 * smoothness), smoothness)
+
+    @property
+    def nu(self) -> float:
+        """Smoothness."""
+        return self.exponent
+
+    @property
+    def lengthscale(self) -> float:
+        """kappa, in steps."""
+        return float(np.sqrt(2.0 * self.nu * self.scale))
+
+    @property
+    def theta(self) -> FloatArray:
+        return np.array([np.log(self.lengthscale)])
+
+    def with_theta(self, theta: FloatArray) -> GraphMaternKernel:
+        return GraphMaternKernel(float(np.exp(theta[0])), self.nu)
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        return [(np.log(0.03), np.log(150.0))]
+
+    def root_gradient(self, x: FloatArray) -> FloatArray:
+        return 2.0 * super().root_gradient(x)
+
+    def modulation_gradient(self, n_terms: int) -> FloatArray:
+        return 2.0 * super().modulation_gradient(n_terms)
+
+    def scaled(self, factor: float) -> GraphMaternKernel:
+        return GraphMaternKernel(self.lengthscale * float(np.sqrt(factor)), self.nu)
+
+    def scan(self) -> list[GraphKernel]:
+        return [GraphMaternKernel(2.0 * float(np.sqrt(2.0 * self.nu * s)), self.nu) for s in _SCAN]
+
+    def __repr__(self) -> str:
+        return f"GraphMaternKernel(lengthscale={self.lengthscale!r}, nu={self.nu!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class RandomWalkKernel(GraphKernel):
+    """p-step random walk kernel `K = (I - L~ / a)^p`, a >= 2; `F(x) = ((a - 1 + x) / a)^(p/2)`.
+
+    `(a I - L~)^p` scaled to one at `L~ = 0`. `f_k = a^(-p/2) (a-1)^(p/2 - k) binom(p/2, k)`: the
+    series ends for even p. Smola and Kondor (2003).
+
+    Parameters
+    ----------
+    a
+        a >= 2. Free parameter: log a.
+    steps
+        p, a positive int, not fitted.
+    """
+
+    a: float = 2.0
+    steps: int = 4
+    max_terms = 4096
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "a", check_positive(self.a, "a"))
+        check_positive_int(self.steps, "steps")
+        if self.a < 2:
+            raise InvalidInputError(f"a: expected a number >= 2, got {self.a}")
+
+    @property
+    def theta(self) -> FloatArray:
+        return np.array([np.log(self.a)])
+
+    def with_theta(self, theta: FloatArray) -> RandomWalkKernel:
+        return RandomWalkKernel(max(2.0, float(np.exp(theta[0]))), self.steps)
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        return [(np.log(2.0), np.log(1e3))]
+
+    def root(self, x: FloatArray) -> FloatArray:
+        return np.maximum((self.a - 1.0 + x) / self.a, 0.0) ** (0.5 * self.steps)
+
+    def root_gradient(self, x: FloatArray) -> FloatArray:
+        base = np.maximum((self.a - 1.0 + x) / self.a, 1e-300)
+        return (0.5 * self.steps * (1.0 - x) / self.a * base ** (0.5 * self.steps - 1))[None, :]
+
+    def modulation(self, n_terms: int) -> FloatArray:
+        return self._binomial(0.5 * self.steps, n_terms)
+
+    def modulation_gradient(self, n_terms: int) -> FloatArray:
+        lower = self._binomial(0.5 * self.steps - 1.0, n_terms)
+        return (0.5 * self.steps / self.a * difference(lower))[None, :]
+
+    def _binomial(self, power: float, n_terms: int) -> FloatArray:
+        """Coefficients of `((a - 1 + x) / a)^power`, by the ratio of one to the next."""
+        k = np.arange(1, n_terms)
+        ratios = (power - k + 1.0) / (k * (self.a - 1.0))
+        first = ((self.a - 1.0) / self.a) ** power
+        return first * np.concatenate([[1.0], np.cumprod(ratios)])
+
+
+@dataclass(frozen=True, eq=False)
+class InverseCosineKernel(GraphKernel):
+    """Inverse cosine kernel `K = cos(pi L~ / 4)`; `F = sqrt(g)` by deconvolution.
+
+    `g(x) = (cos(pi x / 4) + sin(pi x / 4)) / sqrt(2)`. F has a branch point at x = -1, so that
+    `f_k` falls only like `k^(-3/2)`: series of F are cut at `max_terms` and say what they lose;
+    the exact kernels use g, which is entire. No parameters. Smola and Kondor (2003).
+    """
+
+    max_terms = 1024
+
+    @property
+    def theta(self) -> FloatArray:
+        return _NO_PARAMETERS
+
+    def with_theta(self, theta: FloatArray) -> InverseCosineKernel:
+        return self
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        return []
+
+    def root(self, x: FloatArray) -> FloatArray:
+        return np.sqrt(self.spectral(x))
+
+    def root_gradient(self, x: FloatArray) -> FloatArray:
+        return np.empty((0, x.size))
+
+    def spectral(self, x: FloatArray) -> FloatArray:
+        return np.maximum(np.cos(0.25 * np.pi * (1.0 - x)), 0.0)
+
+    def modulation(self, n_terms: int) -> FloatArray:
+        return _inverse_cosine_series(n_terms).copy()
+
+    def modulation_gradient(self, n_terms: int) -> FloatArray:
+        return np.empty((0, n_terms))
+
+    def tail(self, n_terms: int) -> float:
+        # From the third on the coefficients alternate and F(-1) = 0, so the rest of the series
+        # at -1 is minus its beginning.
+        f = self.modulation(max(n_terms, 3))
+        rest = abs(f @ (-1.0) ** np.arange(f.size))
+        return float(rest + np.abs(f[n_terms:]).sum())
+
+
+@lru_cache(maxsize=8)
+def _inverse_cosine_series(n_terms: int) -> FloatArray:
+    k = np.arange(n_terms)
+    signs = np.where(k % 4 < 2, 1.0, -1.0)
+    logs = k * np.log(0.25 * np.pi) - special.gammaln(k + 1.0)
+    return deconvolve(signs * np.exp(logs) / np.sqrt(2.0))
+
+
+class LearnedKernel(GraphKernel):
+    """Learned modulation: `F(x) = sum_{k<n} f_k x^k` with free coefficients, regularised.
+
+    Any `F^2` is a kernel, so the coefficients are free; the fit adds
+    `strength / 2 |f - f_start|^2` to the negative log evidence. Reid et al. (2023), section 3.
+
+    Parameters
+    ----------
+    coefficients
+        Start `f`, and the point the penalty draws to; heat with t = 2 if left out.
+    n_terms
+        Number of coefficients if none are given.
+    strength
+        Strength of the penalty.
+    """
+
+    def __init__(
+        self,
+        coefficients: ArrayLike | None = None,
+        n_terms: int = 8,
+        strength: float = 1.0,
+        *,
+        centre: ArrayLike | None = None,
+    ) -> None:
+        if coefficients is None:
+            coefficients = HeatKernel(2.0).modulation(check_positive_int(n_terms, "n_terms"))
+        self.coefficients = check_vector(coefficients, "coefficients")
+        self.centre = self.coefficients if centre is None else check_vector(centre, "centre")
+        self.strength = check_positive(strength, "strength")
+
+    @property
+    def theta(self) -> FloatArray:
+        return self.coefficients.copy()
+
+    def with_theta(self, theta: FloatArray) -> LearnedKernel:
+        return LearnedKernel(theta, strength=self.strength, centre=self.centre)
+
+    @property
+    def bounds(self) -> list[tuple[float, float]]:
+        return [(-10.0, 10.0)] * self.coefficients.size
+
+    def root(self, x: FloatArray) -> FloatArray:
+        values = np.polynomial.polynomial.polyval(x, self.coefficients)
+        return np.asarray(values, dtype=np.float64)
+
+    def root_gradient(self, x: FloatArray) -> FloatArray:
+        powers: FloatArray = x[None, :] ** np.arange(self.coefficients.size)[:, None]
+        return powers
+
+    def modulation(self, n_terms: int) -> FloatArray:
+        f = np.zeros(n_terms)
+        size = min(n_terms, self.coefficients.size)
+        f[:size] = self.coefficients[:size]
+        return f
+
+    def modulation_gradient(self, n_terms: int) -> FloatArray:
+        return np.eye(self.coefficients.size, n_terms)
+
+    def penalty(self) -> tuple[float, FloatArray]:
+        gap = self.coefficients - self.centre
+        return 0.5 * self.strength * float(gap @ gap), self.strength * gap
+
+    def __repr__(self) -> str:
+        return f"LearnedKernel({self.coefficients.tolist()}, strength={self.strength!r})"
+
+
+GRAPH_KERNELS: dict[str, Callable[[], GraphKernel]] = {
+    "heat": HeatKernel,
+    "regularized-laplacian": RegularizedLaplacianKernel,
+    "matern": GraphMaternKernel,
+    "random-walk": RandomWalkKernel,
+    "inverse-cosine": InverseCosineKernel,
+    "learned": LearnedKernel,
+}
+GraphKernelLike: TypeAlias = str | GraphKernel
+
+
+def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKernel:
+    """Return the graph kernel a text names, at default parameters, or the object itself."""
+    if isinstance(kernel, GraphKernel):
+        return kernel
+    if isinstance(kernel, str) and kernel in GRAPH_KERNELS:
+        return GRAPH_KERNELS[kernel]()
+    if isinstance(kernel, str):
+        raise InvalidInputError(unknown_choice(kernel, GRAPH_KERNELS, name))
+    raise InvalidInputError(
+        f"{name}: expected a name such as 'heat' or a GraphKernel, got {type(kernel).__name__}"
+    )

@@ -1,0 +1,1 @@
+"""Choosing a coupling and a size, and comparing several."""

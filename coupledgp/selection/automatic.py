@@ -1,0 +1,191 @@
+"""Fits that choose their own coupling and size: as many features as a target of KL takes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from coupledgp.counter import IntArray
+from coupledgp.diagnostics import compare
+from coupledgp.diagnostics.compare import by_solves
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+from coupledgp.selection.cases import MIN_ROWS, ROWS_A_QUERY
+from coupledgp.selection.redraw import kept_hyperparameters, redrawn, size_name, with_parameters
+from coupledgp.selection.search import ERRORS, Selection, select
+from coupledgp.validation import check_positive
+
+AUTO = "auto"
+# Rounds of fitting, measuring and growing.
+MAX_ROUNDS = 5
+# A size grows by this much beyond what the KL measured asks for, at most so many times.
+MARGIN, MAX_GROWTH = 1.2, 4.0
+N_QUERY = 256
+DEFAULT_COUPLINGS = {"n_frequencies": "orthogonal+pnc", "n_walks": "stratified+systematic"}
+
+
+def fit_automatic(model: Any, X: Any, y: ArrayLike, fit: Callable[[Any], Any]) -> Any:
+    """Choose on at most 2000 rows, fit, measure the KL on all rows, and grow until it is met.
+
+    Parameters
+    ----------
+    model
+        Unfitted, with `coupling` or its size `"auto"`, and a `kl_target`.
+    X, y
+        Data, as `fit` takes them.
+    fit
+        Fits a copy of the model whose coupling and size are numbers.
+
+    Returns
+    -------
+    fitted model
+        With attributes `selection_` (a `Selection`) and `kl_per_point_`, the KL that was measured
+        given the fitted hyperparameters: at 256 rows given the others, or at each quarter of a
+        smaller table in turn. A ConvergenceWarning says that it, or the mean of the quarters plus
+        two standard errors, is above the target.
+
+    Raises
+    ------
+    InvalidInputError
+        `kl_target` is not positive, or spectra are to be fitted.
+    """
+    check_positive(model.kl_target, "kl_target")
+    name = size_name(model)
+    if getattr(model, "frequencies", "sampled") != "sampled":
+        raise InvalidInputError(
+            f"{name}, coupling: 'auto' chooses among sampled frequencies, "
+            f"got frequencies={model.frequencies!r}; give numbers, or frequencies='sampled'"
+        )
+    seed = seed_from_random_state(model.random_state)
+    chosen = _select(model, name, X, y, seed)
+    largest = chosen.n_rows if name == "n_frequencies" else None
+    candidate = chosen.estimator
+    for last in (*[False] * (MAX_ROUNDS - 1), True):
+        fitted = fit(candidate)
+        measured = measured_kl(fitted, X, y, seed)
+        size = getattr(candidate, name)
+        if measured.bound <= model.kl_target or _text(getattr(model, name)) != AUTO:
+            break
+        growth = float(np.clip(MARGIN * measured.bound / model.kl_target, MARGIN, MAX_GROWTH))
+        grown = int(np.ceil(size * growth))
+        grown = grown if largest is None else min(grown, largest)
+        if last or grown == size:
+            break
+        candidate = with_parameters(candidate, **{name: grown})
+    if measured.bound > model.kl_target:
+        _warn(model, name, size, measured, largest)
+    fitted.selection_, fitted.kl_per_point_ = chosen, measured.kl_per_point
+    fitted.set_params(**{name: getattr(model, name), "coupling": model.coupling})
+    # What others, such as scikit-learn's Pipeline, left on the model stays there.
+    fitted.__dict__ = vars(model) | vars(fitted)
+    return fitted
+
+
+def _select(model: Any, name: str, X: Any, y: ArrayLike, seed: int) -> Selection:
+    size, coupling = getattr(model, name), model.coupling
+    template = with_parameters(
+        model,
+        **{name: 8 if _text(size) == AUTO else size},
+        coupling=DEFAULT_COUPLINGS[name] if _text(coupling) == AUTO else coupling,
+    )
+    return select(
+        template, X, y, kl_target=model.kl_target,
+        couplings=None if _text(coupling) == AUTO else [coupling],
+        sizes=None if _text(size) == AUTO else [size],
+        random_state=seed, progress=getattr(model, "progress", None),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measured:
+    """KL of a fitted model, nats per point, and the standard error over the parts measured."""
+
+    kl_per_point: float
+    standard_error: float = 0.0
+
+    @property
+    def bound(self) -> float:
+        """The KL plus two standard errors."""
+        return self.kl_per_point + ERRORS * self.standard_error
+
+    def __str__(self) -> str:
+        error = f" ± {self.standard_error:.2g}" if self.standard_error else ""
+        return f"{self.kl_per_point:.3g}{error}"
+
+
+def measured_kl(fitted: Any, X: Any, y: ArrayLike, seed: int) -> Measured:
+    """KL to the exact GP at some rows, given the others, at the model's own hyperparameters.
+
+    At 256 rows; at each quarter of a smaller table in turn, where a quarter alone is few points.
+    On graphs, where each part costs a walk from every node, at one quarter.
+    """
+    queries = _query_rows(len(np.asarray(y)), seed, hasattr(fitted, "conditioned_on"))
+    found = [_kl_given(fitted, X, np.asarray(y), query, seed) for query in queries]
+    error = np.std(found, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else 0.0
+    return Measured(float(np.mean(found)), float(error))
+
+
+def _query_rows(n_rows: int, seed: int, every_quarter: bool) -> list[IntArray]:
+    """Rows to compare at: all of a small table, a quarter at a time, or 256 at random."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    n_query = min(N_QUERY, max(n_rows // ROWS_A_QUERY, MIN_ROWS // ROWS_A_QUERY))
+    if every_quarter and n_query < N_QUERY:
+        return np.array_split(order, ROWS_A_QUERY)
+    return [order[:n_query]]
+
+
+def _kl_given(fitted: Any, X: Any, y: FloatArray, query: IntArray, seed: int) -> float:
+    """KL at the rows `query` given all others, the largest that the comparison's bounds allow."""
+    rest = np.setdiff1d(np.arange(len(y)), query)
+    progress = getattr(fitted, "progress", None)
+    with reporter("measure", progress) as report:
+        report(f"KL at {query.size} rows given {rest.size} rows")
+        if hasattr(fitted, "conditioned_on"):
+            local = fitted.conditioned_on(_rows(X, rest), y[rest])
+            points = _rows(X, query)
+        else:
+            nodes = list(X)
+            local = redrawn(
+                fitted, kept_hyperparameters(fitted), fitted.coupling, fitted.n_walks, seed
+            ).fit([nodes[k] for k in rest], y[rest])
+            points = [nodes[k] for k in query]
+        if not by_solves(local):
+            return float(compare(local, points).kl_per_point)
+    # Solves are long, and have a progress of their own.
+    found = compare(local, points, progress=progress)
+    _, above = found.accuracy.bounds["kl_per_point"]
+    return float(found.kl_per_point + above)
+
+
+def _rows(X: Any, chosen: IntArray) -> Any:
+    """Rows of a table, whose columns keep their names, or of a matrix."""
+    if hasattr(X, "take") and not isinstance(X, np.ndarray):
+        return X.take(chosen)
+    return np.asarray(X)[chosen]
+
+
+def _warn(model: Any, name: str, size: int, measured: Measured, largest: int | None) -> None:
+    advice = (
+        "raise kl_target" if _text(getattr(model, name)) == AUTO else f"raise kl_target or {name}"
+    )
+    if size == largest:
+        advice += "; with more features than rows ExactGPRegressor costs less"
+    met = "is not met" if measured.kl_per_point > model.kl_target else "may not be met"
+    warnings.warn(
+        f"kl_target: {model.kl_target:g} nats per point {met}: with {name}={size} the KL is "
+        f"{measured}; {advice}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,316 @@
+"""Which coupling, and how many features: the cheapest whose posterior is close enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.progress import reporter
+from coupledgp.selection.cases import Case, case_for, kind_of
+from coupledgp.selection.redraw import with_parameters
+from coupledgp.validation import check_positive, check_positive_int
+
+# A size passes if mean + ERRORS standard errors of its draws lies below the target.
+ERRORS = 2.0
+# Sizes tried between one that fails and one that passes are a fourth root of two apart.
+STEPS_A_DOUBLING = 4
+# The next size is this share of what the KL so far promises, and at most so many times the last.
+CAUTION, MAX_FACTOR = 0.7, 16
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One coupling at one size, over several draws.
+
+    Attributes
+    ----------
+    coupling : str
+    size : int
+        Frequencies, or walkers a node.
+    kl_per_point, standard_error : float
+        Mean over draws of `KL(exact || approximate)` per query point, nats, and its standard error.
+    """
+
+    coupling: str
+    size: int
+    kl_per_point: float
+    standard_error: float
+
+    @property
+    def bound(self) -> float:
+        """`kl_per_point` plus two standard errors."""
+        return self.kl_per_point + ERRORS * self.standard_error
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The cheapest coupling and size that came close enough, and all that was tried.
+
+    Attributes
+    ----------
+    best : Trial
+        The choice: the first trial of `trials` that met the target at the least size; the one of
+        least KL if none did.
+    met : bool
+        Whether the bound of `best` lies below `kl_target`.
+    kl_target : float
+        Nats per point.
+    trials : tuple of Trial
+        In the order they were made.
+    size_name : str
+        Parameter of the estimator that the size is.
+    n_train, n_query : int
+        Rows the laws were conditioned on, and rows they were compared at, jointly.
+    n_rows : int
+        Rows given.
+    estimator
+        The estimator with the choice as its parameters, not fitted.
+    """
+
+    best: Trial
+    met: bool
+    kl_target: float
+    trials: tuple[Trial, ...]
+    size_name: str
+    n_train: int
+    n_query: int
+    n_rows: int
+    estimator: Any = field(repr=False)
+
+    @property
+    def coupling(self) -> str:
+        """Text form of the chosen coupling."""
+        return self.best.coupling
+
+    @property
+    def size(self) -> int:
+        """Chosen number of frequencies or walkers."""
+        return self.best.size
+
+    def explain(self) -> str:
+        """Say in words what was chosen and why."""
+        best = self.best
+        what = f"coupling={best.coupling!r}, {self.size_name}={best.size}"
+        found = f"KL {best.kl_per_point:.3g} ± {best.standard_error:.2g} nats per point"
+        where = (
+            f"to the exact GP at {self.n_query} rows, given {self.n_train} of {self.n_rows} rows"
+        )
+        if not self.met:
+            return (
+                f"Nothing tried came below {self.kl_target:g}; the closest is {what}: {found} "
+                f"{where}. {self._advice()}"
+            )
+        return f"Chosen: {what}: {found} {where}, below {self.kl_target:g}. {self._beaten()}"
+
+    def _advice(self) -> str:
+        if self.size_name == "n_walks":
+            return "More exact_hops bring it closer, or a larger kl_target is met."
+        if self.size >= self.n_rows:
+            return (
+                "With more features than rows the exact GP costs less: use ExactGPRegressor, or a "
+                "larger kl_target."
+            )
+        return "Allow larger sizes, or a larger kl_target."
+
+    def _beaten(self) -> str:
+        """The other couplings at the chosen size, or the size below it."""
+        others = [t for t in self.trials if t.size == self.size and t.coupling != self.coupling]
+        others.sort(key=lambda trial: trial.kl_per_point)
+        less = max((t.size for t in self.trials if t.size < self.size), default=None)
+        parts = [f"{t.coupling} has {t.kl_per_point:.3g} there" for t in others]
+        if less is not None:
+            near = min(t.kl_per_point for t in self.trials if t.size == less)
+            parts.append(f"with {less} the best has {near:.3g}")
+        return ("; ".join(parts) + ".") if parts else "It is the smallest size tried."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the estimator as plain values."""
+        return {
+            "coupling": self.coupling,
+            self.size_name: self.size,
+            "kl_per_point": self.best.kl_per_point,
+            "standard_error": self.best.standard_error,
+            "kl_target": self.kl_target,
+            "met": self.met,
+            "n_train": self.n_train,
+            "n_query": self.n_query,
+            "n_rows": self.n_rows,
+            "explanation": self.explain(),
+            "trials": [asdict(trial) for trial in self.trials],
+        }
+
+
+def select(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    kl_target: float = 0.01,
+    couplings: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+    n_draws: int = 4,
+    n_query: int = 256,
+    max_rows: int = 2000,
+    random_state: Any = 0,
+    progress: bool | None = None,
+) -> Selection:
+    """Find the cheapest coupling and size whose posterior is within `kl_target` of the exact GP's.
+
+    Some rows are put aside as query points; the exact GP is fitted to the others. Each coupling
+    and size is given the exact GP's hyperparameters and the same rows, in `n_draws` draws, and
+    `KL(exact || approximate)` of the joint predictive laws at the query points is measured. Sizes
+    grow until a coupling's mean plus two standard errors lies below the target, then the sizes
+    down to the last that failed are bisected in steps of a fourth root of two. Couplings that are
+    worse than another by more than the errors of both are given up on the way.
+
+    Parameters
+    ----------
+    model
+        A `SparseSpectrumGPRegressor` or `GraphGPRegressor`, fitted or not, whose other parameters
+        are kept; it is not changed.
+    X, y
+        What `model.fit` takes.
+    kl_target
+        Nats per query point.
+    couplings
+        Texts to choose from; None: a few that serve the model's features.
+    sizes
+        Numbers of frequencies or walkers to try, in ascending order; None: see above.
+    n_draws
+        Draws of each, 2 or more.
+    n_query
+        Query points, at most a quarter of the rows.
+    max_rows
+        At most so many rows, query points included, are used; the exact GP costs their cube. With
+        more rows the posterior is narrower, and the same features are farther from it: check the
+        fitted model with `diagnostics.compare`.
+    random_state
+        Seed of the choice of rows and of the draws.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Raises
+    ------
+    InvalidInputError
+        The model is of no kind that is chosen for, or an argument is invalid.
+    """
+    check_positive(kl_target, "kl_target")
+    check_positive_int(n_draws, "n_draws", minimum=2)
+    check_positive_int(n_query, "n_query", minimum=2)
+    check_positive_int(max_rows, "max_rows", minimum=8)
+    names = _check_couplings(kind_of(model), couplings)
+    checked = None if sizes is None else _check_sizes(sizes)
+    seed = seed_from_random_state(random_state)
+    case = case_for(model, X, y, n_query, max_rows, seed, progress)
+    with reporter("select", progress) as report:
+        names = names or list(case.couplings)
+        search = _Search(case, kl_target, n_draws, seed, report)
+        best = search.growing(names) if checked is None else search.given(names, checked)
+    chosen = with_parameters(model, **{"coupling": best.coupling, case.size_name: best.size})
+    return Selection(
+        best, best.bound < kl_target, kl_target, tuple(search.trials), case.size_name,
+        case.n_train, case.n_query, case.n_rows, chosen,
+    )  # fmt: skip
+
+
+def _check_couplings(kind: type[Case], couplings: Sequence[str] | None) -> list[str]:
+    if couplings is None:
+        return []
+    if isinstance(couplings, str) or not len(couplings):
+        raise InvalidInputError(f"couplings: expected a list of texts, got {couplings!r}")
+    return [kind.check_coupling(coupling) for coupling in couplings]
+
+
+def _check_sizes(sizes: Sequence[int]) -> list[int]:
+    checked = [check_positive_int(size, "sizes") for size in sizes]
+    if not checked or any(a >= b for a, b in pairwise(checked)):
+        raise InvalidInputError(f"sizes: expected ascending numbers, got {list(sizes)}")
+    return checked
+
+
+class _Search:
+    """Trials made so far, and ways to look for the cheapest that passes."""
+
+    def __init__(
+        self, case: Case, target: float, n_draws: int, seed: int, report: Callable[[str], None]
+    ) -> None:
+        self.case, self.target, self.n_draws, self.seed = case, target, n_draws, seed
+        self.report = report
+        self.trials: list[Trial] = []
+
+    def given(self, names: list[str], sizes: Sequence[int]) -> Trial:
+        """The first size of a list at which a coupling passes."""
+        for size in sizes:
+            passed = self._passing(names, size)
+            if passed:
+                return passed[0]
+        return self._closest()
+
+    def growing(self, names: list[str]) -> Trial:
+        """The least size at which a coupling passes, to a fourth root of two."""
+        failed, size = 0, self.case.first_size
+        while True:
+            passed = self._passing(names, size)
+            if passed or size == self.case.last_size:
+                break
+            names, failed, size = self._contenders(size), size, self._next_size(size)
+        if not passed:
+            return self._closest()
+        return self._between(failed, passed) if failed else passed[0]
+
+    def _contenders(self, size: int) -> list[str]:
+        """Couplings that may be the best: within the errors of the best at a size."""
+        made = [trial for trial in self.trials if trial.size == size]
+        limit = min(trial.bound for trial in made)
+        # The lower end of a trial, mean minus two errors, against the lowest upper end.
+        if np.isinf(limit):
+            return [trial.coupling for trial in made]
+        finite = [trial for trial in made if np.isfinite(trial.kl_per_point)]
+        return [t.coupling for t in finite if 2 * t.kl_per_point - t.bound <= limit]
+
+    def _next_size(self, size: int) -> int:
+        """Twice the size, or nearer to where the KL, falling as 1 / size, would meet the target."""
+        nearest = min(trial.kl_per_point for trial in self.trials if trial.size == size)
+        promised = CAUTION * nearest / self.target if np.isfinite(nearest) else 2
+        factor = np.clip(promised, 2, MAX_FACTOR)
+        return min(round(size * float(factor)), self.case.last_size)
+
+    def _between(self, failed: int, passed: list[Trial]) -> Trial:
+        """Bisect the sizes between one that fails and one that passes."""
+        size = passed[0].size
+        n_steps = int(np.ceil(STEPS_A_DOUBLING * np.log2(size / failed)))
+        grid = np.unique(np.geomspace(failed, size, n_steps + 1).round().astype(int))[1:-1]
+        low, high = 0, grid.size
+        while low < high:
+            middle = (low + high) // 2
+            better = self._passing([trial.coupling for trial in passed], int(grid[middle]))
+            if better:
+                passed, high = better, middle
+            else:
+                low = middle + 1
+        return passed[0]
+
+    def _passing(self, names: list[str], size: int) -> list[Trial]:
+        """Trials of couplings at a size that meet the target, the closest to the exact first."""
+        made = [self._trial(name, size) for name in names]
+        self.trials += made
+        return sorted((t for t in made if t.bound < self.target), key=lambda t: t.kl_per_point)
+
+    def _trial(self, name: str, size: int) -> Trial:
+        self.report(f"{name}, {self.case.size_name}={size}")
+        # The same seeds for every coupling and size.
+        draws = [self.case.kl_per_point(name, size, self.seed + k) for k in range(self.n_draws)]
+        if not np.isfinite(draws).all():
+            return Trial(name, size, float("inf"), 0.0)
+        error = np.std(draws, ddof=1) / np.sqrt(self.n_draws)
+        return Trial(name, size, float(np.mean(draws)), float(error))
+
+    def _closest(self) -> Trial:
+        return min(self.trials, key=lambda trial: trial.kl_per_point)

@@ -1,0 +1,303 @@
+"""Studies of a fitted model: its couplings side by side, and the report a person sends on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.diagnostics import StochasticOptions, nlpd, rmse
+from coupledgp.diagnostics.compare import (
+    ReferenceLaw,
+    by_probes,
+    by_solves,
+    compare,
+    law_of_model,
+    reference_law,
+    report_beside,
+)
+from coupledgp.diagnostics.laws import Law, check_targets
+from coupledgp.diagnostics.measures import kl_per_point
+from coupledgp.diagnostics.pages.mesh import Geometry
+from coupledgp.diagnostics.pages.table import short_numbers
+from coupledgp.diagnostics.provenance import versions
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.study import CouplingStudy, Spread, StudyRow
+from coupledgp.diagnostics.study_report import StudyReport
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.inference.linalg.system import Report
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+from coupledgp.selection.cases import kind_of
+from coupledgp.selection.redraw import kept_hyperparameters, redrawn, size_name
+from coupledgp.validation import check_positive_int
+
+
+def coupling_study(
+    model: Any,
+    X_test: Any,
+    y_test: ArrayLike | None = None,
+    *,
+    couplings: Sequence[str],
+    sizes: Sequence[int],
+    n_draws: int = 8,
+    random_state: Any = 0,
+    reference: Any = None,
+    method: str = "auto",
+    options: StochasticOptions | None = None,
+    progress: bool | None = None,
+) -> CouplingStudy:
+    """Compare couplings and sizes at a fitted model's hyperparameters and training data.
+
+    Parameters
+    ----------
+    model
+        Fitted `SparseSpectrumGPRegressor` or `GraphGPRegressor`; its coupling and size do not
+        matter.
+    X_test, y_test
+        Test points and, if there are any, targets.
+    couplings
+        Texts.
+    sizes
+        Numbers of frequencies or walkers.
+    n_draws
+        Draws of each, 2 or more.
+    random_state
+        Seed; the draws of every coupling and size have the same seeds.
+    reference
+        Fitted exact model; None: `model.exact_twin()`.
+    method, options
+        How the reference's law is computed, once for all draws, as in `compare`: by dense algebra,
+        O(n^3) for n training rows, or, by default above 5000 rows, by iterative solves. Then at
+        most `options.n_columns` test points, a random subset, are compared.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is invalid; nothing is computed then.
+    """
+    names, counts = _check_study(model, couplings, sizes, n_draws)
+    seed = seed_from_random_state(random_state)
+    options = StochasticOptions() if options is None else options
+    solved = by_solves(model, reference, method)
+    if solved and by_probes(model, X_test, options):
+        X_test, y_test = _subset(X_test, y_test, options)
+    with reporter("study", progress) as report:
+        exact = reference_law(model, X_test, reference, solved, options, report)
+        y = None if y_test is None else check_targets(y_test, exact.law.mean.shape)
+        draws = _Draws(model, X_test, y, exact, options, report)
+        return draws.study(names, counts, n_draws, seed)
+
+
+def _check_study(
+    model: Any, couplings: Sequence[str], sizes: Sequence[int], n_draws: int
+) -> tuple[list[str], list[int]]:
+    """Names of the couplings and the sizes, ascending, each once."""
+    size_name(model)  # refuses models that have no size
+    kind = kind_of(model)
+    if isinstance(couplings, str) or not len(couplings):
+        raise InvalidInputError(f"couplings: expected a list of texts, got {couplings!r}")
+    names = [kind.check_coupling(coupling) for coupling in couplings]
+    counts = sorted({check_positive_int(size, "sizes") for size in sizes})
+    if not counts:
+        raise InvalidInputError("sizes: expected at least one number, got none")
+    check_positive_int(n_draws, "n_draws", minimum=2)
+    return list(dict.fromkeys(names)), counts
+
+
+def _subset(
+    X: Any, y: ArrayLike | None, options: StochasticOptions
+) -> tuple[Any, FloatArray | None]:
+    """As many test points as have a solve each, at random."""
+    rng = np.random.default_rng(options.seed)
+    chosen = np.sort(rng.choice(len(X), options.n_columns, replace=False))
+    if hasattr(X, "iloc"):
+        rows = X.iloc[chosen]
+    else:
+        rows = X.take(chosen) if hasattr(X, "column_names") else np.asarray(X)[chosen]
+    return rows, None if y is None else np.asarray(y)[chosen]
+
+
+@dataclass(frozen=True)
+class _Draws:
+    """Draws of a model's frequencies or walks beside one exact law."""
+
+    model: Any
+    X: Any
+    y: FloatArray | None
+    exact: ReferenceLaw
+    options: StochasticOptions
+    report: Report
+
+    def study(
+        self, couplings: list[str], sizes: list[int], n_draws: int, seed: int
+    ) -> CouplingStudy:
+        """Every coupling at every size."""
+        seeds = range(seed, seed + n_draws)
+        rows = [self._row(coupling, size, seeds) for size in sizes for coupling in couplings]
+        law, y = self.exact.law, self.y
+        return CouplingStudy(
+            size_name(self.model), tuple(rows), len(training_data(self.model)[1]), len(law.mean),
+            None if y is None else rmse(y, law.mean),
+            None if y is None else nlpd(y, law.mean, law.std),
+        )  # fmt: skip
+
+    def _row(self, coupling: str, size: int, seeds: range) -> StudyRow:
+        self.report(f"{coupling}, {size_name(self.model)}={size}")
+        laws = [self._law(coupling, size, seed) for seed in seeds]
+        divergence = Spread.of([kl_per_point(self.exact.law, law) for law in laws])
+        scores: tuple[Spread | None, Spread | None] = (None, None)
+        if self.y is not None:
+            scores = (
+                Spread.of([rmse(self.y, law.mean) for law in laws]),
+                Spread.of([nlpd(self.y, law.mean, law.std) for law in laws]),
+            )
+        return StudyRow(coupling, size, len(laws), divergence, *scores)
+
+    def _law(self, coupling: str, size: int, seed: int) -> Law:
+        model = self.model
+        other = redrawn(model, kept_hyperparameters(model), coupling, size, seed)
+        other.fit(*training_data(model))
+        if hasattr(model, "feature_names_in_"):  # the rows kept have no names
+            other.feature_names_in_ = model.feature_names_in_
+        return law_of_model(other, self.X, self.exact, self.options, self.report)[0]
+
+
+def training_data(model: Any) -> tuple[Any, FloatArray]:
+    """What the model was fitted to, as its `fit` takes it."""
+    if hasattr(model, "nodes_"):
+        return model.nodes_, model.y_train_
+    return model.X_train_, model.y_train_
+
+
+def posterior_report(
+    model: Any,
+    X_test: Any,
+    y_test: ArrayLike | None = None,
+    *,
+    couplings: Sequence[str] = (),
+    sizes: Sequence[int] = (),
+    n_draws: int = 8,
+    random_state: Any = 0,
+    geometry: Any = None,
+    title: str | None = None,
+    data: str | None = None,
+    method: str = "auto",
+    options: StochasticOptions | None = None,
+    progress: bool | None = None,
+) -> StudyReport:
+    """Everything there is to say about a fitted model's posterior, on one page.
+
+    Parameters
+    ----------
+    model
+        Fitted `SparseSpectrumGPRegressor` or `GraphGPRegressor`.
+    X_test, y_test
+        Test points and, if there are any, targets.
+    couplings, sizes
+        Also compare these with each other (`coupling_study`); sizes default to a quarter of the
+        model's, its own and four times as many.
+    n_draws, random_state
+        Of that comparison.
+    geometry
+        For graphs: a trimesh mesh whose faces or vertices are the nodes, or positions (n_nodes, 2).
+        Mean, standard deviation and error are drawn on it.
+    title, data
+        Heading of the page, and what the data are, in words.
+    method, options
+        How the exact GP's law is computed, as in `compare`; once, for the comparison of couplings
+        too.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Returns
+    -------
+    StudyReport
+        With `to_html(path)`, `to_json(path)`, `to_dict()`, and all figures of `compare`.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is invalid.
+    """
+    start = time.perf_counter()
+    name = size_name(model)
+    drawn = None if geometry is None else Geometry.of(geometry, model.graph)
+    own = model.n_frequencies_ if name == "n_frequencies" else model.n_walks_
+    compared = None
+    if len(couplings):
+        chosen = list(sizes) or sorted({max(own // 4, 1), own, 4 * own})
+        compared = (*_check_study(model, couplings, chosen, n_draws), n_draws,
+                    seed_from_random_state(random_state))  # fmt: skip
+    options = StochasticOptions() if options is None else options
+    base, study = _compared(model, X_test, y_test, compared, method, options, progress)
+    return StudyReport(
+        **vars(base),
+        study=study,
+        picture=None if drawn is None else _on_geometry(drawn, model, X_test, y_test),
+        title=title or f"Posterior of a {type(model).__name__}",
+        provenance={
+            "data": data or "not stated",
+            "training rows": len(training_data(model)[1]),
+            "model": repr(model),
+            "hyperparameters": _hyperparameters(model),
+            "seed of the study": random_state,
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - start, 2),
+            **versions(),
+        },
+    )
+
+
+def _compared(
+    model: Any,
+    X_test: Any,
+    y_test: ArrayLike | None,
+    compared: tuple[list[str], list[int], int, int] | None,
+    method: str,
+    options: StochasticOptions,
+    progress: bool | None,
+) -> tuple[PosteriorReport, CouplingStudy | None]:
+    """The model and, if asked for, draws of couplings and sizes beside the same exact law."""
+    solved = by_solves(model, None, method)
+    probed = solved and by_probes(model, X_test, options)
+    base = None
+    if compared is None or probed:
+        base = compare(model, X_test, y_test, method=method, options=options, progress=progress)
+        if compared is None:
+            return base, None
+    points, targets = _subset(X_test, y_test, options) if probed else (X_test, y_test)
+    with reporter("report", progress) as report:
+        exact = reference_law(model, points, None, solved, options, report)
+        if base is None:
+            base = report_beside(model, points, targets, exact, options, report)
+        y = None if targets is None else check_targets(targets, exact.law.mean.shape)
+        return base, _Draws(model, points, y, exact, options, report).study(*compared)
+
+
+def _hyperparameters(model: Any) -> str:
+    if hasattr(model, "kernel_"):
+        kernel = short_numbers(repr(model.kernel_))
+    else:
+        kernel = "lengthscale=" + np.array2string(np.asarray(model.lengthscale_), precision=4)
+    parts = (f"{n}={np.array2string(np.asarray(getattr(model, n + '_')), precision=4)}"
+             for n in ("outputscale", "noise"))  # fmt: skip
+    return ", ".join([kernel, *parts])
+
+
+def _on_geometry(geometry: Geometry, model: Any, X_test: Any, y_test: ArrayLike | None) -> Any:
+    """The law at every node, the observed nodes, and the error where a target is known."""
+    mean, std = model.predict(return_std=True)
+    index = model.graph.index
+    errors = np.full(len(mean), np.nan)
+    if y_test is not None:
+        errors[index(X_test)] = np.asarray(y_test, dtype=np.float64) - mean[index(X_test)]
+    return geometry.with_law(mean, std, errors, np.unique(index(model.nodes_)))

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeAlias
 
 from rich.console import Console
 
+# Told what is being done, in a few words, at every step of long work.
+Progress: TypeAlias = Callable[[str], None]
+
+
+def silent(message: str) -> None:
+    """Show nothing."""
+
 
 @contextmanager
-def reporter(title: str, enabled: bool | None = None) -> Iterator[Callable[[str], None]]:
+def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     """Yield a function that shows its argument as the state of the work named `title`.
 
     Parameters
@@ -21,7 +29,7 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Callable[[str]
     """
     console = Console(stderr=True)
     if enabled is False or not console.is_terminal:
-        yield lambda message: None
+        yield silent
         return
     with console.status(title) as status:
         yield lambda message: status.update(f"{title}: {message}")

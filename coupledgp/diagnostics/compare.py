@@ -26,8 +26,7 @@ from coupledgp.diagnostics.report import (
 )
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.linalg.system import Report
-from coupledgp.progress import reporter
+from coupledgp.progress import Progress, reporter
 from coupledgp.validation import check_choice, check_memory
 
 # Matrices of p x p float64 alive at once.
@@ -141,7 +140,7 @@ def by_probes(model: Any, X_test: Any, options: StochasticOptions) -> bool:
 
 def reference_law(
     model: Any, X_test: Any, reference: Any, solved: bool, options: StochasticOptions,
-    report: Report,
+    report: Progress,
 ) -> ReferenceLaw:  # fmt: skip
     """Law of the reference, by default the exact twin, solved for or by dense algebra."""
     _check_points(len(X_test))
@@ -161,9 +160,9 @@ def reference_law(
 
 def report_beside(
     model: Any, X_test: Any, y_test: ArrayLike | None, exact: ReferenceLaw,
-    options: StochasticOptions, report: Report,
+    options: StochasticOptions, report: Progress,
 ) -> PosteriorReport:  # fmt: skip
-    """Report on a model beside a law that is known at the same points."""
+    """Progress on a model beside a law that is known at the same points."""
     start = time.perf_counter()
     law, steps = law_of_model(model, X_test, exact, options, report)
     settings = exact.settings
@@ -195,7 +194,7 @@ def report_beside(
 
 
 def law_of_model(
-    model: Any, X_test: Any, exact: ReferenceLaw, options: StochasticOptions, report: Report
+    model: Any, X_test: Any, exact: ReferenceLaw, options: StochasticOptions, report: Progress
 ) -> tuple[Law, int]:
     """Law of a model, computed as the reference's was, and the steps of its solves."""
     if exact.settings is None:

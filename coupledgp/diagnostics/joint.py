@@ -33,7 +33,8 @@ from coupledgp.diagnostics.report import (
     remarks_on,
 )
 from coupledgp.diagnostics.stochastic import StochasticOptions
-from coupledgp.inference.linalg.system import LinearSystem, Report, predictive_law
+from coupledgp.inference.linalg.system import LinearSystem, predictive_law
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_memory
 
@@ -48,9 +49,9 @@ def compare_jointly(
     X_test: Any,
     y_test: Any,
     options: StochasticOptions,
-    report: Report,
+    report: Progress,
 ) -> PosteriorReport:
-    """Report of a model against the exact GP that `source` states.
+    """Progress of a model against the exact GP that `source` states.
 
     Divergences of the laws at all points by `options.n_probes` probes; scores, which need the
     exact variance of each point, at `options.n_columns` of them drawn at random.
@@ -114,7 +115,7 @@ class _Exact:
         offset: FloatArray,
         scale: FloatArray,
         options: StochasticOptions,
-        report: Report,
+        report: Progress,
     ) -> None:
         self.system, self.scale, self.options, self.report = system, scale, options, report
         self.cross, self.prior = system.cross(points), system.prior(points)

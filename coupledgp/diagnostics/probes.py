@@ -19,7 +19,8 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal, solve_triangular
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.system import LinearSystem, Report
+from coupledgp.inference.linalg.system import LinearSystem
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
 MAX_STEPS = 100
@@ -54,7 +55,7 @@ class RelativeCovariance:
         prior: FloatArray,
         root: FloatArray,
         tolerance: float,
-        report: Report,
+        report: Progress,
     ) -> None:
         self.system, self.cross, self.prior, self.root = system, cross, prior, root
         self.tolerance, self.report = tolerance, report

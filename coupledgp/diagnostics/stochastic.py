@@ -9,7 +9,8 @@ import torch
 
 from coupledgp.diagnostics.laws import Law, in_units, law_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.linalg.system import Report, SystemOptions, predictive_law
+from coupledgp.inference.linalg.system import SystemOptions, predictive_law
+from coupledgp.progress import Progress
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -61,7 +62,7 @@ class StochasticOptions:
 
 
 def solved_law(
-    problem: Any, X_test: Any, options: StochasticOptions, report: Report
+    problem: Any, X_test: Any, options: StochasticOptions, report: Progress
 ) -> tuple[Law, int]:
     """Law that a problem's data and prior give, one solve a test point, and the steps it took.
 
@@ -72,7 +73,9 @@ def solved_law(
     return in_units(law, problem.offset, problem.scale), law.n_iterations
 
 
-def own_law(model: Any, X_test: Any, options: StochasticOptions, report: Report) -> tuple[Law, int]:
+def own_law(
+    model: Any, X_test: Any, options: StochasticOptions, report: Progress
+) -> tuple[Law, int]:
     """Law of a model: by solves too where its posterior takes some, as on large graphs."""
     if hasattr(model, "own_problem"):
         return solved_law(model.own_problem(), X_test, options, report)

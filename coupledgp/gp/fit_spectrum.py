@@ -11,7 +11,7 @@ import torch
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search.optimize import Hyperparameters, Report, SearchSpace
+from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.members import (
     EvidenceSettings,
@@ -32,6 +32,7 @@ from coupledgp.inference.spectra.training import (
 )
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.models.stack import Stack
+from coupledgp.progress import Progress
 from coupledgp.validation import check_choice, check_positive_int
 
 SPECTRA = ("sampled", "fitted")
@@ -82,7 +83,7 @@ def fit_frequencies(
     problem: FeatureEvidence,
     space: SearchSpace,
     rng: np.random.Generator,
-    report: Report,
+    report: Progress,
 ) -> None:
     """Set the model's feature map and hyperparameters, and its members if there are several."""
     if model.objective == "evidence":
@@ -102,7 +103,7 @@ def _fit_posterior(
     problem: FeatureEvidence,
     space: SearchSpace,
     rng: np.random.Generator,
-    report: Report,
+    report: Progress,
 ) -> SpectrumFit:
     """Hyperparameters of an exact GP on a subset, and a spectrum fitted to its posterior."""
     stream, n = problem.stream, problem.n_rows
@@ -132,7 +133,7 @@ def _fit_evidence(
     problem: FeatureEvidence,
     space: SearchSpace,
     rng: np.random.Generator,
-    report: Report,
+    report: Progress,
 ) -> None:
     """Sampled spectrum, fitted ones, and the weights of their mixture.
 
@@ -168,7 +169,7 @@ def _one_factor(
     log_evidence: float,
     sampled: Member,
     rng: np.random.Generator,
-    report: Report,
+    report: Progress,
 ) -> list[Member]:
     """The sampled spectrum with one free factor on all lengthscales, unless evidence refutes it.
 

@@ -15,15 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.inference.search.optimize import (
-    OptimizationResult,
-    Report,
-    SearchSpace,
-    maximise_evidence,
-)
+from coupledgp.inference.search.optimize import OptimizationResult, SearchSpace, maximise_evidence
 from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.inference.spectra.mixture import gaussian_log_density
-from coupledgp.progress import reporter
+from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_lengthscale, check_positive, check_positive_int
@@ -141,12 +136,20 @@ class StationaryGPRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         )
 
     def _optimise(
-        self, problem: EvidenceProblem, space: SearchSpace, rng: np.random.Generator, report: Report
+        self,
+        problem: EvidenceProblem,
+        space: SearchSpace,
+        rng: np.random.Generator,
+        report: Progress,
     ) -> None:
         self._take(self._maximise(problem, space, rng, report))
 
     def _maximise(
-        self, problem: EvidenceProblem, space: SearchSpace, rng: np.random.Generator, report: Report
+        self,
+        problem: EvidenceProblem,
+        space: SearchSpace,
+        rng: np.random.Generator,
+        report: Progress,
     ) -> OptimizationResult:
         return maximise_evidence(
             problem,

@@ -16,7 +16,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.features.hybrid.base import refuse_as_covariance
 from coupledgp.gp.fit_spectrum import check_fitting, check_use_of_queries, fit_frequencies
-from coupledgp.inference.search.optimize import Report, SearchSpace
+from coupledgp.inference.search.optimize import SearchSpace
 from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
@@ -29,6 +29,7 @@ from coupledgp.models.base import (
 )
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.stack import Stack
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_vector
@@ -310,7 +311,11 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         return FeatureEvidence(self._stream(inputs), targets)
 
     def _optimise(
-        self, problem: EvidenceProblem, space: SearchSpace, rng: np.random.Generator, report: Report
+        self,
+        problem: EvidenceProblem,
+        space: SearchSpace,
+        rng: np.random.Generator,
+        report: Progress,
     ) -> None:
         if self.frequencies == "sampled":
             super()._optimise(problem, space, rng, report)

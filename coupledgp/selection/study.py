@@ -31,8 +31,7 @@ from coupledgp.diagnostics.study import CouplingStudy, Spread, StudyRow
 from coupledgp.diagnostics.study_report import StudyReport
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
-from coupledgp.inference.linalg.system import Report
-from coupledgp.progress import reporter
+from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray
 from coupledgp.selection.cases import kind_of
 from coupledgp.selection.redraw import kept_hyperparameters, redrawn, size_name
@@ -135,7 +134,7 @@ class _Draws:
     y: FloatArray | None
     exact: ReferenceLaw
     options: StochasticOptions
-    report: Report
+    report: Progress
 
     def study(
         self, couplings: list[str], sizes: list[int], n_draws: int, seed: int

@@ -24,7 +24,7 @@ OBSERVED, COMPARED = 320, 300
 
 
 def table_report(data: Any, train: Any, test: Any, seed: int) -> StudyReport:
-    """Report of a model fitted to a data set by evidence, rows as numbers."""
+    """Progress of a model fitted to a data set by evidence, rows as numbers."""
     n_frequencies = SIZES[1]
     model = SparseSpectrumGPRegressor(n_frequencies=n_frequencies, ard=False, random_state=seed)
     model.fit(data.X[train], data.y[train])
@@ -36,7 +36,7 @@ def table_report(data: Any, train: Any, test: Any, seed: int) -> StudyReport:
 
 
 def mesh_report(data: Any, height: FloatArray, seed: int) -> StudyReport:
-    """Report of noisy normals on a mesh, at given hyperparameters."""
+    """Progress of noisy normals on a mesh, at given hyperparameters."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(data.graph.n_nodes)
     seen, hidden = order[:OBSERVED], order[OBSERVED : OBSERVED + COMPARED]

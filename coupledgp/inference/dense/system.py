@@ -14,7 +14,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.linalg.block_solver import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.inference.linalg.system import LinearSystem, Report, Solved, SystemOptions
+from coupledgp.inference.linalg.system import LinearSystem, Solved, SystemOptions
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
@@ -154,7 +155,7 @@ class EuclideanSystem(LinearSystem):
         blocks = 3 * 8 * max(BLOCK_ENTRIES, 64 * self.n_rows)
         return self.n_rows * (columns + rank * (3 * 8 + single)) + blocks
 
-    def solve(self, B: FloatArray, tolerance: float, report: Report) -> Solved:
+    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solved:
         report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
         precondition = self.preconditioner.solve
         right = torch.as_tensor(B)

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.system import Report, Solved
+from coupledgp.inference.linalg.system import Solved
+from coupledgp.progress import Progress
 
 Map = Callable[[Tensor], Tensor]
 # What the steps of one precision can gain between two residuals in double precision.
@@ -21,7 +22,12 @@ PATIENCE = 20
 
 
 def solve_refined(
-    product: Map, precondition: Map, B: Tensor, tolerance: float, dtype: torch.dtype, report: Report
+    product: Map,
+    precondition: Map,
+    B: Tensor,
+    tolerance: float,
+    dtype: torch.dtype,
+    report: Progress,
 ) -> Solved:
     """Solve `A X = B`, (n, k) in float64, to residuals that are true ones.
 
@@ -76,7 +82,7 @@ def solve_refined(
 
 
 def conjugate_gradients(
-    product: Map, precondition: Map, B: Tensor, tolerance: float, report: Report
+    product: Map, precondition: Map, B: Tensor, tolerance: float, report: Progress
 ) -> tuple[Tensor, int]:
     """Solve `A X = B`, columns (n, k) side by side, in the dtype of B; return X and the steps.
 

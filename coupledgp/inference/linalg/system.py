@@ -7,17 +7,15 @@ are needed, never the matrix.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_memory
-
-Report = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ class LinearSystem(ABC):
         """Prior covariance `K[points, points]`, shape (p, p)."""
 
     @abstractmethod
-    def solve(self, B: FloatArray, tolerance: float, report: Report) -> Solved:
+    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solved:
         """Solve `A X = B`, (n, k), to a relative residual; the residuals returned are true ones."""
 
     @abstractmethod
@@ -116,7 +114,7 @@ class BoundedLaw:
 
 
 def predictive_law(
-    system: LinearSystem, points: Any, tolerance: float, report: Report
+    system: LinearSystem, points: Any, tolerance: float, report: Progress
 ) -> BoundedLaw:
     """Joint law of observations at points, one solve a point and one a target.
 

@@ -12,10 +12,11 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.exact_evidence import cholesky
 from coupledgp.inference.nodes.moments import SERIES_DEGREE, leading_of
-from coupledgp.inference.nodes.posterior import GraphPosterior, Report, silent
+from coupledgp.inference.nodes.posterior import GraphPosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.kernels.graph.exact import Spectrum
+from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
@@ -109,15 +110,15 @@ class LeadingPosterior(GraphPosterior):
         weights = linalg.cho_solve(self._factor, self._observed.T @ self._Y)
         return self.prior.root(nodes) @ weights
 
-    def covariance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+    def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         half = self._halved(nodes)
         return self.noise * (half.T @ half)
 
-    def variance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+    def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         return self.noise * (self._halved(nodes) ** 2).sum(axis=0)
 
     def deviations(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
         half = self._halved(nodes)
         return np.sqrt(self.noise) * (half.T @ rng.standard_normal((half.shape[0], n_samples)))

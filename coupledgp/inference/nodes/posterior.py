@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -18,17 +17,13 @@ from coupledgp.inference.linalg.conjugate_gradients import (
 )
 from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
-Report = Callable[[str], None]
 BLOCK = 256
 EXPLAINED = 1e-3  # residual of a covariance's solve, in noises
 LEAST_TOLERANCE = 1e-12
-
-
-def silent(message: str) -> None:
-    """Show nothing."""
 
 
 class GraphPosterior(ABC):
@@ -72,7 +67,7 @@ class GraphPosterior(ABC):
         """`v K[nodes, train] (v K + s I)^-1 Y`, shape (p, n_outputs)."""
         return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
 
-    def covariance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+    def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         """Covariance of f at nodes, shape (p, p); exact, one solve a node, in blocks."""
         covariance = np.empty((nodes.size, nodes.size))
         for block in blocks_of(nodes.size):
@@ -83,7 +78,7 @@ class GraphPosterior(ABC):
             covariance[:, block] = self.outputscale * (own - explained)
         return 0.5 * (covariance + covariance.T)
 
-    def variance(self, nodes: IntArray, report: Report = silent) -> FloatArray:
+    def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         """Variance of f at nodes, shape (p,); exact, one solve a node, in blocks."""
         variance = np.empty(nodes.size)
         for block in blocks_of(nodes.size):
@@ -94,7 +89,7 @@ class GraphPosterior(ABC):
         return np.maximum(variance, 0.0)
 
     def deviations(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
         """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
 
@@ -115,7 +110,7 @@ class GraphPosterior(ABC):
         return deviations
 
     def sample(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
         """Draws of f at nodes, shape (p, n_outputs, n_samples); see `deviations`."""
         mean = self.mean(nodes)
@@ -123,7 +118,7 @@ class GraphPosterior(ABC):
         return mean[:, :, None] + draws.reshape(*mean.shape, n_samples)
 
     def sampled_variance(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Report = silent
+        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
         """Variance of f at nodes from pathwise samples; relative error `sqrt(2 / n_samples)`."""
         return (self.deviations(nodes, n_samples, rng, report) ** 2).mean(axis=1)

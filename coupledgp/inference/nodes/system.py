@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.graphs.graph import check_nodes
 from coupledgp.inference.linalg.block_solver import solve_refined
-from coupledgp.inference.linalg.system import LinearSystem, Report, Solved, SystemOptions
+from coupledgp.inference.linalg.system import LinearSystem, Solved, SystemOptions
 from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
 # Columns that exist on the whole graph at once.
@@ -91,7 +92,7 @@ class GraphSystem(LinearSystem):
             self.noise * V
         )
 
-    def solve(self, B: FloatArray, tolerance: float, report: Report) -> Solved:
+    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solved:
         problem = self.problem
         rough = problem.outputscale * problem.prior.rough_diagonal(problem.nodes) + self.noise
         diagonal = torch.as_tensor(rough)[:, None]

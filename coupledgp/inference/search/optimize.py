@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.optimize import minimize
 
 from coupledgp.inference.search.problem import Evidence, EvidenceProblem, Geometry
 from coupledgp.inference.search.profile import ScaleBounds, profile_scales
+from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 # Starting values are compared on at most this many rows: they need not be exact.
@@ -96,9 +96,6 @@ class OptimizationResult:
     converged: bool
 
 
-Report = Callable[[str], None]
-
-
 def maximise_evidence(
     problem: EvidenceProblem,
     space: SearchSpace,
@@ -106,7 +103,7 @@ def maximise_evidence(
     n_restarts: int = 1,
     max_iterations: int = 100,
     rng: np.random.Generator,
-    report: Report = lambda message: None,
+    report: Progress = silent,
 ) -> OptimizationResult:
     """Maximise the log evidence by L-BFGS over log lengthscales, the variances profiled out.
 
@@ -168,7 +165,7 @@ class _Search:
     second cheaper ones when the smaller side of the features is most of the cost.
     """
 
-    def __init__(self, problem: EvidenceProblem, space: SearchSpace, report: Report) -> None:
+    def __init__(self, problem: EvidenceProblem, space: SearchSpace, report: Progress) -> None:
         self.problem, self.space, self.report = problem, space, report
         self.n_evaluations = 0
         self.count = problem.n_rows * problem.n_outputs

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.search.optimize import Hyperparameters, Report, SearchSpace
+from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.inference.search.profile import ROUNDINGS
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
 from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.inference.spectra.training import CHECK_EVERY, Adam
 from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
@@ -146,7 +147,7 @@ class Trajectory:
         rows = self.rng.choice(self.problem.n_rows, self.batch_rows, replace=False)
         return self.problem.subset(np.sort(rows))
 
-    def run(self, stage: Stage, report: Report) -> Member:
+    def run(self, stage: Stage, report: Progress) -> Member:
         """Take the steps of a stage; return its best state on the held-out rows."""
         moved = [self.frequencies, self.log_weights]
         moved += [getattr(self, f"log_{name}") for name in sorted(self.space.free)]
@@ -239,7 +240,7 @@ def fit_members(
     spectrum: Spectrum,
     settings: EvidenceSettings,
     rng: np.random.Generator,
-    report: Report,
+    report: Progress,
 ) -> list[Member]:
     """Members of the mixture besides the sampled spectrum.
 
@@ -273,7 +274,7 @@ def fit_members(
     return members
 
 
-def _prefixed(report: Report, title: str) -> Report:
+def _prefixed(report: Progress, title: str) -> Progress:
     return lambda text: report(title + text)
 
 

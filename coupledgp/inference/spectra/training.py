@@ -16,8 +16,8 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap
-from coupledgp.inference.search.optimize import Report
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
 # `loss(frequencies, weights)`: a differentiable scalar of tensors (m, d) and (m,).
@@ -146,7 +146,7 @@ def fit_posterior_kl(
     queries: QueryPoints,
     draw: Callable[[], FeatureMap],
     settings: KLSettings,
-    report: Report,
+    report: Progress,
 ) -> SpectrumFit:
     """Fit frequencies and weights to the posterior of a teacher.
 
@@ -180,7 +180,7 @@ def fit_posterior_kl(
 
 
 def fit_loss(
-    loss: SpectrumLoss, feature_map: FeatureMap, settings: KLSettings, report: Report
+    loss: SpectrumLoss, feature_map: FeatureMap, settings: KLSettings, report: Progress
 ) -> SpectrumFit:
     """Fit frequencies and weights to a loss; the best state by the loss itself is kept."""
     start = start_of(feature_map)
@@ -192,7 +192,7 @@ def descend(
     judge: SpectrumLoss,
     start: tuple[Tensor, Tensor],
     n_steps: int,
-    report: Report,
+    report: Progress,
 ) -> SpectrumFit:
     """Adam on frequencies and log weights; the best state as judged every few steps is kept."""
     frequencies, log_weights = (t.clone().requires_grad_() for t in start)

@@ -18,7 +18,8 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.base import HYPERPARAMETERS, column_spread
 from coupledgp.models.sparse_spectrum import FEATURE_MAPS, laplace_lengthscale
@@ -218,8 +219,8 @@ class WeightSpaceModel(Model):
         """Posterior of the weights given the training data."""
         if self._statistics is None:
             zero = self.center.new_zeros(self.num_outputs)
-            self._statistics = DataStatistics(self.feature_map.n_features, zero)
-            self._statistics.update((phi, self.train_targets[r]) for r, _, phi in self._stream())
+            chunks = ((phi, self.train_targets[r]) for r, _, phi in self._stream())
+            self._statistics = DataStatistics(self.feature_map.n_features, zero).updated(chunks)
         if self._base is None:
             zero = self.center.new_zeros(self.num_outputs)
             self._base = self._statistics.posterior(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import Any, Self
 
 import numpy as np
@@ -198,9 +197,8 @@ class SparseSpectrumGP(WeightSpaceModel, FantasizeMixin):
         other = self._sibling()
         other.train_inputs = (torch.cat([self.train_inputs[0], X.to(self.train_inputs[0])]),)
         other.train_targets = torch.cat([self.train_targets, targets])
-        other._statistics = deepcopy(self._statistics)
-        assert other._statistics is not None
-        other._statistics.update([(self.features(inputs), targets)])
+        assert self._statistics is not None
+        other._statistics = self._statistics.updated([(self.features(inputs), targets)])
         other._base = None
         return other
 

@@ -23,8 +23,8 @@ from coupledgp.couplings import parse_coupling
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp.container import Arrays, Header, pack, read, written_whole
 from coupledgp.inference.search.optimize import Hyperparameters
-from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
-from coupledgp.inference.weights.statistics import Moments
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.models.base import StationaryGPRegressor
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.graph_base import GraphRegressor
@@ -223,13 +223,14 @@ def _restore_sparse(model: Any, header: Header, arrays: Arrays) -> None:
     model.features_ = kind.from_state(*size, coupling, header["kernel"], own)
     model._center = arrays["center"].numpy()
     model._posterior = _record(WeightPosterior, "posterior", header, arrays)
-    statistics = DataStatistics(model.features_.n_features, arrays["offset"])
-    statistics.n_rows = header["n_rows"]
-    if "rows.features" in arrays:
-        statistics.rows = [(arrays["rows.features"], arrays["rows.targets"])]
-    else:
-        statistics.moments = _record(Moments, "moments", header, arrays)
-    model._statistics = statistics
+    few = "rows.features" in arrays
+    model._statistics = DataStatistics(
+        model.features_.n_features,
+        arrays["offset"],
+        ((arrays["rows.features"], arrays["rows.targets"]),) if few else (),
+        None if few else _record(Moments, "moments", header, arrays),
+        model.features_.dtype,
+    )
 
 
 def _tensors(record: Any) -> Arrays:

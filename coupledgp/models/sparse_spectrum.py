@@ -19,7 +19,8 @@ from coupledgp.gp.fit_spectrum import check_fitting, check_use_of_queries, fit_f
 from coupledgp.inference.search.optimize import SearchSpace
 from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.base import (
     StationaryGPRegressor,
@@ -329,8 +330,8 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
             self._take_posterior()
             return
         offset = torch.as_tensor(targets.mean(axis=0))
-        self._statistics = DataStatistics(self.features_.n_features, offset)
-        self._statistics.update(self._chunks(inputs, targets))
+        empty = DataStatistics(self.features_.n_features, offset)
+        self._statistics = empty.updated(self._chunks(inputs, targets))
         self._solve()
 
     def _chunks(self, inputs: FloatArray, targets: FloatArray) -> Iterator[tuple[Tensor, Tensor]]:
@@ -368,7 +369,7 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         return self
 
     def _update(self, inputs: FloatArray, targets: FloatArray) -> None:
-        self._statistics.update(self._chunks(inputs, targets))
+        self._statistics = self._statistics.updated(self._chunks(inputs, targets))
         if self._rows_kept:
             self._X_parts = [*self._X_parts, inputs]
             self._y_parts = [*self._y_parts, targets]

@@ -15,7 +15,7 @@ from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.search.problem import Evidence
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import DataStatistics
+from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.spectra import parse_spectrum
 
@@ -103,8 +103,8 @@ def test_random_fourier_features(n: int, rng: np.random.Generator) -> None:
     assert_same(evidence, theirs.evidence())
 
     zero, one = torch.zeros(1).double(), torch.ones(1).double()
-    statistics = DataStatistics(feature_map.n_features, zero)
-    statistics.update((phi, torch.as_tensor(y[rows, None])) for rows, _, phi in stream)
+    chunks = ((phi, torch.as_tensor(y[rows, None])) for rows, _, phi in stream)
+    statistics = DataStatistics(feature_map.n_features, zero).updated(chunks)
     posterior = statistics.posterior(zero, one, V, S)
     assert posterior.log_evidence == pytest.approx(evidence.value, rel=1e-8)
     phi = feature_map(X_test / LENGTHSCALE)

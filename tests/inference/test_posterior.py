@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from coupledgp.inference.weights.posterior import DataStatistics, WeightPosterior
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.statistics import DataStatistics
 from tests.theory import assert_mean
 
 SIZE = 8
@@ -16,8 +17,7 @@ SIZE = 8
 def posterior_of(features: Tensor, targets: Tensor, v: float, s: float) -> WeightPosterior:
     k = targets.shape[1]
     zero, one = torch.zeros(k).double(), torch.ones(k).double()
-    statistics = DataStatistics(features.shape[1], zero)
-    statistics.update([(features, targets)])
+    statistics = DataStatistics(features.shape[1], zero).updated([(features, targets)])
     return statistics.posterior(zero, one, v, s)
 
 

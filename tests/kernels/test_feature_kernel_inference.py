@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coupledgp.features import FeatureMap
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import DataStatistics
+from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.kernels import FourierFeatureKernel, LaplaceFeatureKernel
 from coupledgp.kernels.gpytorch.features import FeatureKernel
@@ -158,8 +158,8 @@ def test_evidence_and_predictions_are_ours(
     np.testing.assert_allclose(ours.lengthscale, by_log, rtol=1e-6, atol=1e-8)
 
     zero, one = torch.zeros(1).double(), torch.ones(1).double()
-    statistics = DataStatistics(feature_map.n_features, zero)
-    statistics.update((phi, y[rows, None]) for rows, _, phi in stream)
+    chunks = ((phi, y[rows, None]) for rows, _, phi in stream)
+    statistics = DataStatistics(feature_map.n_features, zero).updated(chunks)
     posterior = statistics.posterior(zero, one, 1.5, 0.25)
     model.eval()
     with torch.no_grad(), gpytorch.settings.fast_computations(False, False, False):

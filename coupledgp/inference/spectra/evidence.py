@@ -28,8 +28,9 @@ from coupledgp.inference.spectra.posterior_kl import (
     with_weights,
 )
 from coupledgp.inference.weights.evidence import feature_gradients
+from coupledgp.inference.weights.normal_equations import solve_ridge
 from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.statistics import solve_ridge, stream_moments
+from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
 

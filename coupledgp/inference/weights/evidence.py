@@ -24,7 +24,8 @@ from coupledgp.inference.search.problem import (
     GramGeometry,
     SpectralEvidence,
 )
-from coupledgp.inference.weights.statistics import NormalEquations, solve_ridge, stream_moments
+from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
+from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from coupledgp.inference.weights.statistics import Moments, NormalEquations, solve_ridge
+from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
 
 
 @dataclass(frozen=True)
@@ -94,54 +93,3 @@ class WeightPosterior:
             return inside
         outside = innovations[r:] - self.basis @ (self.basis.T @ innovations[r:])
         return self.basis @ inside + math.sqrt(self.outputscale) * outside
-
-
-class DataStatistics:
-    """What a posterior needs of the data so far: the rows while fewer than M, then the moments.
-
-    Memory is O(M^2) whatever the number of rows.
-    """
-
-    def __init__(self, n_features: int, offset: Tensor) -> None:
-        self.n_features = n_features
-        self.offset = offset
-        self.rows: list[tuple[Tensor, Tensor]] = []
-        self.moments: Moments | None = None
-        self.n_rows = 0
-
-    def update(self, chunks: Iterable[tuple[Tensor, Tensor]]) -> None:
-        """Add chunks of features (b, M) and targets (b, k)."""
-        for features, targets in chunks:
-            self.n_rows += len(features)
-            if self.moments is None and self.n_rows < self.n_features:
-                self.rows.append((features.double().clone(), targets.clone()))
-                continue
-            if self.moments is None:
-                self.moments = Moments.zeros(self.n_features, self.offset)
-                for kept_features, kept_targets in self.rows:
-                    self.moments.add(kept_features, kept_targets)
-                self.rows = []
-            self.moments.add(features, targets)
-
-    def stacked(self) -> tuple[Tensor, Tensor]:
-        """All rows kept: features (n, M) and targets (n, k)."""
-        return torch.cat([f for f, _ in self.rows]), torch.cat([t for _, t in self.rows])
-
-    def target_mean_and_std(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation (k,) of the targets."""
-        if self.moments is None:
-            targets = self.stacked()[1]
-            return targets.mean(0), targets.std(0, correction=0)
-        shift = self.moments.target_sum / self.n_rows
-        variance = self.moments.target_square / self.n_rows - shift.square()
-        return self.offset + shift, variance.clamp_min(0.0).sqrt()
-
-    def posterior(
-        self, mean: Tensor, scale: Tensor, outputscale: float, noise: float
-    ) -> WeightPosterior:
-        """Posterior given the targets `(y - mean) / scale`."""
-        if self.moments is None:
-            features, targets = self.stacked()
-            return WeightPosterior.from_rows(features, (targets - mean) / scale, outputscale, noise)
-        equations = self.moments.normalized(mean, scale)
-        return WeightPosterior.from_moments(equations, outputscale, noise)

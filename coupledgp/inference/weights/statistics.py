@@ -1,19 +1,32 @@
-"""Sufficient statistics of a linear-Gaussian model, added up over chunks (MATH section 6)."""
+"""Sufficient statistics of a linear-Gaussian model that add up over chunks (MATH section 6).
+
+Statistics never change: `updated` and `merge` return new ones, so that an exception in the middle
+of the data leaves the old ones whole. Statistics of parts of a table may be made anywhere and
+merged in any order. Chunks in double precision that are merged one after the other from the left
+give, bit for bit, the statistics of one pass over them; any other order or grouping gives the same
+to rounding.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import chain
 
 import torch
 from torch import Tensor
 
-from coupledgp.inference.search.problem import cholesky, log_evidence
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.weights.normal_equations import NormalEquations
+from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
 from coupledgp.random import FloatArray
 
+# Features (b, M) and targets (b, k) of b rows.
+Chunk = tuple[Tensor, Tensor]
 
-@dataclass
+
+@dataclass(frozen=True, eq=False)
 class Moments:
     """`Phi' Phi`, `Phi' y`, `Phi' 1`, `1' y`, `y' y` and n: all that a fixed feature map needs.
 
@@ -24,6 +37,7 @@ class Moments:
     Attributes
     ----------
     gram : Tensor (M, M)
+        Its upper triangle; `normalized` completes it.
     cross : Tensor (M, k)
     feature_sum : Tensor (M,)
     target_sum, target_square : Tensor (k,)
@@ -43,31 +57,60 @@ class Moments:
     rounding: float = 0.0
 
     @classmethod
-    def zeros(cls, n_features: int, offset: Tensor) -> Moments:
-        """Moments of no rows."""
+    def of(cls, chunks: Iterable[Chunk], n_features: int, offset: Tensor) -> Moments:
+        """Moments of chunks of features (b, M) of any float dtype and targets (b, k) in float64."""
         k, new = offset.shape[0], offset.new_zeros
-        return cls(
-            new(n_features, n_features), new(n_features, k), new(n_features), new(k), new(k), 0,
-            offset,
-        )  # fmt: skip
+        sums = new(n_features, n_features), new(n_features, k), new(n_features), new(k), new(k)
+        return cls(*sums, 0, offset)._added(chunks)
 
-    def add(self, features: Tensor, targets: Tensor) -> None:
-        """Add rows: features (b, M) of any float dtype and targets (b, k) in float64."""
-        centred = targets - self.offset
-        add_gram(self.gram, features)
-        if features.dtype != self.gram.dtype:
-            self.rounding = torch.finfo(features.dtype).eps
-        # The sum of the features rides along: one pass over them instead of two.
-        columns = torch.cat([centred, torch.ones_like(centred[:, :1])], dim=1)
-        sums = features.T @ columns.to(features.dtype)
-        self.cross += sums[:, :-1]
-        self.feature_sum += sums[:, -1]
-        self.target_sum += centred.sum(0)
-        self.target_square += centred.square().sum(0)
-        self.n_rows += features.shape[0]
+    def updated(self, chunks: Iterable[Chunk]) -> Moments:
+        """Moments of the rows so far and those of the chunks; these ones stay as they are."""
+        copies = {
+            name: getattr(self, name).clone()
+            for name in ("gram", "cross", "feature_sum", "target_sum", "target_square")
+        }
+        return replace(self, **copies)._added(chunks)
+
+    def merge(self, other: Moments) -> Moments:
+        """Moments of the rows of both.
+
+        Raises
+        ------
+        InvalidInputError
+            The numbers of features, the offsets or the devices differ.
+        """
+        _check_alike(len(self.gram), self.offset, len(other.gram), other.offset)
+        return Moments(
+            self.gram + other.gram,
+            self.cross + other.cross,
+            self.feature_sum + other.feature_sum,
+            self.target_sum + other.target_sum,
+            self.target_square + other.target_square,
+            self.n_rows + other.n_rows,
+            self.offset,
+            max(self.rounding, other.rounding),
+        )
+
+    def _added(self, chunks: Iterable[Chunk]) -> Moments:
+        """Add chunks to the tensors of these moments, which nobody else may hold yet."""
+        n_rows, rounding = self.n_rows, self.rounding
+        for features, targets in chunks:
+            centred = targets - self.offset
+            add_gram(self.gram, features)
+            if features.dtype != self.gram.dtype:
+                rounding = torch.finfo(features.dtype).eps
+            # The sum of the features rides along: one pass over them instead of two.
+            columns = torch.cat([centred, torch.ones_like(centred[:, :1])], dim=1)
+            sums = features.T @ columns.to(features.dtype)
+            self.cross.add_(sums[:, :-1])
+            self.feature_sum.add_(sums[:, -1])
+            self.target_sum.add_(centred.sum(0))
+            self.target_square.add_(centred.square().sum(0))
+            n_rows += features.shape[0]
+        return replace(self, n_rows=n_rows, rounding=rounding)
 
     def normalized(self, mean: Tensor, scale: Tensor) -> NormalEquations:
-        """Normal equations of the targets `(y - mean) / scale`."""
+        """Normal equations of the targets `(y - mean) / scale`, both of shape (k,)."""
         shift = mean - self.offset
         cross = (self.cross - torch.outer(self.feature_sum, shift)) / scale
         square = self.target_square - 2 * shift * self.target_sum + self.n_rows * shift.square()
@@ -78,36 +121,157 @@ class Moments:
         return NormalEquations(gram, cross, square / scale.square(), self.n_rows)
 
 
-@dataclass(frozen=True)
-class NormalEquations:
-    """`gram` (M, M), `cross = Phi' y` (M, k), `square = y' y` (k,) and the number of rows."""
-
-    gram: Tensor
-    cross: Tensor
-    square: Tensor
-    n_rows: int
-
-
 def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:
-    """Moments of a table: one pass, memory independent of its length."""
-    moments = Moments.zeros(stream.feature_map.n_features, offset)
-    for rows, _, features in stream:
-        moments.add(features, torch.as_tensor(targets[rows]).to(offset))
-    return moments
+    """Moments of a table with targets (n, k): one pass, memory independent of its length."""
+    chunks = ((phi, torch.as_tensor(targets[rows]).to(offset)) for rows, _, phi in stream)
+    return Moments.of(chunks, stream.feature_map.n_features, offset)
 
 
-def solve_ridge(
-    equations: NormalEquations, outputscale: float, noise: float
-) -> tuple[Tensor, Tensor, float]:
-    """Return the Cholesky factor of A, the mean `A^-1 Phi' y`, and the log evidence."""
-    lam = noise / outputscale
-    size, n_outputs = equations.cross.shape
-    ridge = equations.gram.clone()
-    ridge.diagonal().add_(lam)
-    factor = cholesky(ridge, "Phi'Phi + (noise / outputscale) I")
-    mean = torch.cholesky_solve(equations.cross, factor)
-    quad = float(equations.square.sum() - (equations.cross * mean).sum()) / lam
-    unreached = equations.n_rows - size
-    logdet = 2 * float(factor.diagonal().log().sum()) + unreached * math.log(lam)
-    value = log_evidence(quad, logdet, outputscale, equations.n_rows, n_outputs)
-    return factor, mean, value
+@dataclass(frozen=True, eq=False)
+class DataStatistics:
+    """All that a posterior needs of the data: the rows while fewer than M, then the moments.
+
+    Memory is O(M^2) whatever the number of rows. Made without rows it is the neutral element of
+    `merge`.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of features M.
+    offset : Tensor (k,)
+        Fixed shift of the targets, see `Moments`.
+    rows : tuple of (Tensor (b, M), Tensor (b, k))
+        Chunks of features, in float64, and targets; empty once there are moments.
+    moments : Moments or None
+        Sums over the rows, from the M-th row on.
+    dtype : torch.dtype or None
+        Of the features that were added; None while that is not known.
+    """
+
+    n_features: int
+    offset: Tensor
+    rows: tuple[Chunk, ...] = ()
+    moments: Moments | None = None
+    dtype: torch.dtype | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows n."""
+        if self.moments is not None:
+            return self.moments.n_rows
+        return sum(len(features) for features, _ in self.rows)
+
+    def updated(self, chunks: Iterable[Chunk]) -> DataStatistics:
+        """Statistics of the rows so far and those of the chunks; these ones stay as they are.
+
+        Parameters
+        ----------
+        chunks
+            Features (b, M) and targets (b, k); their memory may be reused from one to the next.
+
+        Raises
+        ------
+        InvalidInputError
+            A chunk has another number of features or outputs, or another dtype.
+        """
+        chunks = iter(chunks)
+        first = next(chunks, None)
+        if first is None:
+            return self
+        dtype = self.dtype or first[0].dtype
+        return replace(self, dtype=dtype)._with(
+            self._checked(chunk, dtype) for chunk in chain([first], chunks)
+        )
+
+    def update(self, chunks: Iterable[Chunk]) -> None:
+        """Add chunks in place; `updated` is the way to do so."""
+        vars(self).update(vars(self.updated(chunks)))
+
+    def _with(self, chunks: Iterator[Chunk]) -> DataStatistics:
+        if self.moments is not None:
+            return replace(self, moments=self.moments.updated(chunks))
+        kept, n_rows = list(self.rows), self.n_rows
+        for features, targets in chunks:
+            n_rows += len(features)
+            if n_rows >= self.n_features:
+                everything = chain(kept, [(features, targets)], chunks)
+                moments = Moments.of(everything, self.n_features, self.offset)
+                return replace(self, rows=(), moments=moments)
+            if len(features):
+                kept.append((features.double().clone(), targets.clone()))
+        return replace(self, rows=tuple(kept))
+
+    def _checked(self, chunk: Chunk, dtype: torch.dtype) -> Chunk:
+        features, targets = chunk
+        expected = (len(features), self.n_features), (len(features), len(self.offset))
+        if (tuple(features.shape), tuple(targets.shape)) != expected:
+            raise InvalidInputError(
+                f"statistics: expected features (b, {self.n_features}) and targets "
+                f"(b, {len(self.offset)}), got {tuple(features.shape)} and {tuple(targets.shape)}"
+            )
+        if features.dtype != dtype:
+            raise InvalidInputError(
+                f"statistics: expected features of {dtype} as before, got {features.dtype}"
+            )
+        return chunk
+
+    def merge(self, other: DataStatistics) -> DataStatistics:
+        """Statistics of the rows of both, these ones' first; both stay as they are.
+
+        Raises
+        ------
+        InvalidInputError
+            The two differ in the number or dtype of the features, in the offset or the device.
+        """
+        _check_alike(self.n_features, self.offset, other.n_features, other.offset)
+        if self.dtype and other.dtype and self.dtype != other.dtype:
+            raise InvalidInputError(
+                f"statistics: expected features of {self.dtype} to merge with, got {other.dtype}"
+            )
+        if not (self.n_rows and other.n_rows):
+            return self if self.n_rows else other
+        both = replace(self, dtype=self.dtype or other.dtype)
+        if other.moments is None:
+            return both._with(iter(other.rows))
+        moments = self.moments or Moments.of(self.rows, self.n_features, self.offset)
+        return replace(both, rows=(), moments=moments.merge(other.moments))
+
+    def stacked(self) -> Chunk:
+        """All rows kept: features (n, M) in float64 and targets (n, k)."""
+        return torch.cat([f for f, _ in self.rows]), torch.cat([t for _, t in self.rows])
+
+    def target_mean_and_std(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation (k,) of the targets."""
+        if self.moments is None:
+            targets = self.stacked()[1]
+            return targets.mean(0), targets.std(0, correction=0)
+        shift = self.moments.target_sum / self.n_rows
+        variance = self.moments.target_square / self.n_rows - shift.square()
+        return self.offset + shift, variance.clamp_min(0.0).sqrt()
+
+    def posterior(
+        self, mean: Tensor, scale: Tensor, outputscale: float, noise: float
+    ) -> WeightPosterior:
+        """Posterior given the targets `(y - mean) / scale`, both of shape (k,)."""
+        if self.moments is None:
+            features, targets = self.stacked()
+            return WeightPosterior.from_rows(features, (targets - mean) / scale, outputscale, noise)
+        equations = self.moments.normalized(mean, scale)
+        return WeightPosterior.from_moments(equations, outputscale, noise)
+
+
+def _check_alike(n_features: int, offset: Tensor, n_others: int, other: Tensor) -> None:
+    """Refuse to merge sums over other features or of targets with another offset."""
+    if n_features != n_others:
+        raise InvalidInputError(
+            f"statistics: expected {n_features} features to merge with, got {n_others}"
+        )
+    if offset.device != other.device:
+        raise InvalidInputError(
+            f"statistics: expected sums on {offset.device} to merge with, got {other.device}"
+        )
+    if offset.shape != other.shape or not bool((offset == other).all()):
+        raise InvalidInputError(
+            f"statistics: expected the target offset {offset.tolist()} to merge with, got "
+            f"{other.tolist()}"
+        )

@@ -86,10 +86,8 @@ def add_gram(total: Tensor, features: Tensor) -> None:
     for start in range(0, size, step):
         stop = min(start + step, size)
         block = total[start:stop, start:]
-        if features.dtype == total.dtype:
-            block.addmm_(features[:, start:stop].T, features[:, start:])
-        else:
-            block += features[:, start:stop].T @ features[:, start:]
+        # Not `addmm_`: a product that is rounded by itself gives the bits of two totals' sum.
+        block += features[:, start:stop].T @ features[:, start:]
 
 
 def fill_lower(total: Tensor) -> Tensor:

@@ -1,0 +1,50 @@
+"""The regularised least-squares problem of a linear-Gaussian model (MATH section 6)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from coupledgp.inference.search.problem import cholesky, log_evidence
+
+
+@dataclass(frozen=True)
+class NormalEquations:
+    """Everything that the posterior of the weights needs to know of n rows.
+
+    Attributes
+    ----------
+    gram : Tensor (M, M)
+        `Phi' Phi` of features of unit outputscale.
+    cross : Tensor (M, k)
+        `Phi' y` of the normalised targets.
+    square : Tensor (k,)
+        `y' y`, one number for each output.
+    n_rows : int
+        Number of rows n.
+    """
+
+    gram: Tensor
+    cross: Tensor
+    square: Tensor
+    n_rows: int
+
+
+def solve_ridge(
+    equations: NormalEquations, outputscale: float, noise: float
+) -> tuple[Tensor, Tensor, float]:
+    """Return the Cholesky factor of A, the mean `A^-1 Phi' y`, and the log evidence."""
+    lam = noise / outputscale
+    size, n_outputs = equations.cross.shape
+    ridge = equations.gram.clone()
+    ridge.diagonal().add_(lam)
+    factor = cholesky(ridge, "Phi'Phi + (noise / outputscale) I")
+    mean = torch.cholesky_solve(equations.cross, factor)
+    quad = float(equations.square.sum() - (equations.cross * mean).sum()) / lam
+    unreached = equations.n_rows - size
+    logdet = 2 * float(factor.diagonal().log().sum()) + unreached * math.log(lam)
+    value = log_evidence(quad, logdet, outputscale, equations.n_rows, n_outputs)
+    return factor, mean, value

@@ -2,7 +2,8 @@
 
 from coupledgp.diagnostics.compare import compare
 from coupledgp.diagnostics.divergences import gaussian_kl
-from coupledgp.diagnostics.report import Accuracy, Figures, PosteriorReport, Predictions
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.scores import (
     coverage,
     crps,

@@ -1,4 +1,4 @@
-"""How far a posterior is from a reference posterior, and what each of them predicts."""
+"""Comparison of a posterior with a reference posterior: divergences, and scores of both."""
 
 from __future__ import annotations
 
@@ -17,21 +17,17 @@ from coupledgp.diagnostics.measures import (
     score_figures,
     solver_bounds,
 )
-from coupledgp.diagnostics.report import (
-    Accuracy,
-    Figures,
-    PosteriorReport,
-    Predictions,
-    remarks_on,
-)
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.result import Accuracy, Figures, Predictions, remarks_on
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import Progress, reporter
 from coupledgp.validation import check_choice, check_memory
 
-# Matrices of p x p float64 alive at once.
+# Matrices (p, p) of float64 that are alive at once at the peak of a comparison: covariances, priors
+# and factors of both laws.
 MATRICES_AT_ONCE = 8
-# Training rows up to which "auto" fits the exact twin.
+# Training rows up to which "auto" fits the exact twin: its matrix takes 200 MB there.
 DENSE_ROWS = 5000
 
 
@@ -107,11 +103,11 @@ class ReferenceLaw:
     ----------
     law : Law
     text : str
-        What it is of.
+        Text of the reference estimator.
     estimator : object or None
-        The fitted reference; None where its law was solved for.
+        The fitted reference; None where its law was computed by iterative solves.
     settings : dict or None
-        Of the solves, with the work they took; None for dense algebra.
+        Settings of the iterative solves and the work they took; None for dense algebra.
     """
 
     law: Law
@@ -121,7 +117,7 @@ class ReferenceLaw:
 
 
 def by_solves(model: Any, reference: Any = None, method: str = "auto") -> bool:
-    """Whether a comparison's reference law comes from solves; refuses what has none.
+    """Whether a comparison's reference law is computed by iterative solves.
 
     Raises
     ------
@@ -142,7 +138,7 @@ def reference_law(
     model: Any, X_test: Any, reference: Any, solved: bool, options: StochasticOptions,
     report: Progress,
 ) -> ReferenceLaw:  # fmt: skip
-    """Law of the reference, by default the exact twin, solved for or by dense algebra."""
+    """Law of the reference, by default the exact twin, by iterative solves or dense algebra."""
     _check_points(len(X_test))
     if not solved:
         report("exact GP")
@@ -162,7 +158,7 @@ def report_beside(
     model: Any, X_test: Any, y_test: ArrayLike | None, exact: ReferenceLaw,
     options: StochasticOptions, report: Progress,
 ) -> PosteriorReport:  # fmt: skip
-    """Progress on a model beside a law that is known at the same points."""
+    """Report on a model beside a reference law that is known at the same points."""
     start = time.perf_counter()
     law, steps = law_of_model(model, X_test, exact, options, report)
     settings = exact.settings
@@ -196,7 +192,7 @@ def report_beside(
 def law_of_model(
     model: Any, X_test: Any, exact: ReferenceLaw, options: StochasticOptions, report: Progress
 ) -> tuple[Law, int]:
-    """Law of a model, computed as the reference's was, and the steps of its solves."""
+    """Law of a model, computed by the method of the reference's, and the steps of its solves."""
     if exact.settings is None:
         return law_of(model, X_test, "model"), 0
     return own_law(model, X_test, options, report)

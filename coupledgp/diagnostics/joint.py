@@ -24,21 +24,17 @@ from coupledgp.diagnostics.measures import (
     prior_figures,
     score_bounds,
 )
-from coupledgp.diagnostics.probes import Estimate, RelativeCovariance, divergences
-from coupledgp.diagnostics.report import (
-    Accuracy,
-    Figures,
-    PosteriorReport,
-    Predictions,
-    remarks_on,
-)
+from coupledgp.diagnostics.probes import ProbeEstimate, RelativeCovariance, divergences
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.result import Accuracy, Figures, Predictions, remarks_on
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.inference.linalg.system import LinearSystem, predictive_law
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_memory
 
-# Covariances of columns are second order in their residuals; means and products are first.
+# Factors on the tolerance of the solves: the errors of covariances are of second order in the
+# residuals, those of means and of products with probes of first order, so these are solved further.
 MEAN_FACTOR, PRODUCT_FACTOR = 1e-3, 1e-2
 
 
@@ -51,7 +47,7 @@ def compare_jointly(
     options: StochasticOptions,
     report: Progress,
 ) -> PosteriorReport:
-    """Progress of a model against the exact GP that `source` states.
+    """Report on a model beside the exact GP that `source` states.
 
     Divergences of the laws at all points by `options.n_probes` probes; scores, which need the
     exact variance of each point, at `options.n_columns` of them drawn at random.
@@ -65,7 +61,7 @@ def compare_jointly(
     check_shapes(law.mean.shape, (len(points), system.targets.shape[1]))
     y = None if y_test is None else check_targets(y_test, law.mean.shape)
     rng = np.random.default_rng(options.seed)
-    exact = _Exact(system, points, problem.offset, problem.scale, options, report)
+    exact = _ExactLaw(system, points, problem.offset, problem.scale, options, report)
     figures, accuracy = _joint_figures(law, exact, y, options, rng)
     figures |= prior_figures(law, exact.prior_law())
     chosen = np.sort(rng.choice(len(points), options.n_columns, replace=False))
@@ -105,8 +101,8 @@ def _check_size(system: LinearSystem, n_points: int, options: StochasticOptions)
     )
 
 
-class _Exact:
-    """What is known of the exact law: its mean, and products with its covariance."""
+class _ExactLaw:
+    """The exact law at the test points: its mean, and products with its covariance."""
 
     def __init__(
         self,
@@ -121,18 +117,18 @@ class _Exact:
         self.cross, self.prior = system.cross(points), system.prior(points)
         solved = system.solve(system.targets, MEAN_FACTOR * options.tolerance, report)
         self.mean = offset + scale * (self.cross.T @ solved.values)
-        # Of the error e of a mean, in normalised units: e e' <= radius^2 prior.
+        # Bound of the error e of a mean, in normalised units: e e' <= radius^2 prior.
         self.radius = np.sqrt(np.diagonal(system.inverse_bound(solved.residuals)))
         self.n_iterations = solved.n_iterations
 
     def prior_law(self) -> Law:
-        """The law before the data, for the figures that need no more."""
+        """Law before the data, for the figures that compare priors."""
         square = np.square(self.scale)
         prior = np.multiply.outer(self.prior, square)
         return Law(self.mean, prior, prior, self.system.noise * square)
 
     def relative_to(self, root: FloatArray) -> RelativeCovariance:
-        """The covariance relative to `root root'`, normalised units."""
+        """Covariance relative to `root root'`, root (p, p), in normalised units."""
         return RelativeCovariance(
             self.system, self.cross, self.prior, root,
             PRODUCT_FACTOR * self.options.tolerance, self.report,
@@ -141,15 +137,15 @@ class _Exact:
 
 def _joint_figures(
     law: Law,
-    exact: _Exact,
+    exact: _ExactLaw,
     y: FloatArray | None,
     options: StochasticOptions,
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], Accuracy]:
     """Both divergences and joint densities, means over outputs, and their errors."""
-    named: dict[str, list[Estimate]] = {}
+    named: dict[str, list[ProbeEstimate]] = {}
     for k in range(law.mean.shape[1]):
-        for name, estimate in _of_output(law, exact, y, k, options, rng).items():
+        for name, estimate in _output_figures(law, exact, y, k, options, rng).items():
             named.setdefault(name, []).append(estimate)
     figures: dict[str, Any] = {}
     accuracy = Accuracy("stochastic")
@@ -165,15 +161,15 @@ def _joint_figures(
     return figures, accuracy
 
 
-def _of_output(
+def _output_figures(
     law: Law,
-    exact: _Exact,
+    exact: _ExactLaw,
     y: FloatArray | None,
     k: int,
     options: StochasticOptions,
     rng: np.random.Generator,
-) -> dict[str, Estimate]:
-    """The figures of output k."""
+) -> dict[str, ProbeEstimate]:
+    """Divergences and joint densities of output k."""
     p, scale = len(law.mean), exact.scale[k]
     root = covariance_root(law.cov[..., k] / scale**2, "cov_q")
 
@@ -185,7 +181,7 @@ def _of_output(
     relative = exact.relative_to(root)
     kl, reverse, logdet, forms = divergences(relative, shift, gaps, options.n_probes, rng)
     exact.n_iterations += relative.n_iterations
-    # The error of the mean, in the norm of cov_q.
+    # Bound h of the error of the mean, in the norm of cov_q.
     half = solve_triangular(root, exact.prior, lower=True)
     share = np.linalg.norm(solve_triangular(root, half.T, lower=True), 2)
     h = float(exact.radius[k] * np.sqrt(share))
@@ -199,13 +195,13 @@ def _of_output(
     constant = 2 * float(np.log(np.diagonal(root) * scale).sum()) / p + np.log(2 * np.pi)
     own = white(y[:, k] - law.mean[:, k])
     value = 0.5 * (constant + logdet.value + float(forms[0]) / p)
-    named["nlpd_joint"] = Estimate(0.5 * (constant + float(own @ own) / p), 0.0, 0.0, 0.0)
-    named["reference_nlpd_joint"] = Estimate(
+    named["nlpd_joint"] = ProbeEstimate(0.5 * (constant + float(own @ own) / p), 0.0, 0.0, 0.0)
+    named["reference_nlpd_joint"] = ProbeEstimate(
         value, 0.5 * logdet.standard_error, 0.5 * logdet.below, 0.5 * logdet.above
     )
     return named
 
 
-def widened(estimate: Estimate, more: float) -> Estimate:
-    """The estimate with its bounds further apart."""
+def widened(estimate: ProbeEstimate, more: float) -> ProbeEstimate:
+    """The estimate with both bounds moved outwards by `more`."""
     return estimate._replace(below=estimate.below + more, above=estimate.above + more)

@@ -57,7 +57,7 @@ class Law:
 
 
 def law_of(estimator: Any, X: Any, name: str) -> Law:
-    """Law that an estimator's `predict(X, return_cov=True)` states."""
+    """Law at points X (p, d) that an estimator's `predict(X, return_cov=True)` states."""
     try:
         mean, cov = estimator.predict(X, return_cov=True)
     except TypeError as error:
@@ -79,14 +79,14 @@ def law_of(estimator: Any, X: Any, name: str) -> Law:
 
 
 def is_mixture(estimator: Any) -> bool:
-    """Whether its law is a mixture of several Gaussian ones."""
+    """Whether an estimator's law is a mixture of several Gaussian laws."""
     return len(getattr(estimator, "member_weights_", ())) > 1
 
 
 def mixture_nlpd(estimator: Any, X: Any, y: FloatArray | None) -> FloatArray | None:
     """Negative log density (p,) of targets (p, k) under a mixture, nats per output.
 
-    None without targets, and for laws that are Gaussian: these have all they need in `Law`.
+    None without targets, and for a Gaussian law, whose densities follow from its `Law`.
     """
     if y is None or not is_mixture(estimator):
         return None
@@ -95,7 +95,7 @@ def mixture_nlpd(estimator: Any, X: Any, y: FloatArray | None) -> FloatArray | N
 
 
 def in_units(law: BoundedLaw, offset: FloatArray, scale: FloatArray) -> Law:
-    """The law of `offset + scale * target`, offset and scale (k,)."""
+    """Law of `offset + scale * target` for a law of the target; offset and scale (k,)."""
     square = np.square(scale)
     return Law(
         offset + scale * law.mean,
@@ -108,13 +108,13 @@ def in_units(law: BoundedLaw, offset: FloatArray, scale: FloatArray) -> Law:
 
 
 def check_shapes(model: tuple[int, ...], reference: tuple[int, ...]) -> None:
-    """Refuse laws of different points or outputs."""
+    """Refuse laws at different numbers of points or outputs; shapes (p, k)."""
     if model != reference:
         raise InvalidInputError(f"reference: predicts shape {reference}, model predicts {model}")
 
 
 def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
-    """Return targets (p, k), finite."""
+    """Return finite targets of the given shape (p, k)."""
     try:
         y = np.asarray(y_test, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -26,8 +26,8 @@ from coupledgp.diagnostics.scores import (
 from coupledgp.random import FloatArray
 
 Bounds = dict[str, tuple[float, float]]
-# Of model and reference, negative log densities (p,) where the law is a mixture.
-Nlpds = tuple[FloatArray | None, FloatArray | None]
+# Negative log densities (p,) of model and reference, each only where its law is a mixture.
+MixtureNlpds = tuple[FloatArray | None, FloatArray | None]
 
 
 def kl_per_point(p: Law, q: Law) -> float:
@@ -79,7 +79,7 @@ def prior_figures(law: Law, exact: Law) -> dict[str, Any]:
 
 
 def score_figures(
-    law: Law, exact: Law, y: FloatArray | None, nlpds: Nlpds = (None, None)
+    law: Law, exact: Law, y: FloatArray | None, nlpds: MixtureNlpds = (None, None)
 ) -> dict[str, Any]:
     """Scores of both laws, and their differences point by point; targets (p, k).
 
@@ -153,7 +153,7 @@ def differences(
     std: FloatArray,
     reference_mean: FloatArray,
     reference_std: FloatArray,
-    nlpds: Nlpds = (None, None),
+    nlpds: MixtureNlpds = (None, None),
 ) -> dict[str, Any]:
     """Model minus reference, score by score, with standard errors over points."""
     own, other = (mean, std), (reference_mean, reference_std)

@@ -78,7 +78,7 @@ class RelativeCovariance:
         return solve_triangular(self.root, W, lower=True)
 
 
-class Quadratic(NamedTuple):
+class QuadraticForms(NamedTuple):
     """`z' h(B) z` of each start z for h = log and h = 1/x: values and the other bound, (k,)."""
 
     trace: FloatArray
@@ -132,7 +132,7 @@ class Lanczos:
         size = int(dead[0]) + 1 if dead.size else d.size
         return d[:size], e[:size]
 
-    def quadratic(self, lower: float) -> Quadratic:
+    def quadratic(self, lower: float) -> QuadraticForms:
         """The forms by Gauss rules, and by Gauss-Radau rules with a node at `lower` < min x.
 
         For the logarithm Gauss is the upper bound, for the inverse the lower one.
@@ -150,7 +150,7 @@ class Lanczos:
                     (weights, 1 / nodes), (others, 1 / radau),
                 )
             ]  # fmt: skip
-        return Quadratic(*parts)
+        return QuadraticForms(*parts)
 
     def range(self) -> tuple[float, float]:
         """Least and largest Ritz value."""
@@ -175,7 +175,7 @@ def radau_matrix(d: FloatArray, e: FloatArray, lower: float) -> tuple[FloatArray
     return np.append(d, lower + e[-1] ** 2 * last), e
 
 
-class Estimate(NamedTuple):
+class ProbeEstimate(NamedTuple):
     """A figure per point, the standard error of its probes, and how far below/above it may be."""
 
     value: float
@@ -190,7 +190,7 @@ def divergences(
     others: FloatArray,
     n_probes: int,
     rng: np.random.Generator,
-) -> tuple[Estimate, Estimate, Estimate, FloatArray]:
+) -> tuple[ProbeEstimate, ProbeEstimate, ProbeEstimate, FloatArray]:
     """Both divergences, `logdet B`, all per point, and `u' B^-1 u` of further vectors.
 
     Parameters
@@ -243,11 +243,13 @@ def divergences(
     turned = 0.5 * float(forms.inverse[n_probes]) / p
     logs = forms.log[:n_probes] / p
     estimates = [
-        Estimate(float(terms.mean()) + own, standard_error(terms), solver[0], solver[0] + gap),
-        Estimate(
+        ProbeEstimate(float(terms.mean()) + own, standard_error(terms), solver[0], solver[0] + gap),
+        ProbeEstimate(
             float(back.mean()) + turned, standard_error(back), solver[1] + gap, solver[1] + wide
         ),
-        Estimate(float(logs.mean()), standard_error(logs), 2 * (solver[2] + gap), 2 * solver[2]),
+        ProbeEstimate(
+            float(logs.mean()), standard_error(logs), 2 * (solver[2] + gap), 2 * solver[2]
+        ),
     ]
     return estimates[0], estimates[1], estimates[2], forms.inverse[n_probes + 1 :]
 

@@ -18,7 +18,7 @@ LEVELS = (0.5, 0.8, 0.95)
 PIT_BINS = 10
 
 
-class MeanError(NamedTuple):
+class MeanOverPoints(NamedTuple):
     """A mean over points, and its standard error."""
 
     mean: float
@@ -109,14 +109,14 @@ def pit_histogram(
     return tuple(float(count) / transforms.size for count in counts)
 
 
-def paired_difference(score: FloatArray, reference: FloatArray) -> MeanError:
+def paired_difference(score: FloatArray, reference: FloatArray) -> MeanOverPoints:
     """Mean of `score - reference` over points, with the standard error of independent points.
 
     Scores (p,) or (p, k), of which the mean over outputs is taken first.
     """
     gap = (score - reference).reshape(len(score), -1).mean(axis=1)
     error = float(gap.std(ddof=1) / np.sqrt(gap.size)) if gap.size > 1 else None
-    return MeanError(float(gap.mean()), error)
+    return MeanOverPoints(float(gap.mean()), error)
 
 
 def kernel_error(approximate: FloatArray, exact: FloatArray) -> tuple[float, float]:

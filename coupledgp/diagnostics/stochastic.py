@@ -1,4 +1,4 @@
-"""Comparison at any size: the exact law by iterative solves, its kernel never stored."""
+"""Comparison at any size: exact laws by iterative solves, without the kernel's matrix."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ class StochasticOptions:
     ----------
     tolerance : float
         Relative residual of the conjugate gradients; the error of a covariance goes with its
-        square. On graphs, and for products with random probes, a hundredth of
-        it is used.
+        square. On graphs, and for products with random probes, a hundredth of it is used.
     dtype : str
-        `"float32"` makes the solver's steps in single precision, residuals stay in double;
-        `"float64"` makes all in double.
+        `"float32"`: steps of the solver in single precision, residuals in double precision.
+        `"float64"`: all in double precision.
     rank : int
-        Of the Nystrom preconditioner of Euclidean kernels: O(n rank) memory, O(n rank^2) time.
+        Rank of the Nystrom preconditioner of Euclidean kernels, which takes O(n rank) memory and
+        O(n rank^2) time.
     n_columns : int
-        Test points up to which each has a solve of its own, and that are scored where there are
-        more.
+        Largest number of test points that each have a solve of their own; of more test points,
+        this many are scored.
     n_probes : int
         Random vectors for the joint law of more points.
     seed : int
-        Of pivots, probes and scored points.
+        Seed for the pivots, the probes and the choice of scored points.
     """
 
     tolerance: float = 1e-3
@@ -57,16 +57,16 @@ class StochasticOptions:
         check_positive_int(self.seed, "seed", minimum=0)
 
     def system_options(self) -> SystemOptions:
-        """What the systems of equations take of them."""
+        """Return the settings of the systems of equations."""
         return SystemOptions(DTYPES[self.dtype], self.rank, self.seed)
 
 
 def solved_law(
     problem: Any, X_test: Any, options: StochasticOptions, report: Progress
 ) -> tuple[Law, int]:
-    """Law that a problem's data and prior give, one solve a test point, and the steps it took.
+    """Law that follows from a problem's data and prior, and the solver's steps.
 
-    Nothing in it is random but the solver's preconditioner.
+    One solve for each test point; nothing is random but the solver's preconditioner.
     """
     system = problem.system(options.system_options())
     law = predictive_law(system, problem.points(X_test), options.tolerance, report)
@@ -76,7 +76,7 @@ def solved_law(
 def own_law(
     model: Any, X_test: Any, options: StochasticOptions, report: Progress
 ) -> tuple[Law, int]:
-    """Law of a model: by solves too where its posterior takes some, as on large graphs."""
+    """Law of a model: by solves where its own posterior needs some, as on large graphs."""
     if hasattr(model, "own_problem"):
         return solved_law(model.own_problem(), X_test, options, report)
     return law_of(model, X_test, "model"), 0

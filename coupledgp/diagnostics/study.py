@@ -15,14 +15,14 @@ MAX_DECIMALS = 6
 
 
 @dataclass(frozen=True)
-class Spread:
+class MeanOverDraws:
     """Mean over draws, and its standard error."""
 
     mean: float
     standard_error: float
 
     @classmethod
-    def of(cls, draws: Sequence[float]) -> Spread:
+    def of(cls, draws: Sequence[float]) -> MeanOverDraws:
         """Of two draws or more."""
         values = np.asarray(draws, dtype=np.float64)
         error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
@@ -49,18 +49,18 @@ class StudyRow:
     size : int
         Frequencies, or walkers a node.
     n_draws : int
-    kl_per_point : Spread
+    kl_per_point : MeanOverDraws
         `KL(reference || model)`, nats per test point.
-    rmse, nlpd : Spread or None
+    rmse, nlpd : MeanOverDraws or None
         None without targets.
     """
 
     coupling: str
     size: int
     n_draws: int
-    kl_per_point: Spread
-    rmse: Spread | None
-    nlpd: Spread | None
+    kl_per_point: MeanOverDraws
+    rmse: MeanOverDraws | None
+    nlpd: MeanOverDraws | None
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from coupledgp.diagnostics.pages.mesh import Geometry
+from coupledgp.diagnostics.pages.mesh import NodeMap
 from coupledgp.diagnostics.pages.table import Section
-from coupledgp.diagnostics.report import Figures, PosteriorReport
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.result import Figures
 from coupledgp.diagnostics.study import CouplingStudy
 
 
@@ -20,15 +21,15 @@ class StudyReport(PosteriorReport):
     ----------
     study : CouplingStudy or None
         Couplings side by side.
-    picture : Geometry or None
-        The law at the places of the nodes.
+    picture : NodeMap or None
+        The law at the nodes, drawn at their places.
     title : str
     provenance : mapping of str to anything JSON holds
         Data, model, hyperparameters, seed, time and versions.
     """
 
     study: CouplingStudy | None = None
-    picture: Geometry | None = field(default=None, repr=False)
+    picture: NodeMap | None = field(default=None, repr=False)
     title: str = "Posterior report"
     provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
 

@@ -23,11 +23,11 @@ from coupledgp.diagnostics.compare import (
 )
 from coupledgp.diagnostics.laws import Law, check_targets
 from coupledgp.diagnostics.measures import kl_per_point
-from coupledgp.diagnostics.pages.mesh import Geometry
+from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.study import CouplingStudy, Spread, StudyRow
+from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws, StudyRow
 from coupledgp.diagnostics.study_report import StudyReport
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
@@ -152,12 +152,12 @@ class _Draws:
     def _row(self, coupling: str, size: int, seeds: range) -> StudyRow:
         self.report(f"{coupling}, {size_name(self.model)}={size}")
         laws = [self._law(coupling, size, seed) for seed in seeds]
-        divergence = Spread.of([kl_per_point(self.exact.law, law) for law in laws])
-        scores: tuple[Spread | None, Spread | None] = (None, None)
+        divergence = MeanOverDraws.of([kl_per_point(self.exact.law, law) for law in laws])
+        scores: tuple[MeanOverDraws | None, MeanOverDraws | None] = (None, None)
         if self.y is not None:
             scores = (
-                Spread.of([rmse(self.y, law.mean) for law in laws]),
-                Spread.of([nlpd(self.y, law.mean, law.std) for law in laws]),
+                MeanOverDraws.of([rmse(self.y, law.mean) for law in laws]),
+                MeanOverDraws.of([nlpd(self.y, law.mean, law.std) for law in laws]),
             )
         return StudyRow(coupling, size, len(laws), divergence, *scores)
 
@@ -229,7 +229,7 @@ def posterior_report(
     """
     start = time.perf_counter()
     name = size_name(model)
-    drawn = None if geometry is None else Geometry.of(geometry, model.graph)
+    layout = None if geometry is None else NodeLayout.of(geometry, model.graph)
     own = model.n_frequencies_ if name == "n_frequencies" else model.n_walks_
     compared = None
     if len(couplings):
@@ -241,7 +241,7 @@ def posterior_report(
     return StudyReport(
         **vars(base),
         study=study,
-        picture=None if drawn is None else _on_geometry(drawn, model, X_test, y_test),
+        picture=None if layout is None else _node_map(layout, model, X_test, y_test),
         title=title or f"Posterior of a {type(model).__name__}",
         provenance={
             "data": data or "not stated",
@@ -292,11 +292,11 @@ def _hyperparameters(model: Any) -> str:
     return ", ".join([kernel, *parts])
 
 
-def _on_geometry(geometry: Geometry, model: Any, X_test: Any, y_test: ArrayLike | None) -> Any:
+def _node_map(layout: NodeLayout, model: Any, X_test: Any, y_test: ArrayLike | None) -> NodeMap:
     """The law at every node, the observed nodes, and the error where a target is known."""
     mean, std = model.predict(return_std=True)
     index = model.graph.index
     errors = np.full(len(mean), np.nan)
     if y_test is not None:
         errors[index(X_test)] = np.asarray(y_test, dtype=np.float64) - mean[index(X_test)]
-    return geometry.with_law(mean, std, errors, np.unique(index(model.nodes_)))
+    return NodeMap(layout, mean, std, errors, np.unique(index(model.nodes_)))

@@ -13,8 +13,8 @@ import trimesh
 
 import coupledgp as cgp
 from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.pages.mesh import Geometry
-from coupledgp.diagnostics.study import CouplingStudy, Spread, StudyRow
+from coupledgp.diagnostics.pages.mesh import NodeLayout
+from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws, StudyRow
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(2)
@@ -134,7 +134,7 @@ def test_in_a_browser(report, width, tmp_path):
 
 def test_verdict_names_what_cannot_be_told_apart():
     def row(name, mean, error):
-        return StudyRow(name, 8, 4, Spread(mean, error), None, None)
+        return StudyRow(name, 8, 4, MeanOverDraws(mean, error), None, None)
 
     rows = (row("far", 3.0, 0.1), row("near", 1.0, 0.1), row("same", 1.1, 0.1))
     text = CouplingStudy("n_frequencies", rows, 10, 5, None, None).verdict()
@@ -146,10 +146,10 @@ def test_verdict_names_what_cannot_be_told_apart():
 @pytest.mark.parametrize(
     ("spread", "text"),
     [
-        (Spread(3.99712, 0.0123), "3.997 ± 0.012"),
-        (Spread(1234.6, 12.3), "1235 ± 12"),
-        (Spread(1.234e-9, 2.1e-10), "1.23e-09 ± 2.1e-10"),
-        (Spread(0.5, 0.0), "0.5"),
+        (MeanOverDraws(3.99712, 0.0123), "3.997 ± 0.012"),
+        (MeanOverDraws(1234.6, 12.3), "1235 ± 12"),
+        (MeanOverDraws(1.234e-9, 2.1e-10), "1.23e-09 ± 2.1e-10"),
+        (MeanOverDraws(0.5, 0.0), "0.5"),
     ],
 )
 def test_means_are_written_to_their_errors(spread, text):
@@ -184,8 +184,8 @@ def test_bad_arguments(model, arguments, message):
 
 def test_bad_geometry():
     with pytest.raises(InvalidInputError, match="geometry: expected 80 faces or vertices"):
-        Geometry.of(trimesh.creation.box(), GRAPH)
+        NodeLayout.of(trimesh.creation.box(), GRAPH)
     with pytest.raises(InvalidInputError, match="geometry: expected a mesh or finite positions"):
-        Geometry.of(np.full((80, 2), np.nan), GRAPH)
+        NodeLayout.of(np.full((80, 2), np.nan), GRAPH)
     with pytest.raises(InvalidInputError, match="model: expected"):
         cgp.posterior_report(cgp.ExactGPRegressor(optimizer=None).fit(X, Y), X)

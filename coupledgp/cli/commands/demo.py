@@ -265,7 +265,7 @@ def _page(study: Study) -> str:
     axes.minorticks_off()
     axes.legend(frameon=False)
     mesh = study.mesh
-    show_graph.geometry(mesh.network, mesh.observed, *mesh.law).draw(figure, panels)
+    show_graph.node_map(mesh.network, mesh.observed, *mesh.law).draw(figure, panels)
     caption = (
         "Above: KL(exact || approximate) by the number of frequencies; bars are standard errors. "
         f"Below: z component of the normals of the {mesh.data['name']}, predicted at every face"

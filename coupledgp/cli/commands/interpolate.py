@@ -19,7 +19,7 @@ from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions, read_values
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.show import graph as show_graph
-from coupledgp.diagnostics.pages import mesh as geometry
+from coupledgp.diagnostics.pages.mesh import value_colours
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.container import written_whole
 from coupledgp.graphs.assembly import IntArray
@@ -224,7 +224,7 @@ def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, 
     faces = network.nodes == "faces"
     attributes = mesh.face_attributes if faces else mesh.vertex_attributes
     attributes.clear()
-    colours = geometry.colours(mean)
+    colours = value_colours(mean)
     if faces:
         mesh.visual.face_colors = colours
     else:

@@ -12,7 +12,7 @@ from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.options import selection_line
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.show import table as show
-from coupledgp.diagnostics.pages.mesh import Geometry
+from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows, short_numbers
 from coupledgp.graphs.assembly import IntArray
 from coupledgp.random import FloatArray
@@ -46,8 +46,8 @@ def page(
     drawn = network.mesh is not None or network.positions is not None
     opening = None
     if drawn:
-        places = geometry(network, observed, *law)
-        opening = (tables[0], places.caption(), places.svg())
+        picture = node_map(network, observed, *law)
+        opening = (tables[0], picture.caption(), picture.svg())
     return render(
         comparison.report,
         title=f"Interpolation on {Path(result['data']['path']).name}",
@@ -162,7 +162,7 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
     return lines
 
 
-def geometry(network: Network, observed: IntArray, mean: FloatArray, std: FloatArray) -> Geometry:
-    """The law at the places of the nodes."""
-    places = Geometry(network.graph, network.mesh, network.nodes, network.positions)
-    return places.with_law(mean, std, None, observed)
+def node_map(network: Network, observed: IntArray, mean: FloatArray, std: FloatArray) -> NodeMap:
+    """The law at the places of the nodes; mean and std (n_nodes,)."""
+    layout = NodeLayout(network.graph, network.mesh, network.nodes, network.positions)
+    return NodeMap(layout, mean, std, None, observed)

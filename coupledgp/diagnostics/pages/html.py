@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import jinja2
 
 from coupledgp.diagnostics.pages import pictures
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
-
-if TYPE_CHECKING:
-    from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.result import ComparisonResult
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("coupledgp.diagnostics.pages"), autoescape=True
@@ -19,7 +16,7 @@ ENVIRONMENT = jinja2.Environment(
 
 
 def render(
-    report: PosteriorReport,
+    report: ComparisonResult,
     *,
     title: str = "Posterior report",
     lead: Sequence[str] = (),
@@ -68,13 +65,13 @@ def render(
     )
 
 
-def render_table(report: PosteriorReport) -> str:
+def render_table(report: ComparisonResult) -> str:
     """Return the table of figures alone, for notebooks."""
     section = figures_section(report, report.verdict())
     return ENVIRONMENT.get_template("table.html").render(section=section)
 
 
-def figures_section(report: PosteriorReport, title: str) -> Section:
+def figures_section(report: ComparisonResult, title: str) -> Section:
     """Return the table of figures of a comparison."""
     figures = report.figures
     return Section(title, figure_columns(figures), figure_rows(figures, report.accuracy))

@@ -1,9 +1,9 @@
-"""A law at the nodes of a graph, drawn where the nodes are: on a mesh or in the plane."""
+"""Maps of a predictive law at the nodes of a graph, drawn on a mesh or in the plane."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,59 +18,54 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# From where a mesh is looked at, in degrees.
+# Direction from which a mesh is looked at, in degrees: from the side and a little above, so that
+# three sides of a solid are in view.
 AZIMUTH, ELEVATION = -60.0, 25.0
-# Meshes and edges are drawn as pixels, so many an inch.
+# Pixels per inch of the parts drawn as pixels, which are meshes and edges: sharp on fine screens.
 DPI = 200
 GREY = "#c9ced3"
 
 
 @dataclass(frozen=True, eq=False)
-class Geometry:
-    """Where the nodes of a graph are.
+class NodeLayout:
+    """Places of the nodes of a graph: on a mesh, or in the plane.
 
     Attributes
     ----------
     graph : Graph
     mesh : trimesh.Trimesh or None
-        With `nodes` `"faces"` or `"vertices"`.
+        Mesh whose faces or vertices are the nodes.
     nodes : str
+        Parts of the mesh that are the nodes, `"faces"` or `"vertices"`; `"nodes"` without a mesh.
     positions : FloatArray (n_nodes, 2), or None
-    mean, std, error : FloatArray (n_nodes,), or None
-        The law, and target minus mean where a target is known, NaN elsewhere.
-    observed : IntArray or None
-        Numbers of the nodes with data.
+        Coordinates of the nodes in the plane.
     """
 
     graph: Graph
     mesh: Any = None
     nodes: str = "nodes"
     positions: FloatArray | None = None
-    mean: FloatArray | None = None
-    std: FloatArray | None = None
-    error: FloatArray | None = None
-    observed: IntArray | None = None
 
     @classmethod
-    def of(cls, what: Any, graph: Graph) -> Geometry:
-        """Of a trimesh mesh, or of positions (n_nodes, 2).
+    def of(cls, geometry: Any, graph: Graph) -> NodeLayout:
+        """Layout of a graph's nodes on a trimesh mesh, or at positions (n_nodes, 2).
 
         Raises
         ------
         InvalidInputError
-            Neither faces nor vertices are as many as the nodes, or positions are no finite
-            (n_nodes, 2).
+            A mesh has neither as many faces nor as many vertices as the graph has nodes, or
+            positions are not finite or not of shape (n_nodes, 2).
         """
-        if hasattr(what, "faces") and hasattr(what, "vertices"):
-            counts = {"faces": len(what.faces), "vertices": len(what.vertices)}
+        if hasattr(geometry, "faces") and hasattr(geometry, "vertices"):
+            counts = {"faces": len(geometry.faces), "vertices": len(geometry.vertices)}
             for nodes, count in counts.items():
                 if count == graph.n_nodes:
-                    return cls(graph, what, nodes)
+                    return cls(graph, geometry, nodes)
             raise InvalidInputError(
                 f"geometry: expected {graph.n_nodes} faces or vertices, as many as the graph has "
                 f"nodes, got {counts['faces']} faces and {counts['vertices']} vertices"
             )
-        places = np.asarray(what, dtype=np.float64)
+        places = np.asarray(geometry, dtype=np.float64)
         if places.shape != (graph.n_nodes, 2) or not np.isfinite(places).all():
             raise InvalidInputError(
                 f"geometry: expected a mesh or finite positions ({graph.n_nodes}, 2), "
@@ -78,23 +73,40 @@ class Geometry:
             )
         return cls(graph, positions=places)
 
-    def with_law(
-        self, mean: FloatArray, std: FloatArray, error: FloatArray | None, observed: IntArray
-    ) -> Geometry:
-        """The same with a law to draw."""
-        return replace(self, mean=mean, std=std, error=error, observed=observed)
+
+@dataclass(frozen=True, eq=False)
+class NodeMap:
+    """A predictive law at the nodes of a graph, to be drawn where the nodes are.
+
+    Attributes
+    ----------
+    layout : NodeLayout
+        Places of the n nodes.
+    mean, std : FloatArray (n,)
+        Predictive mean and standard deviation at each node.
+    error : FloatArray (n,), or None
+        Target minus mean where a target is known, NaN elsewhere.
+    observed : IntArray (n_observed,), or None
+        Numbers of the nodes with data.
+    """
+
+    layout: NodeLayout
+    mean: FloatArray
+    std: FloatArray
+    error: FloatArray | None = None
+    observed: IntArray | None = None
 
     def caption(self) -> str:
-        """What the picture shows."""
-        what = "Mean and standard deviation"
+        """Return the caption of the picture."""
+        quantities = "Mean and standard deviation"
         if self._has_error():
-            what = "Mean, standard deviation, and target minus mean where a target is known,"
-        if self.mesh is not None:
-            return f"{what} at the {self.nodes}, lightly shaded"
-        return f"{what} at the nodes; observed ones are circled"
+            quantities = "Mean, standard deviation, and target minus mean where a target is known,"
+        if self.layout.mesh is not None:
+            return f"{quantities} at the {self.layout.nodes}, lightly shaded"
+        return f"{quantities} at the nodes; observed ones are circled"
 
     def svg(self) -> str:
-        """The picture, one panel for each quantity."""
+        """Return the picture as an SVG element, one panel for each quantity."""
         from matplotlib.backends.backend_svg import FigureCanvasSVG
         from matplotlib.figure import Figure
 
@@ -108,15 +120,13 @@ class Geometry:
 
     def draw(self, figure: Figure, panels: Sequence[Axes]) -> None:
         """Draw mean, standard deviation and, into a third panel, the error."""
-        assert self.mean is not None
-        assert self.std is not None
         figure.set_dpi(DPI)
         quantities = [("mean", self.mean, "viridis"), ("standard deviation", self.std, "magma")]
         if len(panels) > 2 and self.error is not None:
             quantities.append(("target - mean", self.error, "RdBu"))
         for axes, (title, values, name) in zip(panels, quantities, strict=False):
             scale = _scale(values, name, symmetric=values is self.error)
-            if self.mesh is not None:
+            if self.layout.mesh is not None:
                 self._draw_mesh(axes, values, scale)
             else:
                 self._draw_nodes(axes, values, scale)
@@ -134,12 +144,13 @@ class Geometry:
         from matplotlib.colors import to_rgba
 
         right, up, towards = view()
-        faces = np.asarray(self.mesh.faces)
-        corners = np.asarray(self.mesh.vertices)[faces]
-        levels = values if self.nodes == "faces" else _face_means(values[faces])
+        mesh = self.layout.mesh
+        faces = np.asarray(mesh.faces)
+        corners = np.asarray(mesh.vertices)[faces]
+        levels = values if self.layout.nodes == "faces" else _face_means(values[faces])
         rgba = scale.to_rgba(levels)
         rgba[~np.isfinite(levels)] = to_rgba(GREY)
-        light = np.abs(np.asarray(self.mesh.face_normals) @ (towards + 0.6 * up - 0.4 * right))
+        light = np.abs(np.asarray(mesh.face_normals) @ (towards + 0.6 * up - 0.4 * right))
         rgba[:, :3] *= (0.78 + 0.22 * np.clip(light, 0, 1))[:, None]
         order = np.argsort((corners @ towards).mean(axis=1))
         flat = np.stack([corners @ right, corners @ up], axis=-1)[order]
@@ -155,9 +166,9 @@ class Geometry:
         """Edges as lines, nodes with a value as dots, rings around the observed."""
         from matplotlib.collections import LineCollection
 
-        places = self.positions
+        places = self.layout.positions
         assert places is not None
-        edges = self.graph.adjacency.tocoo()
+        edges = self.layout.graph.adjacency.tocoo()
         segments = np.stack([places[edges.row], places[edges.col]], axis=1)
         lines = LineCollection(
             list(segments), colors="#9aa3ab", linewidths=0.4, zorder=1, rasterized=True
@@ -191,7 +202,7 @@ def view() -> tuple[FloatArray, FloatArray, FloatArray]:
     return right, np.cross(towards, right), towards
 
 
-def colours(values: FloatArray) -> NDArray[np.uint8]:
+def value_colours(values: FloatArray) -> NDArray[np.uint8]:
     """Colours (n, 4) of values, viridis from the least to the greatest."""
     rgba: NDArray[np.uint8] = _scale(values, "viridis").to_rgba(values, bytes=True)
     return rgba

@@ -14,13 +14,12 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 from scipy.special import ndtr, ndtri
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.study import CouplingStudy, Spread
+from coupledgp.diagnostics.result import ComparisonResult
+from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from coupledgp.diagnostics.report import PosteriorReport
 
 MODEL, REFERENCE = "#0b6e99", "#d9730d"
 # Distinguishable without colour vision; the markers tell them apart on paper.
@@ -30,7 +29,7 @@ MARKERS = "osD^vPX*"
 MAX_BARS = 250
 
 
-def of_report(report: PosteriorReport) -> list[tuple[str, str]]:
+def of_report(report: ComparisonResult) -> list[tuple[str, str]]:
     """Captions and SVGs of everything a comparison can show."""
     drawn = [("Predictions of both models at the test points", means(report))]
     if report.predictions.y is not None:
@@ -85,7 +84,7 @@ def svg_of(figure: Figure) -> str:
     return re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'width="100%"', svg[svg.index("<svg") :])
 
 
-def truth(report: PosteriorReport) -> str:
+def truth(report: ComparisonResult) -> str:
     """Targets against predictions with intervals."""
     p = report.predictions
     assert p.y is not None
@@ -103,7 +102,7 @@ def truth(report: PosteriorReport) -> str:
     return svg_of(figure)
 
 
-def calibration(report: PosteriorReport) -> str:
+def calibration(report: ComparisonResult) -> str:
     """Share of targets inside intervals of every level."""
     p = report.predictions
     assert p.y is not None
@@ -129,7 +128,7 @@ def _observed_shares(
     return np.searchsorted(level, nominal, side="right") / level.size
 
 
-def means(report: PosteriorReport) -> str:
+def means(report: ComparisonResult) -> str:
     """Means of both models."""
     p = report.predictions
     figure, axes = axes_of(4.2, 3.6)
@@ -141,7 +140,7 @@ def means(report: PosteriorReport) -> str:
     return svg_of(figure)
 
 
-def pit(report: PosteriorReport) -> str:
+def pit(report: ComparisonResult) -> str:
     """Histogram of the probability integral transforms, and what chance allows."""
     figure, axes = axes_of(4.2, 3.6)
     f = report.figures
@@ -177,7 +176,7 @@ def against_size(study: CouplingStudy, figure_name: str) -> str:
     figure, axes = axes_of(4.2, 3.6)
     for k, coupling in enumerate(study.couplings):
         rows = study.of(coupling)
-        spreads: list[Spread] = [getattr(row, figure_name) for row in rows]
+        spreads: list[MeanOverDraws] = [getattr(row, figure_name) for row in rows]
         centre = np.array([spread.mean for spread in spreads])
         axes.errorbar(
             [row.size for row in rows], centre, yerr=_two_errors(spreads, centre), label=coupling,
@@ -218,7 +217,7 @@ def side_by_side(study: CouplingStudy) -> str:
     return svg_of(figure)
 
 
-def _two_errors(spreads: list[Spread], centre: FloatArray) -> FloatArray:
+def _two_errors(spreads: list[MeanOverDraws], centre: FloatArray) -> FloatArray:
     """Two standard errors down, short of zero, and up."""
     errors = 2 * np.nan_to_num([spread.standard_error for spread in spreads])
     return np.stack([np.minimum(errors, 0.999 * centre), errors])

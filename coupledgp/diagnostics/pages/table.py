@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coupledgp.diagnostics.report import Accuracy, Figures
+from coupledgp.diagnostics.result import Accuracy, Figures
 
 # Text, name, and whether the reference has it too.
 ROWS = (

@@ -1,48 +1,56 @@
 """Scalable Gaussian processes with coupled random features, and diagnostics of their posteriors."""
 
-from coupledgp import couplings, diagnostics, features, kernels, theory
-from coupledgp.attention import CoupledAttention, attention_loss
-from coupledgp.features import gram_loss
-from coupledgp.graphs import Graph
-from coupledgp.inference.spectra.evidence import evidence_loss
-from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss
-from coupledgp.models import (
-    ExactGPRegressor,
-    ExactGraphGPRegressor,
-    GraphGPRegressor,
-    KernelRegressionClassifier,
-    KernelRegressionRegressor,
-    SparseSpectrumGPRegressor,
-    coupling_study,
-    load_model,
-    posterior_report,
-    save_model,
-    select,
-)
-from coupledgp.pagerank import pagerank
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CoupledAttention",
-    "ExactGPRegressor",
-    "ExactGraphGPRegressor",
-    "Graph",
-    "GraphGPRegressor",
-    "KernelRegressionClassifier",
-    "KernelRegressionRegressor",
-    "SparseSpectrumGPRegressor",
-    "attention_loss",
-    "coupling_study",
-    "couplings",
-    "diagnostics",
-    "evidence_loss",
-    "features",
-    "gram_loss",
-    "kernels",
-    "load_model",
-    "pagerank",
-    "posterior_kl_loss",
-    "posterior_report",
-    "save_model",
-    "select",
-    "theory",
-]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp import couplings as couplings
+    from coupledgp import diagnostics as diagnostics
+    from coupledgp import features as features
+    from coupledgp import kernels as kernels
+    from coupledgp import theory as theory
+    from coupledgp.attention import CoupledAttention as CoupledAttention
+    from coupledgp.attention import attention_loss as attention_loss
+    from coupledgp.features import gram_loss as gram_loss
+    from coupledgp.graphs import Graph as Graph
+    from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
+    from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
+    from coupledgp.models import ExactGPRegressor as ExactGPRegressor
+    from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
+    from coupledgp.models import GraphGPRegressor as GraphGPRegressor
+    from coupledgp.models import KernelRegressionClassifier as KernelRegressionClassifier
+    from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
+    from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
+    from coupledgp.models import coupling_study as coupling_study
+    from coupledgp.models import load_model as load_model
+    from coupledgp.models import posterior_report as posterior_report
+    from coupledgp.models import save_model as save_model
+    from coupledgp.models import select as select
+    from coupledgp.pagerank import pagerank as pagerank
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.attention": ["CoupledAttention", "attention_loss"],
+            "coupledgp.features": ["gram_loss"],
+            "coupledgp.graphs": ["Graph"],
+            "coupledgp.inference.spectra.evidence": ["evidence_loss"],
+            "coupledgp.inference.spectra.posterior_kl": ["posterior_kl_loss"],
+            "coupledgp.models": [
+                "ExactGPRegressor",
+                "ExactGraphGPRegressor",
+                "GraphGPRegressor",
+                "KernelRegressionClassifier",
+                "KernelRegressionRegressor",
+                "SparseSpectrumGPRegressor",
+                "coupling_study",
+                "load_model",
+                "posterior_report",
+                "save_model",
+                "select",
+            ],
+            "coupledgp.pagerank": ["pagerank"],
+        },
+        modules=["couplings", "diagnostics", "features", "kernels", "theory"],
+    )

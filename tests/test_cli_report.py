@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pyarrow as pa
@@ -104,8 +105,8 @@ def test_errors(arguments, message, files, tmp_path, capsys):
 
 def test_many_rows_by_solves(files, tmp_path, capsys, monkeypatch):
     """As many test rows as can be solved for, unless told otherwise, and no exact twin."""
-    module = sys.modules["coupledgp.cli.commands.report"]
-    monkeypatch.setattr(sys.modules["coupledgp.diagnostics.compare"], "DENSE_ROWS", 30)
+    module = import_module("coupledgp.cli.commands.report")
+    monkeypatch.setattr(import_module("coupledgp.diagnostics.compare"), "DENSE_ROWS", 30)
     monkeypatch.setattr(module, "MAX_SOLVED_ROWS", 6)
     monkeypatch.setattr(cgp.SparseSpectrumGPRegressor, "exact_twin", None)
     arguments = [files / "m", files / "test.csv", "-o", tmp_path / "r.html"]

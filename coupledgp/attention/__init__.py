@@ -1,15 +1,23 @@
 """Attention in linear time by positive features of the softmax kernel (MATH 10)."""
 
-from coupledgp.attention.linear import attend, causal_attention, full_attention
-from coupledgp.attention.loss import AttentionLoss, attention_loss
-from coupledgp.attention.module import CoupledAttention, PositiveFeatures
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AttentionLoss",
-    "CoupledAttention",
-    "PositiveFeatures",
-    "attend",
-    "attention_loss",
-    "causal_attention",
-    "full_attention",
-]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.attention.linear import attend as attend
+    from coupledgp.attention.linear import causal_attention as causal_attention
+    from coupledgp.attention.linear import full_attention as full_attention
+    from coupledgp.attention.loss import AttentionLoss as AttentionLoss
+    from coupledgp.attention.loss import attention_loss as attention_loss
+    from coupledgp.attention.module import CoupledAttention as CoupledAttention
+    from coupledgp.attention.module import PositiveFeatures as PositiveFeatures
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.attention.linear": ["attend", "causal_attention", "full_attention"],
+            "coupledgp.attention.loss": ["AttentionLoss", "attention_loss"],
+            "coupledgp.attention.module": ["CoupledAttention", "PositiveFeatures"],
+        },
+    )

@@ -1,5 +1,17 @@
 """The command line: `coupledgp fit`, `coupledgp predict` and `coupledgp demo`."""
 
-from coupledgp.cli.app import app, main, run
+from typing import TYPE_CHECKING
 
-__all__ = ["app", "main", "run"]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.cli.app import app as app
+    from coupledgp.cli.app import main as main
+    from coupledgp.cli.app import run as run
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.cli.app": ["app", "main", "run"],
+        },
+    )

@@ -7,100 +7,121 @@ form `directions[+norms][+antithetic]` names one everywhere in the package.
 Walkers on a graph are lengths times steps, `lengths[+steps]` in text; nodes are independent.
 """
 
-from coupledgp.couplings.frequencies.base import FrequencyCoupling
-from coupledgp.couplings.frequencies.copula import GaussianCopulaNorms
-from coupledgp.couplings.frequencies.directions import (
-    Directions,
-    IidDirections,
-    OrthogonalDirections,
-)
-from coupledgp.couplings.frequencies.hadamard import FastDirections, StructuredFrequencies
-from coupledgp.couplings.frequencies.norms import (
-    IndependentNorms,
-    MonotoneNorms,
-    Norms,
-    PairwiseNorms,
-    StratifiedNorms,
-)
-from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
-from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies
-from coupledgp.couplings.frequencies.registry import (
-    CouplingLike,
-    DirectionsAndNorms,
-    available_couplings,
-    parse_coupling,
-    register_coupling,
-    register_directions,
-    register_norms,
-)
-from coupledgp.couplings.frequencies.simplex import SimplexDirections, SimplexPlusDirections
-from coupledgp.couplings.walkers.length_laws import GeometricLaw, LengthLaw, MatchedLaw
-from coupledgp.couplings.walkers.lengths import (
-    AntitheticLengths,
-    IidLengths,
-    Lengths,
-    SigmaLengths,
-    StratifiedLengths,
-)
-from coupledgp.couplings.walkers.registry import (
-    WalkerCoupling,
-    WalkerCouplingLike,
-    available_walker_couplings,
-    parse_walker_coupling,
-    register_lengths,
-    register_steps,
-)
-from coupledgp.couplings.walkers.sigma import solve_sigma
-from coupledgp.couplings.walkers.sigma_weights import posterior_weights
-from coupledgp.couplings.walkers.steps import (
-    IndependentSteps,
-    RepellingSteps,
-    Steps,
-    SystematicSteps,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AntitheticLengths",
-    "CouplingLike",
-    "Directions",
-    "DirectionsAndNorms",
-    "FastDirections",
-    "FrequencyCoupling",
-    "GaussianCopulaNorms",
-    "GeometricLaw",
-    "IidDirections",
-    "IidLengths",
-    "IndependentNorms",
-    "IndependentSteps",
-    "LengthLaw",
-    "Lengths",
-    "MatchedLaw",
-    "MonotoneNorms",
-    "Norms",
-    "OrthogonalDirections",
-    "PairwiseNorms",
-    "QuadratureFrequencies",
-    "QuasiMonteCarlo",
-    "RepellingSteps",
-    "SigmaLengths",
-    "SimplexDirections",
-    "SimplexPlusDirections",
-    "Steps",
-    "StratifiedLengths",
-    "StratifiedNorms",
-    "StructuredFrequencies",
-    "SystematicSteps",
-    "WalkerCoupling",
-    "WalkerCouplingLike",
-    "available_couplings",
-    "available_walker_couplings",
-    "parse_coupling",
-    "parse_walker_coupling",
-    "posterior_weights",
-    "register_coupling",
-    "register_directions",
-    "register_lengths",
-    "register_norms",
-    "register_steps",
-    "solve_sigma",
-]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.couplings.frequencies.base import FrequencyCoupling as FrequencyCoupling
+    from coupledgp.couplings.frequencies.copula import GaussianCopulaNorms as GaussianCopulaNorms
+    from coupledgp.couplings.frequencies.directions import Directions as Directions
+    from coupledgp.couplings.frequencies.directions import IidDirections as IidDirections
+    from coupledgp.couplings.frequencies.directions import (
+        OrthogonalDirections as OrthogonalDirections,
+    )
+    from coupledgp.couplings.frequencies.hadamard import FastDirections as FastDirections
+    from coupledgp.couplings.frequencies.hadamard import (
+        StructuredFrequencies as StructuredFrequencies,
+    )
+    from coupledgp.couplings.frequencies.norms import IndependentNorms as IndependentNorms
+    from coupledgp.couplings.frequencies.norms import MonotoneNorms as MonotoneNorms
+    from coupledgp.couplings.frequencies.norms import Norms as Norms
+    from coupledgp.couplings.frequencies.norms import PairwiseNorms as PairwiseNorms
+    from coupledgp.couplings.frequencies.norms import StratifiedNorms as StratifiedNorms
+    from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo as QuasiMonteCarlo
+    from coupledgp.couplings.frequencies.quadrature import (
+        QuadratureFrequencies as QuadratureFrequencies,
+    )
+    from coupledgp.couplings.frequencies.registry import CouplingLike as CouplingLike
+    from coupledgp.couplings.frequencies.registry import DirectionsAndNorms as DirectionsAndNorms
+    from coupledgp.couplings.frequencies.registry import available_couplings as available_couplings
+    from coupledgp.couplings.frequencies.registry import parse_coupling as parse_coupling
+    from coupledgp.couplings.frequencies.registry import register_coupling as register_coupling
+    from coupledgp.couplings.frequencies.registry import register_directions as register_directions
+    from coupledgp.couplings.frequencies.registry import register_norms as register_norms
+    from coupledgp.couplings.frequencies.simplex import SimplexDirections as SimplexDirections
+    from coupledgp.couplings.frequencies.simplex import (
+        SimplexPlusDirections as SimplexPlusDirections,
+    )
+    from coupledgp.couplings.walkers.length_laws import GeometricLaw as GeometricLaw
+    from coupledgp.couplings.walkers.length_laws import LengthLaw as LengthLaw
+    from coupledgp.couplings.walkers.length_laws import MatchedLaw as MatchedLaw
+    from coupledgp.couplings.walkers.lengths import AntitheticLengths as AntitheticLengths
+    from coupledgp.couplings.walkers.lengths import IidLengths as IidLengths
+    from coupledgp.couplings.walkers.lengths import Lengths as Lengths
+    from coupledgp.couplings.walkers.lengths import SigmaLengths as SigmaLengths
+    from coupledgp.couplings.walkers.lengths import StratifiedLengths as StratifiedLengths
+    from coupledgp.couplings.walkers.registry import WalkerCoupling as WalkerCoupling
+    from coupledgp.couplings.walkers.registry import WalkerCouplingLike as WalkerCouplingLike
+    from coupledgp.couplings.walkers.registry import (
+        available_walker_couplings as available_walker_couplings,
+    )
+    from coupledgp.couplings.walkers.registry import parse_walker_coupling as parse_walker_coupling
+    from coupledgp.couplings.walkers.registry import register_lengths as register_lengths
+    from coupledgp.couplings.walkers.registry import register_steps as register_steps
+    from coupledgp.couplings.walkers.sigma import solve_sigma as solve_sigma
+    from coupledgp.couplings.walkers.sigma_weights import posterior_weights as posterior_weights
+    from coupledgp.couplings.walkers.steps import IndependentSteps as IndependentSteps
+    from coupledgp.couplings.walkers.steps import RepellingSteps as RepellingSteps
+    from coupledgp.couplings.walkers.steps import Steps as Steps
+    from coupledgp.couplings.walkers.steps import SystematicSteps as SystematicSteps
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.couplings.frequencies.base": ["FrequencyCoupling"],
+            "coupledgp.couplings.frequencies.copula": ["GaussianCopulaNorms"],
+            "coupledgp.couplings.frequencies.directions": [
+                "Directions",
+                "IidDirections",
+                "OrthogonalDirections",
+            ],
+            "coupledgp.couplings.frequencies.hadamard": ["FastDirections", "StructuredFrequencies"],
+            "coupledgp.couplings.frequencies.norms": [
+                "IndependentNorms",
+                "MonotoneNorms",
+                "Norms",
+                "PairwiseNorms",
+                "StratifiedNorms",
+            ],
+            "coupledgp.couplings.frequencies.qmc": ["QuasiMonteCarlo"],
+            "coupledgp.couplings.frequencies.quadrature": ["QuadratureFrequencies"],
+            "coupledgp.couplings.frequencies.registry": [
+                "CouplingLike",
+                "DirectionsAndNorms",
+                "available_couplings",
+                "parse_coupling",
+                "register_coupling",
+                "register_directions",
+                "register_norms",
+            ],
+            "coupledgp.couplings.frequencies.simplex": [
+                "SimplexDirections",
+                "SimplexPlusDirections",
+            ],
+            "coupledgp.couplings.walkers.length_laws": ["GeometricLaw", "LengthLaw", "MatchedLaw"],
+            "coupledgp.couplings.walkers.lengths": [
+                "AntitheticLengths",
+                "IidLengths",
+                "Lengths",
+                "SigmaLengths",
+                "StratifiedLengths",
+            ],
+            "coupledgp.couplings.walkers.registry": [
+                "WalkerCoupling",
+                "WalkerCouplingLike",
+                "available_walker_couplings",
+                "parse_walker_coupling",
+                "register_lengths",
+                "register_steps",
+            ],
+            "coupledgp.couplings.walkers.sigma": ["solve_sigma"],
+            "coupledgp.couplings.walkers.sigma_weights": ["posterior_weights"],
+            "coupledgp.couplings.walkers.steps": [
+                "IndependentSteps",
+                "RepellingSteps",
+                "Steps",
+                "SystematicSteps",
+            ],
+        },
+    )

@@ -1,41 +1,49 @@
 """Posterior diagnostics: how far from the exact posterior, and what does it predict."""
 
-from coupledgp.diagnostics.compare import compare
-from coupledgp.diagnostics.divergences import gaussian_kl
-from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
-from coupledgp.diagnostics.scores import (
-    coverage,
-    crps,
-    interval_width,
-    kernel_error,
-    mae,
-    nlpd,
-    nlpd_joint,
-    paired_difference,
-    pit_histogram,
-    rmse,
-    sharpness,
-)
-from coupledgp.diagnostics.stochastic import StochasticOptions
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "Accuracy",
-    "Figures",
-    "PosteriorReport",
-    "Predictions",
-    "StochasticOptions",
-    "compare",
-    "coverage",
-    "crps",
-    "gaussian_kl",
-    "interval_width",
-    "kernel_error",
-    "mae",
-    "nlpd",
-    "nlpd_joint",
-    "paired_difference",
-    "pit_histogram",
-    "rmse",
-    "sharpness",
-]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.compare import compare as compare
+    from coupledgp.diagnostics.divergences import gaussian_kl as gaussian_kl
+    from coupledgp.diagnostics.report import PosteriorReport as PosteriorReport
+    from coupledgp.diagnostics.result import Accuracy as Accuracy
+    from coupledgp.diagnostics.result import Figures as Figures
+    from coupledgp.diagnostics.result import Predictions as Predictions
+    from coupledgp.diagnostics.scores import coverage as coverage
+    from coupledgp.diagnostics.scores import crps as crps
+    from coupledgp.diagnostics.scores import interval_width as interval_width
+    from coupledgp.diagnostics.scores import kernel_error as kernel_error
+    from coupledgp.diagnostics.scores import mae as mae
+    from coupledgp.diagnostics.scores import nlpd as nlpd
+    from coupledgp.diagnostics.scores import nlpd_joint as nlpd_joint
+    from coupledgp.diagnostics.scores import paired_difference as paired_difference
+    from coupledgp.diagnostics.scores import pit_histogram as pit_histogram
+    from coupledgp.diagnostics.scores import rmse as rmse
+    from coupledgp.diagnostics.scores import sharpness as sharpness
+    from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.diagnostics.compare": ["compare"],
+            "coupledgp.diagnostics.divergences": ["gaussian_kl"],
+            "coupledgp.diagnostics.report": ["PosteriorReport"],
+            "coupledgp.diagnostics.result": ["Accuracy", "Figures", "Predictions"],
+            "coupledgp.diagnostics.scores": [
+                "coverage",
+                "crps",
+                "interval_width",
+                "kernel_error",
+                "mae",
+                "nlpd",
+                "nlpd_joint",
+                "paired_difference",
+                "pit_histogram",
+                "rmse",
+                "sharpness",
+            ],
+            "coupledgp.diagnostics.stochastic": ["StochasticOptions"],
+        },
+    )

@@ -3,54 +3,66 @@
 Of Euclidean inputs, from frequencies; of the nodes of a graph, from walks that are sampled once.
 """
 
-from coupledgp.features.base import FeatureMap
-from coupledgp.features.fourier import FourierFeatures
-from coupledgp.features.hybrid.base import SoftmaxFeatures
-from coupledgp.features.hybrid.clustered import ClusteredHybridFeatures
-from coupledgp.features.hybrid.coefficients import (
-    AngularCoefficient,
-    Coefficient,
-    GaussianCoefficient,
-)
-from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
-from coupledgp.features.hybrid.hybrid import (
-    AngularHybridFeatures,
-    GaussianHybridFeatures,
-    HybridFeatures,
-)
-from coupledgp.features.importance import ImportanceLaplaceFeatures, least_mean_variance
-from coupledgp.features.laplace import LaplaceFeatures
-from coupledgp.features.learned_copula import LearnedCopula, gram_loss, learn_copula
-from coupledgp.features.sklearn import FourierSampler, LaplaceSampler
-from coupledgp.features.walks.hops import HopPlan, plan_hops, walked_series
-from coupledgp.features.walks.operator import WalkFeatures
-from coupledgp.features.walks.sample import Truncation, Walks, sample_walks
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AngularCoefficient",
-    "AngularHybridFeatures",
-    "ClusteredHybridFeatures",
-    "Coefficient",
-    "ComplexExponentialFeatures",
-    "FeatureMap",
-    "FourierFeatures",
-    "FourierSampler",
-    "GaussianCoefficient",
-    "GaussianHybridFeatures",
-    "HopPlan",
-    "HybridFeatures",
-    "ImportanceLaplaceFeatures",
-    "LaplaceFeatures",
-    "LaplaceSampler",
-    "LearnedCopula",
-    "SoftmaxFeatures",
-    "Truncation",
-    "WalkFeatures",
-    "Walks",
-    "gram_loss",
-    "learn_copula",
-    "least_mean_variance",
-    "plan_hops",
-    "sample_walks",
-    "walked_series",
-]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.features.base import FeatureMap as FeatureMap
+    from coupledgp.features.fourier import FourierFeatures as FourierFeatures
+    from coupledgp.features.hybrid.base import SoftmaxFeatures as SoftmaxFeatures
+    from coupledgp.features.hybrid.clustered import (
+        ClusteredHybridFeatures as ClusteredHybridFeatures,
+    )
+    from coupledgp.features.hybrid.coefficients import AngularCoefficient as AngularCoefficient
+    from coupledgp.features.hybrid.coefficients import Coefficient as Coefficient
+    from coupledgp.features.hybrid.coefficients import GaussianCoefficient as GaussianCoefficient
+    from coupledgp.features.hybrid.complex_exponential import (
+        ComplexExponentialFeatures as ComplexExponentialFeatures,
+    )
+    from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
+    from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
+    from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
+    from coupledgp.features.importance import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
+    from coupledgp.features.importance import least_mean_variance as least_mean_variance
+    from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
+    from coupledgp.features.learned_copula import LearnedCopula as LearnedCopula
+    from coupledgp.features.learned_copula import gram_loss as gram_loss
+    from coupledgp.features.learned_copula import learn_copula as learn_copula
+    from coupledgp.features.sklearn import FourierSampler as FourierSampler
+    from coupledgp.features.sklearn import LaplaceSampler as LaplaceSampler
+    from coupledgp.features.walks.hops import HopPlan as HopPlan
+    from coupledgp.features.walks.hops import plan_hops as plan_hops
+    from coupledgp.features.walks.hops import walked_series as walked_series
+    from coupledgp.features.walks.operator import WalkFeatures as WalkFeatures
+    from coupledgp.features.walks.sample import Truncation as Truncation
+    from coupledgp.features.walks.sample import Walks as Walks
+    from coupledgp.features.walks.sample import sample_walks as sample_walks
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.features.base": ["FeatureMap"],
+            "coupledgp.features.fourier": ["FourierFeatures"],
+            "coupledgp.features.hybrid.base": ["SoftmaxFeatures"],
+            "coupledgp.features.hybrid.clustered": ["ClusteredHybridFeatures"],
+            "coupledgp.features.hybrid.coefficients": [
+                "AngularCoefficient",
+                "Coefficient",
+                "GaussianCoefficient",
+            ],
+            "coupledgp.features.hybrid.complex_exponential": ["ComplexExponentialFeatures"],
+            "coupledgp.features.hybrid.hybrid": [
+                "AngularHybridFeatures",
+                "GaussianHybridFeatures",
+                "HybridFeatures",
+            ],
+            "coupledgp.features.importance": ["ImportanceLaplaceFeatures", "least_mean_variance"],
+            "coupledgp.features.laplace": ["LaplaceFeatures"],
+            "coupledgp.features.learned_copula": ["LearnedCopula", "gram_loss", "learn_copula"],
+            "coupledgp.features.sklearn": ["FourierSampler", "LaplaceSampler"],
+            "coupledgp.features.walks.hops": ["HopPlan", "plan_hops", "walked_series"],
+            "coupledgp.features.walks.operator": ["WalkFeatures"],
+            "coupledgp.features.walks.sample": ["Truncation", "Walks", "sample_walks"],
+        },
+    )

@@ -1,6 +1,17 @@
 """Graphs: an immutable weighted undirected graph, readers of other libraries, its normalisation."""
 
-from coupledgp.graphs.assembly import lengths_to_weights
-from coupledgp.graphs.graph import Graph
+from typing import TYPE_CHECKING
 
-__all__ = ["Graph", "lengths_to_weights"]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.graphs.assembly import lengths_to_weights as lengths_to_weights
+    from coupledgp.graphs.graph import Graph as Graph
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.graphs.assembly": ["lengths_to_weights"],
+            "coupledgp.graphs.graph": ["Graph"],
+        },
+    )

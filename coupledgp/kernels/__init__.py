@@ -3,53 +3,45 @@
 gpytorch is imported only when one of its kernels is asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from coupledgp.kernels.graph.base import GraphKernel
-from coupledgp.kernels.graph.exact import SeriesOperator, dense_kernel, dense_spectrum
-from coupledgp.kernels.graph.families import (
-    GraphKernelLike,
-    GraphMaternKernel,
-    HeatKernel,
-    InverseCosineKernel,
-    LearnedKernel,
-    RandomWalkKernel,
-    RegularizedLaplacianKernel,
-    parse_graph_kernel,
-)
+from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
-    from coupledgp.kernels.gpytorch.features import FourierFeatureKernel, LaplaceFeatureKernel
-    from coupledgp.kernels.gpytorch.walks import GraphFeatureKernel
-
-__all__ = [
-    "FourierFeatureKernel",
-    "GraphFeatureKernel",
-    "GraphKernel",
-    "GraphKernelLike",
-    "GraphMaternKernel",
-    "HeatKernel",
-    "InverseCosineKernel",
-    "LaplaceFeatureKernel",
-    "LearnedKernel",
-    "RandomWalkKernel",
-    "RegularizedLaplacianKernel",
-    "SeriesOperator",
-    "dense_kernel",
-    "dense_spectrum",
-    "parse_graph_kernel",
-]
-
-_OF_GPYTORCH = {
-    "FourierFeatureKernel": "coupledgp.kernels.gpytorch.features",
-    "GraphFeatureKernel": "coupledgp.kernels.gpytorch.walks",
-    "LaplaceFeatureKernel": "coupledgp.kernels.gpytorch.features",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a gpytorch kernel at its first use."""
-    if name not in _OF_GPYTORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_OF_GPYTORCH[name]), name)
+    from coupledgp.kernels.gpytorch.features import FourierFeatureKernel as FourierFeatureKernel
+    from coupledgp.kernels.gpytorch.features import LaplaceFeatureKernel as LaplaceFeatureKernel
+    from coupledgp.kernels.gpytorch.walks import GraphFeatureKernel as GraphFeatureKernel
+    from coupledgp.kernels.graph.base import GraphKernel as GraphKernel
+    from coupledgp.kernels.graph.exact import SeriesOperator as SeriesOperator
+    from coupledgp.kernels.graph.exact import dense_kernel as dense_kernel
+    from coupledgp.kernels.graph.exact import dense_spectrum as dense_spectrum
+    from coupledgp.kernels.graph.families import GraphKernelLike as GraphKernelLike
+    from coupledgp.kernels.graph.families import GraphMaternKernel as GraphMaternKernel
+    from coupledgp.kernels.graph.families import HeatKernel as HeatKernel
+    from coupledgp.kernels.graph.families import InverseCosineKernel as InverseCosineKernel
+    from coupledgp.kernels.graph.families import LearnedKernel as LearnedKernel
+    from coupledgp.kernels.graph.families import RandomWalkKernel as RandomWalkKernel
+    from coupledgp.kernels.graph.families import (
+        RegularizedLaplacianKernel as RegularizedLaplacianKernel,
+    )
+    from coupledgp.kernels.graph.families import parse_graph_kernel as parse_graph_kernel
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.kernels.gpytorch.features": ["FourierFeatureKernel", "LaplaceFeatureKernel"],
+            "coupledgp.kernels.gpytorch.walks": ["GraphFeatureKernel"],
+            "coupledgp.kernels.graph.base": ["GraphKernel"],
+            "coupledgp.kernels.graph.exact": ["SeriesOperator", "dense_kernel", "dense_spectrum"],
+            "coupledgp.kernels.graph.families": [
+                "GraphKernelLike",
+                "GraphMaternKernel",
+                "HeatKernel",
+                "InverseCosineKernel",
+                "LearnedKernel",
+                "RandomWalkKernel",
+                "RegularizedLaplacianKernel",
+                "parse_graph_kernel",
+            ],
+        },
+    )

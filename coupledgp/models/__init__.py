@@ -1,27 +1,41 @@
 """Estimators in the manner of scikit-learn."""
 
-from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.kernel_regression import (
-    KernelRegressionClassifier,
-    KernelRegressionRegressor,
-)
-from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models.persistence import load_model, save_model
-from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
-from coupledgp.selection.search import Selection, select
-from coupledgp.selection.study import coupling_study, posterior_report
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ExactGPRegressor",
-    "ExactGraphGPRegressor",
-    "GraphGPRegressor",
-    "KernelRegressionClassifier",
-    "KernelRegressionRegressor",
-    "Selection",
-    "SparseSpectrumGPRegressor",
-    "coupling_study",
-    "load_model",
-    "posterior_report",
-    "save_model",
-    "select",
-]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
+    from coupledgp.models.kernel_regression import (
+        KernelRegressionClassifier as KernelRegressionClassifier,
+    )
+    from coupledgp.models.kernel_regression import (
+        KernelRegressionRegressor as KernelRegressionRegressor,
+    )
+    from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
+    from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
+    from coupledgp.models.persistence import load_model as load_model
+    from coupledgp.models.persistence import save_model as save_model
+    from coupledgp.models.sparse_spectrum import (
+        SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
+    )
+    from coupledgp.selection.search import Selection as Selection
+    from coupledgp.selection.search import select as select
+    from coupledgp.selection.study import coupling_study as coupling_study
+    from coupledgp.selection.study import posterior_report as posterior_report
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.models.exact": ["ExactGPRegressor"],
+            "coupledgp.models.kernel_regression": [
+                "KernelRegressionClassifier",
+                "KernelRegressionRegressor",
+            ],
+            "coupledgp.models.nodes": ["ExactGraphGPRegressor", "GraphGPRegressor"],
+            "coupledgp.models.persistence": ["load_model", "save_model"],
+            "coupledgp.models.sparse_spectrum": ["SparseSpectrumGPRegressor"],
+            "coupledgp.selection.search": ["Selection", "select"],
+            "coupledgp.selection.study": ["coupling_study", "posterior_report"],
+        },
+    )

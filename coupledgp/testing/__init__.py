@@ -9,17 +9,29 @@ tested, and its tests run with your own:
 Statistical tests hold for any `seed`: a correct law fails one in less than a million runs.
 """
 
-from coupledgp.testing.couplings import CouplingContract, DirectionsContract, NormsContract
-from coupledgp.testing.features import FeatureMapContract
-from coupledgp.testing.graph_kernels import GraphKernelContract
-from coupledgp.testing.walkers import LengthsContract, StepsContract
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CouplingContract",
-    "DirectionsContract",
-    "FeatureMapContract",
-    "GraphKernelContract",
-    "LengthsContract",
-    "NormsContract",
-    "StepsContract",
-]
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.testing.couplings import CouplingContract as CouplingContract
+    from coupledgp.testing.couplings import DirectionsContract as DirectionsContract
+    from coupledgp.testing.couplings import NormsContract as NormsContract
+    from coupledgp.testing.features import FeatureMapContract as FeatureMapContract
+    from coupledgp.testing.graph_kernels import GraphKernelContract as GraphKernelContract
+    from coupledgp.testing.walkers import LengthsContract as LengthsContract
+    from coupledgp.testing.walkers import StepsContract as StepsContract
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.testing.couplings": [
+                "CouplingContract",
+                "DirectionsContract",
+                "NormsContract",
+            ],
+            "coupledgp.testing.features": ["FeatureMapContract"],
+            "coupledgp.testing.graph_kernels": ["GraphKernelContract"],
+            "coupledgp.testing.walkers": ["LengthsContract", "StepsContract"],
+        },
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -13,7 +13,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics import StochasticOptions
 from coupledgp.errors import InvalidInputError
 
-COMPARE = sys.modules["coupledgp.diagnostics.compare"]  # the package's `compare` is the function
+COMPARE = import_module("coupledgp.diagnostics.compare")  # the package's `compare` is the function
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(260, 2))
 Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=260)

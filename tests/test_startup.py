@@ -1,0 +1,227 @@
+"""What is imported when: nothing heavy at the start, and every public name at its first use."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import importlib
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import coupledgp
+
+ROOT = Path(coupledgp.__file__).parent
+README = (ROOT.parent / "README.md").read_text(encoding="utf-8")
+HEAVY = [
+    "gpytorch",
+    "matplotlib",
+    "networkx",
+    "numba",
+    "numpy",
+    "pandas",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+    "torch",
+    "trimesh",
+    "typer",
+]
+# Names that were public before they were imported lazily; more may be added, none may go.
+PUBLIC = {
+    "coupledgp": """
+        CoupledAttention ExactGPRegressor ExactGraphGPRegressor Graph GraphGPRegressor
+        KernelRegressionClassifier KernelRegressionRegressor SparseSpectrumGPRegressor
+        attention_loss coupling_study couplings diagnostics evidence_loss features
+        gram_loss kernels load_model pagerank posterior_kl_loss posterior_report
+        save_model select theory
+    """,
+    "coupledgp.couplings": """
+        AntitheticLengths CouplingLike Directions DirectionsAndNorms FastDirections
+        FrequencyCoupling GaussianCopulaNorms GeometricLaw IidDirections IidLengths
+        IndependentNorms IndependentSteps LengthLaw Lengths MatchedLaw MonotoneNorms Norms
+        OrthogonalDirections PairwiseNorms QuadratureFrequencies QuasiMonteCarlo
+        RepellingSteps SigmaLengths SimplexDirections SimplexPlusDirections Steps
+        StratifiedLengths StratifiedNorms StructuredFrequencies SystematicSteps
+        WalkerCoupling WalkerCouplingLike available_couplings available_walker_couplings
+        parse_coupling parse_walker_coupling posterior_weights register_coupling
+        register_directions register_lengths register_norms register_steps solve_sigma
+    """,
+    "coupledgp.features": """
+        AngularCoefficient AngularHybridFeatures ClusteredHybridFeatures Coefficient
+        ComplexExponentialFeatures FeatureMap FourierFeatures FourierSampler
+        GaussianCoefficient GaussianHybridFeatures HopPlan HybridFeatures
+        ImportanceLaplaceFeatures LaplaceFeatures LaplaceSampler LearnedCopula
+        SoftmaxFeatures Truncation WalkFeatures Walks gram_loss learn_copula
+        least_mean_variance plan_hops sample_walks walked_series
+    """,
+    "coupledgp.kernels": """
+        FourierFeatureKernel GraphFeatureKernel GraphKernel GraphKernelLike
+        GraphMaternKernel HeatKernel InverseCosineKernel LaplaceFeatureKernel
+        LearnedKernel RandomWalkKernel RegularizedLaplacianKernel SeriesOperator
+        dense_kernel dense_spectrum parse_graph_kernel
+    """,
+    "coupledgp.diagnostics": """
+        Accuracy Figures PosteriorReport Predictions StochasticOptions compare coverage
+        crps gaussian_kl interval_width kernel_error mae nlpd nlpd_joint paired_difference
+        pit_histogram rmse sharpness
+    """,
+    "coupledgp.models": """
+        ExactGPRegressor ExactGraphGPRegressor GraphGPRegressor KernelRegressionClassifier
+        KernelRegressionRegressor Selection SparseSpectrumGPRegressor coupling_study
+        load_model posterior_report save_model select
+    """,
+    "coupledgp.graphs": """
+        Graph lengths_to_weights
+    """,
+    "coupledgp.testing": """
+        CouplingContract DirectionsContract FeatureMapContract GraphKernelContract
+        LengthsContract NormsContract StepsContract
+    """,
+    "coupledgp.attention": """
+        AttentionLoss CoupledAttention PositiveFeatures attend attention_loss
+        causal_attention full_attention
+    """,
+    "coupledgp.cli": """
+        app main run
+    """,
+}
+
+
+def python(code: str, *arguments: str) -> str:
+    """Run code in an interpreter of its own; return what it prints."""
+    run = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def loaded(code: str) -> list[str]:
+    """Heavy packages that code has imported."""
+    printed = python(f"{code}\nimport sys\nprint(*(m for m in {HEAVY} if m in sys.modules))")
+    return printed.split()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import coupledgp",
+        "import coupledgp; dir(coupledgp); coupledgp.__all__",
+        "import coupledgp as cgp; cgp.features; cgp.kernels; cgp.diagnostics; cgp.couplings",
+        *(f"import {package}" for package in PUBLIC),
+    ],
+)
+def test_import_loads_nothing_heavy(code):
+    assert loaded(code) == []
+
+
+def test_a_kernel_of_graphs_does_not_load_gpytorch():
+    heavy = loaded("import coupledgp; coupledgp.kernels.HeatKernel")
+    assert "numpy" in heavy
+    assert "gpytorch" not in heavy
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_public_names_stay_and_resolve(package):
+    module = importlib.import_module(package)
+    assert set(PUBLIC[package].split()) <= set(module.__all__)
+    assert list(module.__all__) == sorted(set(module.__all__))
+    assert set(module.__all__) <= set(dir(module))
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+    starred: dict[str, object] = {}
+    exec(f"from {package} import *", starred)
+    assert {name: starred[name] for name in module.__all__} == {
+        name: getattr(module, name) for name in module.__all__
+    }
+
+
+def attributes_in_readme() -> list[str]:
+    return sorted(set(re.findall(r"\bcgp\.([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)", README)))
+
+
+@pytest.mark.parametrize("path", attributes_in_readme())
+def test_attributes_in_the_readme_resolve(path):
+    found = coupledgp
+    for name in path.split("."):
+        found = getattr(found, name)
+
+
+def files_with_attached_names() -> list[Path]:
+    return [p for p in sorted(ROOT.rglob("__init__.py")) if "attach(" in p.read_text("utf-8")]
+
+
+@pytest.mark.parametrize(
+    "path", files_with_attached_names(), ids=lambda p: str(p.parent.relative_to(ROOT.parent))
+)
+def test_type_checkers_see_the_names_that_are_attached(path):
+    """Both lists of a package agree: its imports for type checkers, its names for Python."""
+    package = ".".join(path.parent.relative_to(ROOT.parent).parts)
+    (branch,) = (n for n in ast.parse(path.read_text("utf-8")).body if isinstance(n, ast.If))
+    imports = [n for n in branch.body if isinstance(n, ast.ImportFrom)]
+    seen = {(n.module, alias.name) for n in imports for alias in n.names}
+    assert all(alias.name == alias.asname for n in imports for alias in n.names)
+    (call,) = (n for n in ast.walk(branch) if isinstance(n, ast.Call))
+    names = ast.literal_eval(call.args[1])
+    modules = [ast.literal_eval(k.value) for k in call.keywords if k.arg == "modules"]
+    attached = {(module, name) for module, group in names.items() for name in group}
+    assert seen == attached | {(package, name) for group in modules for name in group}
+
+
+ORDERS = {
+    "module first": "import coupledgp.diagnostics.compare, coupledgp.pagerank, coupledgp.cli.app",
+    "name first": """
+import coupledgp, coupledgp.cli
+coupledgp.diagnostics.compare, coupledgp.pagerank, coupledgp.cli.app
+import coupledgp.diagnostics.compare, coupledgp.pagerank, coupledgp.cli.app
+""",
+    "by another module": """
+from coupledgp.pagerank import pagerank
+from coupledgp.models import posterior_report
+from coupledgp.cli.app import main
+""",
+    "from import": """
+from coupledgp import pagerank
+from coupledgp.diagnostics import compare
+from coupledgp.cli import app
+""",
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_name_shared_with_a_module_is_never_the_module(order):
+    check = """
+import importlib, coupledgp, coupledgp.cli
+from coupledgp import pagerank
+from coupledgp.diagnostics import compare
+from coupledgp.cli import app
+print(type(pagerank).__name__, type(compare).__name__, type(app).__name__)
+assert pagerank is coupledgp.pagerank and compare is coupledgp.diagnostics.compare
+assert app is coupledgp.cli.app
+assert importlib.import_module("coupledgp.diagnostics.compare").compare is compare
+"""
+    assert python(ORDERS[order] + check) == "function function Typer"
+
+
+def test_names_that_do_not_exist_are_attribute_errors():
+    with pytest.raises(AttributeError, match=r"'coupledgp' has no attribute 'nothing'"):
+        coupledgp.nothing  # noqa: B018
+    with pytest.raises(ImportError, match="nothing"):
+        exec("from coupledgp.features import nothing", {})
+    assert not hasattr(coupledgp, "__wrapped__")
+
+
+def test_public_classes_can_be_pickled():
+    for name in coupledgp.__all__:
+        value = getattr(coupledgp, name)
+        if not isinstance(value, ModuleType):
+            assert pickle.loads(pickle.dumps(value)) is value
+    model = coupledgp.SparseSpectrumGPRegressor(n_frequencies=7)
+    assert pickle.loads(pickle.dumps(model)).n_frequencies == 7
+    assert copy.deepcopy(coupledgp.kernels.HeatKernel()) == coupledgp.kernels.HeatKernel()

@@ -1,0 +1,221 @@
+"""What a comparison of two predictive laws found: plain data, and its verdict in words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from coupledgp.diagnostics.kernel_errors import KernelErrors
+from coupledgp.diagnostics.laws import is_mixture
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How the figures were computed, and how exact they are.
+
+    Attributes
+    ----------
+    method : str
+        `"dense"`: exact to rounding. `"stochastic"`: by iterative solves.
+    bounds : dict of str to (float, float)
+        By figure, how far below and above it the true value may be, for what the solvers left
+        undone. A figure that is absent has no such error.
+    standard_errors : dict of str to float
+        By figure, the standard error of random probes, likewise.
+    settings : dict
+        Tolerances, sizes and work of the stochastic method.
+    """
+
+    method: str
+    bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
+    standard_errors: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def text(self, name: str) -> str:
+        """Error of a figure as a text, empty if it has none: `(se 0.001, bounds -1e-5 +2e-5)`."""
+        parts = []
+        if name in self.standard_errors:
+            parts.append(f"se {self.standard_errors[name]:.1g}")
+        if name in self.bounds:
+            below, above = self.bounds[name]
+            parts.append(f"bounds -{below:.1g} +{above:.1g}")
+        return f"({', '.join(parts)})" if parts else ""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All figures of a comparison. None means that it could not be computed from what was given.
+
+    Attributes
+    ----------
+    n_test, n_outputs : int
+        Test points and outputs.
+    n_scored : int or None
+        Test points that the scores, all but the joint NLPD, speak of, if not all of them.
+    kl_per_point : float
+        `KL(reference || model)` of the joint predictive laws, nats per point and output.
+    reverse_kl_per_point : float
+        `KL(model || reference)`, likewise.
+    prior_kl_per_point : float or None
+        `KL(reference || model)` of the prior laws of observations, likewise.
+    kernel_rmse, kernel_relative_error : float or None
+        Of the model's prior covariance of f at the test points: root mean squared error over
+        entries (units of y squared), and Frobenius norm relative to the reference's.
+    rmse, reference_rmse : float or None
+        Root mean squared error, units of y.
+    nlpd, reference_nlpd : float or None
+        Marginal negative log predictive density, nats per point.
+    nlpd_joint, reference_nlpd_joint : float or None
+        The same of all points jointly, nats per point.
+    mae, reference_mae, crps, reference_crps : float or None
+        Mean absolute error and continuous ranked probability score, units of y.
+    sharpness, reference_sharpness : float or None
+        Root mean predictive variance, units of y.
+    coverage, reference_coverage : dict of float to float, or None
+        Share of targets inside the central interval of each nominal level.
+    interval_width, reference_interval_width : dict of float to float, or None
+        Mean width of those intervals, units of y.
+    pit, reference_pit : tuple of float, or None
+        Shares of the probability integral transforms in ten equal bins.
+    standard_errors, reference_standard_errors : dict of str to float, or None
+        Of `"rmse"`, `"mae"`, `"nlpd"` and `"crps"`, over test points taken as independent; each
+        None for a single point.
+    differences : dict or None
+        Mean of model minus reference over points and its standard error, as `{"mean": ...,
+        "standard_error": ...}`, of `"squared_error"`, `"absolute_error"`, `"nlpd"` and `"crps"`.
+    """
+
+    n_test: int
+    n_outputs: int
+    kl_per_point: float
+    reverse_kl_per_point: float
+    prior_kl_per_point: float | None = None
+    kernel_rmse: float | None = None
+    kernel_relative_error: float | None = None
+    rmse: float | None = None
+    reference_rmse: float | None = None
+    nlpd: float | None = None
+    reference_nlpd: float | None = None
+    nlpd_joint: float | None = None
+    reference_nlpd_joint: float | None = None
+    coverage: dict[float, float] | None = None
+    reference_coverage: dict[float, float] | None = None
+    mae: float | None = None
+    reference_mae: float | None = None
+    crps: float | None = None
+    reference_crps: float | None = None
+    sharpness: float | None = None
+    reference_sharpness: float | None = None
+    interval_width: dict[float, float] | None = None
+    reference_interval_width: dict[float, float] | None = None
+    pit: tuple[float, ...] | None = None
+    reference_pit: tuple[float, ...] | None = None
+    standard_errors: dict[str, float | None] | None = None
+    reference_standard_errors: dict[str, float | None] | None = None
+    differences: dict[str, dict[str, float | None]] | None = None
+    n_scored: int | None = None
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """What the two laws say at each test point: means and standard deviations (p, k), targets."""
+
+    mean: FloatArray
+    std: FloatArray
+    reference_mean: FloatArray
+    reference_std: FloatArray
+    y: FloatArray | None
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """Figures of a comparison, also as attributes: `report.kl_per_point`; see `Figures`.
+
+    Attributes
+    ----------
+    figures : Figures
+    predictions : Predictions
+    model, reference : str
+        Texts of the two estimators.
+    accuracy : Accuracy
+        How the figures were computed, and how exact they are.
+    kernel_errors : KernelErrors or None
+        The kernel's error between pairs of test points, for a picture.
+    remarks : tuple of str
+        What a reader has to know about single figures, in words.
+    """
+
+    figures: Figures
+    predictions: Predictions = field(repr=False)
+    model: str
+    reference: str
+    accuracy: Accuracy = field(default_factory=lambda: Accuracy("dense"))
+    kernel_errors: KernelErrors | None = field(default=None, repr=False)
+    remarks: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        # Only reached for names that are no field here: the figures answer for them.
+        if name in _FIGURE_NAMES:
+            return getattr(self.figures, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def verdict(self) -> str:
+        """Say in words what the figures amount to."""
+        f = self.figures
+        kl = f.kl_per_point
+        size = "indistinguishable from" if kl < 1e-3 else "close to" if kl < 1e-2 else "far from"
+        if 1e-2 <= kl < 1e-1:
+            size = "visibly different from"
+        amount = f"{kl:.3g} nats per point {self.accuracy.text('kl_per_point')}".strip()
+        sentences = [f"The posterior is {size} the reference: {amount}{_shift(kl)}."]
+        if f.nlpd is not None and f.reference_nlpd is not None:
+            sentences.append(self._prediction(f.nlpd - f.reference_nlpd))
+        if f.coverage and f.reference_coverage:
+            level = max(f.coverage)
+            sentences.append(
+                f"The {100 * level:.0f} % intervals of the model hold "
+                f"{100 * f.coverage[level]:.3g} % of the targets, those of the reference "
+                f"{100 * f.reference_coverage[level]:.3g} %."
+            )
+        return " ".join(sentences)
+
+    def _prediction(self, gain: float) -> str:
+        """What the reference's NLPD, smaller by `gain`, amounts to."""
+        error = (self.figures.differences or {}).get("nlpd", {}).get("standard_error")
+        if error is None and self.figures.n_test == 1:
+            return "One point does not say which of them predicts better."
+        if abs(gain) < max(0.005, 2 * (error or 0.0)):
+            return "The reference would not predict better."
+        better = "better" if gain > 0 else "worse"
+        spread = "" if error is None else f" (standard error {error:.1g})"
+        return f"The reference predicts {better}, by {abs(gain):.3g}{spread} nats per point."
+
+
+def _shift(kl: float) -> str:
+    """A divergence as a shift of the means: by z standard deviations it is `z^2 / 2` nats."""
+    if kl < 1e-12:
+        return ""
+    return f", as if each prediction were off by {(2 * kl) ** 0.5:.2g} of its standard deviation"
+
+
+def remarks_on(model: Any) -> tuple[str, ...]:
+    """What to know of a model whose frequencies were fitted; nothing of others."""
+    remarks = []
+    fitted = getattr(model, "frequencies", None) == "fitted"
+    # The first member of a mixture has sampled frequencies, which have no weights.
+    if fitted and (is_mixture(model) or model.features_.weights is not None):
+        remarks.append(
+            "The model's frequencies were fitted, so its prior is no unbiased estimate of the "
+            "kernel's; the KL between the priors says how far it has moved."
+        )
+    if is_mixture(model):
+        remarks.append(
+            f"The model's law is a mixture of {len(model.member_weights_)} Gaussian laws, fitted "
+            "to predict, not to be near the reference. Its marginal NLPD is that of the mixture; "
+            "all other figures are those of the Gaussian law with the model's mean and covariance."
+        )
+    return tuple(remarks)
+
+
+_FIGURE_NAMES = frozenset(item.name for item in fields(Figures))

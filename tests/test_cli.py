@@ -18,8 +18,7 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp import diagnostics
 from coupledgp.cli import evaluate, run
-from coupledgp.cli.commands import demo as demo_module
-from coupledgp.cli.commands import demo_pages
+from coupledgp.cli.commands import demo_pages, demo_study
 
 RNG = np.random.default_rng(7)
 N = 60
@@ -456,7 +455,7 @@ def test_predict_with_models_saved_from_python(tmp_path, call, fails):
 
 
 def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
-    monkeypatch.setattr(demo_module, "SIZES", (4, 40))
+    monkeypatch.setattr(demo_study, "SIZES", (4, 40))
     folder = tmp_path / "new" / "folder"
     out = call("demo", "--output", folder, "--n-seeds", 4)
     result = json.loads((folder / "report.json").read_text())
@@ -465,8 +464,8 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
     for row in result["rows"]:
         kl[row["coupling"], row["n_frequencies"]] = row["kl_per_point"]["mean"]
         assert row["kl_per_point"]["standard_error"] > 0
-    assert set(kl) == {(c, m) for c in demo_module.COUPLINGS for m in (4, 40)}
-    for coupling in demo_module.COUPLINGS:
+    assert set(kl) == {(c, m) for c in demo_study.COUPLINGS for m in (4, 40)}
+    for coupling in demo_study.COUPLINGS:
         assert coupling in out
         assert coupling in page
         assert kl[coupling, 40] < kl[coupling, 4]
@@ -496,8 +495,8 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
 
 
 def test_demo_json(tmp_path, call, monkeypatch):
-    monkeypatch.setattr(demo_module, "SIZES", (4,))
-    monkeypatch.setattr(demo_module, "_write_further", lambda *paths, seed: None)
+    monkeypatch.setattr(demo_study, "SIZES", (4,))
+    monkeypatch.setattr(demo_study, "write_further", lambda *paths, seed: None)
     out = call("demo", "-o", tmp_path, "--n-seeds", 1, "--json")
     assert out == (tmp_path / "report.json").read_text()
     assert json.loads(out)["rows"][0]["kl_per_point"]["standard_error"] == 0

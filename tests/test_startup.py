@@ -32,6 +32,7 @@ HEAVY = [
     "trimesh",
     "typer",
 ]
+LOADED = f"import sys; print(*(name for name in {HEAVY} if name in sys.modules))"
 # Names that were public before they were imported lazily; more may be added, none may go.
 PUBLIC = {
     "coupledgp": """
@@ -104,8 +105,7 @@ def python(code: str, *arguments: str) -> str:
 
 def loaded(code: str) -> list[str]:
     """Heavy packages that code has imported."""
-    printed = python(f"{code}\nimport sys\nprint(*(m for m in {HEAVY} if m in sys.modules))")
-    return printed.split()
+    return python(f"{code}\n{LOADED}").split()
 
 
 @pytest.mark.parametrize(
@@ -119,6 +119,35 @@ def loaded(code: str) -> list[str]:
 )
 def test_import_loads_nothing_heavy(code):
     assert loaded(code) == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["fit"], ["predict"], ["interpolate"], ["report"], ["demo"]]
+)
+def test_help_loads_nothing_heavy_but_typer(arguments):
+    code = f"from coupledgp.cli import run\nassert run({[*arguments, '--help']}) == 0"
+    *text, last = python(f"{code}\n{LOADED}").splitlines()
+    assert last == "typer"
+    assert any(f"Usage: {' '.join(['coupledgp', *arguments])} [OPTIONS]" in line for line in text)
+
+
+def test_the_package_runs_as_the_command_line():
+    by_module = subprocess.run(
+        [sys.executable, "-m", "coupledgp", "--help"], capture_output=True, text=True, check=True
+    )
+    by_name = python("from coupledgp.cli import main\nmain()", "--help")
+    assert by_module.stdout.strip() == by_name
+    assert all(
+        f" {name} " in by_name for name in ("fit", "predict", "interpolate", "report", "demo")
+    )
+    wrong = subprocess.run(
+        [sys.executable, "-m", "coupledgp", "nothing"], capture_output=True, text=True, check=False
+    )
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+
+
+def test_importing_the_main_module_does_not_run_it():
+    assert python("import coupledgp.__main__") == ""
 
 
 def test_a_kernel_of_graphs_does_not_load_gpytorch():

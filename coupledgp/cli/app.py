@@ -7,10 +7,8 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.metadata import version
 from typing import Annotated, Any
 
-import pyarrow as pa
 import typer
 
 from coupledgp.cli.commands.demo import demo
@@ -118,6 +116,8 @@ app.command("demo", help=_paragraphs(DEMO_HELP))(demo)
 
 def _show_version(value: bool) -> None:
     if value:
+        from importlib.metadata import version  # slow to import
+
         typer.echo(f"coupledgp {version('coupledgp')}")
         raise typer.Exit
 
@@ -161,12 +161,19 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 1
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except (CoupledGPError, OSError, MemoryError, pa.ArrowException, USAGE_ERROR) as error:
+    except _mendable_errors() as error:
         print(f"coupledgp: error: {_message(error)}", file=sys.stderr)
         return 2
     if code == INTERRUPTED:  # typer makes this of some of them itself
         print("coupledgp: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
+
+
+def _mendable_errors() -> tuple[type[Exception], ...]:
+    """Errors that the user can do something about, those of pyarrow only once it is loaded."""
+    errors = (CoupledGPError, OSError, MemoryError, USAGE_ERROR)
+    pyarrow = sys.modules.get("pyarrow")
+    return errors if pyarrow is None else (*errors, pyarrow.ArrowException)
 
 
 def _message(error: Exception) -> str:

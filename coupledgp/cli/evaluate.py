@@ -12,27 +12,26 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from coupledgp.cli.options import (
+    COMPARISONS,
+    MAX_SOLVED_ROWS,
+    MAX_TEST_ROWS,
+    SUBSET_ROWS,
+    WHOLE_ROWS,
+)
 from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
-from coupledgp.diagnostics.compare import DENSE_ROWS
 from coupledgp.diagnostics.laws import is_mixture
+from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.models.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
 
-# Test rows of a comparison: its covariances are dense.
-MAX_TEST_ROWS = 1000
-# The same where each has to be solved for.
-MAX_SOLVED_ROWS = 128
-# Training rows up to which the whole model is compared unless something else is asked for, and
-# rows of the subset above them.
-WHOLE_ROWS, SUBSET_ROWS = 40_000, 2000
 # CPU seconds that kin40k took, the 36 000 rows it has, and the share of them that does not depend
 # on the number of test points, 128 of which were solved for.
 MEASURED_SECONDS, MEASURED_ROWS, FIXED_SHARE = 240.0, 36_000, 0.5
 # Of a comparison that takes longer something is said beforehand.
 LONG_SECONDS = 10.0
-COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
 # Rows predicted at once: the exact GP needs this many times its training rows.
 BATCH_ROWS = 8192
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from coupledgp.errors import InvalidInputError
 
 AUTO = "auto"
+COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
+# Test rows of a comparison: its covariances are dense.
+MAX_TEST_ROWS = 1000
+# The same where each has to be solved for.
+MAX_SOLVED_ROWS = 128
+# Training rows up to which the whole model is compared unless something else is asked for, and
+# rows of the subset above them.
+WHOLE_ROWS, SUBSET_ROWS = 40_000, 2000
 
 
 def number_or_auto(text: str, name: str) -> int | str:
@@ -53,4 +60,4 @@ def finite(value: Any) -> Any:
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [finite(item) for item in value]
-    return None if isinstance(value, float) and not np.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_nlpd
+from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.measures import (
     kl_per_point,
     prior_figures,
@@ -27,8 +28,6 @@ from coupledgp.validation import check_choice, check_memory
 # Matrices (p, p) of float64 that are alive at once at the peak of a comparison: covariances, priors
 # and factors of both laws.
 MATRICES_AT_ONCE = 8
-# Training rows up to which "auto" fits the exact twin: its matrix takes 200 MB there.
-DENSE_ROWS = 5000
 
 
 def compare(

@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import pyarrow as pa
 import typer
 
-from coupledgp.cli.evaluate import (
+from coupledgp.cli.options import (
     COMPARISONS,
     SUBSET_ROWS,
     WHOLE_ROWS,
-    Comparison,
-    Rows,
-    Stopwatch,
-    beside_exact,
-    plan_comparison,
-    scores,
-    split,
+    check_distinct,
+    finite,
+    number_or_auto,
 )
-from coupledgp.cli.options import check_distinct, finite, number_or_auto, selection_of
-from coupledgp.cli.readers.tables import check_columns, numeric, read_table
-from coupledgp.cli.show import table as show
-from coupledgp.diagnostics.compare import DENSE_ROWS
+from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.container import written_whole
-from coupledgp.models import SparseSpectrumGPRegressor, save_model
 from coupledgp.progress import reporter
-from coupledgp.validation import check_choice, check_positive_int
 
 DEFAULT_HOLDOUT = 0.2
-SCHEMA_VERSION = 1
-MODEL_PARAMETERS = (
-    "kernel", "features", "n_frequencies", "coupling", "frequencies", "objective", "ard", "dtype",
-    "random_state",
-)  # fmt: skip
 DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False)
 MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
 
@@ -170,6 +152,13 @@ def fit(
     ] = False,
 ) -> None:  # fmt: skip
     """Fit, score, compare, save and print."""
+    from coupledgp.cli.commands.table_tasks import describe, load
+    from coupledgp.cli.evaluate import Stopwatch, beside_exact, plan_comparison, scores
+    from coupledgp.cli.show import table as show
+    from coupledgp.gp.container import written_whole
+    from coupledgp.models import SparseSpectrumGPRegressor, save_model
+    from coupledgp.validation import check_choice, check_positive_int
+
     share = _check_holdout(test, holdout)
     check_choice(how, COMPARISONS, "--compare")
     if exact_rows is not None:
@@ -214,77 +203,6 @@ def fit(
         if page_path is not None and comparison is not None:
             page_path.write_text(show.page(result, comparison), encoding="utf-8")
     print(json.dumps(finite(result), indent=2)) if as_json else show.fit(result, comparison)
-
-
-def load(
-    data: Path, target: str, test: Path | None, share: float, drop: list[str], seed: int
-) -> tuple[Rows, Rows]:
-    """Training and test rows from one file or two."""
-    with reporter("read"):
-        table = read_table(data)
-        check_columns(table, [target], f"--target: {data}")
-        check_columns(table, drop, f"--drop: {data}")
-        if target in drop:
-            raise InvalidInputError(f"--drop: expected columns besides the target, got {target!r}")
-        names = [name for name in table.column_names if name not in (target, *drop)]
-        if not names:
-            raise InvalidInputError(f"{data}: expected a column besides the target {target!r}")
-        if "" in names:
-            raise InvalidInputError(
-                f"{data}: column {table.column_names.index('') + 1} has no name (row numbers?); "
-                'name it, or leave it out with --drop ""'
-            )
-        if not table.num_rows:
-            raise InvalidInputError(f"{data}: expected rows below the header, got none")
-        rows = _rows(table, names, target, str(data))
-        if test is None:
-            return split(rows, share, seed)
-        other = read_table(test)
-        check_columns(other, [*names, target], str(test))
-        return rows, _rows(other, names, target, str(test))
-
-
-def describe(
-    model: SparseSpectrumGPRegressor,
-    train: Rows,
-    scored: dict[str, Any] | None,
-    comparison: Comparison | None,
-    clock: Stopwatch,
-) -> dict[str, Any]:
-    """Everything about the fit as plain values, the content of `--json`."""
-    names = train.X.column_names
-    lengthscales = np.broadcast_to(model.lengthscale_, len(names)).tolist()
-    spread = [float(np.std(column.to_numpy())) for column in train.X.columns]
-    evidence = float(model.log_marginal_likelihood_value_)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "coupledgp": version("coupledgp"),
-        "data": {"n_train": len(train), "n_columns": len(names)},
-        "model": {name: getattr(model, name) for name in MODEL_PARAMETERS}
-        | {"n_frequencies": model.n_frequencies_, "coupling": str(model.features_.coupling)},
-        "selection": selection_of(model),
-        "hyperparameters": {
-            "lengthscale": dict(zip(names, lengthscales, strict=True)),
-            "spread_over_lengthscale": {
-                name: s / length
-                for name, s, length in zip(names, spread, lengthscales, strict=True)
-            },
-            "outputscale": model.outputscale_,
-            "noise": model.noise_,
-        },
-        "log_evidence": evidence,
-        "log_evidence_per_row": evidence / len(train),
-        "converged": bool(model.converged_),
-        "n_evaluations": int(model.n_evaluations_),
-        "scores": scored,
-        "comparison": None if comparison is None else comparison.to_dict(),
-        "seconds": clock.seconds,
-    }
-
-
-def _rows(table: pa.Table, names: list[str], target: str, source: str) -> Rows:
-    inputs = numeric(table, names, source, hint='; --drop "{}" leaves the column out')
-    return Rows(inputs, numeric(table, [target], source).column(0).to_numpy())
 
 
 def _check_holdout(test: Path | None, holdout: float | None) -> float:

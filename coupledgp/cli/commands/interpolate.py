@@ -7,26 +7,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import pyarrow as pa
 import typer
 
 from coupledgp.cli.commands.fit import MODEL_PANEL, OUTPUT_PANEL
-from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
-from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.options import check_distinct, finite, number_or_auto, selection_of
-from coupledgp.cli.readers.networks import Network, read_network
-from coupledgp.cli.readers.node_values import read_positions, read_values
-from coupledgp.cli.readers.tables import check_table_path, write_table
-from coupledgp.cli.show import graph as show_graph
-from coupledgp.diagnostics.pages.mesh import value_colours
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.container import written_whole
-from coupledgp.graphs.assembly import IntArray
-from coupledgp.models import GraphGPRegressor
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice, check_positive_int
 
 DEFAULT_HIDDEN = 0.05
 GRAPH = typer.Argument(
@@ -156,6 +142,17 @@ def interpolate(
     ] = False,
 ) -> None:  # fmt: skip
     """Read, fit, score, compare, write and print."""
+    from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
+    from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
+    from coupledgp.cli.evaluate import Stopwatch
+    from coupledgp.cli.readers.networks import read_network
+    from coupledgp.cli.readers.node_values import read_positions
+    from coupledgp.cli.readers.tables import check_table_path
+    from coupledgp.cli.show import graph as show_graph
+    from coupledgp.gp.container import written_whole
+    from coupledgp.models import GraphGPRegressor
+    from coupledgp.validation import check_choice, check_positive_int
+
     share = _check_task(values, signal, hide, holdout)
     check_choice(nodes, ("faces", "vertices"), "--nodes")
     check_positive_int(exact_nodes, "--exact-nodes", minimum=0)
@@ -181,9 +178,9 @@ def interpolate(
                 raise InvalidInputError(f"--output: a .ply needs a mesh, got {str(graph)!r}")
             if positions is not None:
                 network = network.placed(read_positions(positions, network, node_column))
-            observed = _observations(network, values, node_column, value_column, signal, graph)
+            observed = observations(network, values, node_column, value_column, signal, graph)
         task = split_nodes(*observed, share, seed)
-        _check_isolated(network, observed[0], keep_isolated, graph)
+        check_isolated(network, observed[0], keep_isolated, graph)
         model = GraphGPRegressor(network.graph, **settings)
         clock = Stopwatch()
         with clock("fit"), reporter("fit"):
@@ -213,41 +210,12 @@ def interpolate(
         show_graph.interpolate(result, comparison)
 
 
-def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, like: Path) -> None:
-    """Write node, mean and std as a table, or as colours and properties of a PLY."""
-    mean, std = law
-    if like.suffix.lower() != ".ply":
-        labels = pa.array([network.graph.label(k) for k in range(network.graph.n_nodes)])
-        write_table(pa.table({"node": labels, "mean": mean, "std": std}), path, like)
-        return
-    mesh = network.mesh.copy()
-    faces = network.nodes == "faces"
-    attributes = mesh.face_attributes if faces else mesh.vertex_attributes
-    attributes.clear()
-    colours = value_colours(mean)
-    if faces:
-        mesh.visual.face_colors = colours
-    else:
-        mesh.visual.vertex_colors = colours
-    attributes.update({"mean": mean, "std": std})
-    path.write_bytes(mesh.export(file_type="ply"))
-
-
-def _observations(
-    network: Network, values: Path | None, node_column: str, value_column: str | None,
-    signal: str | None, graph: Path,
-) -> tuple[IntArray, FloatArray]:  # fmt: skip
-    if values is not None:
-        return read_values(values, network, node_column, value_column)
-    if network.mesh is None:
-        raise InvalidInputError(f"--signal: {signal} needs a mesh, got {str(graph)!r}")
-    return np.arange(network.graph.n_nodes), network.normal_z()
-
-
 def _check_task(
     values: Path | None, signal: str | None, hide: float | None, holdout: float
 ) -> float:
     """The share to hide."""
+    from coupledgp.validation import check_choice
+
     if (values is None) == (signal is None):
         raise InvalidInputError(
             "--values, --signal: expected one of them, a table or (for a mesh) normal-z"
@@ -263,13 +231,3 @@ def _check_task(
     if not 0 <= share < 1:
         raise InvalidInputError(f"{name}: expected a share from 0 to below 1, got {share:g}")
     return share
-
-
-def _check_isolated(network: Network, observed: IntArray, keep: bool, path: Path) -> None:
-    alone = np.setdiff1d(np.flatnonzero(network.graph.degrees == 0), observed)
-    if alone.size and not keep:
-        label = network.graph.label(int(alone[0]))
-        raise InvalidInputError(
-            f"{path}: expected an edge or a value for every node, got neither for {label!r} "
-            f"({alone.size} such nodes); --keep-isolated gives them the prior"
-        )

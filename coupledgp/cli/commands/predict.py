@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
-import pyarrow as pa
 import typer
-from rich.console import Console
 
-from coupledgp.cli.evaluate import predict_in_batches
-from coupledgp.cli.readers.tables import (
-    PARQUET,
-    check_columns,
-    check_table_path,
-    numeric,
-    read_table,
-    write_table,
-)
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.container import written_whole
-from coupledgp.models import load_model
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
 
 
 def predict(
@@ -49,24 +34,19 @@ def predict(
     ] = False,
 ) -> None:
     """Predict, add the columns and write the table."""
+    from rich.console import Console
+
+    from coupledgp.cli.commands.predict_tasks import with_predictions
+    from coupledgp.cli.readers.tables import check_table_path, write_table
+    from coupledgp.gp.container import written_whole
+
     check_table_path(output, "--output")
     if output.resolve() in (model.resolve(), data.resolve()):
         raise InvalidInputError(f"--output: expected a path of its own, got {str(output)!r}")
     with reporter("predict"), written_whole(output) as temporary:
-        fitted = load_model(model)
-        table = read_table(data)
-        inputs = _inputs(fitted, table, str(data))
-        added = _columns(predict_in_batches(fitted, inputs, latent), prefix)
-        if data.suffix.lower() not in PARQUET and output.suffix.lower() not in PARQUET:
-            table = read_table(data, text_columns=True)  # to keep every other column as it stands
-        for name, values in added.items():
-            if name in table.column_names:
-                raise InvalidInputError(
-                    f"{data}: has a column {name!r} already; --prefix gives the new ones others"
-                )
-            table = table.append_column(name, pa.array(values))
+        table, added = with_predictions(model, data, prefix, latent, output)
         write_table(table, temporary, like=output)
-    result = {"rows": table.num_rows, "output": str(output), "added": list(added)}
+    result = {"rows": table.num_rows, "output": str(output), "added": added}
     if as_json:
         print(json.dumps(result))
         return
@@ -75,30 +55,3 @@ def predict(
     Console(highlight=False, soft_wrap=True).print(
         f"{rows} with {names} written to {output}", markup=False
     )
-
-
-def _inputs(model: Any, table: pa.Table, source: str) -> Any:
-    """Columns the model was fitted to, by name; by position if it knows no names."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        check_columns(table, list(names), source)
-        return numeric(table, list(names), source)
-    if table.num_columns != model.n_features_in_:
-        raise InvalidInputError(
-            f"{source}: expected {model.n_features_in_} columns, since the model was fitted "
-            f"without column names, got {table.num_columns}"
-        )
-    # As a table it would have names, which scikit-learn finds amiss.
-    return np.column_stack(numeric(table, table.column_names, source).columns)
-
-
-def _columns(law: tuple[FloatArray, FloatArray], prefix: str) -> dict[str, FloatArray]:
-    """Columns to add; those of several outputs are numbered."""
-    mean, std = law
-    if mean.ndim == 1:
-        return {f"{prefix}mean": mean, f"{prefix}std": std}
-    return {
-        f"{prefix}{name}_{k}": values[:, k]
-        for k in range(mean.shape[1])
-        for name, values in (("mean", mean), ("std", std))
-    }

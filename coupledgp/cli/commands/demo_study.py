@@ -1,0 +1,233 @@
+"""The study of `coupledgp demo`: couplings compared on an embedded data set, and on a mesh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coupledgp.cli.commands import demo_mesh, demo_pages
+from coupledgp.cli.evaluate import Stopwatch
+from coupledgp.cli.show import graph as show_graph
+from coupledgp.diagnostics import PosteriorReport, compare
+from coupledgp.diagnostics.pages.table import Section
+from coupledgp.graphs.assembly import IntArray
+from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+
+COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")
+SIZES = (10, 40, 160)
+FIGURES = ("kl_per_point", "kernel_relative_error", "rmse", "nlpd")
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Study:
+    """What the demo found.
+
+    Attributes
+    ----------
+    data : dict
+        Name, source and sizes of the data set.
+    figures : dict of coupling to size to figure to FloatArray (n_seeds,)
+    exact_rmse, exact_nlpd : float
+        Of the exact GP.
+    report : PosteriorReport
+        Of one model, the last coupling at the largest size.
+    seconds : dict
+    mesh : MeshStudy
+    """
+
+    data: dict[str, Any]
+    figures: dict[str, dict[int, dict[str, FloatArray]]]
+    exact_rmse: float
+    exact_nlpd: float
+    report: PosteriorReport
+    seconds: dict[str, float]
+    mesh: demo_mesh.MeshStudy
+
+    def mean_and_error(self, coupling: str, size: int, figure: str) -> tuple[float, float]:
+        """Mean over seeds, and its standard error (0 for one seed)."""
+        values = self.figures[coupling][size][figure]
+        error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else 0.0
+        return float(values.mean()), float(error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        rows = [
+            {"coupling": coupling, "n_frequencies": size}
+            | {
+                figure: dict(
+                    zip(
+                        ("mean", "standard_error"),
+                        self.mean_and_error(coupling, size, figure),
+                        strict=True,
+                    )
+                )
+                for figure in FIGURES
+            }
+            for coupling in self.figures
+            for size in SIZES
+        ]
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "data": self.data,
+            "exact": {"rmse": self.exact_rmse, "nlpd": self.exact_nlpd},
+            "rows": rows,
+            "report": self.report.to_dict(),
+            "mesh": self.mesh.to_dict(),
+            "seconds": self.seconds,
+        }
+
+
+def write_further(table: Path, table_json: Path, mesh: Path, mesh_json: Path, *, seed: int) -> None:
+    """The reports of single models, of the same table and mesh."""
+    from data_loaders import meshes, uci  # a sibling of this package, needed by this command only
+
+    data = uci.load()
+    test, train = _split(len(data.y), seed)
+    demo_pages.write(demo_pages.table_report(data, train, test, seed), table, table_json)
+    shape = meshes.load(demo_mesh.SHAPE)
+    height = shape.mesh.face_normals[:, 2]
+    demo_pages.write(demo_pages.mesh_report(shape, height, seed), mesh, mesh_json)
+
+
+def _split(n_rows: int, seed: int) -> tuple[IntArray, IntArray]:
+    """Test rows, a fifth, and training rows."""
+    order = np.random.default_rng(seed).permutation(n_rows)
+    return order[: n_rows // 5], order[n_rows // 5 :]
+
+
+def run_study(n_seeds: int, seed: int) -> Study:
+    """Fit the exact GP, then compare every coupling, size and draw at its hyperparameters."""
+    from data_loaders import uci  # a sibling of this package, needed by this command only
+
+    data = uci.load()
+    test, train = _split(len(data.y), seed)
+    clock = Stopwatch()
+    with clock("exact fit"):
+        exact = ExactGPRegressor(ard=False, random_state=seed).fit(data.X[train], data.y[train])
+    reports: dict[str, dict[int, list[PosteriorReport]]] = {}
+    with clock("comparisons"), reporter("compare") as tell:
+        for coupling in COUPLINGS:
+            reports[coupling] = {size: [] for size in SIZES}
+            for size in SIZES:
+                tell(f"{coupling}, {size} frequencies")
+                for draw in range(n_seeds):
+                    model = _approximation(exact, coupling, size, seed + draw)
+                    model.fit(data.X[train], data.y[train])
+                    report = compare(model, data.X[test], data.y[test], reference=exact)
+                    reports[coupling][size].append(report)
+    last = reports[COUPLINGS[-1]][SIZES[-1]][0]
+    return Study(
+        data={
+            "name": data.name, "source": data.source, "n_train": len(train), "n_test": len(test),
+            "n_columns": data.X.shape[1], "n_seeds": n_seeds, "seed": seed,
+        },
+        figures={
+            coupling: {
+                size: {name: np.array([getattr(r, name) for r in draws]) for name in FIGURES}
+                for size, draws in by_size.items()
+            }
+            for coupling, by_size in reports.items()
+        },
+        exact_rmse=last.reference_rmse,
+        exact_nlpd=last.reference_nlpd,
+        report=last,
+        seconds=clock.seconds,
+        mesh=demo_mesh.run_mesh(min(n_seeds, demo_mesh.MAX_DRAWS), seed),
+    )  # fmt: skip
+
+
+def _approximation(
+    exact: ExactGPRegressor, coupling: str, size: int, seed: int
+) -> SparseSpectrumGPRegressor:
+    """Sparse-spectrum model, to be fitted, with the hyperparameters of the exact GP."""
+    variance = float(np.var(exact.y_train_))  # hyperparameters are in units of the normalised y
+    return SparseSpectrumGPRegressor(
+        n_frequencies=size,
+        coupling=coupling,
+        lengthscale=exact.lengthscale_,
+        ard=False,
+        outputscale=float(exact.outputscale_) / variance,
+        noise=float(exact.noise_) / variance,
+        optimizer=None,
+        random_state=seed,
+    )
+
+
+def lead_of(study: Study) -> list[str]:
+    """Say in two sentences which data and models were compared."""
+    data = study.data
+    draws = "1 draw" if data["n_seeds"] == 1 else f"{data['n_seeds']} draws"
+    return [
+        f"Data: {data['name']} ({data['source']}), {data['n_train']} training and "
+        f"{data['n_test']} test rows, {data['n_columns']} columns.",
+        "Gaussian kernel, one lengthscale, Fourier features; hyperparameters of the exact GP "
+        f"(its test RMSE {study.exact_rmse:.4g}, NLPD {study.exact_nlpd:.4g}); means over {draws} "
+        "of the frequencies.",
+    ]
+
+
+def section_of(study: Study) -> Section:
+    """Return the table of couplings and sizes."""
+    rows = []
+    for size in SIZES:
+        iid, _ = study.mean_and_error("iid", size, "kl_per_point")
+        for coupling in study.figures:
+            kl, error = study.mean_and_error(coupling, size, "kl_per_point")
+            rows.append(
+                (
+                    coupling,
+                    f"{size}",
+                    f"{kl:.2e}",
+                    f"{error:.0e}",
+                    f"{100 * kl / iid:.0f} %",
+                    f"{study.mean_and_error(coupling, size, 'kernel_relative_error')[0]:.3f}",
+                    f"{study.mean_and_error(coupling, size, 'nlpd')[0]:.3f}",
+                )
+            )
+    columns = ("coupling", "size", "KL", "± s.e.", "of iid", "kernel error", "NLPD")
+    return Section("KL(exact || approximate), nats per test point", columns, rows)
+
+
+def page_of(study: Study) -> str:
+    """Return the study as an HTML page."""
+    from coupledgp.diagnostics.pages import html, pictures  # matplotlib is slow to import
+
+    figure, axes = pictures.axes_of(7, 6.8)
+    grid = figure.add_gridspec(2, 2, height_ratios=(4, 2.8))
+    axes.set_subplotspec(grid[0, :])
+    panels = [figure.add_subplot(grid[1, column]) for column in (0, 1)]
+    for coupling in study.figures:
+        laws = [study.mean_and_error(coupling, size, "kl_per_point") for size in SIZES]
+        means, errors = np.array(laws).T
+        axes.errorbar(SIZES, means, yerr=errors, marker="o", capsize=3, label=coupling)
+    axes.set(xscale="log", yscale="log", xlabel="frequencies", ylabel="KL, nats per point")
+    axes.set_xticks(SIZES, [str(size) for size in SIZES])
+    axes.minorticks_off()
+    axes.legend(frameon=False)
+    mesh = study.mesh
+    show_graph.node_map(mesh.network, mesh.observed, *mesh.law).draw(figure, panels)
+    caption = (
+        "Above: KL(exact || approximate) by the number of frequencies; bars are standard errors. "
+        f"Below: z component of the normals of the {mesh.data['name']}, predicted at every face"
+    )
+    times = study.seconds | mesh.seconds
+    seconds = ", ".join(f"{name} {value:.1f} s" for name, value in times.items())
+    return html.render(
+        study.report,
+        title="Couplings of random features compared",
+        lead=lead_of(study),
+        sections=[mesh.section()],
+        opening=(section_of(study), caption, pictures.svg_of(figure)),
+        comparison=f"One model, {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP",
+        closing=[f"Time: {seconds}."],
+        links=[
+            (f"{demo_pages.TABLE}.html", "Posterior report of one model of the table"),
+            (f"{demo_pages.MESH}.html", "Posterior report of one model of the mesh"),
+        ],
+    )

@@ -1,0 +1,59 @@
+"""What `coupledgp interpolate` takes from its files and writes: observations, and the law."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.readers.node_values import read_values
+from coupledgp.cli.readers.tables import write_table
+from coupledgp.diagnostics.pages.mesh import value_colours
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.assembly import IntArray
+from coupledgp.random import FloatArray
+
+
+def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, like: Path) -> None:
+    """Write node, mean and std as a table, or as colours and properties of a PLY."""
+    mean, std = law
+    if like.suffix.lower() != ".ply":
+        labels = pa.array([network.graph.label(k) for k in range(network.graph.n_nodes)])
+        write_table(pa.table({"node": labels, "mean": mean, "std": std}), path, like)
+        return
+    mesh = network.mesh.copy()
+    faces = network.nodes == "faces"
+    attributes = mesh.face_attributes if faces else mesh.vertex_attributes
+    attributes.clear()
+    colours = value_colours(mean)
+    if faces:
+        mesh.visual.face_colors = colours
+    else:
+        mesh.visual.vertex_colors = colours
+    attributes.update({"mean": mean, "std": std})
+    path.write_bytes(mesh.export(file_type="ply"))
+
+
+def observations(
+    network: Network, values: Path | None, node_column: str, value_column: str | None,
+    signal: str | None, graph: Path,
+) -> tuple[IntArray, FloatArray]:  # fmt: skip
+    """Observed nodes (n,) and their values (n,): of a table, or the mesh's own signal."""
+    if values is not None:
+        return read_values(values, network, node_column, value_column)
+    if network.mesh is None:
+        raise InvalidInputError(f"--signal: {signal} needs a mesh, got {str(graph)!r}")
+    return np.arange(network.graph.n_nodes), network.normal_z()
+
+
+def check_isolated(network: Network, observed: IntArray, keep: bool, path: Path) -> None:
+    """Refuse nodes with neither edge nor value, unless they are to be kept."""
+    alone = np.setdiff1d(np.flatnonzero(network.graph.degrees == 0), observed)
+    if alone.size and not keep:
+        label = network.graph.label(int(alone[0]))
+        raise InvalidInputError(
+            f"{path}: expected an edge or a value for every node, got neither for {label!r} "
+            f"({alone.size} such nodes); --keep-isolated gives them the prior"
+        )

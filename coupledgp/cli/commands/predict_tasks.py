@@ -1,0 +1,64 @@
+"""What `coupledgp predict` does: a model's inputs found in a table, its law added as columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from coupledgp.cli.evaluate import predict_in_batches
+from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
+from coupledgp.errors import InvalidInputError
+from coupledgp.models import load_model
+from coupledgp.random import FloatArray
+
+
+def with_predictions(
+    model: Path, data: Path, prefix: str, latent: bool, output: Path
+) -> tuple[pa.Table, list[str]]:
+    """Return the table with means and standard deviations added, and the names of these columns.
+
+    Columns of a CSV file keep their text where `output` is such a file too.
+    """
+    fitted = load_model(model)
+    table = read_table(data)
+    inputs = _inputs(fitted, table, str(data))
+    added = _columns(predict_in_batches(fitted, inputs, latent), prefix)
+    if data.suffix.lower() not in PARQUET and output.suffix.lower() not in PARQUET:
+        table = read_table(data, text_columns=True)  # to keep every other column as it stands
+    for name, values in added.items():
+        if name in table.column_names:
+            raise InvalidInputError(
+                f"{data}: has a column {name!r} already; --prefix gives the new ones others"
+            )
+        table = table.append_column(name, pa.array(values))
+    return table, list(added)
+
+
+def _inputs(model: Any, table: pa.Table, source: str) -> Any:
+    """Columns the model was fitted to, by name; by position if it knows no names."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None:
+        check_columns(table, list(names), source)
+        return numeric(table, list(names), source)
+    if table.num_columns != model.n_features_in_:
+        raise InvalidInputError(
+            f"{source}: expected {model.n_features_in_} columns, since the model was fitted "
+            f"without column names, got {table.num_columns}"
+        )
+    # As a table it would have names, which scikit-learn finds amiss.
+    return np.column_stack(numeric(table, table.column_names, source).columns)
+
+
+def _columns(law: tuple[FloatArray, FloatArray], prefix: str) -> dict[str, FloatArray]:
+    """Columns to add; those of several outputs are numbered."""
+    mean, std = law
+    if mean.ndim == 1:
+        return {f"{prefix}mean": mean, f"{prefix}std": std}
+    return {
+        f"{prefix}{name}_{k}": values[:, k]
+        for k in range(mean.shape[1])
+        for name, values in (("mean", mean), ("std", std))
+    }

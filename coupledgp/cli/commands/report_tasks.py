@@ -1,0 +1,110 @@
+"""What `coupledgp report` reads and prints: test rows or nodes of a saved model, and figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from coupledgp.cli.readers.networks import Network, read_network
+from coupledgp.cli.readers.node_values import read_positions, read_values
+from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.show import table as show
+from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
+from coupledgp.diagnostics.study_report import StudyReport, study_section
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.assembly import IntArray
+from coupledgp.random import FloatArray
+
+
+def chosen(n_rows: int, max_rows: int, seed: int) -> IntArray:
+    """Numbers of the rows that are compared (n,): all, or a random `max_rows` of them in order."""
+    if n_rows <= max_rows:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
+
+
+def rows_at(where: Any, kept: IntArray) -> Any:
+    """Rows of an array (n, ...) or of a table."""
+    return where[kept] if isinstance(where, np.ndarray) else where.take(kept)
+
+
+def described(data: Path, n_kept: int, n_rows: int) -> str:
+    """Name of the file, and the number of its rows that are compared if it is not all."""
+    return data.name if n_kept == n_rows else f"{data.name}, {n_kept} of {n_rows} rows"
+
+
+def test_data(
+    model: Any, data: Path, target: str | None, node_column: str, mesh: Path | None,
+    positions: Path | None,
+) -> tuple[Any, FloatArray, Any]:  # fmt: skip
+    """Where to compare, the targets there, and where the nodes are."""
+    if hasattr(model, "graph"):
+        network = Network(model.graph, "saved graph")
+        nodes, values = read_values(data, network, node_column, target)
+        labels = np.asarray(model.graph.label_all(nodes))
+        if mesh is not None:
+            return labels, values, _mesh(mesh, model.graph.n_nodes)
+        places = None if positions is None else read_positions(positions, network, node_column)
+        return labels, values, places
+    for name, path in (("--mesh", mesh), ("--positions", positions)):
+        if path is not None:
+            raise InvalidInputError(f"{name}: expected a model of a graph, this one has none")
+    return (*_rows(model, data, target), None)
+
+
+def _mesh(path: Path, n_nodes: int) -> Any:
+    for nodes in ("faces", "vertices"):
+        network = read_network(path, nodes, None, None, False)
+        if network.mesh is None:
+            raise InvalidInputError(f"--mesh: expected a mesh file, got {str(path)!r}")
+        if network.graph.n_nodes == n_nodes:
+            return network.mesh
+    raise InvalidInputError(
+        f"--mesh: {path}: expected {n_nodes} faces or vertices, as many as the model's graph has "
+        "nodes"
+    )
+
+
+def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
+    """Inputs in the order of the model's columns, and targets."""
+    table, source = read_table(data), str(data)
+    names = getattr(model, "feature_names_in_", None)
+    inputs = None if names is None else list(names)
+    if target is None:
+        others = [n for n in table.column_names if inputs is not None and n not in inputs]
+        if len(others) != 1:
+            raise InvalidInputError(
+                f"--target: expected the target's column, one of {', '.join(table.column_names)}"
+            )
+        target = others[0]
+    inputs = inputs or [name for name in table.column_names if name != target]
+    check_columns(table, [*inputs, target], source)
+    if len(inputs) != model.n_features_in_:
+        raise InvalidInputError(
+            f"{source}: expected {model.n_features_in_} inputs beside {target!r}, got {len(inputs)}"
+        )
+    y = numeric(table, [target], source).column(0).to_numpy()
+    X = numeric(table, inputs, source)
+    return (np.column_stack(X.columns) if names is None else X), y
+
+
+def show_report(result: StudyReport, output: Path) -> None:
+    """Print the figures of a report and where its page is."""
+    console = Console(highlight=False)
+    console.print(Text(result.title, style="bold"), soft_wrap=True)
+    console.print()
+    rows = figure_rows(result.figures, result.accuracy)
+    columns = figure_columns(result.figures)
+    show.print_section(console, Section("Beside the exact GP", columns, rows))
+    if result.study is not None:
+        console.print()
+        show.print_section(console, study_section(result.study, result.figures))
+    console.print()
+    lines = [result.verdict(), *result.remarks]
+    lines += [] if result.study is None else [result.study.verdict()]
+    for line in [*lines, f"Written: {output}"]:
+        console.print(Text(line), soft_wrap=True)

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, solve_triangular
 
-from coupledgp.inference.search.problem import cholesky
+from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_gaussian
 

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
-from coupledgp.inference.search.problem import cholesky, log_evidence
+from coupledgp.inference.linalg.cholesky import cholesky
+from coupledgp.inference.search.problem import log_evidence
 from coupledgp.models.base import StationaryGPRegressor, target_scaling
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum

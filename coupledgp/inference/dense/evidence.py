@@ -7,8 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.inference.search.problem import EvidenceProblem, GramGeometry
-from coupledgp.inference.weights.evidence import SMALL_SIDE
+from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramGeometry
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 

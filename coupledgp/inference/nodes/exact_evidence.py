@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.inference.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.inference.nodes.moments import (
     Columns,
     Function,
@@ -110,7 +110,7 @@ class ObservedEvidence(JointEvidence):
         functions = [kernel.spectral, *slopes_of(kernel)]
         K, *slopes = self._blocks(functions, tolerance_for(ratio))
         K[np.diag_indices_from(K)] += ratio
-        factor = cholesky(K, ratio)
+        factor = covariance_factor(K, ratio)
         alpha = linalg.cho_solve(factor, self._Y)
         inverse = linalg.cho_solve(factor, np.eye(self.n_targets))
         fit = [-np.vdot(alpha, slope @ alpha) for slope in slopes]
@@ -160,7 +160,7 @@ class HiddenEvidence(JointEvidence):
         by_theta = [partial(_by_theta, kernel, ratio, k) for k in range(kernel.theta.size)]
         tolerance = tolerance_for(ratio)
         G, *slopes = self.moments.blocks([inverse, *by_theta, noise_slope], tolerance)
-        factor = cholesky(G[:h, :h], ratio)
+        factor = covariance_factor(G[:h, :h], ratio)
         X = np.vstack([-linalg.cho_solve(factor, G[:h, h:]), np.eye(self.n_outputs)])
         inner = linalg.cho_solve(factor, np.eye(h))
         traces, errors = self.moments.traces(
@@ -221,23 +221,6 @@ def _log(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
 
 def _log_by_theta(kernel: GraphKernel, ratio: float, k: int, x: FloatArray) -> FloatArray:
     return kernel.spectral_gradient(x)[k] / (kernel.spectral(x) + ratio)
-
-
-def cholesky(matrix: FloatArray, ratio: float) -> tuple[FloatArray, bool]:
-    """Cholesky factor, or an error that speaks of the noise."""
-    try:
-        factor: tuple[FloatArray, bool] = linalg.cho_factor(matrix, lower=True)
-    except linalg.LinAlgError:
-        raise NumericalError(
-            f"covariance of {matrix.shape[0]} nodes is not positive definite at a ratio of noise "
-            f"to output scale of {ratio:.2g}; raise the noise"
-        ) from None
-    return factor
-
-
-def log_determinant(factor: tuple[FloatArray, bool]) -> float:
-    """Log determinant of the factorised matrix."""
-    return 2.0 * float(np.log(np.diagonal(factor[0])).sum())
 
 
 def continued(graph: Graph, nodes: IntArray, Y: FloatArray) -> FloatArray:

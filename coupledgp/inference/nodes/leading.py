@@ -10,7 +10,7 @@ from scipy import linalg
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.inference.nodes.exact_evidence import cholesky
+from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
 from coupledgp.inference.nodes.moments import SERIES_DEGREE, leading_of
 from coupledgp.inference.nodes.posterior import GraphPosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
@@ -91,11 +91,11 @@ class LeadingPosterior(GraphPosterior):
         return self.prior.root(self.nodes)
 
     @cached_property
-    def _factor(self) -> tuple[FloatArray, bool]:
+    def _factor(self) -> Factor:
         ratio = self.noise / self.outputscale
         B = self._observed.T @ self._observed
         B[np.diag_indices_from(B)] += ratio
-        return cholesky(B, ratio)
+        return covariance_factor(B, ratio)
 
     def _halved(self, nodes: IntArray) -> FloatArray:
         """`L^-1 F[nodes]'` with `B = L L'`."""

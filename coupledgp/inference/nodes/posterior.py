@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from coupledgp.errors import NumericalError
+from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
 from coupledgp.inference.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     Product,
@@ -133,17 +133,10 @@ class DensePosterior(GraphPosterior):
     """By a Cholesky factor of the training covariance: O(n^3)."""
 
     @cached_property
-    def _factor(self) -> tuple[FloatArray, bool]:
+    def _factor(self) -> Factor:
         A = self.outputscale * self.prior.matrix(self.nodes, self.nodes)
         A[np.diag_indices_from(A)] += self.noise
-        try:
-            factor: tuple[FloatArray, bool] = linalg.cho_factor(A, lower=True, overwrite_a=True)
-        except linalg.LinAlgError:
-            raise NumericalError(
-                f"covariance of {self.nodes.size} nodes is not positive definite at noise "
-                f"{self.noise:.2g} and output scale {self.outputscale:.2g}; raise the noise"
-            ) from None
-        return factor
+        return covariance_factor(A, self.noise / self.outputscale, overwrite=True)
 
     def solve(self, B: FloatArray) -> FloatArray:
         solved: FloatArray = linalg.cho_solve(self._factor, B)

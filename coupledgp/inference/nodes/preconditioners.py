@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from coupledgp.graphs import Graph
+from coupledgp.inference.linalg.cholesky import covariance_factor
 from coupledgp.inference.linalg.conjugate_gradients import Product
-from coupledgp.inference.nodes.exact_evidence import cholesky, inverse_of, tolerance_for
+from coupledgp.inference.nodes.exact_evidence import inverse_of, tolerance_for
 from coupledgp.inference.nodes.moments import (
     CONSTANT,
     SERIES_DEGREE,
@@ -46,7 +47,7 @@ class LeadingPreconditioner:
         self._noise = noise
         inner = self._F.T @ self._F
         inner[np.diag_indices_from(inner)] += noise / outputscale
-        self._factor = cholesky(inner, noise / outputscale)
+        self._factor = covariance_factor(inner, noise / outputscale)
 
     def __call__(self, R: FloatArray) -> FloatArray:
         return (R - self._F @ linalg.cho_solve(self._factor, self._F.T @ R)) / self._noise
@@ -64,7 +65,7 @@ class HiddenPreconditioner:
         self._hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
         columns = Columns(graph, self._hidden, np.empty((graph.n_nodes, 0)))
         block = ChebyshevMoments(columns).blocks([inverse], tolerance)[0]
-        self._factor = cholesky(block, ratio)
+        self._factor = covariance_factor(block, ratio)
         self._inverse = SeriesOperator(graph, inverse, tolerance)
 
     def __call__(self, R: FloatArray) -> FloatArray:

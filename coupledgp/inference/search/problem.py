@@ -11,7 +11,6 @@ outputs that share everything. With `lam = s / v`,
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,8 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.errors import NumericalError
+from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray
+
+# Below this size an eigendecomposition takes milliseconds, and fewer evaluations count for more.
+SMALL_SIDE = 256
 
 
 @dataclass(frozen=True)
@@ -42,27 +44,6 @@ class Evidence:
     lengthscale: FloatArray
     outputscale: float
     noise: float
-
-
-def cholesky(matrix: Tensor, name: str) -> Tensor:
-    """Lower Cholesky factor; on failure an error with the condition number and a remedy."""
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    if int(info) == 0 and bool(torch.isfinite(factor).all()):
-        return factor
-    if not bool(torch.isfinite(matrix).all()):
-        raise NumericalError(
-            f"{name} has NaN or infinite entries: check that inputs, targets and hyperparameters "
-            "are of moderate size"
-        )
-    eigenvalues = torch.linalg.eigvalsh(matrix)
-    largest, smallest = float(eigenvalues[-1]), float(eigenvalues[0])
-    condition = largest / smallest if smallest > 0 else math.inf
-    raise NumericalError(
-        f"{name} is not positive definite in {str(matrix.dtype).removeprefix('torch.')} "
-        f"(eigenvalues from {smallest:.2e} to {largest:.2e}, condition number {condition:.1e}): "
-        f"raise the noise to at least {1e-14 * largest:.1e} times the outputscale, or use fewer "
-        "frequencies"
-    )
 
 
 class Geometry(ABC):

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.search.optimize import Hyperparameters
-from coupledgp.inference.search.problem import cholesky
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_lengthscale, check_positive

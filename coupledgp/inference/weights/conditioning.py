@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coupledgp.inference.search.problem import cholesky
+from coupledgp.inference.linalg.cholesky import batch_cholesky
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Conditioning:
     def on(cls, root: Tensor, residual: Tensor, noise: float) -> Conditioning:
         """Condition on residuals `y - mean` (..., q, k) at inputs with root rows (..., q, r)."""
         eye = torch.eye(root.shape[-2], dtype=root.dtype, device=root.device)
-        factor = _factor(root @ root.mT + noise * eye)
+        name = "Cov(f) + noise I of the further observations"
+        factor = batch_cholesky(root @ root.mT + noise * eye, name)
         solved = torch.cholesky_solve(residual, factor)
         # Andrews (1968): a factor of the smaller covariance without a difference of squares.
         inner = torch.linalg.solve_triangular(factor + math.sqrt(noise) * eye, eye, upper=False)
@@ -53,12 +54,3 @@ class Conditioning:
     def reduce(self, root: Tensor) -> Tensor:
         """Rows (..., p, r) whose products are the covariance given the observations too."""
         return root - (root @ self.root.mT) @ self.reduction @ self.root
-
-
-def _factor(matrix: Tensor) -> Tensor:
-    """Lower Cholesky factors of a batch; the error of a single matrix on failure."""
-    factor, info = torch.linalg.cholesky_ex(matrix)
-    failed = (info != 0).nonzero()
-    if len(failed):
-        cholesky(matrix[tuple(failed[0])], "Cov(f) + noise I of the further observations")
-    return factor

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.inference.search.problem import (
+    SMALL_SIDE,
     Evidence,
     EvidenceProblem,
     Geometry,
@@ -28,9 +29,6 @@ from coupledgp.inference.weights.normal_equations import NormalEquations, solve_
 from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
-
-# Below this size an eigendecomposition takes milliseconds, and fewer evaluations count for more.
-SMALL_SIDE = 256
 
 
 class FeatureEvidence(EvidenceProblem):

@@ -1,0 +1,98 @@
+"""Cholesky factors of covariances, and errors that say why there is none and what would help."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from scipy import linalg
+from torch import Tensor
+
+from coupledgp.errors import NumericalError
+from coupledgp.random import FloatArray
+
+# A factor (n, n) and whether it is the lower one, as SciPy's `cho_solve` takes them.
+Factor: TypeAlias = tuple[FloatArray, bool]
+
+
+def cholesky(matrix: Tensor, name: str) -> Tensor:
+    """Lower Cholesky factor (n, n) of a symmetric positive definite matrix (n, n).
+
+    Parameters
+    ----------
+    matrix
+        Tensor (n, n) on any device.
+    name
+        Name of the matrix in the error message.
+
+    Raises
+    ------
+    NumericalError
+        The matrix is not positive definite; the message gives the condition number and a remedy.
+    """
+    factor, info = torch.linalg.cholesky_ex(matrix)
+    if int(info) == 0 and bool(torch.isfinite(factor).all()):
+        return factor
+    if not bool(torch.isfinite(matrix).all()):
+        raise NumericalError(
+            f"{name} has NaN or infinite entries: check that inputs, targets and hyperparameters "
+            "are of moderate size"
+        )
+    eigenvalues = torch.linalg.eigvalsh(matrix)
+    largest, smallest = float(eigenvalues[-1]), float(eigenvalues[0])
+    condition = largest / smallest if smallest > 0 else math.inf
+    raise NumericalError(
+        f"{name} is not positive definite in {str(matrix.dtype).removeprefix('torch.')} "
+        f"(eigenvalues from {smallest:.2e} to {largest:.2e}, condition number {condition:.1e}): "
+        f"raise the noise to at least {1e-14 * largest:.1e} times the outputscale, or use fewer "
+        "frequencies"
+    )
+
+
+def batch_cholesky(matrices: Tensor, name: str) -> Tensor:
+    """Lower Cholesky factors (..., n, n) of a batch of matrices (..., n, n).
+
+    Raises
+    ------
+    NumericalError
+        One of them is not positive definite; the message is that of `cholesky` for this one.
+    """
+    factors, info = torch.linalg.cholesky_ex(matrices)
+    failed = (info != 0).nonzero()
+    if len(failed):
+        cholesky(matrices[tuple(failed[0])], name)
+    return factors
+
+
+def covariance_factor(covariance: FloatArray, ratio: float, overwrite: bool = False) -> Factor:
+    """Cholesky factor of a covariance (n, n) of values at nodes, for SciPy's `cho_solve`.
+
+    Parameters
+    ----------
+    covariance
+        Symmetric matrix (n, n), noise included.
+    ratio
+        Ratio of noise to output scale that it was made with, for the error message.
+    overwrite
+        Whether the matrix may be destroyed, which saves a copy of it.
+
+    Raises
+    ------
+    NumericalError
+        The covariance is not positive definite to rounding.
+    """
+    try:
+        factor: Factor = linalg.cho_factor(covariance, lower=True, overwrite_a=overwrite)
+    except linalg.LinAlgError:
+        raise NumericalError(
+            f"covariance of {len(covariance)} nodes is not positive definite at a ratio of noise "
+            f"to output scale of {ratio:.2g}; raise the noise"
+        ) from None
+    return factor
+
+
+def log_determinant(factor: Factor) -> float:
+    """Log determinant of the matrix that was factorised."""
+    return 2.0 * float(np.log(np.diagonal(factor[0])).sum())

@@ -12,13 +12,13 @@ and Meurant, 2010).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh_tridiagonal, solve_triangular
+from scipy.linalg import solve_triangular
 
 from coupledgp.errors import NumericalError
+from coupledgp.inference.linalg.lanczos import Lanczos, gauss, with_node
 from coupledgp.inference.linalg.system import LinearSystem
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -88,91 +88,32 @@ class QuadraticForms(NamedTuple):
     inverse_other: FloatArray
 
 
-class Lanczos:
-    """Gauss rules of the spectral measures of several vectors in a symmetric B, step by step.
+def quadratic_forms(lanczos: Lanczos, lower: float) -> QuadraticForms:
+    """The forms by Gauss rules, and by Gauss-Radau rules with a node at `lower` < min x.
 
-    Parameters
-    ----------
-    product
-        `V -> B V` for a positive definite B (p, p).
-    starts
-        Vectors z (p, k); zero ones have the measure zero.
+    For the logarithm Gauss is the upper bound, for the inverse the lower one.
     """
-
-    def __init__(self, product: Callable[[FloatArray], FloatArray], starts: FloatArray) -> None:
-        self.product = product
-        self.norms = np.linalg.norm(starts, axis=0)
-        self._basis = [starts / np.where(self.norms > 0, self.norms, 1.0)]
-        self._diagonals: list[FloatArray] = []
-        self._offs: list[FloatArray] = []
-
-    @property
-    def n_steps(self) -> int:
-        """Products made."""
-        return len(self._diagonals)
-
-    def step(self) -> None:
-        """Make one product; the new vectors are made orthogonal to all before, column by column."""
-        current = self._basis[-1]
-        following = self.product(current)
-        self._diagonals.append(np.einsum("ij,ij->j", current, following))
-        for _ in range(2):
-            for old in self._basis:
-                following = following - old * np.einsum("ij,ij->j", old, following)
-        size = np.linalg.norm(following, axis=0)
-        # A Krylov space that is exhausted is cut off by a zero; what is left is rounding.
-        size[size < 1e-12 * np.abs(self._diagonals[-1])] = 0.0
-        self._offs.append(size)
-        self._basis.append(following / np.where(size > 0, size, 1.0) * (size > 0))
-
-    def rule(self, k: int) -> tuple[FloatArray, FloatArray]:
-        """Diagonal and off-diagonal of the Jacobi matrix of column k, its next entry included."""
-        d, e = np.array(self._diagonals)[:, k], np.array(self._offs)[:, k]
-        dead = np.flatnonzero(e == 0)
-        size = int(dead[0]) + 1 if dead.size else d.size
-        return d[:size], e[:size]
-
-    def quadratic(self, lower: float) -> QuadraticForms:
-        """The forms by Gauss rules, and by Gauss-Radau rules with a node at `lower` < min x.
-
-        For the logarithm Gauss is the upper bound, for the inverse the lower one.
-        """
-        parts = np.zeros((5, len(self.norms)))
-        for k in np.flatnonzero(self.norms):
-            d, e = self.rule(int(k))
-            nodes, weights = gauss(d, e[:-1])
-            radau, others = gauss(*radau_matrix(d, e, lower)) if e[-1] > 0 else (nodes, weights)
-            square = self.norms[k] ** 2
-            parts[:, k] = [
-                square * float(w @ values)
-                for w, values in (
-                    (weights, nodes), (weights, np.log(nodes)), (others, np.log(radau)),
-                    (weights, 1 / nodes), (others, 1 / radau),
-                )
-            ]  # fmt: skip
-        return QuadraticForms(*parts)
-
-    def range(self) -> tuple[float, float]:
-        """Least and largest Ritz value."""
-        rules = [self.rule(int(k)) for k in np.flatnonzero(self.norms)]
-        nodes = np.concatenate([gauss(d, e[:-1])[0] for d, e in rules])
-        return float(nodes.min()), float(nodes.max())
+    parts = np.zeros((5, len(lanczos.norms)))
+    for k in np.flatnonzero(lanczos.norms):
+        d, e = lanczos.jacobi(int(k))
+        nodes, weights = gauss(d, e[:-1])
+        radau, others = gauss(*with_node(d, e, lower)) if e[-1] > 0 else (nodes, weights)
+        square = lanczos.norms[k] ** 2
+        parts[:, k] = [
+            square * float(w @ values)
+            for w, values in (
+                (weights, nodes), (weights, np.log(nodes)), (others, np.log(radau)),
+                (weights, 1 / nodes), (others, 1 / radau),
+            )
+        ]  # fmt: skip
+    return QuadraticForms(*parts)
 
 
-def gauss(d: FloatArray, e: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of the Jacobi matrix with diagonal d and off-diagonal e."""
-    nodes, vectors = eigh_tridiagonal(d, e)
-    return nodes, np.square(vectors[0])
-
-
-def radau_matrix(d: FloatArray, e: FloatArray, lower: float) -> tuple[FloatArray, FloatArray]:
-    """Extend a Jacobi matrix (e has one entry more) so that `lower` is an eigenvalue.
-
-    The new entry is `lower + e_last^2 [(T - lower I)^-1]_last,last` (Golub and Meurant, 6.2).
-    """
-    nodes, vectors = eigh_tridiagonal(d, e[:-1])
-    last = float((np.square(vectors[-1]) / np.maximum(nodes - lower, 1e-300)).sum())
-    return np.append(d, lower + e[-1] ** 2 * last), e
+def spectral_range(lanczos: Lanczos) -> tuple[float, float]:
+    """Least and largest Ritz value of all start vectors."""
+    rules = [lanczos.jacobi(int(k)) for k in np.flatnonzero(lanczos.norms)]
+    nodes = np.concatenate([gauss(d, e[:-1])[0] for d, e in rules])
+    return float(nodes.min()), float(nodes.max())
 
 
 class ProbeEstimate(NamedTuple):
@@ -220,10 +161,10 @@ def divergences(
     lower = float(0.5 * relative.system.noise / top)
     while True:
         lanczos.step()
-        low, high = lanczos.range()
+        low, high = spectral_range(lanczos)
         if low < lower:
             raise _too_coarse(low, 2 * lower, relative.tolerance)
-        forms = lanczos.quadratic(lower)
+        forms = quadratic_forms(lanczos, lower)
         terms = 0.5 * (forms.trace - p - forms.log)[:n_probes] / p
         back = 0.5 * (forms.inverse - p + forms.log)[:n_probes] / p
         gap = 0.5 * float((forms.log - forms.log_other)[:n_probes].mean()) / p

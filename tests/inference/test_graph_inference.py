@@ -7,11 +7,6 @@ from scipy import stats
 from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, plan_hops
-from coupledgp.inference.linalg.conjugate_gradients import (
-    DiagonalPreconditioner,
-    conjugate_gradients,
-    lanczos_quadrature,
-)
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     IterativeEvidence,
@@ -141,48 +136,6 @@ def test_iterative_evidence_is_the_dense_one_within_its_error(prior: GraphPrior)
     gap = iterative.gradient(scales) - dense.gradient(scales)
     # The trace of a matrix of norm about one, of 8 rows, from 400 sign vectors.
     assert abs(gap[0]) < 6 * np.sqrt(2 * 8 / 400)
-
-
-def test_lanczos_quadrature_is_exact_for_few_distinct_eigenvalues() -> None:
-    rng = np.random.default_rng(0)
-    q = np.linalg.qr(rng.standard_normal((30, 30)))[0]
-    values = np.repeat([0.1, 1.0, 3.0], 10)
-    G = (q * values) @ q.T
-    b = rng.standard_normal((30, 2))
-    quadrature = lanczos_quadrature(lambda V: G @ V, b, 20)
-    found = (quadrature.weights * np.log(quadrature.nodes + 0.5)).sum(axis=1)
-    expected = [c @ (q * np.log(values + 0.5)) @ q.T @ c / (c @ c) for c in b.T]
-    np.testing.assert_allclose(found, expected, rtol=1e-8)
-
-
-def test_lanczos_rules_bound_the_inverse_and_the_logarithm() -> None:
-    rng = np.random.default_rng(3)
-    root = rng.standard_normal((60, 60)) * np.geomspace(1.0, 1e-4, 60)
-    G, b = root @ root.T, rng.standard_normal((60, 2))
-    values, vectors = np.linalg.eigh(G)
-    for n_steps in (4, 12):
-        rule = lanczos_quadrature(lambda V: G @ V, b, n_steps)
-        for k, column in enumerate(b.T):
-            weights = (vectors.T @ column) ** 2 / (column @ column)
-            for h, sign in ((lambda x: 1 / (x + 1e-3), 1.0), (lambda x: -np.log(x + 1e-3), 1.0)):
-                exact = sign * (weights * h(values)).sum()
-                slack = 1e-6 * abs(exact)
-                assert (rule.weights[k] * h(rule.nodes[k])).sum() <= exact + slack
-                assert (rule.radau_weights[k] * h(rule.radau_nodes[k])).sum() >= exact - slack
-
-
-def test_conjugate_gradients_solve_every_column() -> None:
-    rng = np.random.default_rng(1)
-    root = rng.standard_normal((40, 40))
-    A = root @ root.T + 0.1 * np.eye(40)
-    B = np.column_stack([rng.standard_normal((40, 2)), np.zeros(40)])
-    solution = conjugate_gradients(
-        lambda V: A @ V, B, DiagonalPreconditioner(np.diag(A).copy()), 1e-10
-    )
-    np.testing.assert_allclose(A @ solution.values, B, atol=1e-8)
-    assert solution.residual <= 1e-10
-    with pytest.raises(NumericalError, match="relative residual"):
-        conjugate_gradients(lambda V: A @ V, B, lambda R: R, 1e-10, max_iterations=2)
 
 
 @pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)

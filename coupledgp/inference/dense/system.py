@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.evidence import scaled_distances
-from coupledgp.inference.linalg.block_solver import solve_refined
+from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
 from coupledgp.inference.linalg.system import LinearSystem, Solved, SystemOptions
 from coupledgp.progress import Progress

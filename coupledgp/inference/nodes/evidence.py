@@ -19,9 +19,9 @@ from scipy.optimize import minimize_scalar
 from coupledgp.errors import NumericalError
 from coupledgp.inference.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
-    conjugate_gradients,
-    lanczos_quadrature,
+    solve_columns,
 )
+from coupledgp.inference.linalg.lanczos import lanczos_quadrature
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.random import FloatArray
 
@@ -257,10 +257,10 @@ class IterativeEvidence:
 
     def gradient(self, scales: Scales) -> FloatArray:
         v, s = scales.outputscale, scales.noise
-        solved = conjugate_gradients(
+        solved = solve_columns(
             lambda V: v * self._product(V) + s * V,
-            self._starts,
             DiagonalPreconditioner(v * self._prior.rough_diagonal(self._nodes) + s),
+            self._starts,
             self._tolerance,
         ).values
         q = self._n_outputs

@@ -12,9 +12,9 @@ from scipy import linalg
 from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
 from coupledgp.inference.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
-    Product,
-    conjugate_gradients,
+    solve_columns,
 )
+from coupledgp.inference.linalg.lanczos import Product
 from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.progress import Progress, silent
@@ -170,4 +170,4 @@ class IterativePosterior(GraphPosterior):
             inner = self.prior.product(self.nodes, self.nodes, V)
             return self.outputscale * inner + self.noise * V
 
-        return conjugate_gradients(product, B, self._precondition, tolerance).values
+        return solve_columns(product, self._precondition, B, tolerance).values

@@ -18,7 +18,7 @@ from scipy import linalg
 
 from coupledgp.graphs import Graph
 from coupledgp.inference.linalg.cholesky import covariance_factor
-from coupledgp.inference.linalg.conjugate_gradients import Product
+from coupledgp.inference.linalg.lanczos import Product
 from coupledgp.inference.nodes.exact_evidence import inverse_of, tolerance_for
 from coupledgp.inference.nodes.moments import (
     CONSTANT,

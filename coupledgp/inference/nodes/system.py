@@ -9,7 +9,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.graphs.graph import check_nodes
-from coupledgp.inference.linalg.block_solver import solve_refined
+from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.system import LinearSystem, Solved, SystemOptions
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.progress import Progress

@@ -1,0 +1,155 @@
+"""Lanczos' method for several start vectors side by side, and the quadratures that come of it.
+
+For a symmetric G and a start vector b the method builds a Jacobi matrix T, tridiagonal, whose
+eigenvalues are the nodes of a Gauss rule: `b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)`, exact for
+polynomials of degree below twice the number of steps. Changing the last diagonal entry of T puts
+one node at a given place (Gauss-Radau). Golub and Meurant (2010), chapters 4 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from coupledgp.random import FloatArray
+
+# `V -> G V` for a symmetric G (n, n) and columns V (n, k).
+Product: TypeAlias = Callable[[FloatArray], FloatArray]
+# An off-diagonal entry below this share of the largest diagonal entry is rounding: the vectors so
+# far span an invariant subspace, and their rule is exact.
+EXHAUSTED = 1e-13
+# Least distance of a Ritz value from a Gauss-Radau node, as a share of the largest Ritz value.
+LEAST_GAP = 1e-14
+
+
+class Lanczos:
+    """Gauss rules of the spectral measures of several vectors in a symmetric G, step by step.
+
+    Parameters
+    ----------
+    product
+        `V -> G V` for a symmetric G (n, n).
+    starts
+        Vectors (n, k); zero ones have the measure zero.
+    reorthogonalise
+        Keep all vectors and make each new one orthogonal to them, column by column. Without, memory
+        is that of three vectors a column; Ritz values may come twice and share their weight, which
+        leaves the quadratures right.
+    """
+
+    def __init__(
+        self, product: Product, starts: FloatArray, *, reorthogonalise: bool = True
+    ) -> None:
+        self.product, self.reorthogonalise = product, reorthogonalise
+        self.norms = np.linalg.norm(starts, axis=0)
+        self._basis = [starts / np.where(self.norms > 0, self.norms, 1.0)]
+        self._diagonals: list[FloatArray] = []
+        self._offs: list[FloatArray] = []
+        self._largest = np.full(starts.shape[1], np.finfo(float).tiny)
+
+    @property
+    def n_steps(self) -> int:
+        """Number of products made."""
+        return len(self._diagonals)
+
+    def step(self) -> None:
+        """Make one product and lengthen every column's Jacobi matrix by a row."""
+        current = self._basis[-1]
+        following = self.product(current)
+        if self._offs:
+            following = following - self._offs[-1] * self._basis[-2]
+        diagonal = np.einsum("ij,ij->j", current, following)
+        following = following - diagonal * current
+        if self.reorthogonalise:
+            for _ in range(2):  # once leaves rounding of the size of what it removed
+                for old in self._basis:
+                    following = following - old * np.einsum("ij,ij->j", old, following)
+        else:
+            del self._basis[:-1]
+        off = np.linalg.norm(following, axis=0)
+        self._largest = np.maximum(self._largest, np.abs(diagonal))
+        off[off <= EXHAUSTED * self._largest] = 0.0
+        self._diagonals.append(diagonal)
+        self._offs.append(off)
+        self._basis.append(following / np.where(off > 0, off, 1.0) * (off > 0))
+
+    def jacobi(self, k: int) -> tuple[FloatArray, FloatArray]:
+        """Diagonal (j,) and off-diagonal (j,) of column k's matrix, its next entry included.
+
+        The length j is the number of steps, or less where the Krylov space is exhausted; the next
+        entry is zero then.
+        """
+        d, e = np.array(self._diagonals)[:, k], np.array(self._offs)[:, k]
+        dead = np.flatnonzero(e == 0)
+        size = int(dead[0]) + 1 if dead.size else d.size
+        return d[:size], e[:size]
+
+
+def gauss(d: FloatArray, e: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Nodes, weights (j,) of a Jacobi matrix with diagonal d (j,) and off-diagonal e (j - 1,)."""
+    nodes, vectors = eigh_tridiagonal(d, e)
+    return nodes, np.square(vectors[0])
+
+
+def with_node(d: FloatArray, e: FloatArray, node: float) -> tuple[FloatArray, FloatArray]:
+    """Lengthen a Jacobi matrix so that `node`, below its eigenvalues, becomes an eigenvalue.
+
+    Parameters
+    ----------
+    d, e
+        Diagonal (j,), and off-diagonal (j,) whose last entry couples the new row.
+    node
+        The Gauss-Radau node.
+
+    Returns
+    -------
+    (FloatArray, FloatArray)
+        Diagonal (j + 1,), whose last entry is `node + e_last^2 [(T - node I)^-1]_last,last`, and
+        off-diagonal (j,).
+    """
+    values, vectors = eigh_tridiagonal(d, e[:-1])
+    gaps = np.maximum(values - node, LEAST_GAP * np.abs(values).max())
+    last = float((np.square(vectors[-1]) / gaps).sum())
+    return np.append(d, node + e[-1] ** 2 * last), e
+
+
+class Quadrature(NamedTuple):
+    """`b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)` for each column b; all (k, steps).
+
+    Gauss rules, and Gauss-Radau rules with a node at zero. Of `b' (G + r)^-1 b` the first is a
+    lower and the second an upper bound; of `b' log(G + r) b` the other way round. The part of the
+    measure that Lanczos has not resolved yet is the second rule's weight at zero.
+    """
+
+    nodes: FloatArray
+    weights: FloatArray
+    radau_nodes: FloatArray
+    radau_weights: FloatArray
+
+
+def lanczos_quadrature(product: Product, starts: FloatArray, n_steps: int) -> Quadrature:
+    """Quadratures of the spectral measures of columns in a positive semidefinite G.
+
+    Parameters
+    ----------
+    product
+        `V -> G V` for a positive semidefinite G (n, n); negative Ritz values are rounding.
+    starts
+        Start vectors (n, k), none of them zero.
+    n_steps
+        Number of products, at most n of them.
+    """
+    lanczos = Lanczos(product, starts, reorthogonalise=False)
+    for _ in range(min(n_steps, len(starts))):
+        lanczos.step()
+    rules = np.zeros((4, starts.shape[1], lanczos.n_steps))
+    for k in range(starts.shape[1]):
+        d, e = lanczos.jacobi(k)
+        d_radau, e_radau = with_node(d[:-1], e[:-1], 0.0) if d.size > 1 else (d, e[:-1])
+        for row, (nodes, weights) in ((0, gauss(d, e[:-1])), (2, gauss(d_radau, e_radau))):
+            rules[row, k, : d.size] = np.maximum(nodes, 0.0)
+            rules[row + 1, k, : d.size] = weights
+    return Quadrature(*rules)

@@ -1,0 +1,59 @@
+"""Lanczos quadratures against functions of the matrix."""
+
+import numpy as np
+import pytest
+
+from coupledgp.inference.linalg.lanczos import Lanczos, gauss, lanczos_quadrature, with_node
+
+
+def test_lanczos_quadrature_is_exact_for_few_distinct_eigenvalues() -> None:
+    rng = np.random.default_rng(0)
+    q = np.linalg.qr(rng.standard_normal((30, 30)))[0]
+    values = np.repeat([0.1, 1.0, 3.0], 10)
+    G = (q * values) @ q.T
+    b = rng.standard_normal((30, 2))
+    quadrature = lanczos_quadrature(lambda V: G @ V, b, 20)
+    found = (quadrature.weights * np.log(quadrature.nodes + 0.5)).sum(axis=1)
+    expected = [c @ (q * np.log(values + 0.5)) @ q.T @ c / (c @ c) for c in b.T]
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
+
+
+def test_lanczos_rules_bound_the_inverse_and_the_logarithm() -> None:
+    rng = np.random.default_rng(3)
+    root = rng.standard_normal((60, 60)) * np.geomspace(1.0, 1e-4, 60)
+    G, b = root @ root.T, rng.standard_normal((60, 2))
+    values, vectors = np.linalg.eigh(G)
+    for n_steps in (4, 12):
+        rule = lanczos_quadrature(lambda V: G @ V, b, n_steps)
+        for k, column in enumerate(b.T):
+            weights = (vectors.T @ column) ** 2 / (column @ column)
+            for h, sign in ((lambda x: 1 / (x + 1e-3), 1.0), (lambda x: -np.log(x + 1e-3), 1.0)):
+                exact = sign * (weights * h(values)).sum()
+                slack = 1e-6 * abs(exact)
+                assert (rule.weights[k] * h(rule.nodes[k])).sum() <= exact + slack
+                assert (rule.radau_weights[k] * h(rule.radau_nodes[k])).sum() >= exact - slack
+
+
+@pytest.mark.parametrize("reorthogonalise", [False, True])
+def test_rules_with_and_without_stored_vectors_integrate_the_same(reorthogonalise: bool) -> None:
+    rng = np.random.default_rng(5)
+    root = rng.standard_normal((40, 40))
+    G, starts = root @ root.T, rng.standard_normal((40, 2))
+    lanczos = Lanczos(lambda V: G @ V, starts, reorthogonalise=reorthogonalise)
+    for _ in range(40):
+        lanczos.step()
+    values, vectors = np.linalg.eigh(G)
+    for k, start in enumerate(starts.T):
+        d, e = lanczos.jacobi(k)
+        nodes, weights = gauss(d, e[:-1])
+        expected = (vectors.T @ start) ** 2 @ np.log(values + 1.0) / (start @ start)
+        assert weights @ np.log(np.maximum(nodes, 0) + 1.0) == pytest.approx(expected, rel=1e-9)
+    assert len(lanczos._basis) == (41 if reorthogonalise else 2)
+
+
+def test_a_node_is_where_it_was_put() -> None:
+    rng = np.random.default_rng(6)
+    d, e = rng.uniform(1, 2, 5), rng.uniform(0.1, 0.2, 5)
+    nodes, weights = gauss(*with_node(d, e, 0.3))
+    assert nodes[0] == pytest.approx(0.3, rel=1e-12)
+    assert weights.sum() == pytest.approx(1.0)

@@ -6,6 +6,7 @@ from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp import couplings as couplings
+    from coupledgp import datasets as datasets
     from coupledgp import diagnostics as diagnostics
     from coupledgp import features as features
     from coupledgp import kernels as kernels
@@ -52,5 +53,5 @@ else:
             ],
             "coupledgp.pagerank": ["pagerank"],
         },
-        modules=["couplings", "diagnostics", "features", "kernels", "theory"],
+        modules=["couplings", "datasets", "diagnostics", "features", "kernels", "theory"],
     )

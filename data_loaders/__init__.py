@@ -1,10 +1,15 @@
-"""Data sets for examples, tests and benchmarks: one module a family, each with its own `load`.
+"""The modules of `coupledgp.datasets` by the name that they have in this repository.
 
-A set comes from a local folder, from a download or from an installed package, in this order of
-preference as far as the family has them; `RegressionData.source` says which it was.
+`data_loaders.uci` and `coupledgp.datasets.uci` are one module object, however either is imported.
+A wheel has `coupledgp.datasets` only, so that no package of this common name is installed.
 """
 
-from data_loaders import uci
-from data_loaders.uci import RegressionData
+import sys
 
-__all__ = ["RegressionData", "uci"]
+from coupledgp.datasets import RegressionData, classification, files, graphs, meshes, traffic, uci
+
+__all__ = ["RegressionData", "classification", "files", "graphs", "meshes", "traffic", "uci"]
+
+# `import data_loaders.uci` looks here first, before it would look for a file of that name.
+for _module in (classification, files, graphs, meshes, traffic, uci):
+    sys.modules[_module.__name__.replace("coupledgp.datasets", __name__)] = _module

@@ -30,7 +30,7 @@ from rich.table import Table
 from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
-from data_loaders import uci
+from coupledgp.datasets import uci
 
 DATASETS = (
     "kin40k", "protein", "power", "wine", "abalone", "airfoil", "concrete", "boston", "cpu",

@@ -24,11 +24,11 @@ import numpy as np
 import torch
 
 import coupledgp as cgp
+from coupledgp.datasets import meshes
 from coupledgp.inference.nodes.evidence import IterativeEvidence, Scales
 from coupledgp.inference.nodes.exact_evidence import joint_problem
 from coupledgp.inference.nodes.exact_search import JointObjective, Kept
 from coupledgp.kernels import HeatKernel
-from data_loaders import meshes
 
 N_WALKS, P_HALT, N_STEPS = 16, 0.1, 10
 

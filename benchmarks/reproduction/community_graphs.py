@@ -29,10 +29,10 @@ from graph_common import (
     with_error,
 )
 
+from coupledgp.datasets import graphs
 from coupledgp.kernels import RegularizedLaplacianKernel
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
-from data_loaders import graphs
 
 KERNEL = RegularizedLaplacianKernel(1.0, 2.0)
 N_WALKS = 2

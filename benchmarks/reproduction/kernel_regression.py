@@ -26,7 +26,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
-from data_loaders import classification
+from coupledgp.datasets import classification
 
 DATASETS = ("abalone", "banknote", "car", "yeast", "cmc", "nursery", "wifi", "chess")
 # Columns of the table: padded to a power of two, or not; coupling.

@@ -25,11 +25,11 @@ from graph_common import (
 )
 
 from coupledgp import pagerank
+from coupledgp.datasets import graphs
 from coupledgp.graphs import Graph
 from coupledgp.pagerank import exact_pagerank
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
-from data_loaders import graphs
 
 NAMES = (
     "karate",

@@ -26,7 +26,7 @@ from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
 from coupledgp.couplings import Directions, DirectionsAndNorms, OrthogonalDirections
-from data_loaders import uci
+from coupledgp.datasets import uci
 
 DATASETS = ("concrete", "abalone", "cpu", "power", "airfoil", "boston")
 

@@ -29,11 +29,11 @@ from graph_common import (
 )
 
 from coupledgp.couplings import available_walker_couplings
+from coupledgp.datasets import graphs
 from coupledgp.features.walks.hops import HopNodes
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
-from data_loaders import graphs
 
 KERNELS: dict[str, GraphKernel] = {
     "heat t=1": HeatKernel(1.0),
@@ -123,7 +123,10 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument(
-        "--graphs", nargs="+", default=list(PAPER_GRAPHS), help="or any of data_loaders.graphs"
+        "--graphs",
+        nargs="+",
+        default=list(PAPER_GRAPHS),
+        help="or any of coupledgp.datasets.graphs",
     )
     parser.add_argument("--walks", nargs="+", type=int, default=[2, 4, 16, 64])
     parser.add_argument(

@@ -10,6 +10,7 @@ import numpy as np
 from coupledgp.cli.commands.graph_tasks import split_nodes
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.readers.networks import Network
+from coupledgp.datasets import meshes
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.graphs.assembly import IntArray
@@ -83,8 +84,6 @@ class MeshStudy:
 
 def run_mesh(n_draws: int, seed: int) -> MeshStudy:
     """Fit the exact GP to the shape's normals, then compare estimators at its hyperparameters."""
-    from data_loaders import meshes  # a sibling of this package, needed by this command only
-
     data = meshes.load(SHAPE)
     network = Network(data.graph, "mesh", data.mesh, "faces")
     nodes = np.arange(data.graph.n_nodes)

@@ -11,6 +11,7 @@ import numpy as np
 from coupledgp.cli.commands import demo_mesh, demo_pages
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.show import graph as show_graph
+from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.graphs.assembly import IntArray
@@ -85,8 +86,6 @@ class Study:
 
 def write_further(table: Path, table_json: Path, mesh: Path, mesh_json: Path, *, seed: int) -> None:
     """The reports of single models, of the same table and mesh."""
-    from data_loaders import meshes, uci  # a sibling of this package, needed by this command only
-
     data = uci.load()
     test, train = _split(len(data.y), seed)
     demo_pages.write(demo_pages.table_report(data, train, test, seed), table, table_json)
@@ -103,8 +102,6 @@ def _split(n_rows: int, seed: int) -> tuple[IntArray, IntArray]:
 
 def run_study(n_seeds: int, seed: int) -> Study:
     """Fit the exact GP, then compare every coupling, size and draw at its hyperparameters."""
-    from data_loaders import uci  # a sibling of this package, needed by this command only
-
     data = uci.load()
     test, train = _split(len(data.y), seed)
     clock = Stopwatch()

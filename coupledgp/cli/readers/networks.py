@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
+from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
@@ -67,7 +68,7 @@ def read_network(
     Parameters
     ----------
     path
-        File, or the name of a mesh of `data_loaders.meshes`.
+        File, or the name of a mesh of `coupledgp.datasets.meshes`.
     nodes
         For a mesh: `"faces"` or `"vertices"`.
     weight, length
@@ -94,8 +95,6 @@ def read_network(
 
 
 def _read_mesh(path: Path, nodes: str) -> Network:
-    from data_loaders import meshes  # a sibling of this package, needed for meshes only
-
     name = str(path)
     if name in meshes.names():
         mesh = meshes.load(name).mesh
@@ -116,8 +115,6 @@ def _read_mesh(path: Path, nodes: str) -> Network:
 def _as_numbered(path: Path) -> Any:
     """The mesh with its vertices as the file numbers them; STL numbers none, so they are merged."""
     import trimesh
-
-    from data_loaders import meshes
 
     if path.suffix.lower() == ".stl":
         return meshes.read_mesh(path)

@@ -1,8 +1,9 @@
-"""Triangle meshes: `load("torus")`, any file trimesh reads, or a shape trimesh creates.
+"""Triangle meshes: `load("torus")`, any file that trimesh reads, or a shape that trimesh creates.
 
-Names of the papers' meshes are looked for in `<folder>/meshes`, the folder being `data_dir` or
-else the environment variable COUPLEDGP_DATA, and then downloaded from trimesh's repository. The
-signal of "Variance-reducing couplings" (appendix F.2) is the z component of the faces' normals.
+The papers' meshes are looked for by name in `<folder>/meshes`, where the folder is `data_dir` or
+else the one that the environment variable COUPLEDGP_DATA names, and then downloaded from trimesh's
+repository. The signal of "Variance-reducing couplings" (appendix F.2) is the z component of the
+faces' normals.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.validation import unknown_choice
-from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder, download
 
-_URL = "https://raw.githubusercontent.com/mikedh/trimesh/{}/models/{}"
+_URL = "https://raw.githubusercontent.com/mikedh/trimesh/{}/models/{}"  # commit, file name
 
 
 @dataclass(frozen=True)
 class _Spec:
+    """Size of a mesh of the papers, and where trimesh's repository has its file."""
+
     n_faces: int
     commit: str
     filename: str
@@ -80,7 +83,7 @@ _SPECS: Mapping[str, _Spec] = {
 
 @dataclass(frozen=True, eq=False)
 class MeshData:
-    """A mesh (`trimesh.Trimesh`), and where it came from."""
+    """A mesh (`trimesh.Trimesh`); `source` says in words where it came from."""
 
     name: str
     mesh: Any = field(repr=False)
@@ -88,7 +91,7 @@ class MeshData:
 
     @cached_property
     def graph(self) -> Graph:
-        """Faces as nodes, shared mesh edges as edges."""
+        """Graph with the faces as nodes, where faces that share a mesh edge are neighbours."""
         return Graph.from_trimesh(self.mesh, nodes="faces")
 
     @property
@@ -98,7 +101,7 @@ class MeshData:
 
 
 def names() -> list[str]:
-    """Names of the papers' meshes and of the shapes that need no file."""
+    """Return the names of the papers' meshes and of the shapes that need no file."""
     return [*_SPECS, *_shapes()]
 
 
@@ -108,14 +111,15 @@ def load(name: str | Path = "icosphere", data_dir: str | Path | None = None) -> 
     Parameters
     ----------
     name
-        One of `names()`, or the path of a file of any format trimesh reads.
+        One of `names()`, or the path of a file in any format that trimesh reads.
     data_dir
-        Folder with a folder `meshes`; the one that COUPLEDGP_DATA names if left out.
+        Folder that holds a folder `meshes`; None means the folder that the environment variable
+        COUPLEDGP_DATA names.
 
     Raises
     ------
     DataNotFoundError
-        A file is not there, or a named mesh is neither on disk nor downloadable.
+        The file does not exist, or a named mesh is neither on disk nor downloadable.
     InvalidInputError
         The name is unknown, or the file holds no triangle mesh.
     """
@@ -137,7 +141,7 @@ def load(name: str | Path = "icosphere", data_dir: str | Path | None = None) -> 
 
 
 def read_mesh(path: Path) -> Any:
-    """Read a triangle mesh, all bodies of a scene as one."""
+    """Read a triangle mesh (`trimesh.Trimesh`); the bodies of a scene are joined into one."""
     import trimesh
 
     if not path.is_file():
@@ -163,7 +167,7 @@ def _find(name: str, data_dir: str | Path | None) -> tuple[Path, str]:
 
 
 def _shapes() -> dict[str, Callable[[], Any]]:
-    """Shapes trimesh creates: no file, no network."""
+    """Return the makers of trimesh's own shapes by name; they need no file and no network."""
     from trimesh import creation
 
     return {

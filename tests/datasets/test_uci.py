@@ -5,9 +5,9 @@ import os
 import numpy as np
 import pytest
 
+from coupledgp.datasets import RegressionData, uci
 from coupledgp.errors import InvalidInputError
-from data_loaders import RegressionData, uci
-from tests.data_loaders.uci_cases import SHAPES, numbers, write
+from tests.datasets.uci_cases import SHAPES, numbers, write
 
 pytestmark = pytest.mark.usefixtures("isolated")
 REAL_FOLDER = os.environ.get("COUPLEDGP_DATA")

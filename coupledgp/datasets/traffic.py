@@ -1,11 +1,11 @@
 """Traffic speeds on the highways of San Jose: a road graph, its positions, sensors and speeds.
 
-1016 junctions and sensors, 1173 roads, 325 sensors (OpenStreetMap; Caltrans Performance
-Measurement System, through the R package MetricGraph). Edge weight = mean length / length, as in
-"Variance-reducing couplings", appendix F.2.
+The graph has 1016 nodes, 325 of them sensors, and 1173 roads (OpenStreetMap; Caltrans Performance
+Measurement System, through the R package MetricGraph). The weight of an edge is mean length /
+length, as in "Variance-reducing couplings", appendix F.2.
 
-Read from the tables `nodes.csv`, `edges.csv`, `speeds.csv` of `<folder>/traffic`, else built from
-`pems.rda` there, else from a download of that file.
+It is read from the tables `nodes.csv`, `edges.csv` and `speeds.csv` of `<folder>/traffic`, else
+built from the file `pems.rda` there, else from a download of that file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pyarrow import csv
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.datasets.files import INSTALL, data_folder, download
+from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
-from data_loaders.files import data_folder, download
+from coupledgp.random import FloatArray
 
-FloatArray = NDArray[np.float64]
-EARTH_RADIUS = 6_371_008.8
+EARTH_RADIUS = 6_371_008.8  # mean radius in metres (IUGG)
 _URL = (
     "https://raw.githubusercontent.com/davidbolin/MetricGraph/"
     "9aec28eece615b0540b5fd1b719e4f792bfece14/data/pems.rda"
@@ -42,17 +42,17 @@ class TrafficData:
     graph
         Nodes are numbers; weights are mean length over length.
     positions
-        Longitude and latitude in degrees, shape (n_nodes, 2).
+        Longitude and latitude of each node in degrees, shape (n_nodes, 2).
     sensors
         Nodes with a sensor, shape (n_sensors,).
     speeds
-        Mean speed there over 26 Mondays at 17:30, mph, shape (n_sensors,).
+        Speed at each sensor in miles per hour, the mean of 26 Mondays at 17:30, shape (n_sensors,).
     lengths
-        Length of each road in metres, in the order of `ends`.
+        Length of each road in metres, shape (n_roads,).
     ends
-        Both ends of each road, shape (n_roads, 2).
+        Nodes at both ends of each road, shape (n_roads, 2).
     source
-        Where it came from.
+        Where the data came from, in words.
     """
 
     graph: Graph
@@ -70,12 +70,14 @@ def load(data_dir: str | Path | None = None) -> TrafficData:
     Parameters
     ----------
     data_dir
-        Folder with a folder `traffic`; the one that COUPLEDGP_DATA names if left out.
+        Folder that holds a folder `traffic`; None means the folder that the environment variable
+        COUPLEDGP_DATA names.
 
     Raises
     ------
     DataNotFoundError
-        Neither tables nor `pems.rda` are on disk, and the download fails.
+        Neither the tables nor `pems.rda` are on disk, and the download fails; or rdata, which reads
+        `pems.rda`, is not installed.
     """
     folder = data_folder(data_dir, "traffic")
     if folder is not None and (folder / "edges.csv").is_file():
@@ -86,7 +88,7 @@ def load(data_dir: str | Path | None = None) -> TrafficData:
 
 
 def from_tables(folder: Path) -> TrafficData:
-    """Read `nodes.csv`, `edges.csv` and `speeds.csv`."""
+    """Read `nodes.csv`, `edges.csv` and `speeds.csv` in a folder."""
     nodes = csv.read_csv(folder / "nodes.csv")
     edges = csv.read_csv(folder / "edges.csv")
     speeds = csv.read_csv(folder / "speeds.csv")
@@ -103,16 +105,19 @@ def from_tables(folder: Path) -> TrafficData:
 
 
 def from_pems(path: Path) -> TrafficData:
-    """Build the graph from MetricGraph's `pems`: roads as polylines, cut where sensors stand.
+    """Build the graph from MetricGraph's `pems`: roads are polylines, cut where sensors stand.
 
-    Junctions are the distinct ends of the polylines in order of appearance; sensors follow. A
-    sensor lies at a given fraction of its road's length.
+    The first nodes are the junctions, which are the distinct ends of the polylines in order of
+    appearance; the sensors follow. A sensor lies at a given fraction of its road's length.
+
+    Raises
+    ------
+    DataNotFoundError
+        rdata is not installed; the message names the extra that has it.
+    InvalidInputError
+        The file holds no table `pems`.
     """
-    import rdata
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # spatial classes it has no converter for
-        content = rdata.read_rda(path)
+    content = _read_r_file(path)
     if "pems" not in content:
         raise InvalidInputError(f"path: {path} should hold 'pems', got {sorted(content)}")
     pems = content["pems"]
@@ -127,13 +132,48 @@ def from_pems(path: Path) -> TrafficData:
     return _traffic(positions, ends, lengths, sensors, speeds, f"file {path.name}")
 
 
+def _read_r_file(path: Path) -> dict[str, Any]:
+    """Read the objects in a file of R by their names."""
+    try:
+        import rdata
+    except ImportError as error:
+        raise DataNotFoundError(
+            f"{path.name}: files in R's format need rdata, from the extra `data` ({INSTALL}); or "
+            "put nodes.csv, edges.csv and speeds.csv beside it"
+        ) from error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rdata has no converter for the spatial classes
+        return dict(rdata.read_rda(path))
+
+
 def cut_roads(
     lines: list[FloatArray],
     places: FloatArray,
     roads: NDArray[np.int64],
     fractions: FloatArray,
 ) -> tuple[FloatArray, NDArray[np.int64], FloatArray]:
-    """Nodes, ends and lengths of polylines cut at places given by road and fraction."""
+    """Cut polylines at places given by road and fraction.
+
+    Parameters
+    ----------
+    lines
+        Longitudes and latitudes in degrees of each road's points, n_lines arrays (n_points, 2).
+    places
+        Longitudes and latitudes of the cuts, shape (n_places, 2).
+    roads
+        Number of the line that each place lies on, shape (n_places,).
+    fractions
+        Where on its line a place lies, as a fraction of the line's length, shape (n_places,).
+
+    Returns
+    -------
+    positions : FloatArray (n_nodes, 2)
+        Longitudes and latitudes of the junctions, and then of the places.
+    ends : NDArray[np.int64] (n_roads, 2)
+        Nodes at both ends of each piece.
+    lengths : FloatArray (n_roads,)
+        Length of each piece in metres.
+    """
     junctions: dict[tuple[float, float], int] = {}
     ends = [
         [junctions.setdefault(tuple(point.tolist()), len(junctions)) for point in line[[0, -1]]]
@@ -153,7 +193,10 @@ def cut_roads(
 
 
 def line_length(line: FloatArray) -> float:
-    """Length in metres of a polyline of longitudes and latitudes, by great circles."""
+    """Return the length in metres of a polyline (n_points, 2) of longitudes and latitudes.
+
+    Neighbouring points are joined by great circles (haversine formula).
+    """
     radians = np.radians(line)
     step = np.diff(radians, axis=0)
     cosines = np.cos(radians[:-1, 1]) * np.cos(radians[1:, 1])

@@ -2,10 +2,11 @@
 
 Without a name, `load()` gives scikit-learn's diabetes set, which needs neither file nor network.
 
-Files are looked for in `<folder>/uci/NAME.csv`, the folder being `data_dir` or else the
-environment variable COUPLEDGP_DATA: one header line, then numbers only, the target in the last
-column. A file may differ from the download by a constant in each column, since some public copies
-are centred (airfoil, protein), and in the order of its rows, but not in the problem it poses.
+A set is looked for in `<folder>/uci/NAME.csv`, where the folder is `data_dir` or else the one that
+the environment variable COUPLEDGP_DATA names. The file has one header line and then numbers only,
+with the target in the last column. It may differ from the download by a constant in each column,
+since some public copies are centred (airfoil, protein), and in the order of its rows, but it poses
+the same problem.
 """
 
 from __future__ import annotations
@@ -23,18 +24,28 @@ import pyarrow as pa
 import pyarrow.csv
 from sklearn.datasets import fetch_openml, load_diabetes
 
+from coupledgp.datasets.files import ENVIRONMENT_VARIABLE
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
 
-ENVIRONMENT_VARIABLE = "COUPLEDGP_DATA"
-
 
 @dataclass(frozen=True, eq=False)
 class RegressionData:
-    """A regression set: inputs X (n, d) and targets y (n,), finite and in float64.
+    """A regression set; its numbers are finite and in float64.
 
-    `source` says in words where the numbers came from.
+    Attributes
+    ----------
+    name : str
+    X : FloatArray (n, d)
+        Inputs.
+    y : FloatArray (n,)
+        Targets.
+    feature_names : tuple of str
+        Names of the d columns of X.
+    target_name : str
+    source : str
+        Where the numbers came from, in words.
     """
 
     name: str
@@ -47,19 +58,19 @@ class RegressionData:
 
 @dataclass(frozen=True)
 class _Spec:
-    """What a set must look like, and how a download is turned into it."""
+    """Size that a set must have, and how a download is turned into the set."""
 
     n: int
     d: int
     openml: int | None = None
-    codes: Mapping[str, float] = field(default_factory=dict)  # of categories that are no numbers
-    log1p: bool = False  # the target is log(1 + downloaded target)
-    no_download: str = "OpenML has no set known to be the same"
+    codes: Mapping[str, float] = field(default_factory=dict)  # values of categories named by words
+    log1p: bool = False  # whether the target is log(1 + downloaded target)
+    no_download: str = "OpenML has no set known to be the same"  # why openml is None
 
 
-# An OpenML number stands here if public records give it the name, the target and, where stated,
-# the shape beside it; a download of any other shape is refused. 44956 to 44972 belong to the
-# curated suite OpenML-CTR23.
+# A set has an OpenML number here if public records give that number the name, the target and,
+# where stated, the shape in the comment above it; a download of any other shape is refused. 44956
+# to 44972 belong to the curated suite OpenML-CTR23.
 _SPECS: Mapping[str, _Spec] = {
     # 531: boston version 1, 506 x 13, target MEDV; scikit-learn compared it with its load_boston.
     "boston": _Spec(506, 13, openml=531),
@@ -100,23 +111,24 @@ def load(
     name
         One of `available()`. "diabetes" is embedded and never touches files or the network.
     data_dir
-        Folder that holds `uci/NAME.csv`; None means that of the environment variable
-        COUPLEDGP_DATA. Without such a file the set is downloaded, if OpenML has it, and kept in
-        scikit-learn's cache. The download has no time limit of its own.
+        Folder that holds `uci/NAME.csv`; None means the folder that the environment variable
+        COUPLEDGP_DATA names. Without such a file the set is downloaded, if OpenML has it, and kept
+        in scikit-learn's cache. The download has no time limit of its own.
 
     Returns
     -------
     RegressionData
-        Inputs, targets, their names and their source. Categories with numeric names keep these as
-        values (boston's CHAS and RAD); abalone's sex is 0 for M, 1 for F, 2 for I. The target of
-        cpu is the log of the performance, that of protein is log(1 + RMSD).
+        Inputs (n, d), targets (n,), their names and their source. Categories with numeric names
+        keep these as values (boston's CHAS and RAD); abalone's sex is 0 for M, 1 for F, 2 for I.
+        The target of cpu is the log of the performance; the target of protein is log(1 + RMSD).
 
     Raises
     ------
     InvalidInputError
-        The name is unknown, the folder does not exist, or the file is not as described.
+        The name is unknown, the folder does not exist, or the file has another format or size.
     DataNotFoundError
-        No file, and no download; the message says where to put the file and in which format.
+        There is no file, and no download; the message says where to put the file and in which
+        format.
     """
     check_choice(name, available(), "name")
     if name == "diabetes":
@@ -129,6 +141,7 @@ def load(
 
 
 def _diabetes() -> RegressionData:
+    """Return the set that scikit-learn holds: 442 rows of 10 columns."""
     bunch = load_diabetes()
     names = tuple(bunch.feature_names)
     return RegressionData(
@@ -156,8 +169,8 @@ def _read_csv(name: str, path: Path) -> RegressionData:
             header = next(csv.reader(file), [])
         if not header:
             raise pa.ArrowInvalid("the file or its first line is empty")
-        # Types are fixed because inferring them sees the first block only; without threads,
-        # pyarrow's errors give the row.
+        # The types are given because pyarrow infers them from the first block only. Without
+        # threads, its errors give the row.
         table = pa.csv.read_csv(
             path,
             read_options=pa.csv.ReadOptions(use_threads=False, column_names=header, skip_rows=1),
@@ -221,7 +234,10 @@ def _decode(
     categories: Mapping[str, list[str]],
     codes: Mapping[str, float],
 ) -> FloatArray:
-    """Replace OpenML's category numbers, which follow its own listing, by codes or by values."""
+    """Replace the numbers of categories in the inputs (n, d) by their codes or by their values.
+
+    OpenML numbers the categories of a column in the order of its own listing, `categories`.
+    """
     X = np.array(X, dtype=np.float64, order="C")
     for name, labels in categories.items():
         column = X[:, names.index(name)]
@@ -236,6 +252,7 @@ def _decode(
 
 
 def _where(name: str, path: Path, reason: str) -> str:
+    """Return the message that a set cannot be had, and where its file would be read."""
     return (
         f"{name}: no local file, and {reason}. Put the data at {path} ({_format(_SPECS[name])}); "
         f"name the folder above uci/ by data_dir or the environment variable {ENVIRONMENT_VARIABLE}"
@@ -243,4 +260,5 @@ def _where(name: str, path: Path, reason: str) -> str:
 
 
 def _format(spec: _Spec) -> str:
+    """Describe the file of a set in words."""
     return f"CSV with one header line, {spec.n} rows, {spec.d + 1} numeric columns, the target last"

@@ -1,7 +1,8 @@
 """Graphs from edge lists: `load("cora")`, any CSV with columns source and target, or networkx.
 
-Names are looked for as `<folder>/graphs/NAME.csv`, the folder being `data_dir` or else the
-environment variable COUPLEDGP_DATA. Some graphs ship with networkx and need no file.
+A graph is looked for by name in `<folder>/graphs/NAME.csv`, where the folder is `data_dir` or else
+the one that the environment variable COUPLEDGP_DATA names. Some graphs ship with networkx and need
+no file.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Any
 
 from pyarrow import ArrowInvalid, csv
 
+from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
-from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder
 
 
 @dataclass(frozen=True, eq=False)
 class GraphData:
-    """A graph, and where it came from."""
+    """A graph; `source` says in words where it came from."""
 
     name: str
     graph: Graph
@@ -28,7 +29,7 @@ class GraphData:
 
 
 def names(data_dir: str | Path | None = None) -> list[str]:
-    """Names of the graphs of the local folder and of those that ship with networkx."""
+    """Return the names of the graphs in the local folder and of those that ship with networkx."""
     folder = data_folder(data_dir, "graphs")
     local = [] if folder is None else sorted(path.stem for path in folder.glob("*.csv"))
     return [*local, *(name for name in _embedded() if name not in local)]
@@ -40,15 +41,16 @@ def load(name: str | Path = "les-miserables", data_dir: str | Path | None = None
     Parameters
     ----------
     name
-        One of `names()`, or the path of a CSV with columns `source` and `target`, and `weight` if
-        it is weighted.
+        One of `names()`, or the path of a CSV with columns `source` and `target`, and `weight` for
+        a weighted graph.
     data_dir
-        Folder with a folder `graphs`; the one that COUPLEDGP_DATA names if left out.
+        Folder that holds a folder `graphs`; None means the folder that the environment variable
+        COUPLEDGP_DATA names.
 
     Raises
     ------
     DataNotFoundError
-        No such file, and networkx has no such graph.
+        There is no such file, and networkx has no graph of this name.
     """
     text = str(name)
     folder = data_folder(data_dir, "graphs")
@@ -66,7 +68,7 @@ def load(name: str | Path = "les-miserables", data_dir: str | Path | None = None
 
 
 def read_edges(path: Path) -> Graph:
-    """Read an edge list; integer ends are node numbers, anything else are labels."""
+    """Read an edge list; ends that are integers are node numbers, all others are labels."""
     if not path.is_file():
         raise DataNotFoundError(f"graph: no file {path}")
     try:
@@ -83,7 +85,7 @@ def read_edges(path: Path) -> Graph:
 
 
 def _embedded() -> dict[str, Callable[[], Any]]:
-    """Graphs that networkx holds or makes, all of them connected."""
+    """Return the makers of networkx's own graphs by name; all of these graphs are connected."""
     import networkx as nx
 
     return {

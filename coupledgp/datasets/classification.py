@@ -1,8 +1,9 @@
-"""UCI classification sets as they are distributed: `load("wifi")` reads a local file.
+"""UCI classification sets in the files that UCI distributes: `load("wifi")` reads a local file.
 
-Files are looked for in `<folder>/classification/`, the folder being `data_dir` or else the one
-that the environment variable COUPLEDGP_DATA names: no header, the class in the last column.
-Columns of numbers are kept; in every other column each value becomes a column of zeros and ones.
+Files are looked for in `<folder>/classification/`, where the folder is `data_dir` or else the one
+that the environment variable COUPLEDGP_DATA names. They have no header, and the class is in the
+last column. A column of numbers is kept; any other column becomes one column of zeros and ones for
+each of its values.
 """
 
 from __future__ import annotations
@@ -16,17 +17,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
+from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
-from data_loaders.files import ENVIRONMENT_VARIABLE, data_folder
 
 
 @dataclass(frozen=True, eq=False)
 class ClassificationData:
-    """A classification set: inputs X (n, d), finite, in float64, and labels y (n,).
+    """A classification set.
 
-    `source` says in words where the numbers came from.
+    Attributes
+    ----------
+    name : str
+    X : FloatArray (n, d)
+        Finite inputs in float64.
+    y : NDArray (n,)
+        Classes: integers, or texts where the file has texts.
+    feature_names : tuple of str
+        Names of the d columns of X.
+    source : str
+        Where the numbers came from, in words.
     """
 
     name: str
@@ -38,13 +49,13 @@ class ClassificationData:
 
 @dataclass(frozen=True)
 class _Spec:
-    """What a file must look like; separator None is any white space."""
+    """Format and size that a file must have; a separator of None means any white space."""
 
     file: str
     rows: int
     columns: int
     separator: str | None = ","
-    identifiers: int = 0  # leading columns that only name the rows
+    identifiers: int = 0  # number of leading columns that only name the rows
 
 
 _SPECS: Mapping[str, _Spec] = {
@@ -72,12 +83,13 @@ def load(name: str = "digits", data_dir: str | Path | None = None) -> Classifica
     name
         One of `available()`. "digits" is embedded in scikit-learn.
     data_dir
-        Folder with a folder `classification`; the one that COUPLEDGP_DATA names if left out.
+        Folder that holds a folder `classification`; None means the folder that the environment
+        variable COUPLEDGP_DATA names.
 
     Raises
     ------
     InvalidInputError
-        The name is unknown, or the file is not as described.
+        The name is unknown, or the file has another size or missing values.
     DataNotFoundError
         There is no such file; the message says where to put it.
     """
@@ -100,7 +112,7 @@ def load(name: str = "digits", data_dir: str | Path | None = None) -> Classifica
 
 
 def _read(path: Path, spec: _Spec) -> NDArray[np.str_]:
-    """The cells of the file (rows, columns); empty lines are skipped."""
+    """Return the cells of the file as an array (rows, columns); empty lines are skipped."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     rows = [[cell.strip() for cell in line.split(spec.separator)] for line in lines]
     widths = {len(row) for row in rows}
@@ -116,7 +128,10 @@ def _read(path: Path, spec: _Spec) -> NDArray[np.str_]:
 
 
 def _encode(table: NDArray[np.str_]) -> tuple[FloatArray, tuple[str, ...]]:
-    """Numbers as they are, categories as indicators of each value, in alphabetical order."""
+    """Turn cells (n, columns) into inputs (n, d) and the names of the d columns.
+
+    A category gives one indicator for each of its values, in alphabetical order.
+    """
     columns, names = [], []
     for number, cells in enumerate(table.T):
         try:
@@ -130,7 +145,7 @@ def _encode(table: NDArray[np.str_]) -> tuple[FloatArray, tuple[str, ...]]:
 
 
 def _labels(cells: NDArray[np.str_]) -> NDArray[Any]:
-    """Labels as integers where all are, else as text."""
+    """Return the labels (n,) as integers if all of them are, else as texts."""
     try:
         return cells.astype(np.int64)
     except ValueError:

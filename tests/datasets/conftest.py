@@ -9,8 +9,8 @@ from urllib.request import Request, urlopen
 import pytest
 from sklearn.datasets import _openml
 
-from tests.data_loaders.fake_openml import FakeOpenML
-from tests.data_loaders.local_server import listening
+from tests.datasets.fake_openml import FakeOpenML
+from tests.datasets.local_server import listening
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ GPU, and for any number of threads.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import operator
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -49,6 +50,35 @@ def as_rng(generator: Seed) -> np.random.Generator:
         "generator: expected an int seed, a torch.Generator, a numpy.random.Generator or None, "
         f"got {type(generator).__name__}"
     )
+
+
+def draw_seed(random_state: Any) -> int:
+    """Draw a seed from what scikit-learn calls a random state; the same int gives the same seed.
+
+    Parameters
+    ----------
+    random_state
+        An int, a `numpy.random.RandomState`, a `numpy.random.Generator`, or None for NumPy's
+        global state.
+
+    Raises
+    ------
+    InvalidInputError
+        `random_state` is something else.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if random_state is None:
+        return int(np.random.randint(2**31 - 1))  # noqa: NPY002  # the state scikit-learn shares
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    try:
+        return int(np.random.RandomState(operator.index(random_state)).randint(2**31 - 1))
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"random_state: expected an int, a RandomState, a Generator or None, "
+            f"got {random_state!r}"
+        ) from None
 
 
 def open_uniforms(rng: np.random.Generator, shape: int | tuple[int, ...]) -> FloatArray:

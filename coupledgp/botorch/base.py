@@ -16,13 +16,13 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.gp.columns import HYPERPARAMETERS, column_spread, laplace_lengthscale
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.models.base import HYPERPARAMETERS, column_spread
-from coupledgp.models.sparse_spectrum import FEATURE_MAPS, laplace_lengthscale
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import SpectrumLike
 from coupledgp.validation import check_choice, check_lengthscale, check_positive

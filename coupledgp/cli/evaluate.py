@@ -20,10 +20,9 @@ from coupledgp.cli.options import (
     WHOLE_ROWS,
 )
 from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
-from coupledgp.diagnostics.laws import is_mixture
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.models import SparseSpectrumGPRegressor
-from coupledgp.models.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
 
@@ -202,7 +201,7 @@ def scores(model: SparseSpectrumGPRegressor, test: Rows) -> dict[str, Any] | Non
         "n_test": len(test),
         "rmse": error,
         "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
-        "density": "mixture" if is_mixture(model) else "gaussian",
+        "density": "gaussian" if model.process_.is_gaussian else "mixture",
         "nlpd": -float(np.mean(log_density_in_batches(model, test))),
         "coverage": coverage(test.y, mean, std),
     }

@@ -19,9 +19,11 @@ from coupledgp.diagnostics.measures import (
     solver_bounds,
 )
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Accuracy, Figures, Predictions, remarks_on
+from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
+from coupledgp.diagnostics.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.progress import Progress, reporter
 from coupledgp.validation import check_choice, check_memory
 
@@ -85,13 +87,13 @@ def compare(
     options = StochasticOptions() if options is None else options
     solved = by_solves(model, reference, method)
     _check_points(len(X_test))
+    subject = Subject.of(model, X_test)
     with reporter("compare", progress if solved else False) as report:
-        if solved and by_probes(model, X_test, options):
-            source = model if reference is None else reference
-            name = _text(model, reference)
-            return compare_jointly(model, source, name, X_test, y_test, options, report)
-        exact = reference_law(model, X_test, reference, solved, options, report)
-        return report_beside(model, X_test, y_test, exact, options, report)
+        if solved and by_probes(model, len(X_test), options):
+            source, name = _source(model, reference), _text(model, reference)
+            return compare_jointly(subject, source, name, y_test, options, report)
+        exact = reference_law(subject, X_test, reference, solved, options, report)
+        return report_beside(subject, y_test, exact, options, report)
 
 
 @dataclass(frozen=True)
@@ -102,16 +104,16 @@ class ReferenceLaw:
     ----------
     law : Law
     text : str
-        Text of the reference estimator.
-    estimator : object or None
-        The fitted reference; None where its law was computed by iterative solves.
+        What it is of.
+    subject : Subject or None
+        The fitted reference at its points; None where its law was solved for.
     settings : dict or None
         Settings of the iterative solves and the work they took; None for dense algebra.
     """
 
     law: Law
     text: str
-    estimator: Any
+    subject: Subject | None
     settings: dict[str, Any] | None
 
 
@@ -128,45 +130,69 @@ def by_solves(model: Any, reference: Any = None, method: str = "auto") -> bool:
     return method == "stochastic" or (method == "auto" and reference is None and _is_large(model))
 
 
-def by_probes(model: Any, X_test: Any, options: StochasticOptions) -> bool:
+def by_probes(model: Any, n_points: int, options: StochasticOptions) -> bool:
     """Whether there are too many points for one solve each."""
-    return len(X_test) > options.n_columns and not hasattr(model, "own_problem")
+    process = process_of(model)
+    solves = process is not None and process.own_problem() is not None
+    return n_points > options.n_columns and not solves
 
 
 def reference_law(
-    model: Any, X_test: Any, reference: Any, solved: bool, options: StochasticOptions,
+    subject: Subject,
+    X_test: Any,
+    reference: Any,
+    solved: bool,
+    options: StochasticOptions,
     report: Progress,
-) -> ReferenceLaw:  # fmt: skip
-    """Law of the reference, by default the exact twin, by iterative solves or dense algebra."""
+) -> ReferenceLaw:
+    """Law of the reference, by default the exact process, solved for or by dense algebra."""
     _check_points(len(X_test))
     if not solved:
         report("exact GP")
-        estimator = model.exact_twin() if reference is None else reference
-        return ReferenceLaw(
-            law_of(estimator, X_test, "reference"), repr(estimator), estimator, None
-        )
+        dense = _dense_reference(subject, X_test, reference)
+        return ReferenceLaw(law_of(dense, "reference"), repr(dense.model), dense, None)
     start = time.perf_counter()
-    source = model if reference is None else reference
-    law, steps = solved_law(source.exact_problem(), X_test, options, report)
+    problem = _source(subject.model, reference).exact_problem()
+    law, steps = solved_law(problem, subject.points, options, report)
     seconds = time.perf_counter() - start
     settings = asdict(options) | {"reference_iterations": steps, "seconds": seconds}
-    return ReferenceLaw(law, _text(model, reference), None, settings)
+    return ReferenceLaw(law, _text(subject.model, reference), None, settings)
+
+
+def _dense_reference(subject: Subject, X_test: Any, reference: Any) -> Subject:
+    """The reference, fitted, at the test points."""
+    if reference is not None:
+        return Subject.of(reference, X_test)
+    if subject.process is None:
+        return Subject.of(subject.model.exact_twin(), X_test)
+    exact = subject.process.exact()
+    return Subject(exact, subject.points, exact)
+
+
+def _source(model: Any, reference: Any) -> GaussianProcess:
+    """The process that states its exact kernel."""
+    process = process_of(model if reference is None else reference)
+    assert process is not None
+    return process
 
 
 def report_beside(
-    model: Any, X_test: Any, y_test: ArrayLike | None, exact: ReferenceLaw,
-    options: StochasticOptions, report: Progress,
-) -> PosteriorReport:  # fmt: skip
-    """Report on a model beside a reference law that is known at the same points."""
+    subject: Subject,
+    y_test: ArrayLike | None,
+    exact: ReferenceLaw,
+    options: StochasticOptions,
+    report: Progress,
+) -> PosteriorReport:
+    """Report on a model beside a law that is known at the same points."""
     start = time.perf_counter()
-    law, steps = law_of_model(model, X_test, exact, options, report)
+    law, steps = law_of_model(subject, exact, options, report)
     settings = exact.settings
     if settings is not None:
         seconds = settings["seconds"] + time.perf_counter() - start
         settings = settings | {"model_iterations": steps, "seconds": seconds}
     check_shapes(law.mean.shape, exact.law.mean.shape)
     y = None if y_test is None else check_targets(y_test, law.mean.shape)
-    nlpds = mixture_nlpd(model, X_test, y), mixture_nlpd(exact.estimator, X_test, y)
+    nlpds = mixture_nlpd(subject, y), mixture_nlpd(exact.subject, y)
     figures = Figures(
         n_test=law.mean.shape[0],
         n_outputs=law.mean.shape[1],
@@ -184,17 +210,17 @@ def report_beside(
     if law.prior is not None and exact.law.prior is not None:
         errors = KernelErrors.of(law.prior[..., 0], exact.law.prior[..., 0])
     return PosteriorReport(
-        figures, predictions, repr(model), exact.text, accuracy, errors, remarks_on(model)
+        figures, predictions, repr(subject.model), exact.text, accuracy, errors, subject.remarks
     )
 
 
 def law_of_model(
-    model: Any, X_test: Any, exact: ReferenceLaw, options: StochasticOptions, report: Progress
+    subject: Subject, exact: ReferenceLaw, options: StochasticOptions, report: Progress
 ) -> tuple[Law, int]:
     """Law of a model, computed by the method of the reference's, and the steps of its solves."""
     if exact.settings is None:
-        return law_of(model, X_test, "model"), 0
-    return own_law(model, X_test, options, report)
+        return law_of(subject, "model"), 0
+    return own_law(subject, options, report)
 
 
 def _text(model: Any, reference: Any) -> str:
@@ -212,17 +238,18 @@ def _check_points(n_points: int) -> None:
 
 
 def _check_reference(model: Any, reference: Any, method: str) -> None:
-    if reference is None and not hasattr(model, "exact_twin"):
+    source = model if reference is None else reference
+    if reference is None and process_of(model) is None and not hasattr(model, "exact_twin"):
         raise InvalidInputError(
             f"reference: {type(model).__name__} has no exact_twin(); give a fitted estimator"
         )
-    source = model if reference is None else reference
-    if method == "stochastic" and not hasattr(source, "exact_problem"):
+    if method == "stochastic" and process_of(source) is None:
         raise InvalidInputError(
             f"method: 'stochastic' needs the exact kernel, which {type(source).__name__} does not "
-            "state (it has no exact_problem()); use method='dense'"
+            "state (it is no model of this package); use method='dense'"
         )
 
 
 def _is_large(model: Any) -> bool:
-    return hasattr(model, "exact_problem") and len(model.exact_problem().targets) > DENSE_ROWS
+    process = process_of(model)
+    return process is not None and len(process.data) > DENSE_ROWS

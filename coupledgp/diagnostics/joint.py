@@ -26,8 +26,10 @@ from coupledgp.diagnostics.measures import (
 )
 from coupledgp.diagnostics.probes import ProbeEstimate, RelativeCovariance, divergences
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Accuracy, Figures, Predictions, remarks_on
+from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.stochastic import StochasticOptions
+from coupledgp.diagnostics.subject import Subject
+from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.inference.linalg.system import LinearSystem, predictive_law
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -39,10 +41,9 @@ MEAN_FACTOR, PRODUCT_FACTOR = 1e-3, 1e-2
 
 
 def compare_jointly(
-    model: Any,
-    source: Any,
+    subject: Subject,
+    source: GaussianProcess,
     reference: str,
-    X_test: Any,
     y_test: Any,
     options: StochasticOptions,
     report: Progress,
@@ -53,11 +54,10 @@ def compare_jointly(
     exact variance of each point, at `options.n_columns` of them drawn at random.
     """
     start = time.perf_counter()
-    problem = source.exact_problem()
-    points = problem.points(X_test)
+    problem, points = source.exact_problem(), subject.points
     system = problem.system(options.system_options())
     _check_size(system, len(points), options)
-    law = law_of(model, X_test, "model")
+    law = law_of(subject, "model")
     check_shapes(law.mean.shape, (len(points), system.targets.shape[1]))
     y = None if y_test is None else check_targets(y_test, law.mean.shape)
     rng = np.random.default_rng(options.seed)
@@ -72,7 +72,7 @@ def compare_jointly(
     part = None if y is None else y[chosen]
     own = (law.mean[chosen], law.std[chosen])
     if part is not None:
-        density = mixture_nlpd(model, X_test, y)
+        density = mixture_nlpd(subject, y)
         density = None if density is None else density[chosen]
         figures |= marginal_scores(part, *own, "", density)
         figures |= marginal_scores(part, columns.mean, columns.std, "reference_")
@@ -87,8 +87,8 @@ def compare_jointly(
     size = {"n_test": len(points), "n_outputs": law.mean.shape[1], "n_scored": len(chosen)}
     predictions = Predictions(*own, columns.mean, columns.std, part)
     return PosteriorReport(
-        Figures(**size, **figures), predictions, repr(model), reference, accuracy,
-        remarks=remarks_on(model),
+        Figures(**size, **figures), predictions, repr(subject.model), reference, accuracy,
+        remarks=subject.remarks,
     )  # fmt: skip
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.inference.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray
 
@@ -56,8 +58,29 @@ class Law:
         return self.mean_error * np.sqrt(np.einsum("iik->ik", self.cov_error))
 
 
-def law_of(estimator: Any, X: Any, name: str) -> Law:
-    """Law at points X (p, d) that an estimator's `predict(X, return_cov=True)` states."""
+def law_of(subject: Subject, name: str) -> Law:
+    """Joint law of a model at its test points; `name` is the argument's in errors."""
+    if subject.process is not None:
+        return law_of_process(subject.process, subject.points)
+    return law_of_estimator(subject.model, subject.points, name)
+
+
+def law_of_process(process: GaussianProcess, points: Points) -> Law:
+    """Joint law of a process at points (p, ...), with its prior and noise."""
+    mean, cov = process.law(points, "covariance")
+    assert cov is not None
+    noise = process.units.spread(process.noise.variance)
+    return Law(mean, cov, process.prior(points), noise)
+
+
+def law_of_estimator(estimator: Any, X: Any, name: str) -> Law:
+    """Law that an estimator's `predict(X, return_cov=True)` states.
+
+    Raises
+    ------
+    InvalidInputError
+        The estimator has no such method, or its results do not fit together.
+    """
     try:
         mean, cov = estimator.predict(X, return_cov=True)
     except TypeError as error:
@@ -71,27 +94,16 @@ def law_of(estimator: Any, X: Any, name: str) -> Law:
         raise InvalidInputError(
             f"{name}: expected a covariance of shape ({p}, {p}), got {cov.shape}"
         )
-    prior = noise = None
-    if hasattr(estimator, "prior_covariance") and hasattr(estimator, "noise_"):
-        prior = np.asarray(estimator.prior_covariance(X), dtype=np.float64).reshape(p, p, -1)
-        noise = np.atleast_1d(estimator.noise_)
-    return Law(mean.reshape(p, -1), cov.reshape(p, p, -1), prior, noise)
+    return Law(mean.reshape(p, -1), cov.reshape(p, p, -1))
 
 
-def is_mixture(estimator: Any) -> bool:
-    """Whether an estimator's law is a mixture of several Gaussian laws."""
-    return len(getattr(estimator, "member_weights_", ())) > 1
-
-
-def mixture_nlpd(estimator: Any, X: Any, y: FloatArray | None) -> FloatArray | None:
+def mixture_nlpd(subject: Subject | None, y: FloatArray | None) -> FloatArray | None:
     """Negative log density (p,) of targets (p, k) under a mixture, nats per output.
 
     None without targets, and for a Gaussian law, whose densities follow from its `Law`.
     """
-    if y is None or not is_mixture(estimator):
-        return None
-    targets = y[:, 0] if y.shape[1] == 1 else y
-    return -np.asarray(estimator.log_density(X, targets)) / y.shape[1]
+    density = None if subject is None else subject.log_density_of_mixture(y)
+    return None if density is None or y is None else -density / y.shape[1]
 
 
 def in_units(law: BoundedLaw, offset: FloatArray, scale: FloatArray) -> Law:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.laws import is_mixture
 from coupledgp.random import FloatArray
 
 
@@ -197,25 +196,6 @@ def _shift(kl: float) -> str:
     if kl < 1e-12:
         return ""
     return f", as if each prediction were off by {(2 * kl) ** 0.5:.2g} of its standard deviation"
-
-
-def remarks_on(model: Any) -> tuple[str, ...]:
-    """What to know of a model whose frequencies were fitted; nothing of others."""
-    remarks = []
-    fitted = getattr(model, "frequencies", None) == "fitted"
-    # The first member of a mixture has sampled frequencies, which have no weights.
-    if fitted and (is_mixture(model) or model.features_.weights is not None):
-        remarks.append(
-            "The model's frequencies were fitted, so its prior is no unbiased estimate of the "
-            "kernel's; the KL between the priors says how far it has moved."
-        )
-    if is_mixture(model):
-        remarks.append(
-            f"The model's law is a mixture of {len(model.member_weights_)} Gaussian laws, fitted "
-            "to predict, not to be near the reference. Its marginal NLPD is that of the mixture; "
-            "all other figures are those of the Gaussian law with the model's mean and covariance."
-        )
-    return tuple(remarks)
 
 
 _FIGURE_NAMES = frozenset(item.name for item in fields(Figures))

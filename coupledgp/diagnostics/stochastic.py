@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from coupledgp.diagnostics.laws import Law, in_units, law_of
+from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.protocol import Points, Problem
 from coupledgp.inference.linalg.system import SystemOptions, predictive_law
 from coupledgp.progress import Progress
 from coupledgp.validation import check_choice, check_positive, check_positive_int
@@ -62,21 +63,20 @@ class StochasticOptions:
 
 
 def solved_law(
-    problem: Any, X_test: Any, options: StochasticOptions, report: Progress
+    problem: Problem, points: Points, options: StochasticOptions, report: Progress
 ) -> tuple[Law, int]:
     """Law that follows from a problem's data and prior, and the solver's steps.
 
     One solve for each test point; nothing is random but the solver's preconditioner.
     """
     system = problem.system(options.system_options())
-    law = predictive_law(system, problem.points(X_test), options.tolerance, report)
+    law = predictive_law(system, points, options.tolerance, report)
     return in_units(law, problem.offset, problem.scale), law.n_iterations
 
 
-def own_law(
-    model: Any, X_test: Any, options: StochasticOptions, report: Progress
-) -> tuple[Law, int]:
-    """Law of a model: by solves where its own posterior needs some, as on large graphs."""
-    if hasattr(model, "own_problem"):
-        return solved_law(model.own_problem(), X_test, options, report)
-    return law_of(model, X_test, "model"), 0
+def own_law(subject: Subject, options: StochasticOptions, report: Progress) -> tuple[Law, int]:
+    """Law of a model: by solves too where its posterior takes some, as on large graphs."""
+    problem = None if subject.process is None else subject.process.own_problem()
+    if problem is not None:
+        return solved_law(problem, subject.points, options, report)
+    return law_of(subject, "model"), 0

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -23,11 +23,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from coupledgp.errors import ModelFileError
+from coupledgp.gp.protocol import Arrays, Header
 
 FORMAT, FORMAT_VERSION = "coupledgp-model", 1
-
-Arrays: TypeAlias = dict[str, Any]  # of torch tensors and NumPy arrays
-Header: TypeAlias = dict[str, Any]  # of what JSON can hold
 
 
 def pack(header: Header, arrays: Arrays) -> bytes:
@@ -47,6 +45,13 @@ def pack(header: Header, arrays: Arrays) -> bytes:
         "sha256": _digest(text, packed),
     }
     return bytes(safetensors.numpy.save(packed, metadata))
+
+
+def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
+    """Write a file, whole or not at all."""
+    content = pack({"coupledgp": version("coupledgp"), **header}, arrays)
+    with written_whole(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:

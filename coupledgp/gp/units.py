@@ -1,83 +1,72 @@
-"""Targets of the regressors on graphs: their checks, units and shapes."""
+"""Units of targets: processes compute in normalised units and answer in those of y."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from coupledgp.errors import InvalidInputError
-from coupledgp.models.base import target_scaling
 from coupledgp.random import FloatArray
 
 # Relative spread below which targets are one number.
 ROUNDING = 10 * float(np.finfo(float).eps)
 
 
-@dataclass(frozen=True)
-class Targets:
-    """Observations (n, k) in units of y, with the mean and scale of each output.
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Offset and scale of each output: `y = offset + scale * normalised`.
 
     Attributes
     ----------
-    values
-        Observations (n, k).
-    mean, scale
-        Shape (k,).
-    ndim
-        Dimensions of the y that was given, 1 or 2: results have the same.
+    offset, scale : FloatArray (k,)
+        Mean and standard deviation of each of the k outputs, or zeros and ones.
     """
 
-    values: FloatArray
-    mean: FloatArray
+    offset: FloatArray
     scale: FloatArray
-    ndim: int
 
     @classmethod
-    def of(cls, y: ArrayLike, n_rows: int, normalize: bool) -> Targets:
-        """Check y, (n,) or (n, k), and measure its outputs."""
-        try:
-            array = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"y: expected numbers, got {error}") from None
-        if array.ndim not in (1, 2) or array.size == 0:
-            raise InvalidInputError(
-                f"y: expected a non-empty array, (n,) or (n, n_outputs), got shape {array.shape}"
-            )
-        if not np.isfinite(array).all():
-            raise InvalidInputError("y: expected finite values, got NaN or inf")
-        if len(array) != n_rows:
-            raise InvalidInputError(f"y: expected {n_rows} values to match nodes, got {len(array)}")
-        values = array.reshape(n_rows, -1)
-        return cls(values, *target_scaling(values, normalize), array.ndim)
+    def of(cls, targets: FloatArray, normalize: bool) -> Units:
+        """Units in which targets (n, k) have mean zero and variance one, or those of y itself."""
+        if not normalize:
+            return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
+        mean = targets.mean(axis=0)
+        return cls(mean, safe_scale(targets.std(axis=0), mean))
 
     @property
-    def centred(self) -> FloatArray:
-        """Observations in normalised units, (n, k)."""
-        return (self.values - self.mean) / self.scale
+    def n_outputs(self) -> int:
+        """Number of outputs k."""
+        return self.scale.size
 
-    @property
-    def are_constant(self) -> bool:
-        """Whether every output is its mean, to rounding: nothing in them speaks of scales."""
-        return bool((np.abs(self.values - self.mean) <= ROUNDING * np.abs(self.mean)).all())
+    def normalized(self, targets: FloatArray) -> FloatArray:
+        """Targets (n, k) in normalised units."""
+        return (targets - self.offset) / self.scale
 
-    @property
-    def given(self) -> FloatArray:
-        """Observations in the shape they came in."""
-        return self.shaped(self.values, 1)
+    def mean(self, normalized: FloatArray) -> FloatArray:
+        """Means (p, k) in units of y."""
+        return self.offset + self.scale * normalized
 
-    @property
-    def log_jacobian(self) -> float:
-        """What the log evidence of normalised targets exceeds that of y by."""
-        return len(self.values) * float(np.log(self.scale).sum())
+    def spread(self, normalized: FloatArray | float) -> FloatArray:
+        """Variances or covariances that the outputs share, in units of y squared: (..., k)."""
+        return np.multiply.outer(np.asarray(normalized), self.scale**2)
 
-    def variance(self, normalized: float) -> Any:
-        """A variance in units of y squared: a float, or (k,) for targets of two dimensions."""
-        value = normalized * self.scale**2
-        return float(value[0]) if self.ndim == 1 else value
+    def samples(self, normalized: FloatArray) -> FloatArray:
+        """Draws (p, k, n_samples) in units of y."""
+        return self.offset[:, None] + self.scale[:, None] * normalized
 
-    def shaped(self, array: FloatArray, axis: int) -> FloatArray:
-        """Without the axis of outputs if y had none."""
-        return np.moveaxis(array, axis, 0)[0] if self.ndim == 1 else array
+    def log_jacobian(self, n_rows: int) -> float:
+        """Log evidence of normalised targets minus that of the n_rows targets in units of y."""
+        return n_rows * float(np.log(self.scale).sum())
+
+
+def safe_scale(std: FloatArray, mean: FloatArray) -> FloatArray:
+    """Standard deviations (k,) with one in place of those that are zero to rounding."""
+    return np.where(std > ROUNDING * np.abs(mean), std, 1.0)
+
+
+def are_constant(targets: FloatArray, offset: FloatArray) -> bool:
+    """Whether every output of targets (n, k) is its mean, offset (k,), to rounding.
+
+    Such targets say nothing about a kernel or about scales: their evidence has no maximum.
+    """
+    return bool((np.abs(targets - offset) <= ROUNDING * np.abs(offset)).all())

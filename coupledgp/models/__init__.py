@@ -6,6 +6,8 @@ from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
+    from coupledgp.models.files import load_model as load_model
+    from coupledgp.models.files import save_model as save_model
     from coupledgp.models.kernel_regression import (
         KernelRegressionClassifier as KernelRegressionClassifier,
     )
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
     )
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
-    from coupledgp.models.persistence import load_model as load_model
-    from coupledgp.models.persistence import save_model as save_model
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
     )
@@ -33,7 +33,7 @@ else:
                 "KernelRegressionRegressor",
             ],
             "coupledgp.models.nodes": ["ExactGraphGPRegressor", "GraphGPRegressor"],
-            "coupledgp.models.persistence": ["load_model", "save_model"],
+            "coupledgp.models.files": ["load_model", "save_model"],
             "coupledgp.models.sparse_spectrum": ["SparseSpectrumGPRegressor"],
             "coupledgp.selection.search": ["Selection", "select"],
             "coupledgp.selection.study": ["coupling_study", "posterior_report"],

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
-import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from coupledgp.errors import InvalidInputError
-from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
-from coupledgp.inference.linalg.cholesky import cholesky
-from coupledgp.inference.search.problem import log_evidence
-from coupledgp.models.base import StationaryGPRegressor, target_scaling
-from coupledgp.random import FloatArray
-from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.gp.columns import spread_lengthscale
+from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.units import Units
+from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.search.optimize import maximise_evidence
+from coupledgp.models.estimator import Columns, FittedModel
+from coupledgp.models.tables import TableRegressor, search_results
+from coupledgp.progress import reporter
+from coupledgp.spectra import SpectrumLike, parse_spectrum
+from coupledgp.validation import check_positive_int
 
-# Matrices of n x n float64 alive at once while the evidence is optimised.
-MATRICES_AT_ONCE = 6
 
-
-class ExactGPRegressor(StationaryGPRegressor):
+class ExactGPRegressor(TableRegressor):
     """Gaussian process regression without approximation.
 
     `y = f(x) + e`, `f ~ GP(0, v kappa(|x - x'| / l))`, `e ~ N(0, s)`, by Cholesky. Same interface
@@ -92,107 +89,64 @@ class ExactGPRegressor(StationaryGPRegressor):
         self.max_iter = max_iter
         self.progress = progress
 
-    def _prepare(self, inputs: FloatArray, rng: np.random.Generator) -> None:
-        check_dense_size(len(inputs), MATRICES_AT_ONCE)
-        self._spectrum = parse_spectrum(self.kernel, "kernel")
+    def fit(self, X: ArrayLike, y: ArrayLike) -> ExactGPRegressor:
+        """Fit the hyperparameters by maximum evidence, then the posterior.
 
-    def _evidence_problem(self, inputs: FloatArray, targets: FloatArray) -> ExactEvidence:
-        return ExactEvidence(self._spectrum, inputs, targets)
+        Parameters
+        ----------
+        X
+            Inputs (n, d).
+        y
+            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
 
-    def _adopt(self, model: StationaryGPRegressor, spectrum: Spectrum) -> ExactGPRegressor:
-        """Take over the data, normalisation and hyperparameters of another fitted model."""
-        names = "n_features_in_ feature_names_in_ _hyperparameters _y_mean _y_scale _y_ndim"
-        names += " _X_parts _y_parts _rows_kept"
-        self.__dict__.update({k: v for k, v in model.__dict__.items() if k in names.split()})
-        self._spectrum = spectrum
-        inputs, targets = self._training_rows()
-        check_dense_size(len(inputs), MATRICES_AT_ONCE)
-        self._condition(inputs, targets)
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid.
+        NumericalError
+            The posterior's matrix is not positive definite to working precision.
+        """
+        self._fitted = self._fit(X, y)
         return self
-
-    def _condition(self, inputs: FloatArray, targets: FloatArray) -> None:
-        hyper = self._hyperparameters
-        normalized = torch.as_tensor((targets - self._y_mean) / self._y_scale)
-        gram = torch.as_tensor(self._cross(inputs, inputs))
-        gram.diagonal().add_(hyper.noise)
-        self._factor = cholesky(gram, "K + noise I")
-        self._alpha = torch.cholesky_solve(normalized, self._factor)
-        quad = float((normalized * self._alpha).sum())
-        logdet = 2 * float(self._factor.diagonal().log().sum())
-        self._set_log_evidence(log_evidence(quad, logdet, 1.0, *normalized.shape), len(targets))
-
-    def _cross(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Prior covariance (n, p) of f between rows of `a` and `b`, normalised targets."""
-        hyper = self._hyperparameters
-        distances = scaled_distances(a / hyper.lengthscale, b / hyper.lengthscale)
-        return hyper.outputscale * self._spectrum.kernel(distances)
-
-    def _latent(self, inputs: FloatArray, want: str) -> tuple[FloatArray, FloatArray | None]:
-        cross = torch.as_tensor(self._cross(inputs, self.X_train_))
-        mean = (cross @ self._alpha).numpy()
-        if want == "mean":
-            return mean, None
-        whitened = torch.linalg.solve_triangular(self._factor, cross.T, upper=False)
-        # A difference of two variances: at training inputs it may round below zero.
-        variance = self._hyperparameters.outputscale - whitened.square().sum(0)
-        variance.clamp_min_(0.0)
-        if want == "variance":
-            return mean, variance.numpy()
-        covariance = torch.as_tensor(self._cross(inputs, inputs)) - whitened.T @ whitened
-        # Next to nothing may be left, and what rounding left of it need not be symmetric.
-        covariance = (covariance + covariance.T) / 2
-        covariance.diagonal().copy_(variance)
-        return mean, covariance.numpy()
-
-    def _latent_samples(
-        self, inputs: FloatArray, n_samples: int, rng: np.random.Generator
-    ) -> FloatArray:
-        mean, covariance = self._latent(inputs, "covariance")
-        assert covariance is not None
-        # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
-        eigenvalues, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
-        draws = rng.standard_normal((len(inputs), mean.shape[1] * n_samples))
-        return mean[:, :, None] + (root @ draws).reshape(len(inputs), -1, n_samples)
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> ExactGPRegressor:
-        """Add rows to the data, hyperparameters fixed; the first call is `fit`.
+        """Add rows (n, d) and targets (n,) or (n, k), hyperparameters fixed; first, this is `fit`.
 
-        The posterior is recomputed, at the cost of one Cholesky factor of all rows.
+        The posterior is recomputed, at the cost of one Cholesky factor of all rows. An error
+        leaves the model as it was.
         """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, y)
-        new_inputs, new_targets = self._validate(X, y, reset=False)
-        inputs = np.concatenate([*self._X_parts, new_inputs])
-        targets = np.concatenate([*self._y_parts, new_targets])
-        check_dense_size(len(inputs), MATRICES_AT_ONCE)
-        self._y_mean, self._y_scale = target_scaling(targets, self.normalize_y)
-        self._X_parts, self._y_parts = [inputs], [targets]
-        self._condition(inputs, targets)
-        return self
-
-    def prior_covariance(self, X: ArrayLike) -> FloatArray:
-        """Prior covariance `v kappa` of f at inputs (p, d), units of y squared.
-
-        Shape (p, p), or (p, p, k) for targets of two dimensions.
-        """
-        check_is_fitted(self)
-        inputs = validate_data(self, X, dtype=np.float64, reset=False)
-        unit = self._cross(inputs, inputs) / self._hyperparameters.outputscale
-        return np.multiply.outer(unit, self.outputscale_)
+        return self._updated(X, y) if self.__sklearn_is_fitted__() else self.fit(X, y)
 
     def exact_twin(self) -> ExactGPRegressor:
         """Return this model: it is its own exact counterpart."""
         return self
 
+    def around(self, process: GaussianProcess, record: FittedModel) -> ExactGPRegressor:
+        """Return this estimator around the exact process of a fitted model."""
+        self._fitted = FittedModel(process, record.ndim, {}, record.columns)
+        return self
 
-def check_dense_size(n_rows: int, n_matrices: int) -> None:
-    """Refuse a dense computation that cannot fit in this machine's memory."""
-    needed = n_matrices * 8 * n_rows**2
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > total:
-        raise InvalidInputError(
-            f"X: {n_rows} rows need about {needed / 2**30:.0f} GiB for the exact GP, this machine "
-            f"has {total / 2**30:.0f}; use SparseSpectrumGPRegressor, or a subset of rows "
-            "(conditioned_on(X_subset, y_subset).exact_twin())"
-        )
+    def _process(self, data: Data, columns: Columns) -> tuple[GaussianProcess, dict[str, Any]]:
+        check_dense_size(len(data), MATRICES_AT_ONCE)
+        rng = self._rng()
+        spectrum = parse_spectrum(self.kernel, "kernel")
+        units = Units.of(data.targets, self.normalize_y)
+        normalized = units.normalized(data.targets)
+        base = spread_lengthscale(data.points, self.ard)
+        # Constant targets say nothing about scales: the evidence has no maximum.
+        space = self._search_space(data.points, base, free=bool(normalized.any()))
+        with reporter("fit", self.progress) as report:
+            found = maximise_evidence(
+                ExactEvidence(spectrum, data.points, normalized),
+                space,
+                n_restarts=check_positive_int(self.n_restarts, "n_restarts", minimum=0),
+                max_iterations=check_positive_int(self.max_iter, "max_iter"),
+                rng=rng,
+                report=report,
+            )
+        prior = StationaryPrior(spectrum, found.hyperparameters)
+        return prior.given(data, units, self.normalize_y), search_results(found)
+
+    @classmethod
+    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
+        return ExactGP.from_state(header, arrays)

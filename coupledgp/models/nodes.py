@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings import (
-    GeometricLaw,
-    LengthLaw,
-    MatchedLaw,
-    WalkerCoupling,
-    WalkerCouplingLike,
-    parse_walker_coupling,
-)
+from coupledgp.couplings import LengthLaw, WalkerCouplingLike, parse_walker_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.features import HopPlan, plan_hops, walked_series
-from coupledgp.features.walks.hops import (
-    AFFORDABLE_COST,
-    HOP_TOLERANCE,
-    MIN_AFFORDABLE_HOPS,
-    HopNodes,
-)
+from coupledgp.features import HopPlan, Truncation
+from coupledgp.features.walks.hops import HopNodes
+from coupledgp.gp.node_priors import ExactRecipe, Method, WalkRecipe
+from coupledgp.gp.nodes import NodeGP
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
-from coupledgp.graphs.spectrum import lanczos_density
-from coupledgp.inference.nodes.cholesky_prior import SolveChoice, SolvePrior, choose_solve
-from coupledgp.inference.nodes.evidence import Scales
-from coupledgp.inference.nodes.exact_evidence import tolerance_for
-from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
-from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
-from coupledgp.kernels import GraphKernel, GraphKernelLike
-from coupledgp.models.graph_base import GraphRegressor
+from coupledgp.inference.nodes.priors import WalkPrior
+from coupledgp.kernels import GraphKernelLike
+from coupledgp.models.automatic import AutomaticSize
+from coupledgp.models.node_estimator import NodeRegressor
+from coupledgp.random import draw_seed
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
-SPECTRAL_LIMIT = 1200
-WALK_TOLERANCE = 1e-6
-LAW_FACTORS = (0.5, 1.0, 2.0)
-HIDDEN_BY_NOISE = 0.01
-# Walkers behind a wide kernel make thousands of steps each, hops are a few milliseconds. The
-# product of r hops is as small as 2^-r: beyond this the least float is near.
-MAX_HOPS = 960
+# Couplings that "auto" compares, and the sizes between which it looks.
+WALKER_COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")
+MIN_WALKS, MAX_WALKS = 2, 1024
 
 
-class GraphGPRegressor(GraphRegressor):
+class GraphGPRegressor(AutomaticSize, NodeRegressor):
     """Graph Gaussian process with coupled random walks and exact hops.
 
     `y = f + e`, `f ~ N(0, v Phi Phi')`, `e ~ N(0, s I)`, where `Phi` are walk features whose
@@ -108,6 +91,9 @@ class GraphGPRegressor(GraphRegressor):
         Nats per point, for `"auto"`. It is measured at a quarter of the observed nodes, at most
         256, given the others; a ConvergenceWarning says if it could not be met.
 
+    progress
+        Show progress on stderr; None does so on a terminal.
+
     Attributes
     ----------
     kernel_, outputscale_, noise_
@@ -145,12 +131,13 @@ class GraphGPRegressor(GraphRegressor):
         max_hops: int | None = None,
         outputscale: float | None = None,
         noise: float | None = None,
-        fixed: tuple[str, ...] = (),
+        fixed: tuple[str, ...] | None = None,
         solver: str = "auto",
         n_probes: int = 16,
         exact_variances: int = 512,
         n_variance_samples: int = 256,
         kl_target: float = 0.01,
+        progress: bool | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -173,22 +160,73 @@ class GraphGPRegressor(GraphRegressor):
         self.exact_variances = exact_variances
         self.n_variance_samples = n_variance_samples
         self.kl_target = kl_target
+        self.progress = progress
 
-    def _fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None) -> None:
-        if "auto" not in (self.n_walks, self.coupling):
-            super()._fit(nodes, y, checkpoint)
-            return
+    size_parameter: ClassVar[str] = "n_walks"
+    default_coupling: ClassVar[str] = "stratified+systematic"
+
+    def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
+        """Fit as `NodeRegressor.fit` does, after choosing what is `"auto"`.
+
+        Parameters
+        ----------
+        nodes, y
+            Labels of n nodes and observations (n,) or (n, n_outputs).
+        checkpoint
+            A JSON file of finished rounds; None where something is `"auto"`.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid.
+        """
+        if not self._chooses:
+            return super().fit(nodes, y, checkpoint)
         if checkpoint is not None:
             raise InvalidInputError("checkpoint: expected None where something is 'auto'")
-        from coupledgp.selection.automatic import fit_automatic  # it imports this class
-
-        fitted = fit_automatic(self, nodes, y, lambda candidate: candidate.fit(nodes, y))
-        self.__dict__ = fitted.__dict__
+        self._fitted = self._fit_automatic(nodes, y)
+        return self
 
     @property
     def n_walks_(self) -> int:
         """Walkers per node in use."""
         return self._walk_prior.n_walks
+
+    @property
+    def plan_(self) -> HopPlan:
+        """The exact hops in use."""
+        return self._walk_prior.plan
+
+    @property
+    def truncation_(self) -> Truncation:
+        """What the longest walk neglects of the walked series."""
+        return self._walk_prior.features(self.process_.posterior.nodes).truncation
+
+    @property
+    def _walk_prior(self) -> WalkPrior:
+        prior = self.process_.chosen.prior
+        assert isinstance(prior, WalkPrior)
+        return prior
+
+    def exact_twin(self) -> ExactGraphGPRegressor:
+        """The exact model at these hyperparameters, fitted to the same data."""
+        record, process = self._fit_record, self.process_
+        hyper = process.hyperparameters
+        twin = ExactGraphGPRegressor(
+            self.graph,
+            hyper.kernel,
+            normalize_y=self.normalize_y,
+            optimizer=None,
+            outputscale=hyper.outputscale,
+            noise=hyper.noise,
+            solver=self.solver,
+            n_probes=self.n_probes,
+            exact_variances=self.exact_variances,
+            n_variance_samples=self.n_variance_samples,
+            random_state=process.settings.seed,
+            progress=self.progress,
+        )
+        return twin.around(process.exact(), record)
 
     def _check_parameters(self) -> None:
         check_positive_int(self.n_walks, "n_walks")
@@ -199,109 +237,71 @@ class GraphGPRegressor(GraphRegressor):
         if not isinstance(self.length_law, LengthLaw):
             check_choice(self.length_law, ("matched", "geometric"), "length_law")
 
-    def _plan(self, kernel: GraphKernel, scales: Scales | None) -> HopPlan:
-        """Hops whose walked rest the noise hides: an error e adds e^2 of the variance of f."""
-        tolerance = HOP_TOLERANCE
-        if scales is not None:
-            density = lanczos_density(self.graph.closed)
-            mean = float(density.weights @ kernel.spectral(density.nodes))
-            share = scales.noise / max(scales.outputscale * mean, np.finfo(float).tiny)
-            tolerance = min(tolerance, HIDDEN_BY_NOISE * float(np.sqrt(share)))
-        return plan_hops(
-            self.graph.closed,
-            kernel,
-            check_positive_int(self.n_walks, "n_walks"),
-            self.exact_hops,
-            self.hop_nodes,
-            self._most_hops() if self.max_hops is None else self.max_hops,
-            tolerance,
+    def _recipe(self, seed: int) -> WalkRecipe:
+        return self._recipe_with(self.coupling, self.n_walks, seed)
+
+    def _recipe_with(self, coupling: Any, n_walks: Any, seed: int) -> WalkRecipe:
+        return WalkRecipe(
+            graph=self.graph,
+            n_walks=check_positive_int(n_walks, "n_walks"),
+            coupling=parse_walker_coupling(coupling),
+            length_law=self.length_law,
+            p_halt=self.p_halt,
+            exact_hops=self.exact_hops,
+            max_length=self.max_length,
+            hop_nodes=self.hop_nodes,
+            max_hops=self.max_hops,
+            seed=seed,
         )
 
-    def _most_hops(self) -> int:
-        """As many as cost some milliseconds a product; `plan_hops` stops earlier by itself."""
-        affordable = AFFORDABLE_COST // max(self.graph.indices.size, 1)
-        return max(MIN_AFFORDABLE_HOPS, min(affordable, MAX_HOPS))
-
-    def _follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
-        return self._plan(kernel, scales).predicted_error <= HOP_TOLERANCE
-
-    def _make_prior(self, kernel: GraphKernel, scales: Scales | None = None) -> WalkPrior:
-        return self._walks_behind(kernel, self._plan(kernel, scales))
-
-    def _walks_behind(self, kernel: GraphKernel, plan: HopPlan) -> WalkPrior:
-        """The prior of walkers behind given hops."""
-        law = self._law(kernel, plan)
-        series = walked_series(kernel, plan, WALK_TOLERANCE)
-        longest = self.max_length
-        if longest is None:
-            natural = law.natural_length()
-            longest = natural if isinstance(law, MatchedLaw) else max(series.size - 1, 0)
-        parsed = parse_walker_coupling(self.coupling)
-        padded = np.zeros(longest + 1)
-        padded[: min(series.size, longest + 1)] = series[: longest + 1]
-        lengths = parsed.lengths.prepare(law, padded, longest)
-        coupling = WalkerCoupling(lengths, parsed.steps)
-        n_walks = check_positive_int(self.n_walks, "n_walks")
-        return WalkPrior(
-            self.graph.closed, kernel, plan, n_walks, coupling, law, longest, self._seed
-        )
-
-    def _law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
-        """The length law; a matched one is the mean over neighbouring scales."""
-        if isinstance(self.length_law, LengthLaw):
-            return self.length_law
-        if self.length_law == "geometric":
-            return GeometricLaw(self.p_halt)
-        series = [
-            walked_series(kernel.scaled(factor), plan, WALK_TOLERANCE) for factor in LAW_FACTORS
-        ]
-        rows = np.zeros((len(series), max(row.size for row in series)))
-        for k, row in enumerate(series):
-            rows[k, : row.size] = row
-        return MatchedLaw(rows)
+    # What the choice of a coupling and a size asks of an estimator, see `selection.protocol`.
 
     @property
-    def plan_(self) -> HopPlan:
-        """The exact hops in use."""
-        return self._walk_prior.plan
+    def candidate_couplings(self) -> tuple[str, ...]:
+        """Couplings that `"auto"` compares."""
+        return WALKER_COUPLINGS
 
-    @property
-    def truncation_(self) -> Any:
-        """What the longest walk neglects of the walked series."""
-        return self._walk_prior.features(self._posterior.nodes).truncation
+    def parse_coupling(self, coupling: Any, name: str) -> Any:
+        """Return a coupling of walkers from its text form or an object."""
+        return parse_walker_coupling(coupling, name)
 
-    @property
-    def _walk_prior(self) -> WalkPrior:
-        prior = self._posterior.prior
-        assert isinstance(prior, WalkPrior)
-        return prior
+    def size_range(self, data: Data) -> tuple[int, int]:
+        """First and last number of walkers that are tried."""
+        return MIN_WALKS, MAX_WALKS
 
-    def exact_twin(self) -> ExactGraphGPRegressor:
-        """The exact model at these hyperparameters, fitted to the same data."""
-        twin = ExactGraphGPRegressor(
+    def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
+        """Fit the exact GP of the same settings on these observations."""
+        exact = ExactGraphGPRegressor(
             self.graph,
-            self.kernel_,
+            self.kernel,
             normalize_y=self.normalize_y,
-            optimizer=None,
-            outputscale=self._posterior.outputscale,
-            noise=self._posterior.noise,
+            optimizer=self.optimizer,
+            outputscale=self.outputscale,
+            noise=self.noise,
+            fixed=self.fixed,
             solver=self.solver,
-            n_probes=self.n_probes,
-            exact_variances=self.exact_variances,
-            n_variance_samples=self.n_variance_samples,
-            random_state=self._seed,
+            random_state=seed,
+            progress=progress,
         )
-        return twin.fit(self.nodes_, self.y_train_)
+        return exact._process(data)[0]
+
+    def approximation(
+        self, exact: GaussianProcess, coupling: Any, size: int, seed: int
+    ) -> GaussianProcess:
+        """Return the process of this model at the hyperparameters and data of an exact one."""
+        assert isinstance(exact, NodeGP)
+        own = draw_seed(seed)
+        return exact.remade(self._recipe_with(coupling, size, own), self._settings(own))
 
 
-class ExactGraphGPRegressor(GraphRegressor):
+class ExactGraphGPRegressor(NodeRegressor):
     """Graph Gaussian process with the exact kernel, same interface as `GraphGPRegressor`.
 
     Parameters
     ----------
     graph, kernel, normalize_y, optimizer, random_state, outputscale, noise, fixed, solver
         As for `GraphGPRegressor`.
-    n_probes, exact_variances, n_variance_samples
+    n_probes, exact_variances, n_variance_samples, progress
         As for `GraphGPRegressor`.
     method
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
@@ -322,7 +322,7 @@ class ExactGraphGPRegressor(GraphRegressor):
         self,
         graph: Graph,
         kernel: GraphKernelLike = "auto",
-        method: Literal["auto", "spectral", "series", "cholesky"] = "auto",
+        method: Method = "auto",
         tolerance: float = 1e-8,
         normalize_y: bool = True,
         optimizer: str | None = "lbfgs",
@@ -330,11 +330,12 @@ class ExactGraphGPRegressor(GraphRegressor):
         *,
         outputscale: float | None = None,
         noise: float | None = None,
-        fixed: tuple[str, ...] = (),
+        fixed: tuple[str, ...] | None = None,
         solver: str = "auto",
         n_probes: int = 16,
         exact_variances: int = 512,
         n_variance_samples: int = 256,
+        progress: bool | None = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -350,45 +351,25 @@ class ExactGraphGPRegressor(GraphRegressor):
         self.n_probes = n_probes
         self.exact_variances = exact_variances
         self.n_variance_samples = n_variance_samples
+        self.progress = progress
+
+    @property
+    def method_(self) -> str:
+        """Method in use: `"spectral"`, `"leading"`, `"series"` or `"cholesky"`."""
+        return self.process_.chosen.method
+
+    @property
+    def method_reason_(self) -> str:
+        """Why it was chosen."""
+        return self.process_.chosen.reason
+
+    def exact_twin(self) -> ExactGraphGPRegressor:
+        """The model itself."""
+        return self
 
     def _check_parameters(self) -> None:
         check_choice(self.method, ("auto", "spectral", "series", "cholesky"), "method")
         check_positive(self.tolerance, "tolerance")
 
-    def _follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
-        return True
-
-    def _make_prior(self, kernel: GraphKernel, scales: Scales | None = None) -> GraphPrior:
-        if self.method == "spectral" or (
-            self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
-        ):
-            self._chosen = "spectral", f"{self.graph.n_nodes} nodes"
-            return SpectralPrior(self.graph.closed, kernel)
-        tolerance = self.tolerance
-        if scales is not None:  # what the noise does not hide counts
-            tolerance = min(tolerance, tolerance_for(scales.noise / scales.outputscale))
-        if self.method == "auto" and is_leading(self.graph.closed, kernel, tolerance):
-            prior = LeadingPrior(self.graph.closed, kernel, tolerance)
-            self._chosen = "leading", f"{prior.rank} eigenpairs are all of it, to {tolerance:.2g}"
-            return prior
-        choice, order = SolveChoice(self.method == "cholesky", "as asked"), None
-        if self.method == "auto":
-            choice, order = choose_solve(self.graph.closed, kernel, tolerance)
-        self._chosen = "cholesky" if choice.factorise else "series", choice.reason
-        if choice.factorise:
-            return SolvePrior(self.graph.closed, kernel, order)
-        return SeriesPrior(self.graph.closed, kernel, tolerance)
-
-    @property
-    def method_(self) -> str:
-        """Method in use: `"spectral"`, `"leading"`, `"series"` or `"cholesky"`."""
-        return self._chosen[0]
-
-    @property
-    def method_reason_(self) -> str:
-        """Why."""
-        return self._chosen[1]
-
-    def exact_twin(self) -> ExactGraphGPRegressor:
-        """The model itself."""
-        return self
+    def _recipe(self, seed: int) -> ExactRecipe:
+        return ExactRecipe(self.graph, self.method, self.tolerance)

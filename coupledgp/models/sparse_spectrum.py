@@ -2,54 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from coupledgp.couplings import CouplingLike
-from coupledgp.errors import InvalidInputError
-from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
+from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.features import FeatureMap
 from coupledgp.features.hybrid.base import refuse_as_covariance
-from coupledgp.gp.fit_spectrum import check_fitting, check_use_of_queries, fit_frequencies
+from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.gp.columns import column_spread, laplace_lengthscale, spread_lengthscale
+from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.units import Units
+from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.optimize import SearchSpace
-from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.models.base import (
-    StationaryGPRegressor,
-    column_spread,
-    safe_scale,
-    unfitted,
-)
+from coupledgp.models.automatic import AutomaticSize
+from coupledgp.models.estimator import Columns, fitted_result
 from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.stack import Stack
-from coupledgp.progress import Progress
+from coupledgp.models.spectrum_options import check_fitting, check_use_of_queries
+from coupledgp.models.tables import (
+    TableRegressor,
+    checked_rows,
+    search_results,
+)
+from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import check_choice, check_vector
+from coupledgp.validation import check_choice, check_positive_int, check_vector
 
-FEATURE_MAPS: dict[str, type[FeatureMap]] = {
-    "fourier": FourierFeatures,
-    "laplace": LaplaceFeatures,
-}
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-# What `partial_fit` and `conditioned_on` change.
-TAKEN = (
-    "_statistics", "_posterior", "_y_mean", "_y_scale", "_X_parts", "_y_parts",
-    "log_marginal_likelihood_value_",
-)  # fmt: skip
-# Rows from which the mean of |x_i + x_j| in the Laplace rule is estimated.
-RULE_ROWS = 2000
+# Couplings that "auto" compares, and the largest size it tries.
+FOURIER_COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")
+LAPLACE_COUPLINGS = ("iid", "orthogonal+antithetic", "orthogonal+stratified+antithetic")
+MAX_FREQUENCIES = 8192
 
 
-class SparseSpectrumGPRegressor(StationaryGPRegressor):
+class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     """Gaussian process regression with coupled random features, linear in the number of rows.
 
     `y = sqrt(v) phi((x - c) / l) . w + e`, `w ~ N(0, I)`, `e ~ N(0, s)`: inference in the space of
@@ -214,10 +210,13 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         self.batch_rows = batch_rows
         self.kl_target = kl_target
 
-    # Several spectra fitted to the evidence; otherwise the model is one.
-    _stack: Stack | None = None
-    # What `fit` was given, while it runs.
-    _queries: Any = None
+    size_parameter: ClassVar[str] = "n_frequencies"
+    default_coupling: ClassVar[str] = "orthogonal+pnc"
+
+    spectrum_start_loss_ = fitted_result(
+        "spectrum_start_loss_", "The objective of fitted frequencies before they were moved."
+    )
+    spectrum_loss_ = fitted_result("spectrum_loss_", "The objective of fitted frequencies.")
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, *, queries: ArrayLike | None = None
@@ -243,222 +242,58 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        fitted = unfitted(self)
         if queries is not None:
             check_use_of_queries(self)
-            fitted._queries = queries
-        fitted._fit(X, y)
-        fitted.__dict__.pop("_queries", None)
-        self.__dict__ = fitted.__dict__
-        return self
-
-    def _fit(self, X: ArrayLike, y: ArrayLike) -> None:
-        if "auto" not in (self.n_frequencies, self.coupling):
-            super()._fit(X, y)
-            return
-        from coupledgp.selection.automatic import fit_automatic  # it imports this class
-
-        fitted = fit_automatic(self, X, y, lambda candidate: candidate.fit(X, y))
-        self.__dict__ = fitted.__dict__
-
-    @property
-    def n_frequencies_(self) -> int:
-        """Number of frequencies in use."""
-        return self.features_.n_frequencies
-
-    def _prepare(self, inputs: FloatArray, rng: np.random.Generator) -> None:
-        refuse_as_covariance(self.features)
-        check_choice(self.features, FEATURE_MAPS, "features")
-        check_fitting(self, len(inputs))
-        if self._queries is not None:
-            self._queries = self._checked_queries()
-        check_choice(self.dtype, DTYPES, "dtype")
-        self._stack = None
-        self._center = inputs.mean(axis=0)
-        if self.center is not None:
-            self._center = check_vector(np.broadcast_to(self.center, inputs.shape[1]), "center")
-        size: Any = self.n_frequencies
-        self.features_ = FEATURE_MAPS[self.features](
-            inputs.shape[1],
-            size,
-            self.coupling,
-            parse_spectrum(self.kernel, "kernel"),
-            rng,
-            dtype=DTYPES[self.dtype],
-        )
-
-    def _checked_queries(self) -> FloatArray:
-        try:
-            queries: FloatArray = validate_data(self, self._queries, dtype=np.float64, reset=False)
-        except ValueError as error:
-            raise InvalidInputError(f"queries: {error}") from None
-        return queries
-
-    def _default_fixed(self) -> tuple[str, ...]:
-        return ("lengthscale",) if self.features == "laplace" else ()
-
-    def _default_lengthscale(self, inputs: FloatArray, rng: np.random.Generator) -> FloatArray:
-        if self.features != "laplace":
-            return super()._default_lengthscale(inputs, rng)
-        spread = column_spread(inputs, self.ard) if self.ard else np.ones(inputs.shape[1])
-        return spread * laplace_lengthscale((inputs - self._center) / spread, rng)
-
-    def _stream(self, inputs: FloatArray) -> FeatureStream:
-        hyper = getattr(self, "_hyperparameters", None)
-        lengthscale = np.ones(inputs.shape[1]) if hyper is None else hyper.lengthscale
-        return FeatureStream(self.features_, inputs, self._center, lengthscale)
-
-    def _evidence_problem(self, inputs: FloatArray, targets: FloatArray) -> FeatureEvidence:
-        return FeatureEvidence(self._stream(inputs), targets)
-
-    def _optimise(
-        self,
-        problem: EvidenceProblem,
-        space: SearchSpace,
-        rng: np.random.Generator,
-        report: Progress,
-    ) -> None:
-        if self.frequencies == "sampled":
-            super()._optimise(problem, space, rng, report)
+        if self._chooses:
+            self._fitted = self._fit_automatic(X, y)
         else:
-            assert isinstance(problem, FeatureEvidence)
-            fit_frequencies(self, problem, space, rng, report)
-
-    def _condition(self, inputs: FloatArray, targets: FloatArray) -> None:
-        if self._stack is not None:
-            self._stack = self._stack.conditioned(self, inputs, targets)
-            self._take_posterior()
-            return
-        offset = torch.as_tensor(targets.mean(axis=0))
-        empty = DataStatistics(self.features_.n_features, offset)
-        self._statistics = empty.updated(self._chunks(inputs, targets))
-        self._solve()
-
-    def _chunks(self, inputs: FloatArray, targets: FloatArray) -> Iterator[tuple[Tensor, Tensor]]:
-        for rows, _, features in self._stream(inputs):
-            # A copy: torch warns of tensors that share a read-only array.
-            yield features, torch.tensor(targets[rows])
-
-    def _solve(self) -> None:
-        hyper = self._hyperparameters
-        self._posterior: WeightPosterior = self._statistics.posterior(
-            torch.as_tensor(self._y_mean), torch.as_tensor(self._y_scale),
-            hyper.outputscale, hyper.noise,
-        )  # fmt: skip
-        self._set_log_evidence(self._posterior.log_evidence, self._statistics.n_rows)
+            self._fitted = self._fit(X, y, queries)
+        return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> SparseSpectrumGPRegressor:
         """Add rows to the data, hyperparameters and frequencies fixed.
 
         The first call on an unfitted model is `fit`. Afterwards the posterior is the one a single
         `fit` on all rows with the same hyperparameters (in units of the normalised y) would give;
-        the normalisation of y follows the data.
+        the normalisation of y follows the data. An error leaves the model as it was.
 
         Parameters
         ----------
         X, y
-            Further inputs (n, d) and targets, as in `fit`.
+            Further inputs (n, d) and targets (n,) or (n, k), as in `fit`.
         """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, y)
-        inputs, targets = self._validate(X, y, reset=False)
-        for model in [self] if self._stack is None else self._stack.members:
-            model._update(inputs, targets)
-        if self._stack is not None:
-            self._take_posterior()
-        return self
+        return self._updated(X, y) if self.__sklearn_is_fitted__() else self.fit(X, y)
 
-    def _update(self, inputs: FloatArray, targets: FloatArray) -> None:
-        self._statistics = self._statistics.updated(self._chunks(inputs, targets))
-        if self._rows_kept:
-            self._X_parts = [*self._X_parts, inputs]
-            self._y_parts = [*self._y_parts, targets]
-        if self.normalize_y:
-            mean, std = (t.numpy() for t in self._statistics.target_mean_and_std())
-            self._y_mean, self._y_scale = mean, safe_scale(std, mean)
-        self._solve()
+    @property
+    def features_(self) -> FeatureMap:
+        """The feature map in use; the sampled one of several members."""
+        return self._first.feature_map
 
-    def _take_posterior(self) -> None:
-        """Take over data and posterior of the first member."""
-        assert self._stack is not None
-        self.__dict__.update({k: v for k, v in vars(self._stack.members[0]).items() if k in TAKEN})
+    @property
+    def _first(self) -> WeightSpaceGP:
+        process = self.process_
+        first = process.members[0] if isinstance(process, MixtureGP) else process
+        assert isinstance(first, WeightSpaceGP)
+        return first
+
+    @property
+    def n_frequencies_(self) -> int:
+        """Number of frequencies in use."""
+        return self.features_.n_frequencies
 
     @property
     def members_(self) -> list[SparseSpectrumGPRegressor]:
         """Models whose laws are mixed, the sampled spectrum first; the model itself if single."""
-        return [self] if self._stack is None else self._stack.members
+        process = self.process_
+        if not isinstance(process, MixtureGP):
+            return [self]
+        return [self._around(member) for member in process.members]
 
     @property
     def member_weights_(self) -> FloatArray:
         """Weights (K,) of the members, of sum one."""
-        return np.ones(1) if self._stack is None else self._stack.weights
-
-    def _law(
-        self, inputs: FloatArray, want: str, latent: bool
-    ) -> tuple[FloatArray, FloatArray | None]:
-        if self._stack is None:
-            return super()._law(inputs, want, latent)
-        return self._stack.law(inputs, want, latent)
-
-    def _samples(
-        self, inputs: FloatArray, n_samples: int, rng: np.random.Generator, latent: bool
-    ) -> FloatArray:
-        if self._stack is None:
-            return super()._samples(inputs, n_samples, rng, latent)
-        return self._stack.samples(inputs, n_samples, rng, latent)
-
-    def _log_density(self, inputs: FloatArray, targets: FloatArray) -> FloatArray:
-        if self._stack is None:
-            return super()._log_density(inputs, targets)
-        return self._stack.log_density(inputs, targets)
-
-    def _latent(self, inputs: FloatArray, want: str) -> tuple[FloatArray, FloatArray | None]:
-        means, roots, variances = [], [], []
-        for _, _, features in self._stream(inputs):
-            means.append(self._posterior.predict(features))
-            if want == "mean":
-                continue
-            root = self._posterior.root(features)
-            variances.append(root.square().sum(1))
-            if want == "covariance":
-                roots.append(root)
-        mean = torch.cat(means).numpy()
-        if want == "mean":
-            return mean, None
-        variance = torch.cat(variances)
-        if want == "variance":
-            return mean, variance.numpy()
-        root = torch.cat(roots)
-        covariance = root @ root.T
-        covariance.diagonal().copy_(variance)
-        return mean, covariance.numpy()
-
-    def _latent_samples(
-        self, inputs: FloatArray, n_samples: int, rng: np.random.Generator
-    ) -> FloatArray:
-        n_outputs = self._y_mean.size
-        # The draws depend on the seed only, so calls with one seed see the same functions.
-        innovations = rng.standard_normal((self._posterior.n_innovations, n_outputs * n_samples))
-        deviations = self._posterior.sample(torch.as_tensor(innovations))
-        weights = self._posterior.mean[:, :, None] + deviations.reshape(-1, n_outputs, n_samples)
-        flat = weights.reshape(len(weights), -1)
-        parts = [features.to(flat) @ flat for _, _, features in self._stream(inputs)]
-        return torch.cat(parts).reshape(-1, n_outputs, n_samples).numpy()
-
-    def prior_covariance(self, X: ArrayLike) -> FloatArray:
-        """Prior covariance `v Phi Phi'` of f at inputs (p, d), units of y squared.
-
-        Shape (p, p), or (p, p, k) for targets of two dimensions; of several members the mixture's.
-        """
-        check_is_fitted(self)
-        inputs = validate_data(self, X, dtype=np.float64, reset=False)
-        if self._stack is None:
-            return self._prior_covariance(inputs)
-        return self._stack.prior_covariance(inputs)
-
-    def _prior_covariance(self, inputs: FloatArray) -> FloatArray:
-        features = self._stream(inputs).dense()
-        return np.multiply.outer((features @ features.T).numpy(), self.outputscale_)
+        process = self.process_
+        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
 
     def exact_twin(self) -> ExactGPRegressor:
         """Return the exact GP at this model's hyperparameters, fitted to the same data.
@@ -466,8 +301,8 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
         They are the teacher's for frequencies fitted to a posterior, and those of the sampled
         spectrum for frequencies fitted to the evidence, which speak of kernels of their own.
         """
-        check_is_fitted(self)
-        hyper = self._hyperparameters
+        record = self._fit_record
+        hyper = record.process.hyperparameters
         twin = ExactGPRegressor(
             kernel=self.features_.spectrum,
             ard=self.ard,
@@ -479,13 +314,150 @@ class SparseSpectrumGPRegressor(StationaryGPRegressor):
             random_state=self.random_state,
             progress=self.progress,
         )
-        return twin._adopt(self, self.features_.spectrum)
+        return twin.around(record.process.exact(), record)
 
+    def _process(
+        self, data: Data, columns: Columns, queries: Any = None
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        self._check_parameters(len(data))
+        if queries is not None:
+            queries = checked_rows(queries, columns, self, "queries")
+        rng = self._rng()
+        size: Any = self.n_frequencies
+        drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
+        center = self._center(data.points)
+        units = Units.of(data.targets, self.normalize_y)
+        normalized = units.normalized(data.targets)
+        base = self._default_lengthscale(data.points, center, rng)
+        # Constant targets say nothing about scales: the evidence has no maximum.
+        space = self._search_space(data.points, base, free=bool(normalized.any()))
+        stream = FeatureStream(drawn, data.points, center, np.ones(center.size))
+        with reporter("fit", self.progress) as report:
+            problem = FeatureEvidence(stream, normalized)
+            found = self._fitted_priors(problem, space, rng, report, queries)
+        return self._given(found, data, units), self._results(found)
 
-def laplace_lengthscale(centred: FloatArray, rng: np.random.Generator) -> float:
-    """`2 mean_ij |x_i + x_j|` over the rows (n, d), all pairs, on at most 2000 rows."""
-    if len(centred) > RULE_ROWS:
-        centred = centred[np.sort(rng.choice(len(centred), RULE_ROWS, replace=False))]
-    rows = torch.as_tensor(centred)
-    rule = 2 * float(torch.cdist(rows, -rows).mean())
-    return rule if rule > 0 else 1.0
+    def _check_parameters(self, n_rows: int) -> None:
+        refuse_as_covariance(self.features)
+        check_choice(self.features, FEATURE_MAPS, "features")
+        check_fitting(self, n_rows)
+        check_choice(self.dtype, DTYPES, "dtype")
+
+    def _drawn(
+        self, dim: int, coupling: CouplingLike, size: int, rng: np.random.Generator
+    ) -> FeatureMap:
+        kernel = parse_spectrum(self.kernel, "kernel")
+        kind = FEATURE_MAPS[self.features]
+        return kind(dim, size, coupling, kernel, rng, dtype=DTYPES[self.dtype])
+
+    def _center(self, inputs: FloatArray) -> FloatArray:
+        if self.center is None:
+            mean: FloatArray = inputs.mean(axis=0)
+            return mean
+        return check_vector(np.broadcast_to(self.center, inputs.shape[1]), "center")
+
+    def _default_fixed(self) -> tuple[str, ...]:
+        return ("lengthscale",) if self.features == "laplace" else ()
+
+    def _default_lengthscale(
+        self, inputs: FloatArray, center: FloatArray, rng: np.random.Generator
+    ) -> FloatArray:
+        if self.features != "laplace":
+            return spread_lengthscale(inputs, self.ard)
+        spread = column_spread(inputs, self.ard) if self.ard else np.ones(inputs.shape[1])
+        return spread * laplace_lengthscale((inputs - center) / spread, rng)
+
+    def _fitted_priors(
+        self,
+        problem: FeatureEvidence,
+        space: SearchSpace,
+        rng: np.random.Generator,
+        report: Progress,
+        queries: FloatArray | None,
+    ) -> FittedPriors:
+        fitter = SpectrumFitter(
+            problem,
+            space,
+            rng,
+            report,
+            check_positive_int(self.n_restarts, "n_restarts", minimum=0),
+            check_positive_int(self.max_iter, "max_iter"),
+            self.teacher_rows,
+            self.batch_rows,
+            queries,
+        )
+        if self.frequencies == "sampled":
+            return fitter.sampled()
+        if callable(self.objective):
+            return fitter.to_loss(self.objective)
+        if self.objective == "posterior-kl":
+            return fitter.to_posterior()
+        return fitter.to_evidence()
+
+    def _given(self, found: FittedPriors, data: Data, units: Units) -> GaussianProcess:
+        members = [prior.given(data, units, self.normalize_y) for prior in found.priors]
+        return members[0] if len(members) == 1 else MixtureGP.of(members, found.weights, data)
+
+    def _results(self, found: FittedPriors) -> dict[str, Any]:
+        results = search_results(found.search)
+        if found.loss is not None:
+            results |= {"spectrum_start_loss_": found.start_loss, "spectrum_loss_": found.loss}
+        return results
+
+    # What the choice of a coupling and a size asks of an estimator, see `selection.protocol`.
+
+    @property
+    def candidate_couplings(self) -> tuple[str, ...]:
+        """Couplings that `"auto"` compares."""
+        return LAPLACE_COUPLINGS if self.features == "laplace" else FOURIER_COUPLINGS
+
+    def parse_coupling(self, coupling: Any, name: str) -> Any:
+        """Return a coupling of frequencies from its text form or an object."""
+        return parse_coupling(coupling, name)
+
+    def size_range(self, data: Data) -> tuple[int, int]:
+        """First and last number of frequencies that are tried.
+
+        With more features than rows the exact GP is the cheaper one.
+        """
+        n_rows, dim = len(data), data.points.shape[1]
+        return min(max(dim, 4), n_rows), min(MAX_FREQUENCIES, n_rows)
+
+    def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
+        """Fit, or keep, in the exact GP what this model would fit or keep on these rows."""
+        self._check_parameters(len(data))
+        fixed = self._default_fixed() if self.fixed is None else self.fixed
+        lengthscale = self.lengthscale
+        if lengthscale is None and "lengthscale" in fixed:
+            rng, center = self._rng(), self._center(data.points)
+            lengthscale = self._default_lengthscale(data.points, center, rng)
+        exact = ExactGPRegressor(
+            kernel=self.kernel,
+            ard=self.ard,
+            lengthscale=lengthscale,
+            outputscale=self.outputscale,
+            noise=self.noise,
+            normalize_y=self.normalize_y,
+            optimizer=self.optimizer,
+            fixed=fixed,
+            n_restarts=self.n_restarts,
+            max_iter=self.max_iter,
+            random_state=seed,
+            progress=progress,
+        )
+        return exact._process(data, Columns(data.points.shape[1]))[0]
+
+    def approximation(
+        self, exact: GaussianProcess, coupling: Any, size: int, seed: int
+    ) -> GaussianProcess:
+        """Return the process of this model at the hyperparameters and data of an exact one."""
+        data = exact.data
+        rng = np.random.default_rng(seed_from_random_state(seed))
+        drawn = self._drawn(data.points.shape[1], coupling, size, rng)
+        prior = FeaturePrior(drawn, self._center(data.points), exact.hyperparameters)
+        return prior.given(data, exact.units, self.normalize_y)
+
+    @classmethod
+    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
+        kind = MixtureGP if "members" in header else WeightSpaceGP
+        return kind.from_state(header, arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,41 +15,37 @@ from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.compare import by_solves
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
-from coupledgp.selection.cases import MIN_ROWS, ROWS_A_QUERY
-from coupledgp.selection.redraw import kept_hyperparameters, redrawn, size_name, with_parameters
+from coupledgp.selection.held_out import MIN_ROWS, ROWS_A_QUERY
+from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.selection.search import ERRORS, Selection, select
 from coupledgp.validation import check_positive
 
-AUTO = "auto"
 # Rounds of fitting, measuring and growing.
 MAX_ROUNDS = 5
 # A size grows by this much beyond what the KL measured asks for, at most so many times.
 MARGIN, MAX_GROWTH = 1.2, 4.0
 N_QUERY = 256
-DEFAULT_COUPLINGS = {"n_frequencies": "orthogonal+pnc", "n_walks": "stratified+systematic"}
 
 
-def fit_automatic(model: Any, X: Any, y: ArrayLike, fit: Callable[[Any], Any]) -> Any:
+def fit_automatic(model: Any, X: Any, y: ArrayLike) -> tuple[Any, Selection, Measured]:
     """Choose on at most 2000 rows, fit, measure the KL on all rows, and grow until it is met.
 
     Parameters
     ----------
     model
-        Unfitted, with `coupling` or its size `"auto"`, and a `kl_target`.
+        Estimator with `coupling` or its size `"auto"`, and a `kl_target`; it is not changed.
     X, y
-        Data, as `fit` takes them.
-    fit
-        Fits a copy of the model whose coupling and size are numbers.
+        Data, as its `fit` takes them.
 
     Returns
     -------
-    fitted model
-        With attributes `selection_` (a `Selection`) and `kl_per_point_`, the KL that was measured
-        given the fitted hyperparameters: at 256 rows given the others, or at each quarter of a
-        smaller table in turn. A ConvergenceWarning says that it, or the mean of the quarters plus
-        two standard errors, is above the target.
+    (fitted estimator, Selection, Measured)
+        A fitted copy whose coupling and size are known, how they were chosen, and the KL that was
+        measured given the fitted hyperparameters: at 256 rows given the others, or at each quarter
+        of a smaller table in turn. A ConvergenceWarning says that it, or the mean of the quarters
+        plus two standard errors, is above the target.
 
     Raises
     ------
@@ -58,7 +53,7 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike, fit: Callable[[Any], Any]) -
         `kl_target` is not positive, or spectra are to be fitted.
     """
     check_positive(model.kl_target, "kl_target")
-    name = size_name(model)
+    name = model.size_parameter
     if getattr(model, "frequencies", "sampled") != "sampled":
         raise InvalidInputError(
             f"{name}, coupling: 'auto' chooses among sampled frequencies, "
@@ -69,10 +64,10 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike, fit: Callable[[Any], Any]) -
     largest = chosen.n_rows if name == "n_frequencies" else None
     candidate = chosen.estimator
     for last in (*[False] * (MAX_ROUNDS - 1), True):
-        fitted = fit(candidate)
-        measured = measured_kl(fitted, X, y, seed)
+        fitted = with_parameters(candidate).fit(X, y)
+        measured = measured_kl(fitted.process_, seed, getattr(model, "progress", None))
         size = getattr(candidate, name)
-        if measured.bound <= model.kl_target or _text(getattr(model, name)) != AUTO:
+        if measured.bound <= model.kl_target or not is_auto(getattr(model, name)):
             break
         growth = float(np.clip(MARGIN * measured.bound / model.kl_target, MARGIN, MAX_GROWTH))
         grown = int(np.ceil(size * growth))
@@ -82,24 +77,20 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike, fit: Callable[[Any], Any]) -
         candidate = with_parameters(candidate, **{name: grown})
     if measured.bound > model.kl_target:
         _warn(model, name, size, measured, largest)
-    fitted.selection_, fitted.kl_per_point_ = chosen, measured.kl_per_point
-    fitted.set_params(**{name: getattr(model, name), "coupling": model.coupling})
-    # What others, such as scikit-learn's Pipeline, left on the model stays there.
-    fitted.__dict__ = vars(model) | vars(fitted)
-    return fitted
+    return fitted, chosen, measured
 
 
 def _select(model: Any, name: str, X: Any, y: ArrayLike, seed: int) -> Selection:
     size, coupling = getattr(model, name), model.coupling
     template = with_parameters(
         model,
-        **{name: 8 if _text(size) == AUTO else size},
-        coupling=DEFAULT_COUPLINGS[name] if _text(coupling) == AUTO else coupling,
+        **{name: 8 if is_auto(size) else size},
+        coupling=model.default_coupling if is_auto(coupling) else coupling,
     )
     return select(
         template, X, y, kl_target=model.kl_target,
-        couplings=None if _text(coupling) == AUTO else [coupling],
-        sizes=None if _text(size) == AUTO else [size],
+        couplings=None if is_auto(coupling) else [coupling],
+        sizes=None if is_auto(size) else [size],
         random_state=seed, progress=getattr(model, "progress", None),
     )  # fmt: skip
 
@@ -121,14 +112,14 @@ class Measured:
         return f"{self.kl_per_point:.3g}{error}"
 
 
-def measured_kl(fitted: Any, X: Any, y: ArrayLike, seed: int) -> Measured:
-    """KL to the exact GP at some rows, given the others, at the model's own hyperparameters.
+def measured_kl(process: GaussianProcess, seed: int, progress: bool | None = None) -> Measured:
+    """KL to the exact process at some rows, given the others, hyperparameters kept.
 
     At 256 rows; at each quarter of a smaller table in turn, where a quarter alone is few points.
     On graphs, where each part costs a walk from every node, at one quarter.
     """
-    queries = _query_rows(len(np.asarray(y)), seed, hasattr(fitted, "conditioned_on"))
-    found = [_kl_given(fitted, X, np.asarray(y), query, seed) for query in queries]
+    queries = _query_rows(len(process.data), seed, process.own_problem() is None)
+    found = [_kl_given(process, query, progress) for query in queries]
     error = np.std(found, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else 0.0
     return Measured(float(np.mean(found)), float(error))
 
@@ -142,21 +133,16 @@ def _query_rows(n_rows: int, seed: int, every_quarter: bool) -> list[IntArray]:
     return [order[:n_query]]
 
 
-def _kl_given(fitted: Any, X: Any, y: FloatArray, query: IntArray, seed: int) -> float:
+def _kl_given(process: GaussianProcess, query: IntArray, progress: bool | None) -> float:
     """KL at the rows `query` given all others, the largest that the comparison's bounds allow."""
-    rest = np.setdiff1d(np.arange(len(y)), query)
-    progress = getattr(fitted, "progress", None)
+    data = process.data
+    rest = np.setdiff1d(np.arange(len(data)), query)
     with reporter("measure", progress) as report:
         report(f"KL at {query.size} rows given {rest.size} rows")
-        if hasattr(fitted, "conditioned_on"):
-            local = fitted.conditioned_on(_rows(X, rest), y[rest])
-            points = _rows(X, query)
-        else:
-            nodes = list(X)
-            local = redrawn(
-                fitted, kept_hyperparameters(fitted), fitted.coupling, fitted.n_walks, seed
-            ).fit([nodes[k] for k in rest], y[rest])
-            points = [nodes[k] for k in query]
+        # On graphs the hyperparameters are those of normalised targets.
+        renormalize = process.own_problem() is not None
+        local = process.conditioned(data.take(rest), renormalize=renormalize)
+        points = data.points[query]
         if not by_solves(local):
             return float(compare(local, points).kl_per_point)
     # Solves are long, and have a progress of their own.
@@ -165,17 +151,8 @@ def _kl_given(fitted: Any, X: Any, y: FloatArray, query: IntArray, seed: int) ->
     return float(found.kl_per_point + above)
 
 
-def _rows(X: Any, chosen: IntArray) -> Any:
-    """Rows of a table, whose columns keep their names, or of a matrix."""
-    if hasattr(X, "take") and not isinstance(X, np.ndarray):
-        return X.take(chosen)
-    return np.asarray(X)[chosen]
-
-
 def _warn(model: Any, name: str, size: int, measured: Measured, largest: int | None) -> None:
-    advice = (
-        "raise kl_target" if _text(getattr(model, name)) == AUTO else f"raise kl_target or {name}"
-    )
+    advice = "raise kl_target" if is_auto(getattr(model, name)) else f"raise kl_target or {name}"
     if size == largest:
         advice += "; with more features than rows ExactGPRegressor costs less"
     met = "is not met" if measured.kl_per_point > model.kl_target else "may not be met"
@@ -185,7 +162,3 @@ def _warn(model: Any, name: str, size: int, measured: Measured, largest: int | N
         ConvergenceWarning,
         stacklevel=4,
     )
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
-from coupledgp.progress import reporter
-from coupledgp.selection.cases import Case, case_for, kind_of
-from coupledgp.selection.redraw import with_parameters
+from coupledgp.progress import Progress, reporter
+from coupledgp.selection.held_out import HeldOutRows
+from coupledgp.selection.protocol import check_selectable, with_parameters
 from coupledgp.validation import check_positive, check_positive_int
 
 # A size passes if mean + ERRORS standard errors of its draws lies below the target.
@@ -32,21 +32,30 @@ class Trial:
     Attributes
     ----------
     coupling : str
+        Printed name of the coupling.
     size : int
         Frequencies, or walkers a node.
     kl_per_point, standard_error : float
         Mean over draws of `KL(exact || approximate)` per query point, nats, and its standard error.
+    candidate
+        The coupling, as an object or the text that was given.
     """
 
     coupling: str
     size: int
     kl_per_point: float
     standard_error: float
+    candidate: Any = field(default=None, repr=False, compare=False)
 
     @property
     def bound(self) -> float:
         """`kl_per_point` plus two standard errors."""
         return self.kl_per_point + ERRORS * self.standard_error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures and the coupling's printed name as plain values."""
+        names = ("coupling", "size", "kl_per_point", "standard_error")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,7 @@ class Selection:
             "n_query": self.n_query,
             "n_rows": self.n_rows,
             "explanation": self.explain(),
-            "trials": [asdict(trial) for trial in self.trials],
+            "trials": [trial.to_dict() for trial in self.trials],
         }
 
 
@@ -205,27 +214,35 @@ def select(
     check_positive_int(n_draws, "n_draws", minimum=2)
     check_positive_int(n_query, "n_query", minimum=2)
     check_positive_int(max_rows, "max_rows", minimum=8)
-    names = _check_couplings(kind_of(model), couplings)
+    candidates = _check_couplings(check_selectable(model), couplings)
     checked = None if sizes is None else _check_sizes(sizes)
     seed = seed_from_random_state(random_state)
-    case = case_for(model, X, y, n_query, max_rows, seed, progress)
+    data, _, _ = model.checked(X, y)
+    rows = HeldOutRows.of(model, data, n_query, max_rows, seed, progress)
+    name = model.size_parameter
     with reporter("select", progress) as report:
-        names = names or list(case.couplings)
-        search = _Search(case, kl_target, n_draws, seed, report)
-        best = search.growing(names) if checked is None else search.given(names, checked)
-    chosen = with_parameters(model, **{"coupling": best.coupling, case.size_name: best.size})
+        search = _Search(rows, name, kl_target, n_draws, seed, report)
+        best = search.growing(candidates) if checked is None else search.given(candidates, checked)
+    chosen = with_parameters(model, **{"coupling": best.candidate, name: best.size})
     return Selection(
-        best, best.bound < kl_target, kl_target, tuple(search.trials), case.size_name,
-        case.n_train, case.n_query, case.n_rows, chosen,
+        best, best.bound < kl_target, kl_target, tuple(search.trials), name,
+        rows.n_train, rows.n_query, rows.n_rows, chosen,
     )  # fmt: skip
 
 
-def _check_couplings(kind: type[Case], couplings: Sequence[str] | None) -> list[str]:
+def _check_couplings(model: Any, couplings: Sequence[Any] | None) -> list[Any]:
+    """Couplings to compare: objects as they are, texts in their printed form."""
     if couplings is None:
-        return []
+        return list(model.candidate_couplings)
     if isinstance(couplings, str) or not len(couplings):
         raise InvalidInputError(f"couplings: expected a list of texts, got {couplings!r}")
-    return [kind.check_coupling(coupling) for coupling in couplings]
+    return [printed(model, coupling, "couplings") for coupling in couplings]
+
+
+def printed(model: Any, coupling: Any, name: str) -> Any:
+    """The printed form of a text that names a coupling; an object itself."""
+    parsed = model.parse_coupling(coupling, name)
+    return str(parsed) if isinstance(coupling, str) else parsed
 
 
 def _check_sizes(sizes: Sequence[int]) -> list[int]:
@@ -239,48 +256,54 @@ class _Search:
     """Trials made so far, and ways to look for the cheapest that passes."""
 
     def __init__(
-        self, case: Case, target: float, n_draws: int, seed: int, report: Callable[[str], None]
+        self,
+        rows: HeldOutRows,
+        size_name: str,
+        target: float,
+        n_draws: int,
+        seed: int,
+        report: Progress,
     ) -> None:
-        self.case, self.target, self.n_draws, self.seed = case, target, n_draws, seed
-        self.report = report
+        self.rows, self.size_name, self.target = rows, size_name, target
+        self.n_draws, self.seed, self.report = n_draws, seed, report
         self.trials: list[Trial] = []
 
-    def given(self, names: list[str], sizes: Sequence[int]) -> Trial:
+    def given(self, candidates: list[Any], sizes: Sequence[int]) -> Trial:
         """The first size of a list at which a coupling passes."""
         for size in sizes:
-            passed = self._passing(names, size)
+            passed = self._passing(candidates, size)
             if passed:
                 return passed[0]
         return self._closest()
 
-    def growing(self, names: list[str]) -> Trial:
+    def growing(self, candidates: list[Any]) -> Trial:
         """The least size at which a coupling passes, to a fourth root of two."""
-        failed, size = 0, self.case.first_size
+        failed, size = 0, self.rows.first_size
         while True:
-            passed = self._passing(names, size)
-            if passed or size == self.case.last_size:
+            passed = self._passing(candidates, size)
+            if passed or size == self.rows.last_size:
                 break
-            names, failed, size = self._contenders(size), size, self._next_size(size)
+            candidates, failed, size = self._contenders(size), size, self._next_size(size)
         if not passed:
             return self._closest()
         return self._between(failed, passed) if failed else passed[0]
 
-    def _contenders(self, size: int) -> list[str]:
+    def _contenders(self, size: int) -> list[Any]:
         """Couplings that may be the best: within the errors of the best at a size."""
         made = [trial for trial in self.trials if trial.size == size]
         limit = min(trial.bound for trial in made)
         # The lower end of a trial, mean minus two errors, against the lowest upper end.
         if np.isinf(limit):
-            return [trial.coupling for trial in made]
+            return [trial.candidate for trial in made]
         finite = [trial for trial in made if np.isfinite(trial.kl_per_point)]
-        return [t.coupling for t in finite if 2 * t.kl_per_point - t.bound <= limit]
+        return [t.candidate for t in finite if 2 * t.kl_per_point - t.bound <= limit]
 
     def _next_size(self, size: int) -> int:
         """Twice the size, or nearer to where the KL, falling as 1 / size, would meet the target."""
         nearest = min(trial.kl_per_point for trial in self.trials if trial.size == size)
         promised = CAUTION * nearest / self.target if np.isfinite(nearest) else 2
         factor = np.clip(promised, 2, MAX_FACTOR)
-        return min(round(size * float(factor)), self.case.last_size)
+        return min(round(size * float(factor)), self.rows.last_size)
 
     def _between(self, failed: int, passed: list[Trial]) -> Trial:
         """Bisect the sizes between one that fails and one that passes."""
@@ -290,27 +313,29 @@ class _Search:
         low, high = 0, grid.size
         while low < high:
             middle = (low + high) // 2
-            better = self._passing([trial.coupling for trial in passed], int(grid[middle]))
+            better = self._passing([trial.candidate for trial in passed], int(grid[middle]))
             if better:
                 passed, high = better, middle
             else:
                 low = middle + 1
         return passed[0]
 
-    def _passing(self, names: list[str], size: int) -> list[Trial]:
+    def _passing(self, candidates: list[Any], size: int) -> list[Trial]:
         """Trials of couplings at a size that meet the target, the closest to the exact first."""
-        made = [self._trial(name, size) for name in names]
+        made = [self._trial(candidate, size) for candidate in candidates]
         self.trials += made
         return sorted((t for t in made if t.bound < self.target), key=lambda t: t.kl_per_point)
 
-    def _trial(self, name: str, size: int) -> Trial:
-        self.report(f"{name}, {self.case.size_name}={size}")
+    def _trial(self, candidate: Any, size: int) -> Trial:
+        name = str(candidate)
+        self.report(f"{name}, {self.size_name}={size}")
         # The same seeds for every coupling and size.
-        draws = [self.case.kl_per_point(name, size, self.seed + k) for k in range(self.n_draws)]
+        seeds = range(self.seed, self.seed + self.n_draws)
+        draws = [self.rows.kl_per_point(candidate, size, seed) for seed in seeds]
         if not np.isfinite(draws).all():
-            return Trial(name, size, float("inf"), 0.0)
+            return Trial(name, size, float("inf"), 0.0, candidate)
         error = np.std(draws, ddof=1) / np.sqrt(self.n_draws)
-        return Trial(name, size, float(np.mean(draws)), float(error))
+        return Trial(name, size, float(np.mean(draws)), float(error), candidate)
 
     def _closest(self) -> Trial:
         return min(self.trials, key=lambda trial: trial.kl_per_point)

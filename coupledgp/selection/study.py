@@ -29,12 +29,14 @@ from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws, StudyRow
 from coupledgp.diagnostics.study_report import StudyReport
+from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray
-from coupledgp.selection.cases import kind_of
-from coupledgp.selection.redraw import kept_hyperparameters, redrawn, size_name
+from coupledgp.selection.protocol import check_selectable
+from coupledgp.selection.search import printed
 from coupledgp.validation import check_positive_int
 
 
@@ -83,33 +85,33 @@ def coupling_study(
     InvalidInputError
         An argument is invalid; nothing is computed then.
     """
-    names, counts = _check_study(model, couplings, sizes, n_draws)
+    chosen, counts = _check_study(model, couplings, sizes, n_draws)
     seed = seed_from_random_state(random_state)
     options = StochasticOptions() if options is None else options
     solved = by_solves(model, reference, method)
-    if solved and by_probes(model, X_test, options):
+    if solved and by_probes(model, len(X_test), options):
         X_test, y_test = _subset(X_test, y_test, options)
     with reporter("study", progress) as report:
-        exact = reference_law(model, X_test, reference, solved, options, report)
+        subject = Subject.of(model, X_test)
+        exact = reference_law(subject, X_test, reference, solved, options, report)
         y = None if y_test is None else check_targets(y_test, exact.law.mean.shape)
-        draws = _Draws(model, X_test, y, exact, options, report)
-        return draws.study(names, counts, n_draws, seed)
+        draws = _Draws(subject, y, exact, options, report)
+        return draws.study(chosen, counts, n_draws, seed)
 
 
 def _check_study(
-    model: Any, couplings: Sequence[str], sizes: Sequence[int], n_draws: int
-) -> tuple[list[str], list[int]]:
-    """Names of the couplings and the sizes, ascending, each once."""
-    size_name(model)  # refuses models that have no size
-    kind = kind_of(model)
+    model: Any, couplings: Sequence[Any], sizes: Sequence[int], n_draws: int
+) -> tuple[dict[str, Any], list[int]]:
+    """Couplings by their printed names, and the sizes, ascending, each once."""
+    check_selectable(model)
     if isinstance(couplings, str) or not len(couplings):
         raise InvalidInputError(f"couplings: expected a list of texts, got {couplings!r}")
-    names = [kind.check_coupling(coupling) for coupling in couplings]
+    chosen = [printed(model, coupling, "couplings") for coupling in couplings]
     counts = sorted({check_positive_int(size, "sizes") for size in sizes})
     if not counts:
         raise InvalidInputError("sizes: expected at least one number, got none")
     check_positive_int(n_draws, "n_draws", minimum=2)
-    return list(dict.fromkeys(names)), counts
+    return {str(coupling): coupling for coupling in chosen}, counts
 
 
 def _subset(
@@ -129,28 +131,37 @@ def _subset(
 class _Draws:
     """Draws of a model's frequencies or walks beside one exact law."""
 
-    model: Any
-    X: Any
+    subject: Subject
     y: FloatArray | None
     exact: ReferenceLaw
     options: StochasticOptions
     report: Progress
 
+    @property
+    def _process(self) -> GaussianProcess:
+        process = self.subject.process
+        assert process is not None
+        return process
+
     def study(
-        self, couplings: list[str], sizes: list[int], n_draws: int, seed: int
+        self, couplings: dict[str, Any], sizes: list[int], n_draws: int, seed: int
     ) -> CouplingStudy:
         """Every coupling at every size."""
         seeds = range(seed, seed + n_draws)
-        rows = [self._row(coupling, size, seeds) for size in sizes for coupling in couplings]
+        rows = [
+            self._row(name, coupling, size, seeds)
+            for size in sizes
+            for name, coupling in couplings.items()
+        ]
         law, y = self.exact.law, self.y
         return CouplingStudy(
-            size_name(self.model), tuple(rows), len(training_data(self.model)[1]), len(law.mean),
+            self.subject.model.size_parameter, tuple(rows), len(self._process.data), len(law.mean),
             None if y is None else rmse(y, law.mean),
             None if y is None else nlpd(y, law.mean, law.std),
         )  # fmt: skip
 
-    def _row(self, coupling: str, size: int, seeds: range) -> StudyRow:
-        self.report(f"{coupling}, {size_name(self.model)}={size}")
+    def _row(self, name: str, coupling: Any, size: int, seeds: range) -> StudyRow:
+        self.report(f"{name}, {self.subject.model.size_parameter}={size}")
         laws = [self._law(coupling, size, seed) for seed in seeds]
         divergence = MeanOverDraws.of([kl_per_point(self.exact.law, law) for law in laws])
         scores: tuple[MeanOverDraws | None, MeanOverDraws | None] = (None, None)
@@ -159,22 +170,12 @@ class _Draws:
                 MeanOverDraws.of([rmse(self.y, law.mean) for law in laws]),
                 MeanOverDraws.of([nlpd(self.y, law.mean, law.std) for law in laws]),
             )
-        return StudyRow(coupling, size, len(laws), divergence, *scores)
+        return StudyRow(name, size, len(laws), divergence, *scores)
 
-    def _law(self, coupling: str, size: int, seed: int) -> Law:
-        model = self.model
-        other = redrawn(model, kept_hyperparameters(model), coupling, size, seed)
-        other.fit(*training_data(model))
-        if hasattr(model, "feature_names_in_"):  # the rows kept have no names
-            other.feature_names_in_ = model.feature_names_in_
-        return law_of_model(other, self.X, self.exact, self.options, self.report)[0]
-
-
-def training_data(model: Any) -> tuple[Any, FloatArray]:
-    """What the model was fitted to, as its `fit` takes it."""
-    if hasattr(model, "nodes_"):
-        return model.nodes_, model.y_train_
-    return model.X_train_, model.y_train_
+    def _law(self, coupling: Any, size: int, seed: int) -> Law:
+        other = self._process.redrawn(coupling, size, seed)
+        drawn = Subject(other, self.subject.points, other)
+        return law_of_model(drawn, self.exact, self.options, self.report)[0]
 
 
 def posterior_report(
@@ -228,9 +229,9 @@ def posterior_report(
         An argument is invalid.
     """
     start = time.perf_counter()
-    name = size_name(model)
+    name = check_selectable(model).size_parameter
     layout = None if geometry is None else NodeLayout.of(geometry, model.graph)
-    own = model.n_frequencies_ if name == "n_frequencies" else model.n_walks_
+    own = getattr(model, f"{name}_")
     compared = None
     if len(couplings):
         chosen = list(sizes) or sorted({max(own // 4, 1), own, 4 * own})
@@ -245,7 +246,7 @@ def posterior_report(
         title=title or f"Posterior of a {type(model).__name__}",
         provenance={
             "data": data or "not stated",
-            "training rows": len(training_data(model)[1]),
+            "training rows": len(model.process_.data),
             "model": repr(model),
             "hyperparameters": _hyperparameters(model),
             "seed of the study": random_state,
@@ -260,14 +261,14 @@ def _compared(
     model: Any,
     X_test: Any,
     y_test: ArrayLike | None,
-    compared: tuple[list[str], list[int], int, int] | None,
+    compared: tuple[dict[str, Any], list[int], int, int] | None,
     method: str,
     options: StochasticOptions,
     progress: bool | None,
 ) -> tuple[PosteriorReport, CouplingStudy | None]:
     """The model and, if asked for, draws of couplings and sizes beside the same exact law."""
     solved = by_solves(model, None, method)
-    probed = solved and by_probes(model, X_test, options)
+    probed = solved and by_probes(model, len(X_test), options)
     base = None
     if compared is None or probed:
         base = compare(model, X_test, y_test, method=method, options=options, progress=progress)
@@ -275,11 +276,12 @@ def _compared(
             return base, None
     points, targets = _subset(X_test, y_test, options) if probed else (X_test, y_test)
     with reporter("report", progress) as report:
-        exact = reference_law(model, points, None, solved, options, report)
+        subject = Subject.of(model, points)
+        exact = reference_law(subject, points, None, solved, options, report)
         if base is None:
-            base = report_beside(model, points, targets, exact, options, report)
+            base = report_beside(subject, targets, exact, options, report)
         y = None if targets is None else check_targets(targets, exact.law.mean.shape)
-        return base, _Draws(model, points, y, exact, options, report).study(*compared)
+        return base, _Draws(subject, y, exact, options, report).study(*compared)
 
 
 def _hyperparameters(model: Any) -> str:

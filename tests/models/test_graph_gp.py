@@ -11,7 +11,7 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models.graph_base import AUTO_KERNELS
+from coupledgp.models.node_estimator import AUTO_KERNELS
 from coupledgp.models.nodes import MAX_HOPS
 from tests.graph_cases import karate, weighted_graph
 

@@ -14,6 +14,7 @@ from coupledgp.datasets import meshes
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.graphs.assembly import IntArray
+from coupledgp.kernels import HeatKernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
@@ -105,11 +106,13 @@ def run_mesh(n_draws: int, seed: int) -> MeshStudy:
             }
         exact_rmse = float(reports[0].reference_rmse)
         law = models["defaults"][0].predict(return_std=True)
+    kernel = exact.kernel_
+    assert isinstance(kernel, HeatKernel)
     return MeshStudy(
         data={
             "name": data.name, "source": data.source, "n_nodes": data.graph.n_nodes,
             "n_hidden": len(task.hidden), "n_draws": n_draws, "seed": seed,
-            "kernel": repr(exact.kernel_), "time": exact.kernel_.time,
+            "kernel": repr(kernel), "time": kernel.time,
         },
         figures=figures, exact_rmse=exact_rmse, seconds=clock.seconds, network=network,
         observed=task.nodes, law=law,
@@ -120,14 +123,14 @@ def _fitted(
     exact: ExactGraphGPRegressor, settings: dict[str, Any], n_draws: int, seed: int
 ) -> list[GraphGPRegressor]:
     """Models of several draws of the walks, with the hyperparameters and data of the exact GP."""
-    variance = float(np.var(exact.y_train_))  # hyperparameters are in units of the normalised y
+    hyper = exact.process_.hyperparameters
     return [
         GraphGPRegressor(
             exact.graph,
-            exact.kernel_,
+            hyper.kernel,
             optimizer=None,
-            outputscale=exact.outputscale_ / variance,
-            noise=exact.noise_ / variance,
+            outputscale=hyper.outputscale,
+            noise=hyper.noise,
             random_state=seed + draw,
             **settings,
         ).fit(exact.nodes_, exact.y_train_)

@@ -1,0 +1,48 @@
+"""Scales of the columns of a table, from which a search for lengthscales starts."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from coupledgp.gp.units import safe_scale
+from coupledgp.random import FloatArray
+
+# Rows from which the mean of |x_i + x_j| in the Laplace rule is estimated: all pairs of them.
+RULE_ROWS = 2000
+HYPERPARAMETERS = ("lengthscale", "outputscale", "noise")
+
+
+def spread_lengthscale(inputs: FloatArray, ard: bool) -> FloatArray:
+    """Data-driven lengthscales (d,): `sqrt(d)` standard deviations of the columns."""
+    return np.sqrt(inputs.shape[1]) * column_spread(inputs, ard)
+
+
+def column_spread(inputs: FloatArray, ard: bool) -> FloatArray:
+    """Standard deviation of each column (d,), or their root mean square in each place.
+
+    Constant columns count as one if ARD: they have no scale, and none is needed.
+    """
+    mean, variance = column_moments(inputs)
+    if ard:
+        return safe_scale(np.sqrt(variance), mean)
+    pooled = safe_scale(np.sqrt(variance.mean()), np.abs(mean).max())
+    return np.full(inputs.shape[1], pooled)
+
+
+def column_moments(inputs: FloatArray, chunk: int = 65536) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance (d,) of the columns of (n, d), without a temporary of the table's size."""
+    mean = inputs.mean(axis=0)
+    squares = np.zeros_like(mean)
+    for start in range(0, len(inputs), chunk):
+        squares += np.square(inputs[start : start + chunk] - mean).sum(axis=0)
+    return mean, squares / len(inputs)
+
+
+def laplace_lengthscale(centred: FloatArray, rng: np.random.Generator) -> float:
+    """`2 mean_ij |x_i + x_j|` over the rows (n, d), all pairs, on at most 2000 rows."""
+    if len(centred) > RULE_ROWS:
+        centred = centred[np.sort(rng.choice(len(centred), RULE_ROWS, replace=False))]
+    rows = torch.as_tensor(centred)
+    rule = 2 * float(torch.cdist(rows, -rows).mean())
+    return rule if rule > 0 else 1.0

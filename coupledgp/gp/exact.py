@@ -1,0 +1,238 @@
+"""The exact Gaussian process of a table: O(n^3) time, O(n^2) memory."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    Header,
+    NormalizedProcess,
+    Points,
+    Want,
+)
+from coupledgp.gp.state import hyperparameters_from, hyperparameters_state, text_of
+from coupledgp.gp.units import Units
+from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.inference.linalg.cholesky import cholesky
+from coupledgp.inference.search.problem import log_evidence
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum, parse_spectrum
+
+# Matrices of n x n float64 alive at once while the evidence is optimised.
+MATRICES_AT_ONCE = 6
+
+
+@dataclass(frozen=True, eq=False)
+class StationaryPrior:
+    """`f ~ GP(0, v kappa(|x - x'| / l))`.
+
+    Attributes
+    ----------
+    spectrum : Spectrum
+        Kernel kappa of unit lengthscale and variance.
+    hyperparameters : Hyperparameters
+        Lengthscales l (d,) in units of the inputs; v, and the noise variance, normalised.
+    """
+
+    spectrum: Spectrum
+    hyperparameters: Hyperparameters
+
+    def covariance(self, a: Points, b: Points) -> FloatArray:
+        """Prior covariance (n, p) of f between rows a (n, d) and b (p, d), normalised units."""
+        scale = self.hyperparameters.lengthscale
+        distances = scaled_distances(a / scale, b / scale)
+        return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
+
+    def problem(self, data: Data, units: Units) -> ExactProblem:
+        """State prior and data, whose law need not be computable."""
+        hyper = self.hyperparameters
+        return ExactProblem(
+            self.spectrum, data.points, units.normalized(data.targets), hyper.lengthscale,
+            hyper.outputscale, hyper.noise, units.offset, units.scale,
+        )  # fmt: skip
+
+    def given(self, data: Data, units: Units, normalize: bool) -> ExactGP:
+        """Condition on data.
+
+        Raises
+        ------
+        InvalidInputError
+            The matrices do not fit in this machine's memory.
+        NumericalError
+            The covariance is not positive definite to working precision.
+        """
+        check_dense_size(len(data), MATRICES_AT_ONCE)
+        targets = torch.as_tensor(units.normalized(data.targets))
+        gram = torch.as_tensor(self.covariance(data.points, data.points))
+        gram.diagonal().add_(self.hyperparameters.noise)
+        factor = cholesky(gram, "K + noise I")
+        alpha = torch.cholesky_solve(targets, factor)
+        quad = float((targets * alpha).sum())
+        logdet = 2 * float(factor.diagonal().log().sum())
+        evidence = log_evidence(quad, logdet, 1.0, *targets.shape)
+        return ExactGP(
+            self, units, normalize, data, factor, alpha, evidence - units.log_jacobian(len(data))
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExactGP(NormalizedProcess):
+    """A stationary prior given data, by a Cholesky factor of `K + s I`.
+
+    Attributes
+    ----------
+    stationary_prior : StationaryPrior
+    units : Units
+    normalize : bool
+        Whether the units follow the data when rows are added.
+    rows : Data
+        Rows (n, d) and targets (n, k).
+    factor : Tensor (n, n)
+        Lower Cholesky factor of `K + s I`.
+    alpha : Tensor (n, k)
+        `(K + s I)^-1 y`, normalised targets.
+    evidence : float
+        Log evidence of y in its own units.
+    """
+
+    stationary_prior: StationaryPrior
+    units: Units
+    normalize: bool
+    rows: Data
+    factor: Tensor
+    alpha: Tensor
+    evidence: float
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return self.rows
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """See the base class."""
+        return self.stationary_prior.hyperparameters
+
+    @property
+    def log_evidence(self) -> float:
+        """See the base class."""
+        return self.evidence
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """See the base class."""
+        return GaussianNoise(self.hyperparameters.noise)
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """See the base class."""
+        cross = torch.as_tensor(self.stationary_prior.covariance(points, self.rows.points))
+        mean = (cross @ self.alpha).numpy()
+        if want == "mean":
+            return mean, None
+        whitened = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
+        # A difference of two variances: at training inputs it may round below zero.
+        variance = self.hyperparameters.outputscale - whitened.square().sum(0)
+        variance.clamp_min_(0.0)
+        if want == "variance":
+            return mean, variance.numpy()
+        posterior = (
+            torch.as_tensor(self.stationary_prior.covariance(points, points))
+            - whitened.T @ whitened
+        )
+        # Next to nothing may be left, and what rounding left of it need not be symmetric.
+        posterior = (posterior + posterior.T) / 2
+        posterior.diagonal().copy_(variance)
+        return mean, posterior.numpy()
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class."""
+        mean, posterior = self.latent_law(points, "covariance")
+        assert posterior is not None
+        # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
+        eigenvalues, vectors = np.linalg.eigh(posterior)
+        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
+        return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
+
+    def latent_prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        return self.stationary_prior.covariance(points, points)
+
+    def exact(self) -> ExactGP:
+        """Return the process itself."""
+        return self
+
+    def exact_problem(self) -> ExactProblem:
+        """See the base class."""
+        return self.stationary_prior.problem(self.rows, self.units)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> ExactGP:
+        """See the base class."""
+        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        return self.stationary_prior.given(data, units, self.normalize)
+
+    def updated(self, data: Data) -> ExactGP:
+        """See the base class; at the cost of one Cholesky factor of all rows."""
+        both = self.rows.followed_by(data)
+        return self.conditioned(Data.of(both.points, both.targets), renormalize=True)
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> ExactGP:
+        """Refuse: nothing is drawn."""
+        raise InvalidInputError(
+            "model: expected one with frequencies or walkers to draw again, got an exact GP"
+        )
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class; the rows, from which it predicts, are always part of it."""
+        header, arrays = hyperparameters_state(self.hyperparameters)
+        header["kernel"] = text_of(self.stationary_prior.spectrum, "kernel")
+        arrays |= {"factor": self.factor, "alpha": self.alpha}
+        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
+        arrays |= {"X": self.rows.points, "y": self.rows.targets}
+        header["scalars"] = {"log_marginal_likelihood_value_": self.evidence}
+        header["normalize"] = self.normalize
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> ExactGP:
+        """Put the process of `state` together again."""
+        return cls(
+            StationaryPrior(
+                parse_spectrum(header["kernel"], "kernel"), hyperparameters_from(header, arrays)
+            ),
+            Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
+            header["normalize"],
+            Data.of(arrays["X"].numpy(), arrays["y"].numpy()),
+            arrays["factor"],
+            arrays["alpha"],
+            header["scalars"]["log_marginal_likelihood_value_"],
+        )
+
+
+def check_dense_size(n_rows: int, n_matrices: int) -> None:
+    """Refuse a dense computation that cannot fit in this machine's memory."""
+    needed = n_matrices * 8 * n_rows**2
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > total:
+        raise InvalidInputError(
+            f"X: {n_rows} rows need about {needed / 2**30:.0f} GiB for the exact GP, this machine "
+            f"has {total / 2**30:.0f}; use SparseSpectrumGPRegressor, or a subset of rows "
+            "(conditioned_on(X_subset, y_subset).exact_twin())"
+        )

@@ -1,0 +1,212 @@
+"""Several Gaussian processes of the same data as one predictive law, a mixture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coupledgp.gp.exact import ExactGP
+from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    GaussianProcess,
+    Header,
+    Points,
+    PredictiveLaw,
+    Want,
+    kept,
+)
+from coupledgp.gp.units import Units
+from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
+from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MixtureGP(GaussianProcess):
+    """Mixture `sum_q weight_q p_q` of the laws of its members; see `inference.spectra.mixture`.
+
+    Attributes
+    ----------
+    members : tuple of WeightSpaceGP
+        Processes with feature maps and hyperparameters of their own, without the rows, which the
+        mixture keeps once.
+    weights : FloatArray (K,)
+        Positive numbers of sum one.
+    units : Units
+        Those of all members.
+    rows : Data or None
+        The data, where they are kept.
+    """
+
+    members: tuple[WeightSpaceGP, ...]
+    weights: FloatArray
+    units: Units
+    rows: Data | None
+
+    @classmethod
+    def of(cls, members: list[WeightSpaceGP], weights: FloatArray, rows: Data | None) -> MixtureGP:
+        """Mix processes of the same data."""
+        return cls(
+            tuple(member.without_data() for member in members), weights, members[0].units, rows
+        )
+
+    @property
+    def first(self) -> WeightSpaceGP:
+        """The first member, with the data."""
+        return replace(self.members[0], rows=self.rows)
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return kept(self.rows)
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """See the base class."""
+        return self.members[0].noise
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """See the base class."""
+        return self.members[0].hyperparameters
+
+    def summary(self) -> dict[str, Any]:
+        """That of the first member."""
+        return self.members[0].summary()
+
+    @property
+    def log_evidence(self) -> float:
+        """That of the first member."""
+        return self.members[0].log_evidence
+
+    @property
+    def is_gaussian(self) -> bool:
+        """See the base class."""
+        return False
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See the base class."""
+        return (
+            FITTED_REMARK,
+            f"The model's law is a mixture of {len(self.members)} Gaussian laws, fitted to "
+            "predict, not to be near the reference. Its marginal NLPD is that of the mixture; all "
+            "other figures are those of the Gaussian law with the model's mean and covariance.",
+        )
+
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        """Precision-weighted mean (p, k) and second moments about it, in units of y."""
+        laws = [member.law(points, "variance", latent=True) for member in self.members]
+        means = np.array([law.mean for law in laws])
+        latent_variances = np.array([law.spread for law in laws])
+        noise = np.array([member.units.spread(member.noise.variance) for member in self.members])
+        observed = latent_variances + noise[:, None]
+        center = precision_weighted_mean(means, observed, self.weights)
+        if want == "mean":
+            return PredictiveLaw(center, None)
+        gaps = means - center
+        variances = latent_variances if latent else observed
+        variance = np.einsum("q,qpk->pk", self.weights, variances + gaps**2)
+        if want == "variance":
+            return PredictiveLaw(center, variance)
+        covariance = np.einsum("q,qpk,qrk->prk", self.weights, gaps, gaps)
+        for weight, member in zip(self.weights, self.members, strict=True):
+            covariance += weight * member.law(points, "covariance", latent=latent).spread
+        rows = np.arange(len(points))
+        covariance[rows, rows] = variance
+        return PredictiveLaw(center, covariance)
+
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        """See the base class; each draw is of a member that is drawn by the weights."""
+        chosen = rng.choice(len(self.members), size=n_samples, p=self.weights)
+        drawn = np.empty((len(points), self.units.n_outputs, n_samples))
+        for k, (member, generator) in enumerate(
+            zip(self.members, rng.spawn(len(self.members)), strict=True)
+        ):
+            places = np.flatnonzero(chosen == k)
+            if places.size:
+                drawn[:, :, places] = member.sample(points, places.size, generator, latent=latent)
+        return drawn
+
+    def log_density(
+        self, points: Points, targets: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; the density of the mixture itself."""
+        densities = [member.log_density(points, targets) for member in self.members]
+        return mixture_log_density(np.array(densities), self.weights)
+
+    def prior(self, points: Points) -> FloatArray:
+        """See the base class: the mean over members, whose priors have mean zero."""
+        covariance: FloatArray = sum(
+            weight * member.prior(points)
+            for weight, member in zip(self.weights, self.members, strict=True)
+        )
+        return covariance
+
+    def exact(self) -> ExactGP:
+        """Return the exact process with the hyperparameters of the first member."""
+        return self.first.exact()
+
+    def exact_problem(self) -> ExactProblem:
+        """See the base class."""
+        return self.first.exact_problem()
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> MixtureGP:
+        """See the base class; the weights are kept."""
+        members = [member.conditioned(data, renormalize=renormalize) for member in self.members]
+        return MixtureGP.of(members, self.weights, data)
+
+    def updated(self, data: Data) -> MixtureGP:
+        """See the base class; the weights are kept."""
+        rows = None if self.rows is None else self.rows.followed_by(data)
+        return MixtureGP.of([member.updated(data) for member in self.members], self.weights, rows)
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
+        """Return the first member with another draw of its frequencies."""
+        return self.first.redrawn(coupling, size, seed)
+
+    def without_data(self) -> MixtureGP:
+        """See the base class."""
+        return replace(self, rows=None)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """That of the first member, and those of the others under `member.K.` names."""
+        header, arrays = self.first.state()
+        arrays["member_weights"] = self.weights
+        header["members"] = []
+        for k, member in enumerate(self.members[1:]):
+            own, more = member.state()
+            arrays |= {f"member.{k}.{name}": value for name, value in more.items()}
+            header["members"].append(own)
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> MixtureGP:
+        """Put the process of `state` together again."""
+        first = WeightSpaceGP.from_state(header, arrays)
+        members = [first]
+        # Files of version 0.1.0 state the units and the rule for them once, with the first member.
+        shared = {name: arrays[name] for name in ("y_mean", "y_scale", "center")}
+        for k, own in enumerate(header["members"]):
+            prefix = f"member.{k}."
+            more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
+            member = {"normalize": header["normalize"], **own}
+            members.append(WeightSpaceGP.from_state(member, {**shared, **more}))
+        return cls.of(members, arrays["member_weights"].numpy(), first.rows)

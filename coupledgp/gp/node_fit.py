@@ -1,0 +1,210 @@
+"""Fits of a graph kernel and its scales by maximum evidence, and the process they end with."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupledgp.gp.node_priors import NodePriorRecipe
+from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeSettings
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
+from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.evidence import Scales
+from coupledgp.inference.nodes.exact_evidence import joint_problem
+from coupledgp.inference.nodes.exact_search import Kept, Point, fit_families
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
+from coupledgp.kernels import GraphKernel
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray
+
+
+class NodeSearch(NamedTuple):
+    """How a search went: rounds, evaluations of the evidence, and whether the last one stayed."""
+
+    n_rounds: int = 0
+    n_evaluations: int = 0
+    converged: bool = True
+
+
+class FittedKernel(NamedTuple):
+    """A kernel, its place in the exact search if that was enough, and how the search went."""
+
+    kernel: GraphKernel
+    point: Point | None
+    search: NodeSearch
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFitter:
+    """Everything a fit on nodes knows.
+
+    Attributes
+    ----------
+    recipe : NodePriorRecipe
+    settings : NodeSettings
+    kernels : tuple of GraphKernel
+        A kernel of each family that is compared.
+    searches : bool
+        Whether anything is optimised.
+    fixed : frozenset of str
+        Names among kernel, outputscale and noise that are not optimised.
+    outputscale, noise : float
+        Values of those that are not optimised, normalised.
+    data : Data
+        Node numbers (n,) and targets (n, k).
+    units : Units
+    normalize : bool
+    report : Progress
+        Told of each evaluation.
+    checkpoint : Path or None
+        A file of finished rounds.
+    identity : dict
+        Settings that tell the fit from others in the checkpoint.
+    """
+
+    recipe: NodePriorRecipe
+    settings: NodeSettings
+    kernels: tuple[GraphKernel, ...]
+    searches: bool
+    fixed: frozenset[str]
+    outputscale: float
+    noise: float
+    data: Data
+    units: Units
+    normalize: bool
+    report: Progress
+    checkpoint: Path | None = None
+    identity: dict[str, Any] | None = None
+
+    def fit(self) -> tuple[NodeGP, NodeSearch]:
+        """Search for the kernel and the scales, then condition on the data."""
+        found = FittedKernel(self.kernels[0], None, NodeSearch())
+        # Without a search there is one evaluation at most, and small sets need none.
+        if self.searches or not self._is_dense:
+            found = self._search()
+        return self._condition(found), found.search
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that priors live on."""
+        return self.recipe.graph.closed
+
+    @property
+    def targets(self) -> FloatArray:
+        """Normalised targets (n, k)."""
+        return self.units.normalized(self.data.targets)
+
+    @property
+    def _is_dense(self) -> bool:
+        n_nodes = self.recipe.graph.n_nodes
+        return self.settings.is_dense(len(self.data), n_nodes, DENSE_EVIDENCE_LIMIT)
+
+    @property
+    def _keeps_kernel(self) -> bool:
+        return not self.searches or "kernel" in self.fixed
+
+    def _kept(self, name: str) -> float | None:
+        """Value of a scale that is not optimised; None for one that is."""
+        if self.searches and name not in self.fixed:
+            return None
+        value: float = getattr(self, name)
+        return value
+
+    def _search(self) -> FittedKernel:
+        """By the evidence of the exact kernel, and on by that of redrawn walks where it differs."""
+        record = Checkpoint(self.checkpoint, self._problem())
+        stored = record.load()
+        kernels = list(self.kernels)
+        families, scan = range(len(kernels)), True
+        if stored is not None and stored.stage == "rounds":
+            whole = self.settings.solver == "iterative"
+            families = range(stored.family, len(kernels) if whole else stored.family + 1)
+            record.finished = list(stored.finished)
+        elif self.settings.solver != "iterative":
+            problem = joint_problem(self.graph, self.data.points, self.targets, self.settings.seed)
+            kept = Kept(self._keeps_kernel, self._kept("outputscale"), self._kept("noise"))
+            point, state = fit_families(problem.evidence, kernels, kept, record, self.report)
+            if problem.is_whole and self.recipe.follows_exact(point.kernel, point.scales):
+                search = NodeSearch(state.n_rounds, state.n_evaluations, state.settled)
+                return FittedKernel(point.kernel, point, search)
+            kernels[state.family] = point.kernel
+            families, scan = range(state.family, state.family + 1), problem.is_whole
+        if self._keeps_kernel:
+            return FittedKernel(kernels[families[0]], None, NodeSearch())
+        return self._in_rounds(kernels, families, record, scan)
+
+    def _in_rounds(
+        self, kernels: list[GraphKernel], families: range, record: Checkpoint, scan: bool
+    ) -> FittedKernel:
+        """The best kernel of some families by rounds of redrawn walks, each family in turn."""
+        finished = dict(enumerate(record.finished))
+        states: list[FitState] = []
+        nodes, targets = self.data.points, self.targets
+        for family in families:
+            record.family = family
+            _, state = fit_kernel(
+                kernels[family],
+                lambda kernel: self.recipe.make(kernel).prior,
+                lambda prior: self.settings.evidence(prior, nodes, targets),
+                self._kept("outputscale"),
+                self._kept("noise"),
+                record,
+                scan_starts=scan,
+            )
+            states.append(state)
+            finished[family] = state.theta, state.objective
+            record.finished = [*record.finished, finished[family]]
+        best = max(finished, key=lambda k: finished[k][1])
+        search = NodeSearch(
+            sum(state.n_rounds for state in states),
+            sum(state.n_evaluations for state in states),
+            all(state.settled for state in states),
+        )
+        kernel = kernels[best].with_theta(np.array(finished[best][0]))
+        return FittedKernel(kernel, None, search)
+
+    def _problem(self) -> dict[str, Any]:
+        """Settings, seed and data, by which a checkpoint knows its fit."""
+        graph = self.recipe.graph
+        data = hashlib.sha256(self.data.points.tobytes() + self.targets.tobytes())
+        data.update(graph.indptr.tobytes() + graph.indices.tobytes() + graph.weights.tobytes())
+        seed = self.settings.seed
+        return {"settings": self.identity or {}, "seed": seed, "data": data.hexdigest()}
+
+    def _condition(self, found: FittedKernel) -> NodeGP:
+        """Posterior at the kernel, with the scales that are free at their best there."""
+        known = self._known_scales(found)
+        chosen = self.recipe.make(found.kernel, known)
+        scales, error = self._scales(found, chosen.prior)
+        if known is None:
+            # Only now is it known how accurate the prior has to be.
+            chosen = self.recipe.make(found.kernel, scales)
+            scales, error = self._scales(found, chosen.prior)
+        value = scales.log_evidence - self.units.log_jacobian(len(self.data))
+        return NodeGP.given(
+            self.recipe, chosen, self.settings, scales, self.data, self.units, self.normalize,
+            NodeEvidence(value, error),
+        )  # fmt: skip
+
+    def _scales(self, found: FittedKernel, prior: GraphPrior) -> tuple[Scales, float]:
+        """Scales at their best under a prior, and the error of the log evidence."""
+        if found.point is not None and not self._is_dense:
+            return found.point.scales, found.point.error
+        measures = self.settings.evidence(prior, self.data.points, self.targets).measures
+        scales = measures.profile(self._kept("outputscale"), self._kept("noise"))
+        return scales, measures.log_evidence_error(scales.outputscale, scales.noise)
+
+    def _known_scales(self, found: FittedKernel) -> Scales | None:
+        """Scales that the prior has to be accurate for: those found, or those given."""
+        if found.point is not None:
+            return found.point.scales
+        outputscale, noise = self._kept("outputscale"), self._kept("noise")
+        if outputscale is None or noise is None:
+            return None
+        return Scales(outputscale, noise, np.nan)

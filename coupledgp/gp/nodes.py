@@ -1,0 +1,377 @@
+"""A Gaussian process on the nodes of a graph, given data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupledgp.features import HopPlan
+from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
+from coupledgp.gp.node_state import (
+    graph_from,
+    graph_state,
+    kernel_from,
+    plain_kernel,
+    recipe_from,
+    recipe_state,
+)
+from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.protocol import Arrays, Data, Header, NormalizedProcess, Points, Want
+from coupledgp.gp.units import Units
+from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.cholesky_prior import SolvePrior
+from coupledgp.inference.nodes.evidence import (
+    DenseEvidence,
+    Evidence,
+    IterativeEvidence,
+    Scales,
+)
+from coupledgp.inference.nodes.exact_evidence import tolerance_for
+from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior, is_leading
+from coupledgp.inference.nodes.posterior import (
+    BLOCK,
+    DensePosterior,
+    GraphPosterior,
+    IterativePosterior,
+)
+from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.inference.nodes.system import GraphProblem
+from coupledgp.kernels import GraphKernel
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray, draw_seed
+from coupledgp.validation import check_memory
+
+# Observations up to which a Cholesky factor serves: of an evidence, which is evaluated often, and
+# of a posterior, which is computed once.
+DENSE_EVIDENCE_LIMIT = 1024
+DENSE_POSTERIOR_LIMIT = 4096
+# Most entries of the covariances between the observations and all nodes that are formed at once.
+DENSE_ENTRIES = 2**24
+
+
+@dataclass(frozen=True)
+class NodeSettings:
+    """How laws on nodes are computed; the attributes are parameters of `GraphGPRegressor`.
+
+    Attributes
+    ----------
+    solver : str
+        `"auto"`, `"dense"` or `"iterative"`.
+    n_probes : int
+        Probes of the iterative evidence.
+    exact_variances : int
+        Most nodes whose variances cost a solve each.
+    n_variance_samples : int
+        Pathwise samples that give the variances of more nodes.
+    seed : int
+        Seed of probes and of pathwise samples.
+    """
+
+    solver: str = "auto"
+    n_probes: int = 16
+    exact_variances: int = 512
+    n_variance_samples: int = 256
+    seed: int = 0
+
+    def is_dense(self, n_observed: int, n_nodes: int, limit: int) -> bool:
+        """Whether a Cholesky factor of the observations serves."""
+        if self.solver != "auto":
+            return self.solver == "dense"
+        return n_observed <= limit and n_observed * n_nodes <= DENSE_ENTRIES
+
+    def evidence(self, prior: GraphPrior, nodes: Points, targets: FloatArray) -> Evidence:
+        """Evidence of normalised targets (n, k) at nodes (n,)."""
+        if self.is_dense(nodes.size, prior.graph.n_nodes, DENSE_EVIDENCE_LIMIT):
+            return DenseEvidence(prior, nodes, targets)
+        return IterativeEvidence(prior, nodes, targets, self.n_probes, seed=self.seed)
+
+
+class NodeEvidence(NamedTuple):
+    """Log evidence of y in its own units, nats, and its standard error, zero where it is exact."""
+
+    value: float
+    error: float
+
+
+@dataclass(frozen=True)
+class NodeHyperparameters:
+    """Kernel, and the variances of f and of the noise in normalised units."""
+
+    kernel: GraphKernel
+    outputscale: float
+    noise: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NodeGP(NormalizedProcess):
+    """`f ~ N(0, v K)` on the nodes, `y = f + e`, given data.
+
+    Attributes
+    ----------
+    recipe : NodePriorRecipe
+        How the prior was made, and is made again for another draw.
+    chosen : ChosenPrior
+        The prior.
+    settings : NodeSettings
+    posterior : GraphPosterior
+    units : Units
+    normalize : bool
+        Whether the units follow the data when observations are added.
+    rows : Data
+        Node numbers (n,) and targets (n, k).
+    known_evidence : NodeEvidence or None
+        The log evidence where it is known already; otherwise it is computed when asked for.
+    """
+
+    recipe: NodePriorRecipe
+    chosen: ChosenPrior
+    settings: NodeSettings
+    posterior: GraphPosterior
+    units: Units
+    normalize: bool
+    rows: Data
+    known_evidence: NodeEvidence | None = None
+
+    @classmethod
+    def given(
+        cls,
+        recipe: NodePriorRecipe,
+        chosen: ChosenPrior,
+        settings: NodeSettings,
+        scales: Scales,
+        data: Data,
+        units: Units,
+        normalize: bool,
+        known_evidence: NodeEvidence | None = None,
+    ) -> NodeGP:
+        """Condition a prior on data, with the scales v and s in normalised units."""
+        nodes = data.points
+        dense = settings.is_dense(nodes.size, recipe.graph.n_nodes, DENSE_POSTERIOR_LIMIT)
+        make = posterior_class(chosen.prior, dense)
+        targets = units.normalized(data.targets)
+        posterior = make(chosen.prior, nodes, targets, scales.outputscale, scales.noise)
+        return cls(recipe, chosen, settings, posterior, units, normalize, data, known_evidence)
+
+    @property
+    def graph(self) -> Graph:
+        """The graph as it was given."""
+        return self.recipe.graph
+
+    @property
+    def prior_of_nodes(self) -> GraphPrior:
+        """The prior of f, of unit output scale."""
+        return self.chosen.prior
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return self.rows
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """See the base class."""
+        return GaussianNoise(self.posterior.noise)
+
+    @property
+    def hyperparameters(self) -> NodeHyperparameters:
+        """See the base class."""
+        posterior = self.posterior
+        return NodeHyperparameters(posterior.prior.kernel, posterior.outputscale, posterior.noise)
+
+    @property
+    def log_evidence(self) -> float:
+        """See the base class."""
+        return self.node_evidence.value
+
+    @cached_property
+    def node_evidence(self) -> NodeEvidence:
+        """Log evidence of y in its own units, and its standard error."""
+        if self.known_evidence is not None:
+            return self.known_evidence
+        return self._measured(self.rows, self.units)
+
+    def _measured(self, data: Data, units: Units) -> NodeEvidence:
+        """Log evidence of data under this prior.
+
+        Raises
+        ------
+        NumericalError
+            The kernel's diagonal has overflowed, as that of walks which are far too long.
+        """
+        measures = self.settings.evidence(
+            self.prior_of_nodes, data.points, units.normalized(data.targets)
+        ).measures
+        scales = self.posterior.outputscale, self.posterior.noise
+        value = measures.profile(*scales).log_evidence - units.log_jacobian(len(data))
+        return NodeEvidence(value, measures.log_evidence_error(*scales))
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """See the base class.
+
+        Variances are exact for at most `settings.exact_variances` nodes; for more they come from
+        pathwise samples, unless the posterior is dense.
+        """
+        mean = self.posterior.mean(points)
+        if want == "mean":
+            return mean, None
+        if want == "covariance":
+            self._check_joint_size(points.size)
+            return mean, self.posterior.covariance(points, report)
+        direct = isinstance(self.posterior, (DensePosterior, LeadingPosterior))
+        if direct or points.size <= self.settings.exact_variances:
+            return mean, self.posterior.variance(points, report)
+        rng = np.random.default_rng(self.settings.seed)
+        count = self.settings.n_variance_samples
+        return mean, self.posterior.sampled_variance(points, count, rng, report)
+
+    def _check_joint_size(self, n_wanted: int) -> None:
+        """Refuse a joint law that does not fit, before it is begun."""
+        block = min(n_wanted, BLOCK) * (2 * self.graph.n_nodes + self.posterior.nodes.size)
+        check_memory(
+            8.0 * ((2 + self.units.n_outputs) * n_wanted**2 + 3 * block),
+            f"nodes: the joint law of {n_wanted} nodes",
+            "ask for fewer nodes, for return_std, or for sample_y",
+        )
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; pathwise samples."""
+        return self.posterior.sample(points, n_samples, rng, report)
+
+    def latent_prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        self._check_joint_size(points.size)
+        return self.posterior.outputscale * self.prior_of_nodes.matrix(points, points)
+
+    def own_problem(self) -> GraphProblem:
+        """See the base class."""
+        posterior, units = self.posterior, self.units
+        return GraphProblem(
+            posterior.prior, posterior.nodes, units.normalized(self.rows.targets),
+            posterior.outputscale, posterior.noise, units.offset, units.scale,
+        )  # fmt: skip
+
+    def exact_problem(self) -> GraphProblem:
+        """See the base class; to the tolerance that the noise asks for."""
+        own = self.own_problem()
+        if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior)):
+            return own
+        graph, kernel = self.graph.closed, own.prior.kernel
+        tolerance = tolerance_for(own.noise / own.outputscale)
+        if is_leading(graph, kernel, tolerance):
+            return replace(own, prior=LeadingPrior(graph, kernel, tolerance))
+        return replace(own, prior=SeriesPrior(graph, kernel, tolerance))
+
+    def exact(self) -> NodeGP:
+        """See the base class."""
+        if isinstance(self.recipe, ExactRecipe):
+            return self
+        return self.remade(ExactRecipe(self.graph), self.settings)
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> NodeGP:
+        """See the base class; `size` is the number of walkers of a node."""
+        own = draw_seed(seed)
+        recipe = self.recipe.redrawn(coupling, size, own)
+        return self.remade(recipe, replace(self.settings, seed=own))
+
+    def remade(self, recipe: NodePriorRecipe, settings: NodeSettings) -> NodeGP:
+        """Return the process with a prior made by another recipe, kernel, scales and data kept."""
+        hyper = self.hyperparameters
+        chosen = recipe.make(hyper.kernel, Scales(hyper.outputscale, hyper.noise, np.nan))
+        made = replace(self, recipe=recipe, chosen=chosen, settings=settings)
+        return made._given(self.rows, self.units)
+
+    def _given(self, data: Data, units: Units) -> NodeGP:
+        """The prior of this process given other data, scales kept in normalised units."""
+        known = None
+        n_nodes = self.graph.n_nodes
+        if self.settings.is_dense(len(data), n_nodes, DENSE_EVIDENCE_LIMIT):
+            known = self._measured(
+                data, units
+            )  # it costs little, and refuses kernels that overflow
+        scales = Scales(self.posterior.outputscale, self.posterior.noise, np.nan)
+        return NodeGP.given(
+            self.recipe, self.chosen, self.settings, scales, data, units, self.normalize, known
+        )
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> NodeGP:
+        """See the base class."""
+        return self._given(
+            data, Units.of(data.targets, self.normalize) if renormalize else self.units
+        )
+
+    def updated(self, data: Data) -> NodeGP:
+        """See the base class; the posterior is computed again from all observations."""
+        both = self.rows.followed_by(data)
+        return self.conditioned(Data.of(both.points, both.targets), renormalize=True)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class."""
+        posterior = self.posterior
+        labels, arrays = graph_state(self.graph)
+        arrays |= {
+            "nodes": posterior.nodes,
+            "y": self.rows.targets,
+            "y_mean": self.units.offset,
+            "y_scale": self.units.scale,
+            "weights": posterior.weights,
+        }
+        header = {
+            "labels": labels,
+            "kernel": plain_kernel(posterior.prior.kernel),
+            "scales": [float(posterior.outputscale), float(posterior.noise)],
+            "solver": "dense" if isinstance(posterior, DensePosterior) else "iterative",
+            "seed": self.settings.seed,
+            "recipe": recipe_state(self.recipe),
+            "settings": asdict(self.settings),
+            "normalize": self.normalize,
+        }
+        if self.known_evidence is not None:
+            value, error = self.known_evidence
+            header["fitted"] = {
+                "log_marginal_likelihood_value_": float(value),
+                "log_marginal_likelihood_error_": float(error),
+            }
+        if isinstance(posterior.prior, WalkPrior):
+            header["plan"] = asdict(posterior.prior.plan)
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> NodeGP:
+        """Put the process of `state` together again."""
+        values = {name: tensor.numpy() for name, tensor in arrays.items()}
+        graph, kernel = graph_from(header["labels"], values), kernel_from(header["kernel"])
+        settings = NodeSettings(**header["settings"])
+        recipe = recipe_from(header["recipe"], graph, settings.seed)
+        outputscale, noise = header["scales"]
+        if isinstance(recipe, WalkRecipe):
+            plan = HopPlan(**{**header["plan"], "nodes": tuple(header["plan"]["nodes"])})
+            chosen = ChosenPrior(recipe.behind(kernel, plan), "walks", plan.reason)
+        else:
+            chosen = recipe.make(kernel, Scales(outputscale, noise, float("nan")))
+        units = Units(values["y_mean"], values["y_scale"])
+        make = posterior_class(chosen.prior, header["solver"] == "dense")
+        posterior = make(
+            chosen.prior, values["nodes"], units.normalized(values["y"]), outputscale, noise,
+            weights=values["weights"],
+        )  # fmt: skip
+        names = "log_marginal_likelihood_value_", "log_marginal_likelihood_error_"
+        known = [header.get("fitted", {}).get(name) for name in names]
+        return cls(
+            recipe, chosen, settings, posterior, units, header["normalize"],
+            Data.of(values["nodes"], values["y"]), None if None in known else NodeEvidence(*known),
+        )  # fmt: skip
+
+
+def posterior_class(prior: GraphPrior, dense: bool) -> Callable[..., GraphPosterior]:
+    """How the posterior of a prior is computed."""
+    if isinstance(prior, LeadingPrior):
+        return LeadingPosterior
+    return DensePosterior if dense else IterativePosterior

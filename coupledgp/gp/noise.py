@@ -1,0 +1,64 @@
+"""The law of an observation given the function: the seam at which other noises enter."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledgp.inference.spectra.mixture import gaussian_log_density
+from coupledgp.random import FloatArray
+
+
+class Noise(ABC):
+    """The law of observations y given values f of the function, in normalised units.
+
+    A process adds it to the law of f, draws from it and scores with it by these methods only.
+
+    Attributes
+    ----------
+    variance : float
+        Variance of an observation given the function, averaged over rows.
+    """
+
+    variance: float
+
+    @abstractmethod
+    def observed(self, spread: FloatArray) -> FloatArray:
+        """Variances (p,) or covariance (p, p) of observations, from those of f."""
+
+    @abstractmethod
+    def draw(self, functions: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Observations of functions (p, k, n_samples), one draw of the noise for each value."""
+
+    @abstractmethod
+    def log_density(
+        self, targets: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """Log density (p,) of targets (p, k) whose predictive moments are given, both (p, k)."""
+
+
+@dataclass(frozen=True)
+class GaussianNoise(Noise):
+    """Independent noise `e ~ N(0, variance)`, the same for every row and output."""
+
+    variance: float
+
+    def observed(self, spread: FloatArray) -> FloatArray:
+        """See the base class."""
+        if spread.ndim == 1:
+            return spread + self.variance
+        noisy = spread.copy()
+        noisy[np.diag_indices_from(noisy)] += self.variance
+        return noisy
+
+    def draw(self, functions: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """See the base class."""
+        return functions + np.sqrt(self.variance) * rng.standard_normal(functions.shape)
+
+    def log_density(
+        self, targets: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """See the base class."""
+        return gaussian_log_density(targets, mean, variance)

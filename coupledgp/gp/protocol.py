@@ -1,0 +1,324 @@
+"""The protocol of a fitted Gaussian process.
+
+Choosing a coupling, saving, comparing and reporting know a process by the methods of
+`GaussianProcess` alone, so a new kind of process is one class. A process is frozen: nothing of it
+changes after it is made, and `updated`, `conditioned` and `redrawn` return new ones.
+
+Points are in the form that a process computes with: rows (p, d) of float64 for tables, node
+numbers (p,) for graphs. Estimators turn a user's tables and labels into points.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.errors import CoupledGPError
+from coupledgp.gp.noise import Noise
+from coupledgp.gp.units import Units
+from coupledgp.inference.linalg.system import LinearSystem, SystemOptions
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+
+Points: TypeAlias = NDArray[Any]
+Want: TypeAlias = Literal["mean", "variance", "covariance"]
+Header: TypeAlias = dict[str, Any]  # of values that JSON can hold
+Arrays: TypeAlias = dict[str, Any]  # of torch tensors and NumPy arrays
+
+
+# Hyperparameters that are variances.
+VARIANCES = ("outputscale", "noise")
+
+
+class PredictiveLaw(NamedTuple):
+    """Mean (p, k) and variance (p, k), covariance (p, p, k) or nothing, in units of y."""
+
+    mean: FloatArray
+    spread: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Observations in the batches in which they came.
+
+    Attributes
+    ----------
+    batches : tuple of (Points, FloatArray)
+        Points (n_b, ...) and targets (n_b, k) in units of y of each batch b.
+    """
+
+    batches: tuple[tuple[Points, FloatArray], ...]
+
+    @classmethod
+    def of(cls, points: Points, targets: FloatArray) -> Data:
+        """One batch of points (n, ...) and targets (n, k)."""
+        return cls(((points, targets),))
+
+    @cached_property
+    def points(self) -> Points:
+        """Points (n, ...) of all batches; those of a single batch are not copied."""
+        parts = [points for points, _ in self.batches]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @cached_property
+    def targets(self) -> FloatArray:
+        """Targets (n, k) of all batches in units of y."""
+        parts = [targets for _, targets in self.batches]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def __len__(self) -> int:
+        """Number of observations n."""
+        return sum(len(targets) for _, targets in self.batches)
+
+    def followed_by(self, other: Data) -> Data:
+        """These observations and then others."""
+        return Data(self.batches + other.batches)
+
+    def take(self, rows: NDArray[np.integer[Any]]) -> Data:
+        """Some observations, by their places."""
+        return Data.of(self.points[rows], self.targets[rows])
+
+
+class Problem(Protocol):
+    """Prior and data of a Gaussian process, stated so that its law can be solved for.
+
+    Attributes
+    ----------
+    targets : FloatArray (n, k)
+        Normalised targets.
+    offset, scale : FloatArray (k,)
+        Units of the targets, `y = offset + scale * target`.
+    """
+
+    @property
+    def targets(self) -> FloatArray:
+        """Normalised targets (n, k)."""
+
+    @property
+    def offset(self) -> FloatArray:
+        """Offset of the units of y, (k,)."""
+
+    @property
+    def scale(self) -> FloatArray:
+        """Scale of the units of y, (k,)."""
+
+    def system(self, options: SystemOptions) -> LinearSystem:
+        """Return the system of equations of the data; it takes points of the process."""
+
+
+class GaussianProcess(ABC):
+    """A Gaussian process, or a mixture of some, given data.
+
+    Attributes
+    ----------
+    units : Units
+        Units of y.
+    """
+
+    units: Units
+
+    @property
+    @abstractmethod
+    def data(self) -> Data:
+        """The observations.
+
+        Raises
+        ------
+        CoupledGPError
+            They were not kept, as in a model file without its rows.
+        """
+
+    @property
+    @abstractmethod
+    def noise(self) -> Noise:
+        """Law of observations given the function, in normalised units; a mixture's: its first's."""
+
+    @property
+    @abstractmethod
+    def hyperparameters(self) -> Any:
+        """Fitted hyperparameters in normalised units; a mixture's: its first member's."""
+
+    @abstractmethod
+    def summary(self) -> dict[str, Any]:
+        """Hyperparameters by name, variances (k,) in units of y squared."""
+
+    @property
+    @abstractmethod
+    def log_evidence(self) -> float:
+        """Log evidence of y in its own units, nats."""
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the law at a point is Gaussian; a mixture's is not."""
+        return True
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences that a reader of a comparison with this process should know."""
+        return ()
+
+    def __repr__(self) -> str:
+        named = ", ".join(f"{name}={text(value)}" for name, value in self.summary().items())
+        return f"{type(self).__name__}({named})"
+
+    @abstractmethod
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        """Predictive law of observations at points (p, ...), or of f if `latent`.
+
+        The variance is the diagonal of the covariance, to the bit where both are exact.
+        """
+
+    @abstractmethod
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        """Draws (p, k, n_samples) of observations at points, or of f if `latent`, units of y."""
+
+    @abstractmethod
+    def log_density(
+        self, points: Points, targets: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """Log predictive density (p,) of targets (p, k), each point by itself, outputs jointly."""
+
+    @abstractmethod
+    def prior(self, points: Points) -> FloatArray:
+        """Prior covariance (p, p, k) of f at points, units of y squared."""
+
+    @abstractmethod
+    def exact(self) -> GaussianProcess:
+        """Return the exact process with the same hyperparameters, given the same data."""
+
+    @abstractmethod
+    def exact_problem(self) -> Problem:
+        """Prior and data of the exact process, which may be too large to be computed."""
+
+    def own_problem(self) -> Problem | None:
+        """Prior and data of this process where its law comes from solves; otherwise None."""
+        return None
+
+    @abstractmethod
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> GaussianProcess:
+        """Return the same prior given other data.
+
+        Hyperparameters keep their values in units of y; with `renormalize` in normalised units,
+        which are then those of the new data.
+        """
+
+    @abstractmethod
+    def updated(self, data: Data) -> GaussianProcess:
+        """Return the process given its own data and then more.
+
+        Hyperparameters keep their values in normalised units, which follow the data.
+        """
+
+    @abstractmethod
+    def redrawn(self, coupling: Any, size: int, seed: int) -> GaussianProcess:
+        """Return the process with another draw of its frequencies or walkers, given its data.
+
+        Raises
+        ------
+        InvalidInputError
+            The process draws nothing.
+        """
+
+    def without_data(self) -> GaussianProcess:
+        """Return the process without its data where it predicts without them; else itself."""
+        return self
+
+    @abstractmethod
+    def state(self) -> tuple[Header, Arrays]:
+        """Values and arrays from which `from_state` of its class makes the same process."""
+
+
+class NormalizedProcess(GaussianProcess):
+    """A process whose outputs share a law in normalised units; subclasses state that of f."""
+
+    def summary(self) -> dict[str, Any]:
+        """See the base class."""
+        return {
+            name: self.units.spread(value) if name in VARIANCES else value
+            for name, value in vars(self.hyperparameters).items()
+        }
+
+    @abstractmethod
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Mean (p, k) of f and its variance (p,), its covariance (p, p) or nothing, normalised."""
+
+    @abstractmethod
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """Draws (p, k, n_samples) of f, normalised."""
+
+    @abstractmethod
+    def latent_prior(self, points: Points) -> FloatArray:
+        """Prior covariance (p, p) of f, normalised."""
+
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        """See the base class."""
+        mean, spread = self.latent_law(points, want, report)
+        mean = self.units.mean(mean)
+        if spread is None:
+            return PredictiveLaw(mean, None)
+        return PredictiveLaw(
+            mean, self.units.spread(spread if latent else self.noise.observed(spread))
+        )
+
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        """See the base class."""
+        samples = self.latent_samples(points, n_samples, rng, report)
+        return self.units.samples(samples if latent else self.noise.draw(samples, rng))
+
+    def log_density(
+        self, points: Points, targets: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class."""
+        mean, variance = self.law(points, "variance", report=report)
+        assert variance is not None
+        return self.noise.log_density(targets, mean, variance)
+
+    def prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        return self.units.spread(self.latent_prior(points))
+
+
+def text(value: Any) -> str:
+    """A short text of a hyperparameter."""
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=4, threshold=16, separator=", ")
+    return repr(value)
+
+
+def kept(data: Data | None) -> Data:
+    """Return the data, which a process from a file without its rows does not have."""
+    if data is None:
+        raise CoupledGPError(
+            "this model was saved without its training rows, which the exact twin and "
+            "X_train_ need: save it with include_data=True"
+        )
+    return data

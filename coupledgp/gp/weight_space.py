@@ -1,0 +1,313 @@
+"""A Gaussian process whose kernel is a dot product of features, in the space of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.features import FeatureMap
+from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.gp.exact import ExactGP, StationaryPrior
+from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    Header,
+    NormalizedProcess,
+    Points,
+    Want,
+    kept,
+)
+from coupledgp.gp.state import (
+    hyperparameters_from,
+    hyperparameters_state,
+    record_from,
+    scalars,
+    tensors,
+    text_of,
+)
+from coupledgp.gp.units import Units, safe_scale
+from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.statistics import DataStatistics, Moments
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+
+FITTED_REMARK = (
+    "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "
+    "the KL between the priors says how far it has moved."
+)
+MAP_ARRAYS = ("frequencies", "weights")
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturePrior:
+    """`f(x) = sqrt(v) phi((x - c) / l) . w`, `w ~ N(0, I)`.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap
+        phi, of unit lengthscale and variance.
+    center : FloatArray (d,)
+        Shift c of the inputs.
+    hyperparameters : Hyperparameters
+        Lengthscales l (d,) in units of the inputs; v, and the noise variance, normalised.
+    """
+
+    feature_map: FeatureMap
+    center: FloatArray
+    hyperparameters: Hyperparameters
+
+    @property
+    def stationary(self) -> StationaryPrior:
+        """The prior whose kernel the features estimate."""
+        return StationaryPrior(self.feature_map.spectrum, self.hyperparameters)
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the frequencies were moved, and so are no sample of the spectral measure."""
+        own = self.feature_map
+        rule = own.coupling.weights(own.n_frequencies, own.dim, own.spectrum)
+        return own.weights is not None and rule is None
+
+    def stream(self, points: Points) -> FeatureStream:
+        """Features of rows (p, d), some rows at a time."""
+        lengthscale = self.hyperparameters.lengthscale
+        return FeatureStream(self.feature_map, points, self.center, lengthscale)
+
+    def chunks(self, data: Data) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features (b, M) and targets (b, k) of data, some rows at a time."""
+        for points, targets in data.batches:
+            for rows, _, features in self.stream(points):
+                # A copy: torch warns of tensors that share a read-only array.
+                yield features, torch.tensor(targets[rows])
+
+    def given(
+        self, data: Data, units: Units, normalize: bool, keep_data: bool = True
+    ) -> WeightSpaceGP:
+        """Condition on data.
+
+        Raises
+        ------
+        NumericalError
+            The posterior's matrix is not positive definite to working precision.
+        """
+        offset = torch.as_tensor(data.targets.mean(axis=0))
+        empty = DataStatistics(self.feature_map.n_features, offset)
+        statistics = empty.updated(self.chunks(data))
+        return WeightSpaceGP.of(self, statistics, units, normalize, data if keep_data else None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightSpaceGP(NormalizedProcess):
+    """A feature prior given data: O(n M^2) time and O(M^2) memory for M features.
+
+    Attributes
+    ----------
+    feature_prior : FeaturePrior
+    statistics : DataStatistics
+        Sufficient statistics of the data.
+    posterior : WeightPosterior
+        Law of the weights.
+    units : Units
+    normalize : bool
+        Whether the units follow the data when rows are added.
+    rows : Data or None
+        The data, where they are kept.
+    """
+
+    feature_prior: FeaturePrior
+    statistics: DataStatistics
+    posterior: WeightPosterior
+    units: Units
+    normalize: bool
+    rows: Data | None
+
+    @classmethod
+    def of(
+        cls,
+        feature_prior: FeaturePrior,
+        statistics: DataStatistics,
+        units: Units,
+        normalize: bool,
+        rows: Data | None,
+    ) -> WeightSpaceGP:
+        """Solve for the weights, given the statistics of the data."""
+        hyper = feature_prior.hyperparameters
+        posterior = statistics.posterior(
+            torch.as_tensor(units.offset), torch.as_tensor(units.scale),
+            hyper.outputscale, hyper.noise,
+        )  # fmt: skip
+        return cls(feature_prior, statistics, posterior, units, normalize, rows)
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return kept(self.rows)
+
+    @property
+    def hyperparameters(self) -> Hyperparameters:
+        """See the base class."""
+        return self.feature_prior.hyperparameters
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """See the base class."""
+        return GaussianNoise(self.hyperparameters.noise)
+
+    @property
+    def feature_map(self) -> FeatureMap:
+        """The feature map, of unit lengthscale and variance."""
+        return self.feature_prior.feature_map
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See the base class."""
+        return (FITTED_REMARK,) if self.feature_prior.is_fitted else ()
+
+    @property
+    def log_evidence(self) -> float:
+        """See the base class."""
+        return self.posterior.log_evidence - self.units.log_jacobian(self.statistics.n_rows)
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """See the base class."""
+        means, roots, variances = [], [], []
+        for _, _, features in self.feature_prior.stream(points):
+            means.append(self.posterior.predict(features))
+            if want == "mean":
+                continue
+            root = self.posterior.root(features)
+            variances.append(root.square().sum(1))
+            if want == "covariance":
+                roots.append(root)
+        mean = torch.cat(means).cpu().numpy()
+        if want == "mean":
+            return mean, None
+        variance = torch.cat(variances)
+        if want == "variance":
+            return mean, variance.cpu().numpy()
+        root = torch.cat(roots)
+        covariance = root @ root.T
+        covariance.diagonal().copy_(variance)
+        return mean, covariance.cpu().numpy()
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class.
+
+        The draws of the weights depend on the generator only, so that calls with one seed see the
+        same functions.
+        """
+        n_outputs = self.units.n_outputs
+        innovations = rng.standard_normal((self.posterior.n_innovations, n_outputs * n_samples))
+        deviations = self.posterior.sample(torch.as_tensor(innovations))
+        weights = self.posterior.mean[:, :, None] + deviations.reshape(-1, n_outputs, n_samples)
+        flat = weights.reshape(len(weights), -1)
+        parts = [features.to(flat) @ flat for _, _, features in self.feature_prior.stream(points)]
+        return torch.cat(parts).reshape(-1, n_outputs, n_samples).cpu().numpy()
+
+    def latent_prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        features = self.feature_prior.stream(points).dense()
+        gram: FloatArray = (features @ features.T).cpu().numpy()
+        return gram * self.hyperparameters.outputscale
+
+    def exact(self) -> ExactGP:
+        """See the base class."""
+        return self.feature_prior.stationary.given(self.data, self.units, self.normalize)
+
+    def exact_problem(self) -> ExactProblem:
+        """See the base class."""
+        return self.feature_prior.stationary.problem(self.data, self.units)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> WeightSpaceGP:
+        """See the base class."""
+        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        return self.feature_prior.given(data, units, self.normalize)
+
+    def updated(self, data: Data) -> WeightSpaceGP:
+        """See the base class; the cost does not depend on the rows before."""
+        statistics = self.statistics.updated(self.feature_prior.chunks(data))
+        units = self.units
+        if self.normalize:
+            mean, std = (t.cpu().numpy() for t in statistics.target_mean_and_std())
+            units = Units(mean, safe_scale(std, mean))
+        rows = None if self.rows is None else self.rows.followed_by(data)
+        return WeightSpaceGP.of(self.feature_prior, statistics, units, self.normalize, rows)
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
+        """See the base class; `size` is the number of frequencies, which are sampled ones."""
+        own = self.feature_map
+        drawn = type(own)(
+            own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),
+            dtype=own.dtype, device=own.device,
+        )  # fmt: skip
+        prior = replace(self.feature_prior, feature_map=drawn)
+        return prior.given(self.data, self.units, self.normalize)
+
+    def without_data(self) -> WeightSpaceGP:
+        """The process without its rows."""
+        return replace(self, rows=None)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class."""
+        own, statistics = self.feature_map, self.statistics
+        header, arrays = hyperparameters_state(self.hyperparameters)
+        arrays |= {"center": self.feature_prior.center, **own.state_dict()}
+        arrays |= {f"posterior.{k}": v for k, v in tensors(self.posterior).items()}
+        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
+        arrays["offset"] = statistics.offset
+        header |= {"posterior": scalars(self.posterior), "n_rows": statistics.n_rows}
+        if statistics.moments is None:
+            arrays["rows.features"], arrays["rows.targets"] = statistics.stacked()
+        else:
+            arrays |= {f"moments.{k}": v for k, v in tensors(statistics.moments).items()}
+            header["moments"] = scalars(statistics.moments)
+        if self.rows is not None:
+            arrays |= {"X": self.rows.points, "y": self.rows.targets}
+        header |= {
+            "features": next(name for name, kind in FEATURE_MAPS.items() if type(own) is kind),
+            "n_frequencies": own.n_frequencies,
+            "kernel": text_of(own.spectrum, "kernel"),
+            "coupling": text_of(own.coupling, "coupling"),
+            "normalize": self.normalize,
+            "scalars": {"log_marginal_likelihood_value_": self.log_evidence},
+        }
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> WeightSpaceGP:
+        """Put the process of `state` together again."""
+        own = {k: v for k, v in arrays.items() if k in MAP_ARRAYS or k.startswith("transform.")}
+        center = arrays["center"].numpy()
+        drawn = FEATURE_MAPS[header["features"]].from_state(
+            center.size, header["n_frequencies"], header["coupling"], header["kernel"], own
+        )
+        few = "rows.features" in arrays
+        statistics = DataStatistics(
+            drawn.n_features,
+            arrays["offset"],
+            ((arrays["rows.features"], arrays["rows.targets"]),) if few else (),
+            None if few else record_from(Moments, "moments", header, arrays),
+            drawn.dtype,
+        )
+        rows = Data.of(arrays["X"].numpy(), arrays["y"].numpy()) if "X" in arrays else None
+        return cls(
+            FeaturePrior(drawn, center, hyperparameters_from(header, arrays)),
+            statistics,
+            record_from(WeightPosterior, "posterior", header, arrays),
+            Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
+            header["normalize"],
+            rows,
+        )

@@ -1,0 +1,252 @@
+"""The shell of the estimators: it checks, searches, and assigns one frozen result last.
+
+Everything that a fit finds is in one `FittedModel`, which `fit` and `partial_fit` replace by a
+single assignment: an error or an interrupt before it leaves the estimator as it was.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from numbers import Integral
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp import container
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    GaussianProcess,
+    Header,
+    Points,
+    Problem,
+    Want,
+)
+from coupledgp.progress import Progress, reporter, silent
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_positive_int
+
+# Results that speak of the rows of one fit, and not of those that come later.
+OF_ONE_FIT = ("selection_", "kl_per_point_")
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a table: how many, and their names (d,) if it had any."""
+
+    n_features: int
+    names: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """What a fit found.
+
+    Attributes
+    ----------
+    process : GaussianProcess
+    ndim : int
+        Dimensions of the y that was given, 1 or 2: results have the same.
+    results : Mapping of str to Any
+        Further fitted attributes of the estimator by name.
+    columns : Columns or None
+        Columns of X; None on graphs.
+    """
+
+    process: GaussianProcess
+    ndim: int
+    results: Mapping[str, Any] = field(default_factory=dict)
+    columns: Columns | None = None
+
+    def with_process(self, process: GaussianProcess) -> FittedModel:
+        """The same model with a process given other data."""
+        results = {k: v for k, v in self.results.items() if k not in OF_ONE_FIT}
+        return replace(self, process=process, results=results)
+
+    def shaped(self, array: FloatArray, axis: int) -> FloatArray:
+        """An array without its axis of outputs if y had none."""
+        return np.moveaxis(array, axis, 0)[0] if self.ndim == 1 else array
+
+
+def fitted_result(name: str, text: str) -> Any:
+    """A property that reads a result of the last fit; without one it does not exist."""
+
+    def read(model: ProcessRegressor) -> Any:
+        try:
+            return model._fit_record.results[name]
+        except KeyError:
+            raise AttributeError(f"{type(model).__name__} has no {name!r} in this fit") from None
+
+    return property(read, doc=text)
+
+
+class ProcessRegressor(RegressorMixin, BaseEstimator):
+    """An estimator around a fitted Gaussian process, of tables or of graphs."""
+
+    # Whether predictions take so long that their progress is shown.
+    _slow_predictions: ClassVar[bool] = False
+
+    normalize_y: bool
+    optimizer: str | None
+    random_state: Any
+    progress: bool | None
+
+    _fitted: FittedModel | None = None
+
+    n_evaluations_ = fitted_result("n_evaluations_", "Evaluations of the evidence in the search.")
+    converged_ = fitted_result("converged_", "Whether the search for hyperparameters converged.")
+    selection_ = fitted_result("selection_", 'What `"auto"` tried, and why it chose what it chose.')
+    kl_per_point_ = fitted_result("kl_per_point_", 'KL, nats per point, that `"auto"` measured.')
+
+    @abstractmethod
+    def points(self, X: Any) -> Points:
+        """Return points in the form that `process_` computes with, checked."""
+
+    @abstractmethod
+    def _further_data(self, X: Any, y: ArrayLike) -> Data:
+        """More observations, checked against those of the fit."""
+
+    @property
+    def process_(self) -> GaussianProcess:
+        """The fitted process, which never changes: a further fit makes a new one."""
+        return self._fit_record.process
+
+    @property
+    def log_marginal_likelihood_value_(self) -> float:
+        """Log evidence of y, in its own units, at the fitted hyperparameters."""
+        return self.process_.log_evidence
+
+    @property
+    def outputscale_(self) -> float | FloatArray:
+        """Fitted variance of f, units of y squared; (k,) for targets of two dimensions."""
+        return self._variance(self.process_.hyperparameters.outputscale)
+
+    @property
+    def noise_(self) -> float | FloatArray:
+        """Fitted noise variance, units of y squared; (k,) for targets of two dimensions."""
+        return self._variance(self.process_.noise.variance)
+
+    def _variance(self, normalized: float) -> float | FloatArray:
+        value = self.process_.units.spread(normalized)
+        return float(value[0]) if self._fit_record.ndim == 1 else value
+
+    @property
+    def y_train_(self) -> FloatArray:
+        """Training targets, (n,) or (n, k)."""
+        record = self._fit_record
+        return record.shaped(record.process.data.targets, 1)
+
+    @property
+    def _fit_record(self) -> FittedModel:
+        if self._fitted is None:
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet")
+        return self._fitted
+
+    def _predict(self, X: Any, return_std: bool, return_cov: bool, latent: bool) -> Any:
+        check_is_fitted(self)
+        if return_std and return_cov:
+            raise InvalidInputError("return_std, return_cov: expected at most one to be True")
+        points, record = self.points(X), self._fit_record
+        want: Want = "covariance" if return_cov else "variance" if return_std else "mean"
+        with self._reporter("predict") as report:
+            mean, spread = record.process.law(points, want, latent=latent, report=report)
+        mean = record.shaped(mean, 1)
+        if spread is None:
+            return mean
+        spread = record.shaped(spread, spread.ndim - 1)
+        return mean, (spread if return_cov else np.sqrt(spread))
+
+    def _sample_y(self, X: Any, n_samples: int, seed: int, latent: bool) -> FloatArray:
+        check_is_fitted(self)
+        check_positive_int(n_samples, "n_samples")
+        points, record = self.points(X), self._fit_record
+        rng = np.random.default_rng(seed)
+        with self._reporter("sample") as report:
+            samples = record.process.sample(points, n_samples, rng, latent=latent, report=report)
+        return record.shaped(samples, 1)
+
+    def _log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        data = self._further_data(X, y)
+        with self._reporter("predict") as report:
+            return self.process_.log_density(data.points, data.targets, report=report)
+
+    def _prior_covariance(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        record = self._fit_record
+        return record.shaped(record.process.prior(self.points(X)), 2)
+
+    def _conditioned_on(self, X: Any, y: ArrayLike) -> Self:
+        check_is_fitted(self)
+        return self._around(self.process_.conditioned(self._further_data(X, y)))
+
+    def _updated(self, X: Any, y: ArrayLike) -> Self:
+        data = self._further_data(X, y)
+        record = self._fit_record
+        self._fitted = record.with_process(record.process.updated(data))
+        return self
+
+    def _around(self, process: GaussianProcess) -> Self:
+        """A copy of this estimator around another process."""
+        other = copy.copy(self)
+        other._fitted = self._fit_record.with_process(process)
+        return other
+
+    @contextmanager
+    def _reporter(self, title: str) -> Iterator[Progress]:
+        if not self._slow_predictions:
+            yield silent
+            return
+        with reporter(title, self.progress) as report:
+            yield report
+
+    def exact_problem(self) -> Problem:
+        """Return prior and data of the exact GP, whose twin may be too large to fit."""
+        check_is_fitted(self)
+        return self.process_.exact_problem()
+
+    def save(self, path: str | PathLike[str], include_data: bool = False) -> None:
+        """Write the fitted model to a file, whole or not at all; see `coupledgp.save_model`."""
+        check_is_fitted(self)
+        container.write(path, *self._state(include_data))
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        process = self.process_
+        if include_data:
+            len(process.data)  # refuses where there are none
+        else:
+            process = process.without_data()
+        header, arrays = process.state()
+        record = self._fit_record
+        header |= {
+            "class": type(self).__name__,
+            "parameters": {k: self._plain(k, v) for k, v in self._stored_parameters().items()},
+            "y_ndim": record.ndim,
+        }
+        return header, arrays
+
+    def _stored_parameters(self) -> dict[str, Any]:
+        return dict(self.get_params(deep=False))
+
+    @abstractmethod
+    def _plain(self, name: str, value: Any) -> Any:
+        """A constructor parameter as JSON can hold it."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+
+def plain_seed(random_state: Any) -> int | None:
+    """A random state as a file holds it: an int, or None for what is none."""
+    is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
+    return int(random_state) if is_seed else None

@@ -1,0 +1,84 @@
+"""Fitted models to files and back, without pickle.
+
+A file holds the arrays from which predictions are computed, bit for bit and in the memory order
+they were computed in, and the sufficient statistics, so that `partial_fit` can go on. Its header
+holds the class, the constructor's parameters, fitted numbers and the names of the columns.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
+from coupledgp.gp import container
+from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+
+MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
+    kind.__name__: kind
+    for kind in (
+        SparseSpectrumGPRegressor, ExactGPRegressor, GraphGPRegressor, ExactGraphGPRegressor,
+    )
+}  # fmt: skip
+
+
+def save_model(
+    model: ProcessRegressor, path: str | os.PathLike[str], include_data: bool = False
+) -> None:
+    """Write a fitted model to a file, whole or not at all.
+
+    Parameters
+    ----------
+    model
+        Fitted `SparseSpectrumGPRegressor`, `ExactGPRegressor`, `GraphGPRegressor` or
+        `ExactGraphGPRegressor`.
+    path
+        File to write; one that exists is replaced.
+    include_data
+        Store the training rows too, which `exact_twin()` needs. An `ExactGPRegressor` and models
+        on graphs predict from their observations and always store them.
+
+    Raises
+    ------
+    InvalidInputError
+        The model is of another class, or has a coupling or kernel that no text form names.
+    CoupledGPError
+        `include_data` is set, but the model was loaded from a file without data.
+    OSError
+        The file cannot be written.
+    """
+    name = type(model).__name__
+    if MODEL_CLASSES.get(name) is not type(model):
+        raise InvalidInputError(f"model: expected one of {', '.join(MODEL_CLASSES)}, got {name}")
+    model.save(path, include_data=include_data)
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a model that `save_model` wrote; its predictions are the same to the bit.
+
+    Parameters
+    ----------
+    path
+        File to read. Reading runs no code from the file.
+
+    Returns
+    -------
+    SparseSpectrumGPRegressor, ExactGPRegressor, GraphGPRegressor or ExactGraphGPRegressor
+        The fitted model. A `random_state` that was no int is None.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, of another kind or of an unknown version.
+    OSError
+        The file cannot be read.
+    """
+    header, arrays = container.read(Path(path))
+    try:
+        return MODEL_CLASSES[header["class"]].from_state(header, arrays)
+    except (CoupledGPError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFileError(f"{path}: cannot restore the model in this file: {error}") from error

@@ -1,0 +1,349 @@
+"""What the regressors on graphs share: their checks, search and results."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.node_fit import NodeFitter
+from coupledgp.gp.node_priors import NodePriorRecipe
+from coupledgp.gp.node_state import parameter_from, plain_parameter
+from coupledgp.gp.nodes import NodeGP, NodeSettings
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points, Problem
+from coupledgp.gp.units import Units, are_constant
+from coupledgp.graphs import Graph
+from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
+from coupledgp.models.estimator import FittedModel, ProcessRegressor, fitted_result, plain_seed
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray, draw_seed
+from coupledgp.validation import check_choice, check_positive, check_positive_int
+
+DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
+# Families that `kernel="auto"` compares, in this order.
+AUTO_KERNELS = ("heat", "regularized-laplacian", "matern")
+HYPERPARAMETERS = ("kernel", "outputscale", "noise")
+STORED_RESULTS = ("n_rounds_", "n_evaluations_", "converged_")
+
+
+class NodeRegressor(ProcessRegressor):
+    """Base of the Gaussian process regressors on the nodes of a graph."""
+
+    _slow_predictions: ClassVar[bool] = True
+
+    graph: Graph
+    kernel: GraphKernelLike
+    outputscale: float | None
+    noise: float | None
+    fixed: tuple[str, ...] | None
+    solver: str
+    n_probes: int
+    exact_variances: int
+    n_variance_samples: int
+
+    n_rounds_ = fitted_result("n_rounds_", "Rounds of the search.")
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Refuse bad parameters of the subclass, before anything is computed."""
+
+    @abstractmethod
+    def _recipe(self, seed: int) -> NodePriorRecipe:
+        """How the priors of this model are made."""
+
+    def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
+        """Fit the hyperparameters by maximum evidence, then the posterior.
+
+        Parameters
+        ----------
+        nodes
+            Labels of the observed nodes, n of them; a node may be observed more than once.
+        y
+            Observations (n,), or (n, n_outputs): independent outputs that share the kernel and,
+            in units of their own variance, output scale and noise.
+        checkpoint
+            A JSON file that is written after each round of the fit; an interrupted fit that is
+            started again with the same data and settings goes on from it.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid.
+        """
+        check_graph(self.graph)
+        self._check_common()
+        self._check_parameters()
+        data, ndim, _ = self.checked(nodes, y)
+        process, results = self._process(data, checkpoint)
+        self._fitted = FittedModel(process, ndim, results)
+        return self
+
+    def partial_fit(self, nodes: Any, y: ArrayLike) -> Self:
+        """Add observations (n,) or (n, n_outputs) at nodes, hyperparameters fixed.
+
+        The first call on an unfitted model is `fit`. The posterior is computed again from all
+        observations; the normalisation of y follows them. An error leaves the model as it was.
+        """
+        return self._updated(nodes, y) if self.__sklearn_is_fitted__() else self.fit(nodes, y)
+
+    def checked(self, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
+        """Return node numbers (n,) with targets (n, k), and the dimensions of y."""
+        numbers = check_nodes(check_graph(self.graph), nodes)
+        targets = check_node_targets(y, numbers.size)
+        return Data.of(numbers, targets.reshape(numbers.size, -1)), targets.ndim, None
+
+    def points(self, nodes: Any = None) -> Points:
+        """Node numbers (p,) of labels, of all nodes if left out."""
+        return check_nodes(self.graph, nodes)
+
+    def _further_data(self, nodes: Any, y: ArrayLike) -> Data:
+        data, _, _ = self.checked(nodes, y)
+        n_outputs = self.process_.units.n_outputs
+        if data.targets.shape[1] != n_outputs:
+            raise InvalidInputError(
+                f"y: expected {n_outputs} outputs as in the first fit, got {data.targets.shape[1]}"
+            )
+        return data
+
+    def _process(
+        self, data: Data, checkpoint: str | Path | None = None
+    ) -> tuple[NodeGP, dict[str, Any]]:
+        """Fit hyperparameters and condition on data: the process, and further results."""
+        units = Units.of(data.targets, self.normalize_y)
+        # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
+        searches = self.optimizer is not None and not are_constant(data.targets, units.offset)
+        seed = draw_seed(self.random_state)
+        recipe = self._recipe(seed)
+        with reporter("fit", self.progress) as report:
+            fitter = NodeFitter(
+                recipe=recipe,
+                settings=self._settings(seed),
+                kernels=self._candidates(searches),
+                searches=searches,
+                fixed=frozenset(self.fixed or ()),
+                outputscale=self._given("outputscale"),
+                noise=self._given("noise"),
+                data=data,
+                units=units,
+                normalize=self.normalize_y,
+                report=report,
+                checkpoint=None if checkpoint is None else Path(checkpoint),
+                identity=self._identity(),
+            )
+            process, search = fitter.fit()
+        return process, dict(zip(STORED_RESULTS, search, strict=True))
+
+    def _settings(self, seed: int) -> NodeSettings:
+        return NodeSettings(
+            self.solver, self.n_probes, self.exact_variances, self.n_variance_samples, seed
+        )
+
+    def _identity(self) -> dict[str, str]:
+        """Settings that tell a fit from others."""
+        ignored = ("random_state", "progress")
+        return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
+
+    def _check_common(self) -> None:
+        if self.optimizer is not None:
+            check_choice(self.optimizer, ["lbfgs"], "optimizer")
+        check_choice(self.solver, ["auto", "dense", "iterative"], "solver")
+        for name in self.fixed or ():
+            check_choice(name, HYPERPARAMETERS, "fixed")
+        check_positive_int(self.n_probes, "n_probes", minimum=2)
+        check_positive_int(self.exact_variances, "exact_variances", minimum=0)
+        check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2)
+
+    def _given(self, name: str) -> float:
+        """The given or default value of a scale."""
+        given = getattr(self, name)
+        return DEFAULT_SCALES[name] if given is None else check_positive(given, name)
+
+    def _candidates(self, searches: bool) -> tuple[GraphKernel, ...]:
+        """Kernels whose families are compared: of `"auto"` several, heat first."""
+        if isinstance(self.kernel, str) and self.kernel == "auto":
+            several = searches and "kernel" not in (self.fixed or ())
+            names = AUTO_KERNELS if several else AUTO_KERNELS[:1]
+            return tuple(parse_graph_kernel(name) for name in names)
+        return (parse_graph_kernel(self.kernel),)
+
+    @property
+    def process_(self) -> NodeGP:
+        """The fitted process, which never changes: a further fit makes a new one."""
+        process = super().process_
+        assert isinstance(process, NodeGP)
+        return process
+
+    @property
+    def kernel_(self) -> GraphKernel:
+        """Fitted kernel."""
+        return self.process_.hyperparameters.kernel
+
+    @property
+    def nodes_(self) -> Any:
+        """Labels of the observed nodes."""
+        return self.graph.label_all(self.process_.posterior.nodes)
+
+    @property
+    def log_marginal_likelihood_error_(self) -> float:
+        """Standard error of the log evidence, zero for a dense solver."""
+        return self.process_.node_evidence.error
+
+    def predict(
+        self,
+        nodes: Any = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        latent: bool = False,
+    ) -> Any:
+        """Predictive law of observations at nodes.
+
+        Parameters
+        ----------
+        nodes
+            Labels of p nodes; all of the graph if left out.
+        return_std
+            Also return the standard deviation (p,). Exact for at most `exact_variances` nodes;
+            for more, from `n_variance_samples` pathwise samples, with relative error
+            `sqrt(1 / (2 n_variance_samples))`, unless the solver is dense.
+        return_cov
+            Also return the covariance, exact, from one solve a node, in blocks.
+        latent
+            Leave the noise out: the law of the function f instead of observations y.
+
+        Returns
+        -------
+        FloatArray or (FloatArray, FloatArray)
+            Mean, (p,) or (p, n_outputs), and what was asked for; standard deviations have the
+            mean's shape, the covariance is (p, p) or (p, p, n_outputs).
+
+        Raises
+        ------
+        InvalidInputError
+            Both are asked for, a node is unknown, or the joint law does not fit in memory.
+        """
+        return self._predict(nodes, return_std, return_cov, latent)
+
+    def sample_y(
+        self,
+        nodes: Any = None,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        latent: bool = False,
+    ) -> FloatArray:
+        """Draw from the posterior at nodes, by pathwise samples.
+
+        Parameters
+        ----------
+        nodes
+            Labels of p nodes; all if left out.
+        n_samples
+            Number of draws.
+        random_state
+            Seed of the draws.
+        latent
+            Draw functions f instead of noisy observations y.
+
+        Returns
+        -------
+        FloatArray
+            Samples (p, n_samples), or (p, n_outputs, n_samples) for targets of two dimensions.
+        """
+        return self._sample_y(nodes, n_samples, draw_seed(random_state), latent)
+
+    def log_density(self, nodes: Any, y: ArrayLike) -> FloatArray:
+        """Log predictive density of observations, each alone; minus its mean is the NLPD.
+
+        Parameters
+        ----------
+        nodes, y
+            Labels of p nodes and observations (p,) or (p, n_outputs), as in `fit`.
+
+        Returns
+        -------
+        FloatArray
+            Nats, (p,), in units of y; of several outputs jointly, which are independent.
+        """
+        return self._log_density(nodes, y)
+
+    def conditioned_on(self, nodes: Any, y: ArrayLike) -> Self:
+        """Return the same model, hyperparameters in units of y included, given other data.
+
+        Parameters
+        ----------
+        nodes, y
+            Labels of n nodes and observations (n,) or (n, n_outputs), as in `fit`.
+        """
+        return self._conditioned_on(nodes, y)
+
+    def prior_covariance(self, nodes: Any = None) -> FloatArray:
+        """Prior covariance of f at p nodes, units of y squared.
+
+        Shape (p, p), or (p, p, n_outputs) for targets of two dimensions.
+        """
+        return self._prior_covariance(nodes)
+
+    def own_problem(self) -> Problem:
+        """Return prior and data of this model."""
+        return self.process_.own_problem()
+
+    def around(self, process: GaussianProcess, record: FittedModel) -> Self:
+        """Return this estimator around the process of another fitted model of the same data."""
+        results = {"n_rounds_": 0, "n_evaluations_": 0, "converged_": True}
+        self._fitted = FittedModel(process, record.ndim, results)
+        return self
+
+    def _stored_parameters(self) -> dict[str, Any]:
+        parameters = super()._stored_parameters()
+        del parameters["graph"]
+        return parameters
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        results = self._fit_record.results
+        stored = {name: results[name] for name in STORED_RESULTS if name in results}
+        header["fitted"] = {**stored, **header.get("fitted", {})}
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file, of this version or of 0.1.0."""
+        parameters = header["parameters"]
+        own = ("solver", "n_probes", "exact_variances", "n_variance_samples")
+        header = {
+            "recipe": parameters,
+            "settings": {**{name: parameters[name] for name in own}, "seed": header["seed"]},
+            "normalize": parameters["normalize_y"],
+            **header,
+        }
+        process = NodeGP.from_state(header, arrays)
+        model = cls(process.graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
+        results = {k: header["fitted"][k] for k in STORED_RESULTS if k in header["fitted"]}
+        model._fitted = FittedModel(process, header["y_ndim"], results)
+        return model
+
+    def _plain(self, name: str, value: Any) -> Any:
+        return plain_seed(value) if name == "random_state" else plain_parameter(name, value)
+
+
+def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
+    """Return finite observations, (n,) or (n, k), as float64."""
+    try:
+        array = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"y: expected numbers, got {error}") from None
+    if array.ndim not in (1, 2) or array.size == 0:
+        raise InvalidInputError(
+            f"y: expected a non-empty array, (n,) or (n, n_outputs), got shape {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise InvalidInputError("y: expected finite values, got NaN or inf")
+    if len(array) != n_rows:
+        raise InvalidInputError(f"y: expected {n_rows} values to match nodes, got {len(array)}")
+    return array

@@ -1,0 +1,47 @@
+"""Checks of the options by which frequencies are sampled or fitted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.validation import check_choice, check_positive_int
+
+SPECTRA = ("sampled", "fitted")
+OBJECTIVES = ("evidence", "posterior-kl")
+# Fewer rows leave none to hold out.
+LEAST_ROWS = 10
+
+
+def check_fitting(model: Any, n_rows: int) -> None:
+    """Refuse options that contradict each other, or too few rows, before any work."""
+    check_choice(model.frequencies, SPECTRA, "frequencies")
+    if not callable(model.objective):
+        check_choice(model.objective, OBJECTIVES, "objective")
+    check_positive_int(model.teacher_rows, "teacher_rows", minimum=2)
+    check_positive_int(model.batch_rows, "batch_rows", minimum=LEAST_ROWS)
+    if model.frequencies == "sampled":
+        if model.objective != "evidence":
+            raise InvalidInputError(
+                f"objective: {model.objective!r} moves the frequencies, which needs "
+                "frequencies='fitted', got frequencies='sampled'"
+            )
+        return
+    if model.features != "fourier":
+        raise InvalidInputError(
+            "frequencies: only those of features='fourier' can be fitted, got "
+            f"features={model.features!r}"
+        )
+    if n_rows < LEAST_ROWS:
+        raise InvalidInputError(
+            f"X: expected at least {LEAST_ROWS} rows to fit frequencies to, got {n_rows}"
+        )
+
+
+def check_use_of_queries(model: Any) -> None:
+    """Refuse query points where nothing is compared at them."""
+    if model.frequencies != "fitted" or model.objective != "posterior-kl":
+        raise InvalidInputError(
+            "queries: expected none unless frequencies='fitted' and objective='posterior-kl', got "
+            f"frequencies={model.frequencies!r}, objective={model.objective!r}"
+        )

@@ -1,0 +1,338 @@
+"""What the regressors of tables share: their checks, search and results."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils.validation import validate_data
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.gp.columns import HYPERPARAMETERS
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
+from coupledgp.gp.state import PARSERS, text_of
+from coupledgp.inference.search.optimize import OptimizationResult, SearchSpace
+from coupledgp.models.estimator import (
+    Columns,
+    FittedModel,
+    ProcessRegressor,
+    fitted_result,
+    plain_seed,
+)
+from coupledgp.random import FloatArray
+from coupledgp.spectra import SpectrumLike
+from coupledgp.validation import check_choice, check_lengthscale, check_positive
+
+# Kept when the optimizer is off and none was given; in units of the normalised targets.
+DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
+# Fitted numbers that a file holds; those a model lacks stay out of it.
+STORED_RESULTS = (
+    "n_evaluations_", "n_iter_", "converged_", "spectrum_start_loss_", "spectrum_loss_",
+)  # fmt: skip
+
+
+class TableColumns(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Carrier of scikit-learn's checks of a table, which note its columns on an estimator."""
+
+    def columns(self) -> Columns:
+        """The columns of the table that was checked."""
+        return Columns(self.n_features_in_, getattr(self, "feature_names_in_", None))
+
+
+class TableRegressor(MultiOutputMixin, ProcessRegressor):
+    """Base of the Gaussian process regressors with a stationary kernel.
+
+    Subclasses turn checked data into a process; this class validates and shapes the results.
+    """
+
+    kernel: SpectrumLike
+    ard: bool
+    lengthscale: ArrayLike | None
+    outputscale: float | None
+    noise: float | None
+    fixed: tuple[str, ...] | None
+    n_restarts: int
+    max_iter: int
+
+    n_iter_ = fitted_result("n_iter_", "Iterations of the search on all rows.")
+
+    @abstractmethod
+    def _process(
+        self, data: Data, columns: Columns, *further: Any
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        """Fit hyperparameters and condition on data: the process, and further results."""
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, *further: Any) -> FittedModel:
+        data, ndim, columns = self.checked(X, y)
+        process, results = self._process(data, columns, *further)
+        return FittedModel(process, ndim, results, columns)
+
+    def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, int, Columns]:
+        """Return data (n, d) and (n, k), the dimensions of y, and the columns of X."""
+        carrier = TableColumns()
+        inputs, targets = validate_data(
+            carrier, X, y, estimator=self, dtype=np.float64, multi_output=True, y_numeric=True
+        )
+        targets = np.asarray(targets, dtype=np.float64)
+        data = Data.of(inputs, targets.reshape(len(targets), -1))
+        return data, targets.ndim, carrier.columns()
+
+    def points(self, X: ArrayLike) -> Points:
+        """Inputs (p, d) as float64, checked against the columns of the fit."""
+        inputs: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
+        return inputs
+
+    def _further_data(self, X: ArrayLike, y: ArrayLike) -> Data:
+        inputs, targets = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=False
+        )
+        targets = np.asarray(targets, dtype=np.float64)
+        targets = targets.reshape(len(targets), -1)
+        n_outputs = self.process_.units.n_outputs
+        if targets.shape[1] != n_outputs:
+            raise InvalidInputError(
+                f"y: expected {n_outputs} outputs as in the first fit, got {targets.shape[1]}"
+            )
+        return Data.of(inputs, targets)
+
+    def _search_space(self, inputs: FloatArray, base: FloatArray, free: bool) -> SearchSpace:
+        """What is free and where the search starts, from the parameters and inputs (n, d).
+
+        `base` are data-driven lengthscales (d,); nothing is searched unless `free`.
+        """
+        if self.optimizer is not None:
+            check_choice(self.optimizer, ["lbfgs"], "optimizer")
+        fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
+        for name in fixed:
+            check_choice(name, HYPERPARAMETERS, "fixed")
+        given = None
+        if self.lengthscale is not None:
+            given = check_lengthscale(self.lengthscale, inputs.shape[1])
+            base = base if self.ard else given
+        scales = {
+            name: default
+            if getattr(self, name) is None
+            else check_positive(getattr(self, name), name)
+            for name, default in DEFAULT_SCALES.items()
+        }
+        searched = free and self.optimizer is not None
+        return SearchSpace(
+            base=base,
+            ard=self.ard,
+            lengthscale=given,
+            outputscale=scales["outputscale"],
+            noise=scales["noise"],
+            free=frozenset(HYPERPARAMETERS) - fixed if searched else frozenset(),
+        )
+
+    def _default_fixed(self) -> tuple[str, ...]:
+        """Names of hyperparameters that stay at their defaults unless `fixed` says otherwise."""
+        return ()
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(seed_from_random_state(self.random_state))
+
+    @property
+    def X_train_(self) -> FloatArray:  # noqa: N802
+        """Training inputs (n, d); not a copy if they came in one batch of float64."""
+        points: FloatArray = self.process_.data.points
+        return points
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of X in the fit."""
+        return self._columns.n_features
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names (d,) of the columns of X in the fit, where it had names."""
+        if self._columns.names is None:
+            raise AttributeError("feature_names_in_: the columns had no names in the fit")
+        return self._columns.names
+
+    @property
+    def _columns(self) -> Columns:
+        columns = self._fit_record.columns
+        assert columns is not None
+        return columns
+
+    @property
+    def lengthscale_(self) -> float | FloatArray:
+        """Fitted lengthscales (d,); one float for an isotropic kernel."""
+        value: FloatArray = self.process_.hyperparameters.lengthscale
+        isotropic = not self.ard and np.ptp(value) == 0
+        return float(value[0]) if isotropic else value
+
+    def predict(
+        self,
+        X: ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        latent: bool = False,
+    ) -> Any:
+        """Predictive law of observations at new inputs.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d).
+        return_std
+            Also return the standard deviation, (p,) or (p, k); exactly the root of the diagonal of
+            what `return_cov` gives.
+        return_cov
+            Also return the covariance, (p, p) or (p, p, k).
+        latent
+            Leave the noise out: the law of the function f instead of observations y.
+
+        Returns
+        -------
+        FloatArray or (FloatArray, FloatArray)
+            Mean, (p,) or (p, k), and what was asked for.
+
+        Raises
+        ------
+        InvalidInputError
+            Both `return_std` and `return_cov` are set, or `X` does not fit the training data.
+        """
+        return self._predict(X, return_std, return_cov, latent)
+
+    def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
+        """Log predictive density of observations, each alone; minus its mean is the NLPD.
+
+        Parameters
+        ----------
+        X, y
+            Inputs (p, d) and targets (p,) or (p, k), as in `fit`.
+
+        Returns
+        -------
+        FloatArray
+            Nats, (p,), in units of y; of several outputs jointly, which are independent.
+        """
+        return self._log_density(X, y)
+
+    def sample_y(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        latent: bool = False,
+    ) -> FloatArray:
+        """Draw from the posterior at new inputs.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d).
+        n_samples
+            Number of draws.
+        random_state
+            Seed of the draws.
+        latent
+            Draw functions f instead of noisy observations y.
+
+        Returns
+        -------
+        FloatArray
+            Samples, (p, n_samples), or (p, k, n_samples) for targets of two dimensions.
+        """
+        return self._sample_y(X, n_samples, seed_from_random_state(random_state), latent)
+
+    def conditioned_on(self, X: ArrayLike, y: ArrayLike) -> Any:
+        """Return the same model, hyperparameters in units of y included, given other data.
+
+        Parameters
+        ----------
+        X, y
+            Inputs (n, d) and targets (n,) or (n, k), as in `fit`.
+        """
+        return self._conditioned_on(X, y)
+
+    def prior_covariance(self, X: ArrayLike) -> FloatArray:
+        """Prior covariance of f at inputs (p, d), units of y squared; a mixture's of its members.
+
+        Shape (p, p), or (p, p, k) for targets of two dimensions.
+        """
+        return self._prior_covariance(X)
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        names = self._columns.names
+        results = self._fit_record.results
+        stored = {name: results[name] for name in STORED_RESULTS if name in results}
+        return {
+            **header,
+            "feature_names": None if names is None else [str(name) for name in names],
+            "scalars": {"n_features_in_": self.n_features_in_, **header["scalars"], **stored},
+        }, arrays
+
+    @classmethod
+    @abstractmethod
+    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
+        """The process of a file."""
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file, of this version or of 0.1.0."""
+        header = {
+            "normalize": header["parameters"]["normalize_y"],
+            "y_ndim": header["scalars"].get("_y_ndim"),
+            **header,
+        }
+        process = cls._process_from(header, arrays)
+        model = cls(**header["parameters"])
+        if model.fixed is not None:
+            model.fixed = tuple(model.fixed)
+        names, scalars = header["feature_names"], header["scalars"]
+        columns = Columns(
+            scalars["n_features_in_"], None if names is None else np.array(names, dtype=object)
+        )
+        results = {name: scalars[name] for name in STORED_RESULTS if name in scalars}
+        model._fitted = FittedModel(process, header["y_ndim"], results, columns)
+        return model
+
+    def _plain(self, name: str, value: Any) -> Any:
+        if name == "random_state":
+            return plain_seed(value)
+        if name == "objective" and callable(value):
+            raise InvalidInputError(
+                f"objective: expected a name, since a file holds text only, got {value!r}; set "
+                "model.objective to a name before saving, which changes no prediction"
+            )
+        if name in PARSERS:
+            return value if isinstance(value, str) else text_of(value, name)
+        if isinstance(value, (np.ndarray, np.generic)):
+            return value.tolist()
+        if isinstance(value, (list, tuple)):
+            return [self._plain("", item) for item in value]
+        return value
+
+
+def checked_rows(X: ArrayLike, columns: Columns, estimator: Any, name: str) -> FloatArray:
+    """Rows (q, d) of the same columns as a table, under the name of an argument."""
+    carrier = TableColumns()
+    carrier.n_features_in_ = columns.n_features
+    if columns.names is not None:
+        carrier.feature_names_in_ = columns.names
+    try:
+        rows: FloatArray = validate_data(
+            carrier, X, estimator=estimator, dtype=np.float64, reset=False
+        )
+    except ValueError as error:
+        raise InvalidInputError(f"{name}: {error}") from None
+    return rows
+
+
+def search_results(search: OptimizationResult) -> dict[str, Any]:
+    """Fitted attributes that state how a search went."""
+    return {
+        "n_evaluations_": search.n_evaluations,
+        "n_iter_": search.n_iterations,
+        "converged_": search.converged,
+    }

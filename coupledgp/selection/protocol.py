@@ -1,0 +1,80 @@
+"""What choosing a coupling and a size asks of an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.protocol import Data, GaussianProcess
+
+AUTO = "auto"
+
+
+@runtime_checkable
+class Selectable(Protocol):
+    """An estimator with a coupling and a number of features.
+
+    Attributes
+    ----------
+    size_parameter : str
+        Parameter that is the number of features.
+    default_coupling : str
+        Coupling where only the size is chosen for.
+    candidate_couplings : tuple of str
+        Couplings that are compared unless others are given.
+    """
+
+    size_parameter: str
+    default_coupling: str
+
+    @property
+    def candidate_couplings(self) -> tuple[str, ...]:
+        """Couplings that are compared unless others are given."""
+
+    def parse_coupling(self, coupling: Any, name: str) -> Any:
+        """Return a coupling from its text form or an object; `name` is the argument's."""
+
+    def checked(self, X: Any, y: ArrayLike) -> tuple[Data, int, Any]:
+        """Return data in the form that processes compute with, and the dimensions of y."""
+
+    def size_range(self, data: Data) -> tuple[int, int]:
+        """First and last size that is tried on data."""
+
+    def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
+        """Fit the exact process of the same settings on data."""
+
+    def approximation(
+        self, exact: GaussianProcess, coupling: Any, size: int, seed: int
+    ) -> GaussianProcess:
+        """Return the process of this estimator at the hyperparameters and data of an exact one."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters of the constructor, as in scikit-learn."""
+
+
+def check_selectable(model: Any) -> Any:
+    """Return a model with a coupling and a size.
+
+    Raises
+    ------
+    InvalidInputError
+        The model has neither.
+    """
+    if isinstance(model, Selectable):
+        return model
+    raise InvalidInputError(
+        "model: expected a SparseSpectrumGPRegressor or a GraphGPRegressor, "
+        f"got {type(model).__name__}"
+    )
+
+
+def with_parameters(model: Any, **changes: Any) -> Any:
+    """An unfitted copy with some parameters changed; the graph is shared, not copied."""
+    return type(model)(**{**model.get_params(deep=False), **changes})
+
+
+def is_auto(value: Any) -> bool:
+    """Whether a parameter asks for a choice."""
+    return isinstance(value, str) and value == AUTO

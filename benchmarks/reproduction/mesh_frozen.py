@@ -52,7 +52,7 @@ class Truth:
 def prior_products(gp: Model, V: FloatArray) -> FloatArray:
     """`K V` over all nodes, K the prior covariance of unit outputscale."""
     every = np.arange(gp.graph.n_nodes)
-    return gp._posterior.prior.product(every, every, V)
+    return gp.process_.posterior.prior.product(every, every, V)
 
 
 def exact_truth(problem: Task, teacher: Model) -> Truth:

@@ -6,6 +6,7 @@ import pytest
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import WalkFeatures, sample_walks
+from coupledgp.gp import node_priors
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import by_column_blocks
 from coupledgp.inference.nodes import moments as graph_moments
@@ -14,7 +15,6 @@ from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import HeatKernel, dense_kernel, dense_spectrum
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.models import nodes as graph_models
 
 GRID = Graph.from_networkx(nx.grid_2d_graph(20, 11), weight=None)
 WIDE = HeatKernel(2000.0)
@@ -27,7 +27,7 @@ Y = np.sin(NODES[:, None] / 60.0) + 1e-3 * RNG.standard_normal((NODES.size, 1))
 def few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer eigenpairs than nodes, and no other method."""
     monkeypatch.setattr(graph_moments, "LEADING_PAIRS", 50)
-    monkeypatch.setattr(graph_models, "SPECTRAL_LIMIT", 10)
+    monkeypatch.setattr(node_priors, "SPECTRAL_LIMIT", 10)
 
 
 def exact_law(v: float, s: float) -> tuple[np.ndarray, np.ndarray]:
@@ -93,7 +93,7 @@ def test_exact_model_and_twin_use_the_eigenpairs_of_wide_kernels(few_pairs: None
     labels = [list(GRID.labels or range(GRID.n_nodes))[k] for k in NODES]
     exact = ExactGraphGPRegressor(GRID, kernel, tolerance=1e-12, **settings).fit(labels, Y[:, 0])
     assert exact.method_ == "leading"
-    assert isinstance(exact._posterior, LeadingPosterior)
+    assert isinstance(exact.process_.posterior, LeadingPosterior)
     K = dense_kernel(GRID, kernel)
     A = v * K[np.ix_(NODES, NODES)] + s * np.eye(NODES.size)
     mean = v * K[np.ix_(HIDDEN, NODES)] @ np.linalg.solve(A, Y[:, 0])

@@ -59,7 +59,7 @@ def test_the_teacher_is_an_exact_gp_on_some_of_the_rows():
     other = make("posterior-kl", teacher_rows=40, random_state=1).fit(X, Y)
     assert torch.equal(gp.features_.frequencies, again.features_.frequencies)
     assert not torch.equal(gp.features_.frequencies, other.features_.frequencies)
-    assert gp._statistics.n_rows == len(X)
+    assert gp.process_.statistics.n_rows == len(X)
     assert gp.members_ == [gp]
     assert gp.member_weights_.tolist() == [1.0]
 
@@ -187,12 +187,16 @@ def test_prior_of_the_mixture(stack):
     np.testing.assert_allclose(stack.prior_covariance(X_TEST), expected)
 
 
+def n_rows(gp):
+    return {member.statistics.n_rows for member in gp.process_.members}
+
+
 def test_more_rows_and_other_rows(stack):
     grown = make("evidence").fit(X, Y)
     grown.partial_fit(X_TEST, Y_TEST)
     given = stack.conditioned_on(np.vstack([X, X_TEST]), np.concatenate([Y, Y_TEST]))
-    assert grown._statistics.n_rows == len(X) + len(X_TEST) == len(grown.X_train_)
-    assert stack._statistics.n_rows == len(X)
+    assert n_rows(grown) == {len(X) + len(X_TEST)} == {len(grown.X_train_)}
+    assert n_rows(stack) == {len(X)}
     # The units of y differ: partial_fit follows the data, conditioned_on keeps them.
     np.testing.assert_allclose(grown.predict(X), given.predict(X), atol=0.05 * Y.std())
     report = cgp.diagnostics.compare(grown, X_TEST, Y_TEST)

@@ -8,11 +8,12 @@ from sklearn.base import clone
 
 from coupledgp.diagnostics import gaussian_kl
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.gp.node_priors import MAX_HOPS
+from coupledgp.gp.nodes import NodeGP
 from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, dense_kernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.node_estimator import AUTO_KERNELS
-from coupledgp.models.nodes import MAX_HOPS
 from tests.graph_cases import karate, weighted_graph
 
 CIRCLE = 60
@@ -400,7 +401,7 @@ def test_a_fit_forgets_the_one_before_and_a_failed_one_changes_nothing(monkeypat
     def fail(*args):
         raise NumericalError("as if")
 
-    monkeypatch.setattr(type(gp), "_condition", fail)
+    monkeypatch.setattr(NodeGP, "given", fail)
     with pytest.raises(NumericalError, match="as if"):
         gp.fit(nodes[:9], y[:9])
     assert vars(gp) == before

@@ -7,7 +7,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.selection.cases import case_for
+from coupledgp.selection.held_out import HeldOutRows
 from coupledgp.selection.search import ERRORS, _Search, select
 
 RNG = np.random.default_rng(5)
@@ -17,10 +17,9 @@ CYCLE = cgp.Graph.from_edges(np.arange(80), (np.arange(80) + 1) % 80)
 HEIGHT = np.sin(2 * np.pi * np.arange(80) / 80) + 0.1 * RNG.normal(size=80)
 
 
-class KnownCase:
-    """A case whose KL is `factor / size`, the same for each draw but for a known spread."""
+class KnownRows:
+    """Rows at which the KL is `factor / size`, the same for each draw but for a known spread."""
 
-    size_name = "n_frequencies"
     first_size, last_size = 4, 4096
 
     def __init__(self, **factors):
@@ -31,7 +30,7 @@ class KnownCase:
 
 
 def search(target, **factors):
-    return _Search(KnownCase(**factors), target, 4, 0, lambda message: None)
+    return _Search(KnownRows(**factors), "n_frequencies", target, 4, 0, lambda message: None)
 
 
 def bound(factor, size):
@@ -95,32 +94,39 @@ def test_select_frequencies():
     assert select(model, X, Y, kl_target=0.02).trials == chosen.trials
 
 
+def held_out(model):
+    return HeldOutRows.of(model, model.checked(X, Y)[0], 60, 240, 0)
+
+
 def test_the_kl_of_a_trial_is_that_of_compare():
     model = cgp.SparseSpectrumGPRegressor(ard=False)
-    case = case_for(model, X, Y, 60, 240, 0)
-    found = case.kl_per_point("orthogonal", 6, 17)
-    fitted = case._fitted("orthogonal", 6, 17)
-    report = cgp.diagnostics.compare(fitted, case._query)
+    rows = held_out(model)
+    found = rows.kl_per_point("orthogonal", 6, 17)
+    process = model.approximation(rows.exact, "orthogonal", 6, 17)
+    report = cgp.diagnostics.compare(process, rows.query)
     assert found == pytest.approx(report.kl_per_point, rel=1e-6)
-    exact = cgp.ExactGPRegressor(ard=False, random_state=0).fit(case._X, case._y)
-    assert fitted.lengthscale_ == pytest.approx(exact.lengthscale_)
-    assert fitted.noise_ == pytest.approx(exact.noise_)
+    data = rows.exact.data
+    exact = cgp.ExactGPRegressor(ard=False, random_state=0).fit(data.points, data.targets[:, 0])
+    np.testing.assert_allclose(process.hyperparameters.lengthscale, exact.lengthscale_)
+    assert process.summary()["noise"] == pytest.approx(exact.noise_)
 
 
 def test_laplace_features_keep_their_rule():
     model = cgp.SparseSpectrumGPRegressor(features="laplace", n_frequencies=16)
-    case = case_for(model, X, Y, 60, 240, 0)
-    rule = model.fit(case._X, case._y).lengthscale_
-    np.testing.assert_allclose(case._fitted("iid", 5, 0).lengthscale_, rule)
+    rows = held_out(model)
+    data = rows.exact.data
+    rule = model.fit(data.points, data.targets[:, 0]).lengthscale_
+    process = model.approximation(rows.exact, "iid", 5, 0)
+    np.testing.assert_allclose(process.hyperparameters.lengthscale, rule)
 
 
 def test_given_hyperparameters_are_kept():
     model = cgp.SparseSpectrumGPRegressor(
         ard=False, lengthscale=2.0, outputscale=0.7, noise=0.3, optimizer=None
     )
-    fitted = case_for(model, X, Y, 60, 240, 0)._fitted("iid", 5, 0)
-    assert fitted.lengthscale_ == pytest.approx(2.0)
-    assert fitted.noise_ / fitted.outputscale_ == pytest.approx(0.3 / 0.7)
+    hyper = model.approximation(held_out(model).exact, "iid", 5, 0).hyperparameters
+    np.testing.assert_allclose(hyper.lengthscale, 2.0)
+    assert hyper.noise / hyper.outputscale == pytest.approx(0.3 / 0.7)
 
 
 def test_select_walkers():

@@ -52,7 +52,7 @@ def graph_report():
 
 def test_a_row_is_the_mean_of_comparisons(model, report):
     row = next(r for r in report.study.rows if (r.coupling, r.size) == ("orthogonal", 4))
-    hyper = model._hyperparameters
+    hyper = model.process_.hyperparameters
     draws = []
     for seed in range(3):
         other = cgp.SparseSpectrumGPRegressor(

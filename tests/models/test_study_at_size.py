@@ -61,17 +61,12 @@ def test_solves_give_the_dense_study(model, solves):
     by_solves = cgp.coupling_study(model, X[TEST], Y[TEST], **ASKED)
     assert solves == [60]
     dense = cgp.coupling_study(
-        model, X[TEST], Y[TEST], reference=cgp.ExactGPRegressor()._adopt(model, _spectrum(model)),
-        **ASKED,
+        model, X[TEST], Y[TEST], reference=model.exact_twin(), **ASKED,
     )  # fmt: skip
     assert solves == [60]
     np.testing.assert_allclose(values(by_solves), values(dense), rtol=1e-3, atol=1e-5)
     assert by_solves.reference_rmse == pytest.approx(dense.reference_rmse, rel=1e-4)
     assert (by_solves.n_train, by_solves.n_test) == (200, 60)
-
-
-def _spectrum(model):
-    return model.features_.spectrum
 
 
 def test_one_solve_for_report_and_study(model, solves):
@@ -134,7 +129,7 @@ def test_fitted_frequencies_beside_sampled_ones(objective):
     model = fitted(frequencies="fitted", objective=objective, max_iter=10)
     asked = {"couplings": ["iid"], "sizes": [4], "n_draws": 2}
     row = cgp.coupling_study(model, X[TEST], Y[TEST], **asked).rows[0]
-    hyper, kl = model._hyperparameters, []
+    hyper, kl = model.process_.hyperparameters, []
     for seed in range(2):
         other = cgp.SparseSpectrumGPRegressor(
             n_frequencies=4, coupling="iid", lengthscale=hyper.lengthscale, optimizer=None,

@@ -24,8 +24,8 @@ from coupledgp.gp.state import hyperparameters_from, hyperparameters_state, text
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.linalg.cholesky import cholesky
+from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray

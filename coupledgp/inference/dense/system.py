@@ -7,10 +7,9 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
@@ -62,16 +61,6 @@ class ExactProblem:
     noise: float
     offset: FloatArray
     scale: FloatArray
-
-    def points(self, X: ArrayLike) -> FloatArray:
-        """Check inputs (p, d)."""
-        points = np.asarray(X, dtype=np.float64)
-        dim = self.X.shape[1]
-        if points.ndim != 2 or points.shape[1] != dim or not len(points):
-            raise InvalidInputError(f"X_test: expected shape (p, {dim}), got {points.shape}")
-        if not np.isfinite(points).all():
-            raise InvalidInputError("X_test: expected finite values, got NaN or inf")
-        return points
 
     def system(self, options: SystemOptions) -> EuclideanSystem:
         """Return the system of equations of the data."""

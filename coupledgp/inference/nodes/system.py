@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from coupledgp.graphs.graph import check_nodes
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.system import LinearSystem, Solved, SystemOptions
 from coupledgp.inference.nodes.priors import GraphPrior
@@ -45,10 +44,6 @@ class GraphProblem:
     noise: float
     offset: FloatArray
     scale: FloatArray
-
-    def points(self, labels: ArrayLike) -> NDArray[np.int64]:
-        """Numbers of labelled nodes."""
-        return check_nodes(self.prior.graph, labels)
 
     def system(self, options: SystemOptions) -> GraphSystem:
         """Return the system of equations of the data."""

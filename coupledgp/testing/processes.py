@@ -1,0 +1,212 @@
+"""Contract of fitted Gaussian processes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from scipy import stats
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.protocol import Data, GaussianProcess, Points
+from coupledgp.inference.linalg.system import SystemOptions, predictive_law
+from coupledgp.progress import silent
+from coupledgp.random import FloatArray
+from coupledgp.testing.checks import require, require_close, require_mean
+
+
+class ProcessContract:
+    """Tests of a process: everything that selection, files and comparisons rely on.
+
+    Attributes
+    ----------
+    process
+        A process given some data.
+    points
+        Points (p, ...) away from the data, in the form it computes with.
+    further
+        More data.
+    coupling, size
+        Of another draw; None where the process draws nothing.
+    tolerance
+        Of results that two computations give, relative to the predictive standard deviation.
+    solver_tolerance
+        Of the exact law by iterative solves, likewise.
+    n_samples, seed
+        Draws of a statistical test, and the seed of all draws; any must do.
+    """
+
+    process: GaussianProcess
+    points: Points
+    further: Data
+    coupling: Any = None
+    size: ClassVar[int] = 8
+    tolerance: ClassVar[float] = 1e-6
+    solver_tolerance: ClassVar[float] = 1e-4
+    n_samples: ClassVar[int] = 4000
+    seed: int = 0
+
+    def test_is_frozen(self) -> None:
+        """No field can be set."""
+        require(is_dataclass(self.process), "expected a frozen dataclass")
+        for item in fields(self.process):  # type: ignore[arg-type]
+            try:
+                setattr(self.process, item.name, None)
+            except AttributeError:
+                continue
+            raise AssertionError(f"{item.name} was set on a process that should be frozen")
+
+    def test_new_processes_leave_the_old_one_alone(self) -> None:
+        """Neither `updated`, `conditioned` nor `redrawn` changes the law they start from."""
+        before = self._law(self.process)
+        self.process.updated(self.further)
+        self.process.conditioned(self.further)
+        if self.coupling is not None:
+            self.process.redrawn(self.coupling, self.size, self.seed)
+        for name, old, new in zip(("mean", "covariance"), before, self._law(self.process),
+                                  strict=True):  # fmt: skip
+            require(np.array_equal(old, new), f"the {name} has changed")
+
+    def test_shapes(self) -> None:
+        """Means (p, k), variances (p, k), covariances (p, p, k), samples (p, k, n)."""
+        p, k = len(self.points), self.process.units.n_outputs
+        mean, none = self.process.law(self.points, "mean")
+        require(none is None and mean.shape == (p, k), f"mean: got shape {mean.shape}")
+        for want, shape in (("variance", (p, k)), ("covariance", (p, p, k))):
+            spread = self.process.law(self.points, want).spread  # type: ignore[arg-type]
+            require(spread is not None and spread.shape == shape, f"{want}: wrong shape")
+        samples = self.process.sample(self.points, 3, np.random.default_rng(self.seed))
+        require(samples.shape == (p, k, 3), f"samples: got shape {samples.shape}")
+        require(self.process.prior(self.points).shape == (p, p, k), "prior: wrong shape")
+
+    def test_variance_is_the_diagonal_of_the_covariance(self) -> None:
+        """Variance and covariance agree; the law of observations has the noise added."""
+        laws = {}
+        for latent in (False, True):
+            variance = self.process.law(self.points, "variance", latent=latent).spread
+            covariance = self.process.law(self.points, "covariance", latent=latent).spread
+            assert variance is not None
+            assert covariance is not None
+            diagonal = np.einsum("iik->ik", covariance)
+            require_close(variance / diagonal, np.ones_like(variance), self.tolerance, "variance")
+            lowest = np.linalg.eigvalsh(np.moveaxis(covariance, 2, 0)).min()
+            require(lowest > -self.tolerance * diagonal.max(), "covariance: not semidefinite")
+            laws[latent] = diagonal
+        noise = self.process.units.spread(self.process.noise.variance)
+        if self.process.is_gaussian:
+            gap = laws[False] - laws[True]
+            require_close(gap / noise, np.ones_like(gap), self.tolerance, "noise")
+
+    def test_samples_follow_the_law(self) -> None:
+        """Mean and covariance of many draws are those of the law."""
+        if not self.process.is_gaussian:
+            return  # the point prediction of a mixture is not its mean
+        rng = np.random.default_rng([self.seed, 1])
+        samples = self.process.sample(self.points, self.n_samples, rng)
+        mean, covariance = self._law(self.process)
+        gaps = np.moveaxis(samples, 2, 0) - mean
+        require_mean(gaps, np.zeros_like(mean), "samples")
+        products = np.einsum("nik,njk->nijk", gaps, gaps)
+        require_mean(products, covariance, "products of samples")
+
+    def test_log_density_is_that_of_the_law(self) -> None:
+        """Gaussian of the law's moments; of a mixture a density with the law's second moment."""
+        mean, variance = self.process.law(self.points, "variance")
+        assert variance is not None
+        if self.process.is_gaussian:
+            targets = mean + 0.7 * np.sqrt(variance)
+            expected = stats.norm.logpdf(targets, mean, np.sqrt(variance)).sum(axis=1)
+            found = self.process.log_density(self.points, targets)
+            require_close(found, expected, self.tolerance, "log density")
+            return
+        if mean.shape[1] > 1:
+            return
+        reach = 12 * np.sqrt(variance[0, 0])
+        grid = np.linspace(mean[0, 0] - reach, mean[0, 0] + reach, 4001)
+        many = np.repeat(self.points[:1], grid.size, axis=0)
+        density = np.exp(self.process.log_density(many, grid[:, None]))
+        require_close(np.trapezoid(density, grid), 1.0, 1e-4, "mass of the density")
+        moment = np.trapezoid(density * (grid - mean[0, 0]) ** 2, grid)
+        require_close(moment / variance[0, 0], 1.0, 1e-3, "second moment of the density")
+
+    def test_updates_are_those_of_all_data_at_once(self) -> None:
+        """`updated` gives the law of `conditioned` on all data, in units that follow them."""
+        together = self.process.data.followed_by(self.further)
+        at_once = self.process.conditioned(together, renormalize=True)
+        updated = self.process.updated(self.further)
+        require(len(updated.data) == len(together), "data: rows are missing or counted twice")
+        self._require_same_law(updated, at_once, "updated")
+
+    def test_conditioning_keeps_units(self) -> None:
+        """Other data in other units change the law and not the hyperparameters."""
+        moved = Data.of(self.further.points, 3.0 + 2.0 * self.further.targets)
+        other = self.process.conditioned(moved)
+        for name in ("offset", "scale"):
+            old, new = getattr(self.process.units, name), getattr(other.units, name)
+            require_close(new, old, 0.0, name)
+
+    def test_draws_are_fixed_by_their_seed(self) -> None:
+        """One seed, one law; a process that draws nothing says so."""
+        if self.coupling is None:
+            try:
+                self.process.redrawn("iid", self.size, self.seed)
+            except InvalidInputError:
+                return
+            raise AssertionError("redrawn: expected an InvalidInputError, nothing is drawn")
+        first, again, other = (
+            self._law(self.process.redrawn(self.coupling, self.size, seed))
+            for seed in (self.seed, self.seed, self.seed + 1)
+        )
+        require(np.array_equal(first[0], again[0]), "one seed, two means")
+        require(np.array_equal(first[1], again[1]), "one seed, two covariances")
+        require(not np.array_equal(first[1], other[1]), "two seeds, one covariance")
+
+    def test_state_restores_the_law_to_the_bit(self) -> None:
+        """What a file holds, JSON and arrays, gives the same process."""
+        header, arrays = self.process.state()
+        header = json.loads(json.dumps(header, allow_nan=False))
+        copies = {name: np.array(value, order="K") for name, value in arrays.items()}
+        tensors = {name: torch.as_tensor(value) for name, value in copies.items()}
+        restored = type(self.process).from_state(header, tensors)  # type: ignore[attr-defined]
+        for name, old, new in zip(
+            ("mean", "covariance"), self._law(self.process), self._law(restored), strict=True
+        ):
+            require(np.array_equal(old, new), f"the {name} is another one")
+        self._require_same_law(
+            restored.updated(self.further), self.process.updated(self.further), "restored, updated"
+        )
+
+    def test_exact_law(self) -> None:
+        """The exact process is its own, and iterative solves of its problem give its law."""
+        exact = self.process.exact()
+        require(exact.exact() is exact, "the exact process of an exact process is another one")
+        problem = self.process.exact_problem()
+        system = problem.system(SystemOptions(torch.float64, 64, self.seed))
+        solved = predictive_law(system, self.points, 1e-9, silent)
+        mean, covariance = self._law(exact)
+        units = self.process.units
+        scale = np.sqrt(np.einsum("iik->ik", covariance))
+        gap = (units.mean(solved.mean) - mean) / scale
+        require_close(gap, np.zeros_like(gap), self.solver_tolerance, "mean by solves")
+        relative = units.spread(solved.cov) / (scale[:, None] * scale[None])
+        expected = covariance / (scale[:, None] * scale[None])
+        require_close(relative, expected, self.solver_tolerance, "covariance by solves")
+
+    def _law(self, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
+        mean, covariance = process.law(self.points, "covariance")
+        assert covariance is not None
+        return mean, covariance
+
+    def _require_same_law(
+        self, process: GaussianProcess, other: GaussianProcess, text: str
+    ) -> None:
+        mean, covariance = self._law(process)
+        expected, spread = self._law(other)
+        scale = np.sqrt(np.einsum("iik->ik", spread))
+        gap = (mean - expected) / scale
+        require_close(gap, np.zeros_like(gap), self.tolerance, f"{text}: mean")
+        relative = (covariance - spread) / (scale[:, None] * scale[None])
+        require_close(relative, np.zeros_like(relative), self.tolerance, f"{text}: covariance")

@@ -1,0 +1,170 @@
+"""Every process keeps the contract of the protocol, and the contract finds those that do not."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+import coupledgp as cgp
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.testing import ProcessContract
+
+RNG = np.random.default_rng(11)
+X, X_MORE, X_TEST = (RNG.normal(size=(n, 2)) for n in (60, 20, 7))
+GRAPH = cgp.Graph.from_edges(np.arange(40), (np.arange(40) + 1) % 40)
+
+
+def targets(X, n_outputs):
+    y = np.sin(2 * X[:, :1]) + 0.5 * X[:, 1:] + 0.2 * RNG.normal(size=(len(X), n_outputs))
+    return 4.0 + 3.0 * y * (1 + np.arange(n_outputs))
+
+
+Y = {k: targets(X, k) for k in (1, 2)}
+Y_MORE = {k: targets(X_MORE, k) for k in (1, 2)}
+WAVE = 1.0 + np.sin(np.arange(40) / 4)[:, None] + 0.1 * RNG.normal(size=(40, 2))
+TABLES = {
+    "features": {"n_frequencies": 9, "random_state": 3},
+    "more features than rows": {"n_frequencies": 64, "random_state": 3},
+    "laplace": {"features": "laplace", "n_frequencies": 12, "random_state": 3},
+    "single precision": {"n_frequencies": 9, "dtype": "float32", "random_state": 3},
+    "units of y": {"n_frequencies": 9, "normalize_y": False, "random_state": 3},
+    "fitted spectrum": {
+        "n_frequencies": 4, "frequencies": "fitted", "objective": "posterior-kl", "random_state": 3,
+    },
+}  # fmt: skip
+MIXED = {"n_frequencies": 4, "frequencies": "fitted", "max_iter": 5, "random_state": 3}
+GRAPHS = {
+    "walks": {"n_walks": 6, "exact_hops": 1, "random_state": 3},
+    "walks by solves": {"n_walks": 6, "solver": "iterative", "kernel": "heat", "random_state": 3},
+}
+METHODS = ["spectral", "series", "cholesky"]
+
+
+@cache
+def process_of_table(name, n_outputs):
+    y = Y[n_outputs][:, 0] if n_outputs == 1 else Y[n_outputs]
+    settings = {**TABLES, "mixture": MIXED}.get(name)
+    kind = cgp.ExactGPRegressor if settings is None else cgp.SparseSpectrumGPRegressor
+    return kind(**(settings or {"random_state": 3})).fit(X, y).process_
+
+
+@cache
+def process_of_graph(name, n_outputs):
+    nodes, y = np.arange(0, 30), WAVE[:30, :n_outputs]
+    if name in GRAPHS:
+        gp = cgp.GraphGPRegressor(GRAPH, **GRAPHS[name])
+    else:
+        gp = cgp.ExactGraphGPRegressor(GRAPH, "regularized-laplacian", method=name, random_state=3)
+    return gp.fit(nodes, y[:, 0] if n_outputs == 1 else y).process_
+
+
+class TestTables(ProcessContract):
+    @pytest.fixture(autouse=True, params=[*TABLES, "mixture", "exact"])
+    def _choose(self, request, seed):
+        for n_outputs in (1, 2):
+            self.process = process_of_table(request.param, n_outputs)
+        self.points, self.further, self.seed = X_TEST, Data.of(X_MORE, Y_MORE[2]), seed
+        self.coupling = None if request.param == "exact" else "orthogonal"
+        if request.param == "single precision":
+            self.tolerance = 1e-4  # sums in another order round differently
+
+
+class TestOneOutput(ProcessContract):
+    @pytest.fixture(autouse=True, params=["features", "mixture", "exact"])
+    def _choose(self, request, seed):
+        self.process = process_of_table(request.param, 1)
+        self.points, self.further, self.seed = X_TEST, Data.of(X_MORE, Y_MORE[1]), seed
+        self.coupling = None if request.param == "exact" else "orthogonal"
+
+
+class TestGraphs(ProcessContract):
+    @pytest.fixture(autouse=True, params=[*GRAPHS, *METHODS])
+    def _choose(self, request, seed):
+        self.process = process_of_graph(request.param, 2)
+        self.points, self.seed = np.arange(31, 38), seed
+        self.further = Data.of(np.arange(20, 40), WAVE[20:])
+        self.coupling = "iid" if request.param in GRAPHS else None
+        if request.param == "walks by solves":
+            self.tolerance = 1e-4  # the solver's own tolerance is 1e-6 of the targets
+
+
+def test_the_mixture_is_one_of_several_members():
+    process = process_of_table("mixture", 2)
+    assert isinstance(process, MixtureGP)
+    assert len(process.members) > 1
+    assert all(member.rows is None for member in process.members), "rows are kept once"
+
+
+def test_joining_data_copies_nothing_of_a_single_batch():
+    data = Data.of(X, Y[1])
+    assert data.points is X
+    assert data.followed_by(Data.of(X_MORE, Y_MORE[1])).points.shape == (80, 2)
+    np.testing.assert_array_equal(data.take(np.array([3, 1])).targets, Y[1][[3, 1]])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Broken(WeightSpaceGP):
+    """A process whose faults are named."""
+
+    fault: str = ""
+
+    @classmethod
+    def like(cls, process: WeightSpaceGP, fault: str) -> GaussianProcess:
+        own = {name: getattr(process, name) for name in WeightSpaceGP.__dataclass_fields__}
+        return cls(**own, fault=fault)
+
+    def latent_law(self, points, want, report=lambda text: None):
+        mean, spread = super().latent_law(points, want, report)
+        if self.fault == "variance" and want == "variance":
+            spread = 1.1 * spread
+        return mean, spread
+
+    def latent_samples(self, points, n_samples, rng, report=lambda text: None):
+        samples = super().latent_samples(points, n_samples, rng, report)
+        return 1.3 * samples if self.fault == "samples" else samples
+
+    def updated(self, data):
+        twice = data.followed_by(data) if self.fault == "updated" else data
+        return super().updated(twice)
+
+    def conditioned(self, data, *, renormalize=False):
+        return super().conditioned(data, renormalize=renormalize or self.fault == "units")
+
+    def redrawn(self, coupling, size, seed):
+        if self.fault == "seed":
+            seed = int(np.random.default_rng().integers(1000))
+        return super().redrawn(coupling, size, seed)
+
+    def exact(self):
+        return super().exact().conditioned(self.data.take(np.arange(30))) if (
+            self.fault == "exact"
+        ) else super().exact()  # fmt: skip
+
+    @classmethod
+    def from_state(cls, header, arrays):
+        restored = WeightSpaceGP.from_state(header, arrays)
+        return replace(restored, units=replace(restored.units, offset=restored.units.offset + 1.0))
+
+
+@pytest.mark.parametrize(
+    ("fault", "test"),
+    [
+        ("variance", "test_variance_is_the_diagonal_of_the_covariance"),
+        ("samples", "test_samples_follow_the_law"),
+        ("updated", "test_updates_are_those_of_all_data_at_once"),
+        ("units", "test_conditioning_keeps_units"),
+        ("seed", "test_draws_are_fixed_by_their_seed"),
+        ("exact", "test_exact_law"),
+        ("state", "test_state_restores_the_law_to_the_bit"),
+    ],
+)
+def test_the_contract_finds_faults(fault, test):
+    contract = ProcessContract()
+    contract.process = Broken.like(process_of_table("features", 2), fault)
+    contract.points, contract.further = X_TEST, Data.of(X_MORE, Y_MORE[2])
+    contract.coupling = "orthogonal"
+    with pytest.raises(AssertionError):
+        getattr(contract, test)()

@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands, and its names exist."""
+"""The Python of the README and of the docs runs as it stands, and its names exist."""
 
 import re
 from pathlib import Path
@@ -7,8 +7,15 @@ import pytest
 
 from coupledgp.couplings import parse_coupling
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def code_blocks(path: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+BLOCKS = code_blocks(ROOT / "README.md")
 
 
 def test_code_blocks_run_in_order(tmp_path, monkeypatch, capsys):
@@ -19,6 +26,19 @@ def test_code_blocks_run_in_order(tmp_path, monkeypatch, capsys):
         exec(compile(block, "README.md", "exec"), names)
     assert "nats per point" in capsys.readouterr().out
     assert (tmp_path / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_code_blocks_of_the_docs_run_in_order(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in code_blocks(path):
+        exec(compile(block, path.name, "exec"), names)
+
+
+def test_the_docs_are_reachable_from_the_readme():
+    for path in (ROOT / "docs").glob("*.md"):
+        assert f"docs/{path.name}" in README, path
 
 
 def table_entries():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.random import FloatArray
 
@@ -29,11 +30,22 @@ class Subject:
 
     @classmethod
     def of(cls, model: Any, X: Any) -> Subject:
-        """A model at test inputs; those of a process are its points."""
+        """A model at test inputs; those of a process are its points.
+
+        Raises
+        ------
+        InvalidInputError
+            The inputs do not fit the model's data.
+        """
         process = process_of(model)
         if process is None or process is model:
             return cls(model, X, process)
-        return cls(model, model.points(X), process)
+        try:
+            return cls(model, model.points(X), process)
+        except InvalidInputError:
+            raise
+        except ValueError as error:
+            raise InvalidInputError(f"X_test: {error}") from error
 
     def log_density_of_mixture(self, y: FloatArray | None) -> FloatArray | None:
         """Log density (p,) of targets (p, k) where it is not that of a Gaussian law, else None."""

@@ -58,9 +58,14 @@ class MixtureGP(GaussianProcess):
         )
 
     @property
+    def members_with_data(self) -> list[WeightSpaceGP]:
+        """The members, each with the data."""
+        return [replace(member, rows=self.rows) for member in self.members]
+
+    @property
     def first(self) -> WeightSpaceGP:
         """The first member, with the data."""
-        return replace(self.members[0], rows=self.rows)
+        return self.members_with_data[0]
 
     @property
     def data(self) -> Data:

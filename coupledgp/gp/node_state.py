@@ -121,7 +121,7 @@ def parameter_from(name: str, value: Any) -> Any:
     """The parameter of `plain_parameter`."""
     if isinstance(value, dict):
         return kernel_from(value) if name == "kernel" else GeometricLaw(**value)
-    return tuple(value) if name == "fixed" else value
+    return tuple(value) if name == "fixed" and value is not None else value
 
 
 def plain_label(label: Any) -> Any:

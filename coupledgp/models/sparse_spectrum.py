@@ -287,7 +287,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         process = self.process_
         if not isinstance(process, MixtureGP):
             return [self]
-        return [self._around(member) for member in process.members]
+        return [self._around(member) for member in process.members_with_data]
 
     @property
     def member_weights_(self) -> FloatArray:

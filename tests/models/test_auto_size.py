@@ -52,7 +52,8 @@ def test_the_kl_of_a_large_table_is_measured_once(fitted):
     order = np.random.default_rng(5).permutation(1100)
     local = fitted.conditioned_on(inputs[order[256:]], targets[order[256:]])
     expected = cgp.diagnostics.compare(local, inputs[order[:256]]).kl_per_point
-    found = auto_size.measured_kl(fitted, inputs, targets, 5)
+    whole = fitted.conditioned_on(inputs, targets).process_
+    found = auto_size.measured_kl(whole, 5)
     assert found.kl_per_point == pytest.approx(expected, rel=1e-6)
     assert found.standard_error == 0
 
@@ -118,8 +119,8 @@ def test_it_grows_until_the_measured_kl_is_met(monkeypatch):
     """The first two measurements are bad; the size then follows them."""
     measured, sizes = iter([1.0, 0.06, 0.01]), []
 
-    def kl(model, *_):
-        sizes.append(model.n_frequencies)
+    def kl(process, *_):
+        sizes.append(process.feature_map.n_frequencies)
         return auto_size.Measured(next(measured))
 
     monkeypatch.setattr(auto_size, "measured_kl", kl)

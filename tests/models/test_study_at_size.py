@@ -12,6 +12,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics import StochasticOptions
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.weight_space import WeightSpaceGP
 
 COMPARE = import_module("coupledgp.diagnostics.compare")  # the package's `compare` is the function
 RNG = np.random.default_rng(5)
@@ -33,13 +34,13 @@ def model():
 
 @pytest.fixture
 def solves(monkeypatch):
-    """Dense algebra for 100 rows at most, and no exact twin at all; points of each solve."""
+    """Dense algebra for 100 rows at most, and no exact process at all; points of each solve."""
 
     def refused(self):
-        raise AssertionError("the exact twin was fitted")
+        raise AssertionError("the exact process was computed")
 
     monkeypatch.setattr(COMPARE, "DENSE_ROWS", 100)
-    monkeypatch.setattr(cgp.SparseSpectrumGPRegressor, "exact_twin", refused)
+    monkeypatch.setattr(WeightSpaceGP, "exact", refused)
     solved, points = COMPARE.solved_law, []
 
     def counted(problem, X_test, options, report):
@@ -57,11 +58,16 @@ def values(study):
     ])  # fmt: skip
 
 
+def exact(model):
+    process = model.process_
+    return process.feature_prior.stationary.given(process.data, process.units, True)
+
+
 def test_solves_give_the_dense_study(model, solves):
     by_solves = cgp.coupling_study(model, X[TEST], Y[TEST], **ASKED)
     assert solves == [60]
     dense = cgp.coupling_study(
-        model, X[TEST], Y[TEST], reference=model.exact_twin(), **ASKED,
+        model, X[TEST], Y[TEST], reference=exact(model), **ASKED,
     )  # fmt: skip
     assert solves == [60]
     np.testing.assert_allclose(values(by_solves), values(dense), rtol=1e-3, atol=1e-5)

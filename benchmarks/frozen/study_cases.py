@@ -1,0 +1,131 @@
+"""Cases of selection, studies of couplings, comparisons and reports."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import coupledgp as cgp
+from coupledgp.diagnostics import StochasticOptions, compare
+from frozen.cases import X_NEW, Y_NEW, Figures, X, Y, case, plain
+from frozen.graph_cases import grid, split, values
+
+# Entries of a report that tell when, how long and under which versions it was made.
+PASSING = ("accuracy", "provenance", "schema_version", "model", "reference")
+
+
+def table_model(**settings: Any) -> Any:
+    """Sparse-spectrum regressor of one output."""
+    settings = {"n_frequencies": 16, "optimizer": None, "random_state": 0} | settings
+    return cgp.SparseSpectrumGPRegressor(**settings).fit(X, Y[:, 0])
+
+
+def graph_model(**settings: Any) -> tuple[Any, Any, Any]:
+    """Walk model on a grid of 144 nodes, with test nodes and their values."""
+    graph = grid(12)
+    seen, hidden = split(graph.n_nodes, 60)
+    settings = {"kernel": "heat", "optimizer": None, "exact_hops": 1} | settings
+    gp = cgp.GraphGPRegressor(graph, random_state=0, **settings)
+    y = values(graph.n_nodes)[:, 0]
+    return gp.fit(seen, y[seen]), hidden, y[hidden]
+
+
+def report_figures(report: Any) -> Figures:
+    """Figures and verdict of a report of either kind."""
+    told = {k: v for k, v in report.to_dict().items() if k not in PASSING}
+    numbers = {k: plain(v) for k, v in told.items() if not isinstance(v, str)}
+    accuracy = report.accuracy
+    found = {
+        "bounds": plain(accuracy.bounds),
+        "standard_errors_of_probes": plain(accuracy.standard_errors),
+    }
+    return {**numbers, **found, "verdict": report.verdict(), "method": accuracy.method}
+
+
+def of_table(settings: dict[str, Any], **how: Any) -> Figures:
+    """`compare` of a table's model."""
+    return report_figures(
+        compare(table_model(**settings), X_NEW, Y_NEW[:, 0], progress=False, **how)
+    )
+
+
+def of_graph(settings: dict[str, Any], **how: Any) -> Figures:
+    """`compare` of a graph's model."""
+    gp, hidden, y = graph_model(**settings)
+    return report_figures(compare(gp, hidden, y, progress=False, **how))
+
+
+def selected(model: Any, points: Any, y: Any, **how: Any) -> Figures:
+    """`select` with every trial."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        told = cgp.select(model, points, y, n_draws=2, progress=False, **how).to_dict()
+    trials = told.pop("trials")
+    texts = {key: value for key, value in told.items() if isinstance(value, str)}
+    names = " ".join(f"{trial['coupling']}:{trial['size']}" for trial in trials)
+    return {**texts, "names": names, "trials": plain(trials), "figures": plain(told)}
+
+
+def table_selection() -> Figures:
+    """Coupling and size for a table, searched for."""
+    model = cgp.SparseSpectrumGPRegressor(random_state=0, max_iter=10, n_restarts=0)
+    return selected(model, X, Y[:, 0], kl_target=0.05)
+
+
+def given_selection() -> Figures:
+    """Laplace features, couplings and sizes given."""
+    model = cgp.SparseSpectrumGPRegressor(features="laplace", random_state=0, optimizer=None)
+    couplings = ["iid", "orthogonal+pnc+antithetic"]
+    return selected(model, X, Y[:, 0], couplings=couplings, sizes=[16, 64], kl_target=0.5)
+
+
+def graph_selection() -> Figures:
+    """Coupling and number of walkers for a graph."""
+    gp, _, _ = graph_model(exact_hops=0)
+    nodes, y = split(144, 60)[0], gp.y_train_
+    return selected(gp, nodes, y, kl_target=0.1, sizes=[8, 32])
+
+
+def study(of_graph_model: bool) -> Figures:
+    """`coupling_study` of both kinds of models."""
+    if of_graph_model:
+        gp, points, y = graph_model()
+        couplings, sizes = ["iid", "sigma", "stratified+systematic"], [4, 16]
+    else:
+        gp, points, y = table_model(), X_NEW, Y_NEW[:, 0]
+        couplings, sizes = ["iid", "orthogonal", "orthogonal+pnc"], [8, 32]
+    told = cgp.coupling_study(
+        gp, points, y, couplings=couplings, sizes=sizes, n_draws=3, progress=False
+    ).to_dict()
+    return {"figures": plain(told), "verdict": told["verdict"]}
+
+
+def page(of_graph_model: bool) -> Figures:
+    """`posterior_report` with couplings side by side."""
+    if of_graph_model:
+        gp, points, y = graph_model()
+        couplings = ["iid", "stratified+systematic"]
+    else:
+        gp, points, y = table_model(), X_NEW, Y_NEW[:, 0]
+        couplings = ["iid", "orthogonal"]
+    report = cgp.posterior_report(
+        gp, points, y, couplings=couplings, sizes=[8, 16], n_draws=2, progress=False
+    )
+    return report_figures(report)
+
+
+EXACT_SOLVES = StochasticOptions(dtype="float64", rank=40)
+PROBES = StochasticOptions(dtype="float64", rank=40, n_columns=16, n_probes=8)
+case("compare dense", of_table, {})
+case("compare dense laplace", of_table, {"features": "laplace"})
+case("compare dense graph", of_graph, {})
+case("compare stochastic", lambda: of_table({}, method="stochastic", options=EXACT_SOLVES))
+case("compare stochastic probes", lambda: of_table({}, method="stochastic", options=PROBES))
+case("compare stochastic graph", lambda: of_graph({}, method="stochastic", options=EXACT_SOLVES))
+case("select table", table_selection)
+case("select table given", given_selection)
+case("select graph", graph_selection)
+case("study table", study, False)
+case("study graph", study, True)
+case("posterior-report table", page, False)
+case("posterior-report graph", page, True)

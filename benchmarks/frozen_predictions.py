@@ -44,8 +44,14 @@ def figures_of(pattern: str) -> dict[str, np.ndarray]:
             figures = {"error": f"{type(error).__name__}: {error}"}
             print(f"{name}: {figures['error']}", file=sys.stderr)
         print(f"{name}: {time.process_time() - start:.1f} CPU s", file=sys.stderr)
-        every |= {f"{name}/{key}": np.asarray(value) for key, value in figures.items()}
+        every |= {f"{name}/{key}": as_array(value) for key, value in figures.items()}
     return every
+
+
+def as_array(value: object) -> np.ndarray:
+    """Array of numbers or texts, which a file holds without pickle."""
+    array = np.asarray(value)
+    return array.astype(str) if array.dtype == object else array
 
 
 def difference(name: str, new: np.ndarray, old: Figures) -> float:

@@ -48,10 +48,7 @@ def walkers(name: str) -> Figures:
     walks = features.sample_walks(
         grid(5), 8, 0.2, name, "geometric", None, None, 6, modulation=kernel
     )
-    return {
-        "features": features.WalkFeatures(walks, kernel) @ np.eye(25),
-        "truncation": str(walks.truncation),
-    }
+    return {"features": features.WalkFeatures(walks, kernel) @ np.eye(25)}
 
 
 def maps() -> Figures:
@@ -99,7 +96,7 @@ def copula(objective: str) -> Figures:
     return {
         "losses": np.asarray(learned.losses),
         "held_out": [learned.start_loss, learned.loss],
-        "text": str(learned.coupling),
+        "correlation": learned.coupling.norms.correlation,
     }
 
 
@@ -124,7 +121,8 @@ def graph_kernel(name: str) -> Figures:
         "gradient": kernel.spectral_gradient(x),
         "modulation": kernel.modulation(20),
         "matrix": cgp.kernels.dense_kernel(graph, kernel),
-        "plan": repr(plan),
+        "hops": plan.nodes,
+        "predicted_error": plan.predicted_error,
         "walked": features.walked_series(kernel, plan, 1e-6),
     }
 

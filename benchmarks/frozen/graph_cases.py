@@ -56,7 +56,7 @@ def law(gp: Any, wanted: Any) -> Figures:
     }
     if hasattr(gp, "plan_"):
         figures |= {"hops": gp.plan_.n_hops, "reason": gp.plan_.reason, "n_walks": gp.n_walks_}
-        figures |= {"truncation": str(gp.truncation_)}
+        figures |= {"truncation": gp.truncation_.relative}
     if hasattr(gp, "method_"):
         figures |= {"method": gp.method_}
     return figures
@@ -179,7 +179,7 @@ case(
     "exact-graph large leading",
     large,
     EXACT,
-    {"kernel": HeatKernel(400.0), "optimizer": None},
+    {"kernel": HeatKernel(4000.0), "optimizer": None},
     40,
     60,
 )

@@ -1,4 +1,4 @@
-"""Posterior diagnostics: how far from the exact posterior, and what does it predict."""
+"""Posterior diagnostics: distance from the exact posterior, and quality of the predictions."""
 
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.result import Accuracy as Accuracy
     from coupledgp.diagnostics.result import Figures as Figures
     from coupledgp.diagnostics.result import Predictions as Predictions
+    from coupledgp.diagnostics.score_table import JointScore as JointScore
+    from coupledgp.diagnostics.score_table import MarginalScore as MarginalScore
+    from coupledgp.diagnostics.score_table import PointScore as PointScore
+    from coupledgp.diagnostics.score_table import register_score as register_score
     from coupledgp.diagnostics.scores import coverage as coverage
     from coupledgp.diagnostics.scores import crps as crps
     from coupledgp.diagnostics.scores import interval_width as interval_width
@@ -31,6 +35,12 @@ else:
             "coupledgp.diagnostics.divergences": ["gaussian_kl"],
             "coupledgp.diagnostics.report": ["PosteriorReport"],
             "coupledgp.diagnostics.result": ["Accuracy", "Figures", "Predictions"],
+            "coupledgp.diagnostics.score_table": [
+                "JointScore",
+                "MarginalScore",
+                "PointScore",
+                "register_score",
+            ],
             "coupledgp.diagnostics.scores": [
                 "coverage",
                 "crps",

@@ -1,4 +1,4 @@
-"""Figures of a comparison from the two joint laws."""
+"""Figures of a comparison from the two joint laws: divergences, and the scores of the table."""
 
 from __future__ import annotations
 
@@ -8,21 +8,16 @@ import numpy as np
 
 from coupledgp.diagnostics.divergences import gaussian_kl, kl_bounds
 from coupledgp.diagnostics.laws import Law
-from coupledgp.diagnostics.scores import (
-    coverage,
-    crps,
-    interval_width,
-    kernel_error,
-    mae,
-    nlpd,
-    nlpd_joint,
-    paired_difference,
-    pit_histogram,
-    point_crps,
-    point_nlpd,
-    rmse,
-    sharpness,
+from coupledgp.diagnostics.score_table import (
+    SCORES,
+    JointScore,
+    MarginalScore,
+    PointScore,
+    ScoreValue,
+    paired_scores,
+    point_scores,
 )
+from coupledgp.diagnostics.scores import kernel_error, paired_difference
 from coupledgp.random import FloatArray
 
 Bounds = dict[str, tuple[float, float]]
@@ -31,7 +26,7 @@ MixtureNlpds = tuple[FloatArray | None, FloatArray | None]
 
 
 def kl_per_point(p: Law, q: Law) -> float:
-    """`KL(p || q)`, nats per point and output."""
+    """`KL(p || q)` of two joint laws, nats per point and output."""
     outputs = range(p.mean.shape[1])
     total = sum(
         gaussian_kl(p.mean[:, k], p.cov[..., k], q.mean[:, k], q.cov[..., k]) for k in outputs
@@ -40,7 +35,7 @@ def kl_per_point(p: Law, q: Law) -> float:
 
 
 def kl_bounds_per_point(p: Law, q: Law) -> tuple[float, float]:
-    """How far below and above `kl_per_point` the divergence of the true laws may be."""
+    """Bounds (below, above) of the error of `kl_per_point`, for laws known up to bounds."""
     total = np.zeros(2)
     for k in range(p.mean.shape[1]):
         p_k, q_k = (
@@ -52,13 +47,14 @@ def kl_bounds_per_point(p: Law, q: Law) -> tuple[float, float]:
 
 
 def _radius(law: Law, k: int) -> float:
+    """Factor on the covariance's error that bounds the error of the mean of output k."""
     return 0.0 if law.mean_error is None else float(law.mean_error[k])
 
 
 def prior_figures(law: Law, exact: Law) -> dict[str, Any]:
-    """KL between the priors of observations and the errors of the Gram matrix of f.
+    """KL between the priors of observations, and the errors of the Gram matrix of f.
 
-    Only for laws that state their prior and noise.
+    All are None unless both laws state their prior and noise.
     """
     if any(part is None for part in (law.prior, exact.prior, law.noise, exact.noise)):
         return {"prior_kl_per_point": None, "kernel_rmse": None, "kernel_relative_error": None}
@@ -91,16 +87,22 @@ def score_figures(
     return (
         marginal_scores(y, law.mean, law.std, "", own)
         | marginal_scores(y, exact.mean, exact.std, "reference_", other)
-        | {"nlpd_joint": joint_nlpd(law, y), "reference_nlpd_joint": joint_nlpd(exact, y)}
+        | joint_scores(law, y, "")
+        | joint_scores(exact, y, "reference_")
         | {"differences": differences(y, law.mean, law.std, exact.mean, exact.std, nlpds)}
     )
 
 
-def joint_nlpd(law: Law, y: FloatArray) -> float:
-    """Joint negative log density per point, mean over outputs."""
+def joint_scores(law: Law, y: FloatArray, prefix: str) -> dict[str, float]:
+    """Scores of the joint law of all points, each the mean over outputs; targets (p, k)."""
     outputs = range(y.shape[1])
-    values = [nlpd_joint(y[:, k], law.mean[:, k], law.cov[..., k]) for k in outputs]
-    return float(np.mean(values))
+    return {
+        prefix + score.name: float(
+            np.mean([score.function(y[:, k], law.mean[:, k], law.cov[..., k]) for k in outputs])
+        )
+        for score in SCORES.values()
+        if isinstance(score, JointScore)
+    }
 
 
 def marginal_scores(
@@ -110,40 +112,42 @@ def marginal_scores(
     prefix: str,
     mixture_nlpd: FloatArray | None = None,
 ) -> dict[str, Any]:
-    """All scores that need the law of each point only.
+    """All scores that need the law of each point only, and their standard errors.
 
-    They are those of the Gaussian law of these moments; of a mixture, give the negative log
-    densities of the points (p,), which are its own.
+    They are those of the Gaussian law of these moments; a mixture's own negative log densities
+    take the place of the Gaussian ones.
+
+    Parameters
+    ----------
+    y, mean, std
+        Targets, means and standard deviations (p, k).
+    prefix
+        Put before the names of the scores: empty, or `"reference_"`.
+    mixture_nlpd
+        Negative log densities (p,) of the points where the law is a mixture.
     """
-    density = nlpd(y, mean, std) if mixture_nlpd is None else float(np.mean(mixture_nlpd))
-    scores = {
-        "rmse": rmse(y, mean),
-        "mae": mae(y, mean),
-        "nlpd": density,
-        "crps": crps(y, mean, std),
-        "sharpness": sharpness(std),
-        "coverage": coverage(y, mean, std),
-        "interval_width": interval_width(std),
-        "pit": pit_histogram(y, mean, std),
-        "standard_errors": standard_errors(y, mean, std, mixture_nlpd),
-    }
-    return {prefix + name: value for name, value in scores.items()}
+    found: dict[str, ScoreValue | dict[str, float | None]] = {}
+    for score in SCORES.values():
+        if isinstance(score, PointScore):
+            found[score.name] = score.value(score.losses(y, mean, std, mixture_nlpd))
+        elif isinstance(score, MarginalScore):
+            found[score.name] = score.function(y, mean, std)
+    found["standard_errors"] = standard_errors(y, mean, std, mixture_nlpd)
+    return {prefix + name: value for name, value in found.items()}
 
 
 def standard_errors(
     y: FloatArray, mean: FloatArray, std: FloatArray, mixture_nlpd: FloatArray | None = None
 ) -> dict[str, float | None]:
-    """Standard errors of scores over points; that of the RMSE by the delta method."""
-    points = {
-        "rmse": np.square(y - mean),
-        "mae": np.abs(y - mean),
-        "nlpd": _point_nlpd(y, mean, std, mixture_nlpd),
-        "crps": point_crps(y, mean, std),
-    }
-    errors = {name: paired_difference(a, np.zeros_like(a))[1] for name, a in points.items()}
-    middle = rmse(y, mean)
-    if errors["rmse"] is not None:
-        errors["rmse"] = errors["rmse"] / (2 * middle) if middle > 0 else 0.0
+    """Standard errors of scores over points, roots by the delta method; arrays (p, k)."""
+    errors = {}
+    for score in paired_scores():
+        losses = score.losses(y, mean, std, mixture_nlpd)
+        error = paired_difference(losses, np.zeros_like(losses)).standard_error
+        if score.root and error is not None:
+            value = score.value(losses)
+            error = error / (2 * value) if value > 0 else 0.0
+        errors[score.name] = error
     return errors
 
 
@@ -155,26 +159,26 @@ def differences(
     reference_std: FloatArray,
     nlpds: MixtureNlpds = (None, None),
 ) -> dict[str, Any]:
-    """Model minus reference, score by score, with standard errors over points."""
-    own, other = (mean, std), (reference_mean, reference_std)
-    pairs = {
-        "squared_error": (np.square(y - mean), np.square(y - reference_mean)),
-        "absolute_error": (np.abs(y - mean), np.abs(y - reference_mean)),
-        "nlpd": (_point_nlpd(y, *own, nlpds[0]), _point_nlpd(y, *other, nlpds[1])),
-        "crps": (point_crps(y, *own), point_crps(y, *other)),
-    }
-    return {name: paired_difference(a, b)._asdict() for name, (a, b) in pairs.items()}
+    """Losses of the model minus losses of the reference, with standard errors over points.
+
+    Targets, means and standard deviations are (p, k); `nlpds`: see `marginal_scores`.
+    """
+    found = {}
+    for score in paired_scores():
+        own = score.losses(y, mean, std, nlpds[0])
+        other = score.losses(y, reference_mean, reference_std, nlpds[1])
+        pair = paired_difference(_over_outputs(own), _over_outputs(other))
+        found[score.difference_name] = pair._asdict()
+    return found
 
 
-def _point_nlpd(
-    y: FloatArray, mean: FloatArray, std: FloatArray, of_mixture: FloatArray | None
-) -> FloatArray:
-    """Mean over outputs (p,)."""
-    return point_nlpd(y, mean, std).mean(axis=1) if of_mixture is None else of_mixture
+def _over_outputs(losses: FloatArray) -> FloatArray:
+    """Mean over outputs (p,) of losses (p, k) or (p,)."""
+    return losses.reshape(len(losses), -1).mean(axis=1)
 
 
 def solver_bounds(law: Law, exact: Law, y: FloatArray | None) -> Bounds:
-    """How far (below, above) each figure may be off by what the solvers left undone."""
+    """Bounds (below, above) of the error that unfinished solves leave in each figure."""
     bounds = {
         "kl_per_point": kl_bounds_per_point(exact, law),
         "reverse_kl_per_point": kl_bounds_per_point(law, exact),
@@ -188,18 +192,25 @@ def solver_bounds(law: Law, exact: Law, y: FloatArray | None) -> Bounds:
 
 
 def score_bounds(law: Law, y: FloatArray) -> Bounds:
-    """The same for the scores that enter a verdict."""
-    gap, error = np.abs(y - law.mean), law.mean_bounds()
-    least, most = np.maximum(gap - error, 0.0), gap + error
-    high = np.square(law.std)
-    low = np.stack([np.diagonal(law.floor(k)) for k in range(y.shape[1])], axis=1)
-    middle = rmse(y, law.mean)
-    value = np.square(gap) / high + np.log(high)
-    worst, best = np.square(most) / low + np.log(high), np.square(least) / high + np.log(low)
-    return {
-        "rmse": (
-            middle - float(np.sqrt(np.mean(np.square(least)))),
-            float(np.sqrt(np.mean(np.square(most)))) - middle,
-        ),
-        "nlpd": (0.5 * float(np.mean(value - best)), 0.5 * float(np.mean(worst - value))),
-    }
+    """Bounds (below, above) of the error of those scores that state any; targets (p, k)."""
+    std, mean_error = law.std, law.mean_bounds()
+    floors = [np.diagonal(law.floor(k)) for k in range(y.shape[1])]
+    least_std = np.sqrt(np.stack(floors, axis=1))
+    found = {}
+    for score in point_scores():
+        if score.bounds is not None:
+            losses = score.losses(y, law.mean, std)
+            least, most = score.bounds(y, law.mean, std, mean_error, least_std)
+            found[score.name] = _score_gaps(score, losses, least, most)
+    return found
+
+
+def _score_gaps(
+    score: PointScore, losses: FloatArray, least: FloatArray, most: FloatArray
+) -> tuple[float, float]:
+    """Distances of a score from its least and its greatest value; losses (p, k)."""
+    if not score.root:
+        # Differences first: the bounds are many orders smaller than the losses.
+        return float(np.mean(losses - least)), float(np.mean(most - losses))
+    value = score.value(losses)
+    return value - score.value(least), score.value(most) - value

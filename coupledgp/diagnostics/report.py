@@ -40,7 +40,7 @@ class PosteriorReport(ComparisonResult):
             "reference": self.reference,
             "verdict": self.verdict(),
             "remarks": list(self.remarks),
-            **asdict(self.figures),
+            **self.figures.to_dict(),
             "accuracy": asdict(self.accuracy),
         }
 

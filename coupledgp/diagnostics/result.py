@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
+from coupledgp.diagnostics.score_table import score_names
 from coupledgp.random import FloatArray
 
 
@@ -42,16 +44,20 @@ class Accuracy:
         return f"({', '.join(parts)})" if parts else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, eq=False, repr=False)
 class Figures:
     """All figures of a comparison. None means that it could not be computed from what was given.
+
+    Scores that were registered (`register_score`) are attributes as well, under their name and
+    `reference_` and their name.
 
     Attributes
     ----------
     n_test, n_outputs : int
         Test points and outputs.
     n_scored : int or None
-        Test points that the scores, all but the joint NLPD, speak of, if not all of them.
+        Number of test points that are scored, if not all of them are; the joint NLPD is that of
+        all.
     kl_per_point : float
         `KL(reference || model)` of the joint predictive laws, nats per point and output.
     reverse_kl_per_point : float
@@ -59,14 +65,14 @@ class Figures:
     prior_kl_per_point : float or None
         `KL(reference || model)` of the prior laws of observations, likewise.
     kernel_rmse, kernel_relative_error : float or None
-        Of the model's prior covariance of f at the test points: root mean squared error over
-        entries (units of y squared), and Frobenius norm relative to the reference's.
+        Errors of the model's prior covariance of f at the test points: root mean squared error
+        over entries (units of y squared), and Frobenius norm relative to the reference's.
     rmse, reference_rmse : float or None
         Root mean squared error, units of y.
     nlpd, reference_nlpd : float or None
         Marginal negative log predictive density, nats per point.
     nlpd_joint, reference_nlpd_joint : float or None
-        The same of all points jointly, nats per point.
+        Negative log predictive density of all points jointly, nats per point.
     mae, reference_mae, crps, reference_crps : float or None
         Mean absolute error and continuous ranked probability score, units of y.
     sharpness, reference_sharpness : float or None
@@ -78,11 +84,12 @@ class Figures:
     pit, reference_pit : tuple of float, or None
         Shares of the probability integral transforms in ten equal bins.
     standard_errors, reference_standard_errors : dict of str to float, or None
-        Of `"rmse"`, `"mae"`, `"nlpd"` and `"crps"`, over test points taken as independent; each
-        None for a single point.
+        Standard errors of `"rmse"`, `"mae"`, `"nlpd"` and `"crps"` over test points taken as
+        independent; each None for a single point.
     differences : dict or None
-        Mean of model minus reference over points and its standard error, as `{"mean": ...,
-        "standard_error": ...}`, of `"squared_error"`, `"absolute_error"`, `"nlpd"` and `"crps"`.
+        Losses of the model minus losses of the reference, `"squared_error"`, `"absolute_error"`,
+        `"nlpd"` and `"crps"`: mean over points and its standard error, as `{"mean": ...,
+        "standard_error": ...}`.
     """
 
     n_test: int
@@ -114,6 +121,42 @@ class Figures:
     reference_standard_errors: dict[str, float | None] | None = None
     differences: dict[str, dict[str, float | None]] | None = None
     n_scored: int | None = None
+
+    def __init__(
+        self,
+        n_test: int,
+        n_outputs: int,
+        kl_per_point: float,
+        reverse_kl_per_point: float,
+        **others: Any,
+    ) -> None:
+        given = {
+            "n_test": n_test,
+            "n_outputs": n_outputs,
+            "kl_per_point": kl_per_point,
+            "reverse_kl_per_point": reverse_kl_per_point,
+        } | others
+        names = dict.fromkeys([*(item.name for item in fields(self)), *score_names()])
+        if unknown := sorted(set(others) - set(names)):
+            raise TypeError(f"Figures: expected names of figures and scores, got {unknown}")
+        # The dataclass is frozen: attributes are set past it.
+        vars(self).update(names | given)
+
+    def get(self, name: str) -> Any:
+        """Return the figure of a name; None if it was not computed."""
+        return vars(self).get(name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures by name."""
+        return deepcopy(vars(self))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Figures) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]  # figures hold dicts
+
+    def __repr__(self) -> str:
+        return f"Figures({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
 
 @dataclass(frozen=True)
@@ -154,9 +197,11 @@ class ComparisonResult:
     remarks: tuple[str, ...] = ()
 
     def __getattr__(self, name: str) -> Any:
-        # Only reached for names that are no field here: the figures answer for them.
-        if name in _FIGURE_NAMES:
-            return getattr(self.figures, name)
+        # Only reached for names that are no field here: the figures answer for them. While a
+        # report is unpickled it has none yet.
+        figures = vars(self).get("figures")
+        if figures is not None and name in vars(figures):
+            return figures.get(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def verdict(self) -> str:
@@ -196,6 +241,3 @@ def _shift(kl: float) -> str:
     if kl < 1e-12:
         return ""
     return f", as if each prediction were off by {(2 * kl) ** 0.5:.2g} of its standard deviation"
-
-
-_FIGURE_NAMES = frozenset(item.name for item in fields(Figures))

@@ -1,0 +1,272 @@
+"""The table of scores: a report's values, errors, tables and JSON are built from its entries.
+
+A score is added by one entry:
+
+    register_score(
+        PointScore(
+            name="pinball", label="pinball loss at 90 %", unit="units of y",
+            points=lambda y, mean, std: pinball(y, mean + 1.2816 * std),
+        )
+    )
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledgp.diagnostics.scores import (
+    coverage,
+    interval_width,
+    nlpd_bounds,
+    nlpd_joint,
+    pit_histogram,
+    point_absolute_error,
+    point_crps,
+    point_nlpd,
+    point_squared_error,
+    squared_error_bounds,
+)
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+
+# A score of a whole law: a number, numbers by nominal level, or the shares of a histogram.
+ScoreValue = float | dict[float, float] | tuple[float, ...]
+# Functions of targets, means and standard deviations (p, k).
+PointLosses = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+MarginalFunction = Callable[[FloatArray, FloatArray, FloatArray], ScoreValue]
+# Function of targets, means, standard deviations, bounds of the errors of the means and lower
+# bounds of the standard deviations, all (p, k): least and greatest loss of each point, both (p, k).
+LossBounds = Callable[
+    [FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]
+]
+# Names in a report that no score may take: its attributes and the keys of its JSON.
+RESERVED = frozenset(
+    {
+        "schema_version", "model", "reference", "verdict", "remarks", "accuracy", "title", "study",
+        "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",
+        "n_scored", "kl_per_point", "reverse_kl_per_point", "prior_kl_per_point", "kernel_rmse",
+        "kernel_relative_error", "standard_errors", "differences",
+    }
+)  # fmt: skip
+
+
+def four_digits(value: float) -> str:
+    """Return a number to four significant digits."""
+    return f"{value:.4g}"
+
+
+def per_cent(share: float) -> str:
+    """Return a share in per cent, to one decimal."""
+    return f"{100 * share:.1f} %"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A score of predictive laws against targets; see the classes below for the kinds.
+
+    Attributes
+    ----------
+    name : str
+        Key in the JSON and attribute of the report; `reference_` and the name is the reference's.
+    label : str
+        Text in tables. For a value by levels it contains `{level}`.
+    unit : str
+        Unit of the value, empty for a share.
+    format : callable
+        Text of a number of the value.
+    """
+
+    name: str
+    label: str
+    unit: str = ""
+    format: Callable[[float], str] = four_digits
+
+    def heading(self, level: float | None = None) -> str:
+        """Return the text of the score's row in a table, with its unit."""
+        label = self.label if level is None else self.label.format(level=f"{100 * level:.0f} %")
+        return f"{label}, {self.unit}" if self.unit else label
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointScore(Score):
+    """A mean of losses over points and outputs, or the root of such a mean.
+
+    Attributes
+    ----------
+    points : callable
+        Losses (p, k) of the points from targets, means and standard deviations, all (p, k).
+    root : bool
+        The score is the root of the mean loss.
+    standard_error : bool
+        The score has a standard error over points, and the losses of model and reference a paired
+        difference.
+    lower_is_better : bool
+        Direction of the losses, which the table of differences states where it is upwards.
+    loss_name, loss_label : str
+        Key and text of the paired difference; those of the score if left empty.
+    bounds : callable or None
+        Least and greatest losses of laws that are known up to bounds; None: no bounds are stated.
+    is_log_density : bool
+        The losses are negative log densities, so that a mixture gives its own.
+    """
+
+    points: PointLosses
+    root: bool = False
+    standard_error: bool = True
+    lower_is_better: bool = True
+    loss_name: str = ""
+    loss_label: str = ""
+    bounds: LossBounds | None = None
+    is_log_density: bool = False
+
+    def losses(
+        self,
+        y: FloatArray,
+        mean: FloatArray,
+        std: FloatArray,
+        mixture_nlpd: FloatArray | None = None,
+    ) -> FloatArray:
+        """Loss of each point.
+
+        Parameters
+        ----------
+        y, mean, std
+            Targets, means and standard deviations (p, k).
+        mixture_nlpd
+            Negative log densities (p,) of the points where the law is a mixture.
+
+        Returns
+        -------
+        FloatArray
+            Losses (p, k), or (p,) where they are those of a mixture.
+        """
+        if self.is_log_density and mixture_nlpd is not None:
+            return mixture_nlpd
+        return self.points(y, mean, std)
+
+    def value(self, losses: FloatArray) -> float:
+        """Return the score of the losses (p, k) or (p,)."""
+        mean = np.mean(losses)
+        return float(np.sqrt(mean) if self.root else mean)
+
+    @property
+    def difference_name(self) -> str:
+        """Key of the paired difference of the losses."""
+        return self.loss_name or self.name
+
+    @property
+    def difference_label(self) -> str:
+        """Text of the paired difference of the losses."""
+        label = self.loss_label or self.label
+        return label if self.lower_is_better else f"{label} (higher is better)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalScore(Score):
+    """A score of the laws of single points that is no mean of losses.
+
+    Attributes
+    ----------
+    function : callable
+        Value from targets, means and standard deviations, all (p, k). Tables show a number, and
+        numbers by levels; the shares of a histogram are left to a picture.
+    """
+
+    function: MarginalFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointScore(Score):
+    """A score of the joint law of all points, the mean over outputs.
+
+    Attributes
+    ----------
+    function : callable
+        Value from targets (p,), means (p,) and covariance (p, p) of one output.
+    """
+
+    function: Callable[[FloatArray, FloatArray, FloatArray], float]
+
+
+# Before the names of the model's scores and of the reference's.
+PREFIXES = ("", "reference_")
+# In the order of the rows of tables.
+SCORES: dict[str, Score] = {
+    score.name: score
+    for score in (
+        PointScore(
+            name="rmse", label="RMSE", unit="units of y", root=True,
+            points=point_squared_error, bounds=squared_error_bounds,
+            loss_name="squared_error", loss_label="squared error",
+        ),
+        PointScore(
+            name="mae", label="MAE", unit="units of y", points=point_absolute_error,
+            loss_name="absolute_error", loss_label="absolute error",
+        ),
+        PointScore(
+            name="nlpd", label="NLPD, marginal", unit="nats per point", is_log_density=True,
+            points=point_nlpd, bounds=nlpd_bounds, loss_label="NLPD",
+        ),
+        JointScore(
+            name="nlpd_joint", label="NLPD, joint", unit="nats per point", function=nlpd_joint
+        ),
+        PointScore(name="crps", label="CRPS", unit="units of y", points=point_crps),
+        PointScore(
+            name="sharpness", label="sharpness (root mean variance)", unit="units of y", root=True,
+            points=lambda y, mean, std: np.square(std), standard_error=False,
+        ),
+        MarginalScore(
+            name="coverage", label="coverage of {level} intervals", format=per_cent,
+            function=coverage,
+        ),
+        MarginalScore(
+            name="interval_width", label="mean width of {level} intervals", unit="units of y",
+            function=lambda y, mean, std: interval_width(std),
+        ),
+        MarginalScore(
+            name="pit", label="probability integral transforms", function=pit_histogram
+        ),
+    )
+}  # fmt: skip
+
+
+def register_score(score: Score) -> None:
+    """Add a score to all reports made from now on.
+
+    Raises
+    ------
+    InvalidInputError
+        The score's name or the name of its paired difference is taken or no identifier.
+    """
+    if not isinstance(score, PointScore | MarginalScore | JointScore):
+        raise InvalidInputError(
+            f"score: expected a PointScore, MarginalScore or JointScore, got {type(score).__name__}"
+        )
+    name = score.name
+    if not name.isidentifier() or name.startswith("reference_") or name in RESERVED | set(SCORES):
+        raise InvalidInputError(f"name: expected an identifier that is not taken, got {name!r}")
+    if isinstance(score, PointScore) and score.standard_error:
+        taken = {other.difference_name for other in paired_scores()}
+        if score.difference_name in taken:
+            raise InvalidInputError(
+                f"loss_name: expected a name that is not taken, got {score.difference_name!r}"
+            )
+    SCORES[name] = score
+
+
+def point_scores() -> list[PointScore]:
+    """Return the scores that are means of losses over points."""
+    return [score for score in SCORES.values() if isinstance(score, PointScore)]
+
+
+def paired_scores() -> list[PointScore]:
+    """Return the scores with a standard error and a paired difference."""
+    return [score for score in point_scores() if score.standard_error]
+
+
+def score_names() -> list[str]:
+    """Return the names of all scores, each followed by that of the reference's value."""
+    return [prefix + name for name in SCORES for prefix in PREFIXES]

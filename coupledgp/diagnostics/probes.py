@@ -1,13 +1,13 @@
-"""Divergence of a law known by products only from a law known by its covariance, by random probes.
+"""Divergences by random probes, between a law p known by products and a law q with its covariance.
 
-With `Sigma_q = L L'` and `B = L^-1 Sigma_p L^-T`, of eigenvalues `x`,
+With `Sigma_q = L L'` and the eigenvalues x of `B = L^-1 Sigma_p L^-T`,
 
     KL(p || q) = 1/2 sum (x - 1 - log x) + 1/2 |L^-1 d|^2,
     KL(q || p) = 1/2 sum (1/x - 1 + log x) + 1/2 (L^-1 d)' B^-1 L^-1 d.
 
-Both summands are never negative and zero where the laws agree, so that their variance over probes
-`z' h(B) z` goes with the divergence itself; the quadratic forms come from Lanczos quadrature (Golub
-and Meurant, 2010).
+Every term of either sum is non-negative and zero where the laws agree, so that the variance of
+`z' h(B) z` over probes z vanishes with the divergence itself. The quadratic forms are computed by
+Lanczos quadrature (Golub and Meurant, 2010).
 """
 
 from __future__ import annotations
@@ -23,29 +23,32 @@ from coupledgp.inference.linalg.system import LinearSystem
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
+# Largest number of Lanczos steps: each stores one more basis vector for each probe.
 MAX_STEPS = 100
-# A quadrature is good enough if its gap is below this share of the probes' standard error.
+# The quadrature stops where the gap between its two bounds is below this share of the probes'
+# standard error, which then dominates, or below the floor, in nats per point, which nobody reports.
 GAP_SHARE = 0.2
 GAP_FLOOR = 1e-6
-# How much further a product is solved to see the error of the others.
-FURTHER = 0.03
+# Factor on the tolerance of the solves of a check product, whose own error is then negligible
+# beside the error that it measures.
+CHECK_FACTOR = 0.03
 
 
 class RelativeCovariance:
-    """`B = L^-1 Sigma_p L^-T`, one solve with the system of p a column.
+    """Products with `B = L^-1 Sigma_p L^-T`, by one solve with the system of p for each column.
 
     Parameters
     ----------
     system
-        The exact law's system of equations.
+        System of equations of the exact law p, with n rows.
     cross, prior
-        Its covariances `K[rows, points]` (n, p) and `K[points, points]` (p, p).
+        Prior covariances `K[rows, points]` (n, p) and `K[points, points]` (p, p) of the law p.
     root
-        L (p, p), lower, in the units of the system.
+        Lower Cholesky factor L (p, p) of the covariance of q, in the units of the system.
     tolerance
-        Relative residual of its solves.
+        Relative residual of the solves.
     report
-        Told of each step.
+        Callback that shows progress, called at each step of the solver.
     """
 
     def __init__(
@@ -62,12 +65,15 @@ class RelativeCovariance:
         self.n_iterations = 0
 
     def product(self, V: FloatArray) -> FloatArray:
-        """`B V`, (p, k)."""
+        """Return `B V` (p, k) of columns V (p, k)."""
         return self._product(V, self.tolerance)
 
     def product_error(self, V: FloatArray) -> float:
-        """Largest error of a column of `B V`, relative to the column of V, as measured."""
-        gap = self._product(V, self.tolerance) - self._product(V, FURTHER * self.tolerance)
+        """Largest error of a column of `B V`, relative to the norm of the column of V (p, k).
+
+        It is measured, by products that are solved to a smaller tolerance.
+        """
+        gap = self._product(V, self.tolerance) - self._product(V, CHECK_FACTOR * self.tolerance)
         return float((np.linalg.norm(gap, axis=0) / np.linalg.norm(V, axis=0)).max())
 
     def _product(self, V: FloatArray, tolerance: float) -> FloatArray:
@@ -79,7 +85,17 @@ class RelativeCovariance:
 
 
 class QuadraticForms(NamedTuple):
-    """`z' h(B) z` of each start z for h = log and h = 1/x: values and the other bound, (k,)."""
+    """Quadratic forms `z' h(B) z` of k starting vectors z, each array of shape (k,).
+
+    Attributes
+    ----------
+    trace : FloatArray
+        h(x) = x.
+    log, log_other : FloatArray
+        h(x) = log x: by the Gauss rule, an upper bound, and by the Gauss-Radau rule, a lower one.
+    inverse, inverse_other : FloatArray
+        h(x) = 1/x: by the Gauss rule, a lower bound, and by the Gauss-Radau rule, an upper one.
+    """
 
     trace: FloatArray
     log: FloatArray
@@ -89,10 +105,7 @@ class QuadraticForms(NamedTuple):
 
 
 def quadratic_forms(lanczos: Lanczos, lower: float) -> QuadraticForms:
-    """The forms by Gauss rules, and by Gauss-Radau rules with a node at `lower` < min x.
-
-    For the logarithm Gauss is the upper bound, for the inverse the lower one.
-    """
+    """Return the forms by Gauss rules, and by Gauss-Radau rules with a node at `lower` < min x."""
     parts = np.zeros((5, len(lanczos.norms)))
     for k in np.flatnonzero(lanczos.norms):
         d, e = lanczos.jacobi(int(k))
@@ -110,19 +123,52 @@ def quadratic_forms(lanczos: Lanczos, lower: float) -> QuadraticForms:
 
 
 def spectral_range(lanczos: Lanczos) -> tuple[float, float]:
-    """Least and largest Ritz value of all start vectors."""
+    """Return the least and the largest Ritz value of all starting vectors."""
     rules = [lanczos.jacobi(int(k)) for k in np.flatnonzero(lanczos.norms)]
     nodes = np.concatenate([gauss(d, e[:-1])[0] for d, e in rules])
     return float(nodes.min()), float(nodes.max())
 
 
 class ProbeEstimate(NamedTuple):
-    """A figure per point, the standard error of its probes, and how far below/above it may be."""
+    """A figure per point, the standard error of its probes, and bounds of its error each way."""
 
     value: float
     standard_error: float
     below: float
     above: float
+
+
+class ProbeTerms(NamedTuple):
+    """Terms of both divergences per point, at one step of the quadrature.
+
+    Attributes
+    ----------
+    forward, backward : FloatArray (n_probes,)
+        Terms of `KL(p || q)` and of `KL(q || p)`, one for each probe.
+    forward_gap, backward_gap : float
+        Distances between the two bounds that the quadrature gives of each divergence.
+    """
+
+    forward: FloatArray
+    backward: FloatArray
+    forward_gap: float
+    backward_gap: float
+
+    @classmethod
+    def of(cls, forms: QuadraticForms, n_points: int, n_probes: int) -> ProbeTerms:
+        """Return the terms of forms that start from the probes, the shift, and further vectors."""
+        forward = 0.5 * (forms.trace - n_points - forms.log)[:n_probes] / n_points
+        backward = 0.5 * (forms.inverse - n_points + forms.log)[:n_probes] / n_points
+        log_gap = 0.5 * float((forms.log - forms.log_other)[:n_probes].mean()) / n_points
+        inverse_gap = 0.5 * (forms.inverse_other - forms.inverse) / n_points
+        return cls(
+            forward, backward, log_gap, float(inverse_gap[:n_probes].mean() + inverse_gap[n_probes])
+        )
+
+    def excess(self) -> float:
+        """Largest gap as a multiple of the gap at which the quadrature may stop."""
+        pairs = ((self.forward_gap, self.forward), (self.backward_gap, self.backward))
+        return max(gap / max(GAP_SHARE * standard_error(terms), GAP_FLOOR) for gap, terms in pairs)
 
 
 def divergences(
@@ -132,20 +178,20 @@ def divergences(
     n_probes: int,
     rng: np.random.Generator,
 ) -> tuple[ProbeEstimate, ProbeEstimate, ProbeEstimate, FloatArray]:
-    """Both divergences, `logdet B`, all per point, and `u' B^-1 u` of further vectors.
+    """Both divergences, `logdet B`, all per point, and `u' B^-1 u` (k,) of further vectors.
 
     Parameters
     ----------
     relative
-        B (p, p).
+        Products with B (p, p).
     shift
-        `L^-1 d`, the whitened difference of the means (p,).
+        Whitened difference of the means `L^-1 d` (p,).
     others
         Further whitened vectors u (p, k).
     n_probes
-        Random sign vectors.
+        Number of random sign vectors.
     rng
-        Of the probes.
+        Generator that the probes are drawn from.
 
     Raises
     ------
@@ -154,49 +200,62 @@ def divergences(
     """
     p = len(shift)
     probes = rng.choice([-1.0, 1.0], (p, n_probes))
+    # Two probes suffice to measure the error of a product.
     error = relative.product_error(probes[:, :2])
     lanczos = Lanczos(relative.product, np.column_stack([probes, shift, others]))
-    # Sigma_p is not below its noise.
+    forms, terms = _quadrature(relative, lanczos, p, n_probes)
+    forward, backward, logdet = _solver_errors(lanczos, error)
+    gap = terms.forward_gap
+    logs = forms.log[:n_probes] / p
+    return (
+        ProbeEstimate(
+            float(terms.forward.mean()) + 0.5 * float(shift @ shift) / p,
+            standard_error(terms.forward), forward, forward + gap,
+        ),
+        ProbeEstimate(
+            float(terms.backward.mean()) + 0.5 * float(forms.inverse[n_probes]) / p,
+            standard_error(terms.backward), backward + gap, backward + terms.backward_gap,
+        ),
+        ProbeEstimate(float(logs.mean()), standard_error(logs), 2 * (logdet + gap), 2 * logdet),
+        forms.inverse[n_probes + 1 :],
+    )  # fmt: skip
+
+
+def _quadrature(
+    relative: RelativeCovariance, lanczos: Lanczos, n_points: int, n_probes: int
+) -> tuple[QuadraticForms, ProbeTerms]:
+    """Step until the gaps of the quadrature are small beside the standard error of the probes."""
+    # Sigma_p is not below its noise, so B is not below noise / |Sigma_q|; half of it is the node.
     top = float(np.linalg.norm(relative.root, 2)) ** 2
     lower = float(0.5 * relative.system.noise / top)
     while True:
         lanczos.step()
-        low, high = spectral_range(lanczos)
-        if low < lower:
-            raise _too_coarse(low, 2 * lower, relative.tolerance)
+        least, _ = spectral_range(lanczos)
+        if least < lower:
+            raise _too_coarse(least, 2 * lower, relative.tolerance)
         forms = quadratic_forms(lanczos, lower)
-        terms = 0.5 * (forms.trace - p - forms.log)[:n_probes] / p
-        back = 0.5 * (forms.inverse - p + forms.log)[:n_probes] / p
-        gap = 0.5 * float((forms.log - forms.log_other)[:n_probes].mean()) / p
-        far = 0.5 * (forms.inverse_other - forms.inverse) / p
-        wide = float(far[:n_probes].mean() + far[n_probes])
-        shares = [
-            found / max(GAP_SHARE * standard_error(values), GAP_FLOOR)
-            for found, values in ((gap, terms), (wide, back))
-        ]
-        relative.report(f"Lanczos step {lanczos.n_steps}, {max(shares):.1e} of the wanted gap")
-        if max(shares) <= 1 or lanczos.n_steps >= min(MAX_STEPS, p):
-            break
-    spread = error * np.sqrt(lanczos.n_steps)
-    slopes = max(abs(1 - 1 / low), abs(1 - 1 / high)), max(1 / low**2, 1 / high), 1 / low
-    solver = [0.5 * slope * spread for slope in slopes]
-    own = 0.5 * float(shift @ shift) / p
-    turned = 0.5 * float(forms.inverse[n_probes]) / p
-    logs = forms.log[:n_probes] / p
-    estimates = [
-        ProbeEstimate(float(terms.mean()) + own, standard_error(terms), solver[0], solver[0] + gap),
-        ProbeEstimate(
-            float(back.mean()) + turned, standard_error(back), solver[1] + gap, solver[1] + wide
-        ),
-        ProbeEstimate(
-            float(logs.mean()), standard_error(logs), 2 * (solver[2] + gap), 2 * solver[2]
-        ),
-    ]
-    return estimates[0], estimates[1], estimates[2], forms.inverse[n_probes + 1 :]
+        terms = ProbeTerms.of(forms, n_points, n_probes)
+        excess = terms.excess()
+        relative.report(f"Lanczos step {lanczos.n_steps}, {excess:.1e} of the wanted gap")
+        if excess <= 1 or lanczos.n_steps >= min(MAX_STEPS, n_points):
+            return forms, terms
+
+
+def _solver_errors(lanczos: Lanczos, product_error: float) -> tuple[float, float, float]:
+    """Errors per point that inexact products leave in both divergences and in half the logdet.
+
+    Each is a bound of the slope of its function over the spectrum times the error of an eigenvalue;
+    the squares of the errors of the steps, which are independent, add up.
+    """
+    least, largest = spectral_range(lanczos)
+    error = 0.5 * product_error * np.sqrt(lanczos.n_steps)
+    forward = max(abs(1 - 1 / least), abs(1 - 1 / largest))
+    backward = max(1 / least**2, 1 / largest)
+    return forward * error, backward * error, error / least
 
 
 def _too_coarse(found: float, least: float, tolerance: float) -> NumericalError:
-    """Products that are off by more than the least eigenvalue, which the noise gives."""
+    """Error of products whose own error exceeds the least eigenvalue, which the noise bounds."""
     return NumericalError(
         "options.tolerance: the exact covariance, relative to the model's, has no eigenvalue below "
         f"{least:.1e}, and {found:.1e} was found: its products, solved to a residual of "
@@ -206,5 +265,5 @@ def _too_coarse(found: float, least: float, tolerance: float) -> NumericalError:
 
 
 def standard_error(values: FloatArray) -> float:
-    """Standard error of a mean."""
+    """Standard error of the mean of values (n,), which are independent."""
     return float(values.std(ddof=1) / np.sqrt(values.size))

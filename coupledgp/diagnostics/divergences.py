@@ -37,7 +37,7 @@ def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: A
     mu_p, sigma_p = check_gaussian(mean_p, cov_p, "mean_p", "cov_p")
     mu_q, sigma_q = check_gaussian(mean_q, cov_q, "mean_q", "cov_q")
     if mu_p.size != mu_q.size:
-        # The two laws must speak of the same points.
+        # Both laws must be laws at the same points.
         check_gaussian(mu_p, sigma_q, "mean_p", "cov_q")
     root_q = covariance_root(sigma_q, "cov_q")
     ratio = solve_triangular(root_q, covariance_root(sigma_p, "cov_p"), lower=True)
@@ -55,11 +55,11 @@ def kl_bounds(
     p: tuple[FloatArray, FloatArray, FloatArray, float],
     q: tuple[FloatArray, FloatArray, FloatArray, float],
 ) -> tuple[float, float]:
-    """How far below and above `gaussian_kl` of two laws the divergence of the true ones may be.
+    """Bounds (below, above) of the error of `gaussian_kl` for two laws that are known up to bounds.
 
-    The true covariances lie between `floor` and `cov`, the errors of the means within
-    `e e' <= r^2 (cov - floor)`. With `S` the covariances, `B` the floors, `d` the difference of
-    the means and `|d|_A^2 = d' A^-1 d`, each term at its worst:
+    The true covariances lie between `floor` and `cov`, and the error e of a mean satisfies
+    `e e' <= r^2 (cov - floor)`. With the covariances `S`, the floors `B`, the difference `d` of the
+    means and `|d|_A^2 = d' A^-1 d`, each term at its worst gives
 
         above: 1/2 [ tr((B_q^-1 - S_q^-1) S_p) + logdet S_p - logdet B_p
                      + (|d|_Bq + h)^2 - |d|_Sq^2 ],
@@ -71,34 +71,40 @@ def kl_bounds(
     Parameters
     ----------
     p, q
-        (mean (n,), cov (n, n), floor (n, n), r) of each law.
+        Mean (n,), covariance (n, n), floor (n, n) and r of each law.
 
     Raises
     ------
     NumericalError
-        A floor is not positive definite: the bounds say nothing, the solver has to do more.
+        A floor is not positive definite, so that there is no bound: the solver needs a smaller
+        tolerance.
     """
     roots = [
         (covariance_root(cov, f"cov_{name}"), covariance_root(floor, f"lower bound of cov_{name}"))
         for name, (_, cov, floor, _) in (("p", p), ("q", q))
     ]
     (root_p, low_p), (root_q, low_q) = roots
-
-    def square(root: FloatArray, right: FloatArray) -> float:
-        return float(np.square(solve_triangular(root, right, lower=True)).sum())
-
-    def trace(root: FloatArray, matrix: FloatArray) -> float:
-        return float(np.trace(cho_solve((root, True), matrix)))
-
-    def logdet_gap(high: FloatArray, low: FloatArray) -> float:
-        return 2 * float((np.log(np.diagonal(high)) - np.log(np.diagonal(low))).sum())
-
     d = p[0] - q[0]
-    gaps = [(law[1] - law[2], law[3]) for law in (p, q)]
-    h = sum(r * np.sqrt(max(trace(low_q, gap), 0.0)) for gap, r in gaps)
-    far, near = square(low_q, d), square(root_q, d)
-    above = square(low_q, root_p) - square(root_q, root_p) + logdet_gap(root_p, low_p)
-    below = trace(root_q, gaps[0][0]) + logdet_gap(root_q, low_q)
+    gaps = [(cov - floor, r) for _, cov, floor, r in (p, q)]
+    h = sum(r * np.sqrt(max(_trace(low_q, gap), 0.0)) for gap, r in gaps)
+    far, near = _square(low_q, d), _square(root_q, d)
+    above = _square(low_q, root_p) - _square(root_q, root_p) + _logdet_gap(root_p, low_p)
+    below = _trace(root_q, gaps[0][0]) + _logdet_gap(root_q, low_q)
     above += (np.sqrt(far) + h) ** 2 - near
     below += near - max(np.sqrt(near) - h, 0.0) ** 2
     return 0.5 * max(below, 0.0), 0.5 * max(float(above), 0.0)
+
+
+def _square(root: FloatArray, right: FloatArray) -> float:
+    """Squared Frobenius norm of `root^-1 right`, lower root (n, n), right (n,) or (n, k)."""
+    return float(np.square(solve_triangular(root, right, lower=True)).sum())
+
+
+def _trace(root: FloatArray, matrix: FloatArray) -> float:
+    """Trace of `(root root')^-1 matrix`, both (n, n), root lower."""
+    return float(np.trace(cho_solve((root, True), matrix)))
+
+
+def _logdet_gap(high: FloatArray, low: FloatArray) -> float:
+    """Difference of the logarithms of two determinants, given lower Cholesky factors (n, n)."""
+    return 2 * float((np.log(np.diagonal(high)) - np.log(np.diagonal(low))).sum())

@@ -1,4 +1,4 @@
-"""Where an approximate kernel is wrong: a map over pairs of test points."""
+"""Errors of an approximate kernel between pairs of test points, for a map."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import numpy as np
 
 from coupledgp.random import FloatArray
 
-# Points of the map.
+# Largest number of points in the map: a picture of a few hundred pixels shows no more of them.
 MAX_POINTS = 150
 
 
 @dataclass(frozen=True)
 class KernelErrors:
-    """Kernel of the reference and the model's error, in units of the mean variance.
+    """Kernel of the reference and error of the model's, in units of the reference's mean variance.
 
     Points are sorted by the leading eigenvector of the reference's kernel, so that similar ones lie
     side by side.
@@ -29,7 +29,7 @@ class KernelErrors:
 
     @classmethod
     def of(cls, approximate: FloatArray, exact: FloatArray) -> KernelErrors:
-        """Of two prior covariances (n, n), on at most 150 of the points, evenly spaced."""
+        """Errors between two prior covariances (n, n), at 150 evenly spaced points at most."""
         kept = np.linspace(0, len(exact) - 1, min(len(exact), MAX_POINTS)).astype(int)
         small, own = exact[np.ix_(kept, kept)], approximate[np.ix_(kept, kept)]
         scale = float(np.diagonal(small).mean())

@@ -1,15 +1,16 @@
-"""What a figure depends on besides data and seed: the versions it was computed with."""
+"""Versions of the software that figures were computed with."""
 
 from __future__ import annotations
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+# Packages whose code changes figures in their last digits.
 PACKAGES = ("coupledgp", "numpy", "scipy", "torch", "gpytorch", "numba", "scikit-learn")
 
 
 def versions() -> dict[str, str]:
-    """Versions of Python, the platform and the packages that compute."""
+    """Return the versions of Python, of the platform and of the installed numerical packages."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
     for name in PACKAGES:
         try:

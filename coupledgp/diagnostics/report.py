@@ -25,15 +25,15 @@ class PosteriorReport(ComparisonResult):
     model, reference : str
         Texts of the two estimators.
     accuracy : Accuracy
-        How the figures were computed, and how exact they are.
+        Method of the computation, and bounds and standard errors of the figures.
     kernel_errors : KernelErrors or None
-        The kernel's error between pairs of test points, for a picture.
+        Errors of the kernel between pairs of test points, for a picture.
     remarks : tuple of str
         Sentences that a reader needs beside single figures.
     """
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures and the two models as plain Python values."""
+        """Return the figures and the texts of the two models as plain Python values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,

@@ -1,4 +1,4 @@
-"""What a comparison of two predictive laws found: plain data, and its verdict in words."""
+"""Results of a comparison of two predictive laws as plain data, with a verdict in words."""
 
 from __future__ import annotations
 
@@ -10,20 +10,30 @@ from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.score_table import score_names
 from coupledgp.random import FloatArray
 
+# Words for a divergence below a bound, in nats per point. A shift of each prediction by 0.045, 0.14
+# and 0.45 of its standard deviation gives 1e-3, 1e-2 and 1e-1.
+DISTANCES = (
+    (1e-3, "indistinguishable from"),
+    (1e-2, "close to"),
+    (1e-1, "visibly different from"),
+)
+# A difference in NLPD, in nats per point, too small to matter: half a per cent in density.
+SAME_NLPD = 0.005
+
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How the figures were computed, and how exact they are.
+    """Method by which figures were computed, and bounds and standard errors of them.
 
     Attributes
     ----------
     method : str
         `"dense"`: exact to rounding. `"stochastic"`: by iterative solves.
     bounds : dict of str to (float, float)
-        By figure, how far below and above it the true value may be, for what the solvers left
-        undone. A figure that is absent has no such error.
+        By figure, the distances below and above it within which the true value lies, for solves
+        that stop at a tolerance. A figure that is absent has no such error.
     standard_errors : dict of str to float
-        By figure, the standard error of random probes, likewise.
+        By figure, the standard error of random probes. A figure that is absent has none.
     settings : dict
         Tolerances, sizes and work of the stochastic method.
     """
@@ -34,7 +44,10 @@ class Accuracy:
     settings: dict[str, Any] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """Error of a figure as a text, empty if it has none: `(se 0.001, bounds -1e-5 +2e-5)`."""
+        """Return the error of a figure as a text such as `(se 0.001, bounds -1e-5 +2e-5)`.
+
+        It is empty for a figure without such an error.
+        """
         parts = []
         if name in self.standard_errors:
             parts.append(f"se {self.standard_errors[name]:.1g}")
@@ -61,9 +74,9 @@ class Figures:
     kl_per_point : float
         `KL(reference || model)` of the joint predictive laws, nats per point and output.
     reverse_kl_per_point : float
-        `KL(model || reference)`, likewise.
+        `KL(model || reference)` of the joint predictive laws, nats per point and output.
     prior_kl_per_point : float or None
-        `KL(reference || model)` of the prior laws of observations, likewise.
+        `KL(reference || model)` of the prior laws of observations, nats per point and output.
     kernel_rmse, kernel_relative_error : float or None
         Errors of the model's prior covariance of f at the test points: root mean squared error
         over entries (units of y squared), and Frobenius norm relative to the reference's.
@@ -161,7 +174,17 @@ class Figures:
 
 @dataclass(frozen=True)
 class Predictions:
-    """What the two laws say at each test point: means and standard deviations (p, k), targets."""
+    """Means and standard deviations of both laws at each test point, and targets.
+
+    Attributes
+    ----------
+    mean, std : FloatArray (p, k)
+        Means and standard deviations of the model, p test points and k outputs, in units of y.
+    reference_mean, reference_std : FloatArray (p, k)
+        Means and standard deviations of the reference, in units of y.
+    y : FloatArray (p, k) or None
+        Targets, if there are any.
+    """
 
     mean: FloatArray
     std: FloatArray
@@ -181,11 +204,11 @@ class ComparisonResult:
     model, reference : str
         Texts of the two estimators.
     accuracy : Accuracy
-        How the figures were computed, and how exact they are.
+        Method of the computation, and bounds and standard errors of the figures.
     kernel_errors : KernelErrors or None
-        The kernel's error between pairs of test points, for a picture.
+        Errors of the kernel between pairs of test points, for a picture.
     remarks : tuple of str
-        What a reader has to know about single figures, in words.
+        Sentences that a reader needs beside single figures.
     """
 
     figures: Figures
@@ -205,14 +228,12 @@ class ComparisonResult:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def verdict(self) -> str:
-        """Say in words what the figures amount to."""
+        """Return the main figures in words."""
         f = self.figures
         kl = f.kl_per_point
-        size = "indistinguishable from" if kl < 1e-3 else "close to" if kl < 1e-2 else "far from"
-        if 1e-2 <= kl < 1e-1:
-            size = "visibly different from"
+        distance = next((words for bound, words in DISTANCES if kl < bound), "far from")
         amount = f"{kl:.3g} nats per point {self.accuracy.text('kl_per_point')}".strip()
-        sentences = [f"The posterior is {size} the reference: {amount}{_shift(kl)}."]
+        sentences = [f"The posterior is {distance} the reference: {amount}{_shift(kl)}."]
         if f.nlpd is not None and f.reference_nlpd is not None:
             sentences.append(self._prediction(f.nlpd - f.reference_nlpd))
         if f.coverage and f.reference_coverage:
@@ -225,11 +246,11 @@ class ComparisonResult:
         return " ".join(sentences)
 
     def _prediction(self, gain: float) -> str:
-        """What the reference's NLPD, smaller by `gain`, amounts to."""
+        """Return the sentence on predictions, the reference's NLPD being smaller by `gain`."""
         error = (self.figures.differences or {}).get("nlpd", {}).get("standard_error")
         if error is None and self.figures.n_test == 1:
             return "One point does not say which of them predicts better."
-        if abs(gain) < max(0.005, 2 * (error or 0.0)):
+        if abs(gain) < max(SAME_NLPD, 2 * (error or 0.0)):
             return "The reference would not predict better."
         better = "better" if gain > 0 else "worse"
         spread = "" if error is None else f" (standard error {error:.1g})"
@@ -237,7 +258,7 @@ class ComparisonResult:
 
 
 def _shift(kl: float) -> str:
-    """A divergence as a shift of the means: by z standard deviations it is `z^2 / 2` nats."""
+    """Express a divergence as a shift of the means: z standard deviations give `z^2 / 2` nats."""
     if kl < 1e-12:
         return ""
     return f", as if each prediction were off by {(2 * kl) ** 0.5:.2g} of its standard deviation"

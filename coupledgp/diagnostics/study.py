@@ -1,4 +1,4 @@
-"""Couplings side by side: what each does to the posterior, at several sizes, over several draws."""
+"""Couplings side by side: divergences and scores at several sizes, over several draws."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from typing import Any
 
 import numpy as np
 
-# Two couplings differ if their means are this many standard errors of the difference apart.
+# Two couplings differ if their means are this many standard errors of the difference apart: about
+# one pair in twenty that are equal is told apart.
 CLEAR = 2.0
-# Beyond so many decimals numbers are written with exponents.
+# Numbers that need more decimals than this are written with exponents.
 MAX_DECIMALS = 6
 
 
 @dataclass(frozen=True)
 class MeanOverDraws:
-    """Mean over draws, and its standard error."""
+    """Mean over draws of a coupling, and its standard error; NaN for a single draw."""
 
     mean: float
     standard_error: float
 
     @classmethod
     def of(cls, draws: Sequence[float]) -> MeanOverDraws:
-        """Of two draws or more."""
+        """Return the mean of the values of several draws."""
         values = np.asarray(draws, dtype=np.float64)
         error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
         return cls(float(values.mean()), float(error))
 
     def __str__(self) -> str:
-        """The mean to the second digit of its error."""
+        """Return the mean to the second digit of its standard error."""
         error = self.standard_error
         if not (np.isfinite(error) and error > 0):
             return f"{self.mean:.4g}"
@@ -41,18 +42,18 @@ class MeanOverDraws:
 
 @dataclass(frozen=True)
 class StudyRow:
-    """One coupling at one size.
+    """Figures of one coupling at one size.
 
     Attributes
     ----------
     coupling : str
     size : int
-        Frequencies, or walkers a node.
+        Number of frequencies, or of walkers for each node.
     n_draws : int
     kl_per_point : MeanOverDraws
         `KL(reference || model)`, nats per test point.
     rmse, nlpd : MeanOverDraws or None
-        None without targets.
+        Scores; None without targets.
     """
 
     coupling: str
@@ -70,11 +71,12 @@ class CouplingStudy:
     Attributes
     ----------
     size_name : str
-        Parameter of the estimator that the sizes are.
+        Name of the estimator's parameter that the sizes are values of.
     rows : tuple of StudyRow
     n_train, n_test : int
+        Numbers of training rows and of test points.
     reference_rmse, reference_nlpd : float or None
-        Of the exact GP.
+        Scores of the exact GP; None without targets.
     """
 
     size_name: str
@@ -86,20 +88,20 @@ class CouplingStudy:
 
     @property
     def couplings(self) -> list[str]:
-        """In the order they were given."""
+        """Texts of the couplings in the order in which they were given."""
         return list(dict.fromkeys(row.coupling for row in self.rows))
 
     @property
     def sizes(self) -> list[int]:
-        """Ascending."""
+        """Sizes in ascending order."""
         return sorted({row.size for row in self.rows})
 
     def of(self, coupling: str) -> list[StudyRow]:
-        """Rows of a coupling, by size."""
+        """Return the rows of a coupling, by ascending size."""
         return sorted((r for r in self.rows if r.coupling == coupling), key=lambda r: r.size)
 
     def verdict(self) -> str:
-        """Say in words which coupling is closest at the largest size, and what it is worth."""
+        """Return in words which coupling is closest at the largest size, and by which factor."""
         rows = sorted(
             (row for row in self.rows if row.size == self.sizes[-1]),
             key=lambda row: row.kl_per_point.mean,
@@ -118,10 +120,11 @@ class CouplingStudy:
         return text
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
+        """Return all rows and the verdict as plain Python values."""
         return asdict(self) | {"verdict": self.verdict()}
 
 
 def _clear(a: StudyRow, b: StudyRow) -> bool:
+    """Return whether the divergences of two rows differ by more than chance."""
     error = np.hypot(a.kl_per_point.standard_error, b.kl_per_point.standard_error)
     return bool(abs(a.kl_per_point.mean - b.kl_per_point.mean) > CLEAR * error)

@@ -1,4 +1,4 @@
-"""A comparison with all that belongs to it: couplings, places of the nodes, provenance."""
+"""A posterior report with a study of couplings, a map of the nodes, and its provenance."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from coupledgp.diagnostics.study import CouplingStudy
 
 @dataclass(frozen=True)
 class StudyReport(PosteriorReport):
-    """A `PosteriorReport`, its figures as attributes, and the study around it.
+    """A `PosteriorReport`, its figures as attributes, and a study of couplings.
 
     Attributes
     ----------
     study : CouplingStudy or None
-        Couplings side by side.
+        Couplings side by side; None if none were asked for.
     picture : NodeMap or None
         The law at the nodes, drawn at their places.
     title : str
+        Heading of the page.
     provenance : mapping of str to anything JSON holds
         Data, model, hyperparameters, seed, time and versions.
     """
@@ -45,17 +46,7 @@ class StudyReport(PosteriorReport):
         from coupledgp.diagnostics.pages import pictures  # matplotlib is slow to import
         from coupledgp.diagnostics.pages.html import render
 
-        made = self.provenance
-        how = "by dense algebra"
-        if self.accuracy.method == "stochastic":
-            how = "by iterative solves, whose errors are bounded beside the figures"
-        lead = [
-            f"Data: {made.get('data', 'not stated')}; {made.get('training rows', '?')} training "
-            f"rows, {self.figures.n_test} test points.",
-            f"Hyperparameters: {made.get('hyperparameters', 'not stated')}.",
-            f"Reference: the exact GP of the same hyperparameters and training rows, {how}.",
-        ]
-        further, after = [], [provenance_section(made)]
+        further, after = [], [provenance_section(self.provenance)]
         if self.study is not None:
             table = study_section(self.study, self.figures)
             further, after = pictures.of_study(self.study), [table, *after]
@@ -63,14 +54,32 @@ class StudyReport(PosteriorReport):
         if self.picture is not None:
             opening = (None, self.picture.caption(), self.picture.svg())
         return render(
-            self, title=self.title, lead=lead, opening=opening, further=further, after=after
+            self,
+            title=self.title,
+            lead=self._lead(),
+            opening=opening,
+            further=further,
+            after=after,
         )
+
+    def _lead(self) -> list[str]:
+        """Paragraphs below the heading: data, hyperparameters and reference."""
+        made = self.provenance
+        how = "by dense algebra"
+        if self.accuracy.method == "stochastic":
+            how = "by iterative solves, whose errors are bounded beside the figures"
+        return [
+            f"Data: {made.get('data', 'not stated')}; {made.get('training rows', '?')} training "
+            f"rows, {self.figures.n_test} test points.",
+            f"Hyperparameters: {made.get('hyperparameters', 'not stated')}.",
+            f"Reference: the exact GP of the same hyperparameters and training rows, {how}.",
+        ]
 
 
 def study_section(study: CouplingStudy, own: Figures | None = None) -> Section:
-    """Table of every coupling and size, of the exact GP, and of the model itself.
+    """Return the table of every coupling and size, the exact GP, and the model itself.
 
-    The model's own figures are left out where they speak of other points.
+    The model's own figures are left out if they belong to other test points.
     """
     with_scores = study.reference_rmse is not None
     columns = ["coupling", study.size_name, "KL, nats per point"]
@@ -94,6 +103,6 @@ def study_section(study: CouplingStudy, own: Figures | None = None) -> Section:
 
 
 def provenance_section(provenance: Mapping[str, Any]) -> Section:
-    """Table of what the figures depend on."""
+    """Return the table of data, settings and versions that the figures depend on."""
     rows = [[name, f"{value}"] for name, value in provenance.items() if name != "model"]
     return Section("How to make this again", ("", "value"), rows)

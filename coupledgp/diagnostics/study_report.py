@@ -49,7 +49,7 @@ class StudyReport(PosteriorReport):
         further, after = [], [provenance_section(self.provenance)]
         if self.study is not None:
             table = study_section(self.study, self.figures)
-            further, after = pictures.of_study(self.study), [table, *after]
+            further, after = pictures.study_pictures(self.study), [table, *after]
         opening = None
         if self.picture is not None:
             opening = (None, self.picture.caption(), self.picture.svg())

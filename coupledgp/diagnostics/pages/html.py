@@ -1,4 +1,4 @@
-"""The report as a page: tables and inline pictures, nothing fetched from anywhere."""
+"""Pages of comparisons: tables and inline pictures in one file that fetches nothing."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ def render(
     after: Sequence[Section] = (),
     links: Sequence[tuple[str, str]] = (),
 ) -> str:
-    """Return the whole page.
+    """Return the whole page of a comparison.
 
     Parameters
     ----------
     report
-        The comparison to show.
+        Result of the comparison.
     title
         Heading of the page.
     lead, closing
-        Paragraphs below the heading and at the end.
+        Paragraphs below the heading, and at the end.
     opening
-        A table or None, and the caption and SVG of a picture, above all else.
+        A table or None, and the caption and the SVG of a picture, all above the rest of the page.
     sections
-        Further tables, above the comparison.
+        Further tables, above the table of the comparison.
     comparison
-        Title of the comparison's table.
+        Title of the table of the comparison.
     further
         Captions and SVGs of more pictures.
     after
@@ -54,7 +54,7 @@ def render(
     return ENVIRONMENT.get_template("report.html").render(
         report=report,
         figures=figures_section(report, comparison),
-        pictures=[*pictures.of_report(report), *further],
+        pictures=[*pictures.comparison_pictures(report), *further],
         title=title,
         lead=lead,
         opening=opening,
@@ -66,7 +66,7 @@ def render(
 
 
 def render_table(report: ComparisonResult) -> str:
-    """Return the table of figures alone, for notebooks."""
+    """Return the table of figures alone as HTML, for notebooks."""
     section = figures_section(report, report.verdict())
     return ENVIRONMENT.get_template("table.html").render(section=section)
 

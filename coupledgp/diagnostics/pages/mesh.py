@@ -23,7 +23,13 @@ if TYPE_CHECKING:
 AZIMUTH, ELEVATION = -60.0, 25.0
 # Pixels per inch of the parts drawn as pixels, which are meshes and edges: sharp on fine screens.
 DPI = 200
+# Colour of faces without a value.
 GREY = "#c9ced3"
+# Colours of edges, and of the rings around observed nodes.
+EDGES, RINGS = "#9aa3ab", "#57606a"
+# Share of its brightness that a face in the shade loses: enough to see the shape, too little to
+# mistake a colour for another.
+SHADE = 0.22
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +125,7 @@ class NodeMap:
         return svg_of(figure)
 
     def draw(self, figure: Figure, panels: Sequence[Axes]) -> None:
-        """Draw mean, standard deviation and, into a third panel, the error."""
+        """Draw the mean, the standard deviation and, into a third panel, the error."""
         figure.set_dpi(DPI)
         quantities = [("mean", self.mean, "viridis"), ("standard deviation", self.std, "magma")]
         if len(panels) > 2 and self.error is not None:
@@ -139,19 +145,15 @@ class NodeMap:
         return self.error is not None and bool(np.isfinite(self.error).any())
 
     def _draw_mesh(self, axes: Axes, values: FloatArray, scale: Any) -> None:
-        """Faces from back to front, seen from afar; faces without a value are grey."""
+        """Draw the faces from back to front, seen from afar; those without a value are grey."""
         from matplotlib.collections import PolyCollection
-        from matplotlib.colors import to_rgba
 
         right, up, towards = view()
         mesh = self.layout.mesh
         faces = np.asarray(mesh.faces)
         corners = np.asarray(mesh.vertices)[faces]
         levels = values if self.layout.nodes == "faces" else _face_means(values[faces])
-        rgba = scale.to_rgba(levels)
-        rgba[~np.isfinite(levels)] = to_rgba(GREY)
-        light = np.abs(np.asarray(mesh.face_normals) @ (towards + 0.6 * up - 0.4 * right))
-        rgba[:, :3] *= (0.78 + 0.22 * np.clip(light, 0, 1))[:, None]
+        rgba = _shaded(levels, np.asarray(mesh.face_normals), scale)
         order = np.argsort((corners @ towards).mean(axis=1))
         flat = np.stack([corners @ right, corners @ up], axis=-1)[order]
         axes.add_collection(
@@ -163,22 +165,16 @@ class NodeMap:
         axes.set_aspect("equal")
 
     def _draw_nodes(self, axes: Axes, values: FloatArray, scale: Any) -> None:
-        """Edges as lines, nodes with a value as dots, rings around the observed."""
-        from matplotlib.collections import LineCollection
-
+        """Draw edges as lines, nodes with a value as dots, and rings around the observed."""
         places = self.layout.positions
         assert places is not None
-        edges = self.layout.graph.adjacency.tocoo()
-        segments = np.stack([places[edges.row], places[edges.col]], axis=1)
-        lines = LineCollection(
-            list(segments), colors="#9aa3ab", linewidths=0.4, zorder=1, rasterized=True
-        )
-        axes.add_collection(lines)
+        _draw_edges(axes, self.layout.graph, places)
+        # Dots of many nodes are small, lest they cover each other.
         size = float(np.clip(2500 / values.size, 2, 40))
         if self.observed is not None:
             x, y = places[self.observed].T
             axes.scatter(
-                x, y, s=4 * size, facecolors="none", edgecolors="#57606a", linewidths=0.5,
+                x, y, s=4 * size, facecolors="none", edgecolors=RINGS, linewidths=0.5,
                 zorder=2, rasterized=True,
             )  # fmt: skip
         known = np.isfinite(values)
@@ -188,8 +184,31 @@ class NodeMap:
         axes.set_aspect("equal", adjustable="datalim")
 
 
+def _draw_edges(axes: Axes, graph: Graph, places: FloatArray) -> None:
+    """Draw the edges of a graph as lines between the places (n_nodes, 2) of its nodes."""
+    from matplotlib.collections import LineCollection
+
+    edges = graph.adjacency.tocoo()
+    segments = np.stack([places[edges.row], places[edges.col]], axis=1)
+    axes.add_collection(
+        LineCollection(list(segments), colors=EDGES, linewidths=0.4, zorder=1, rasterized=True)
+    )
+
+
+def _shaded(levels: FloatArray, normals: FloatArray, scale: Any) -> FloatArray:
+    """Colours (n, 4) of faces with values (n,) and normals (n, 3), in a light from the side."""
+    from matplotlib.colors import to_rgba
+
+    right, up, towards = view()
+    rgba: FloatArray = scale.to_rgba(levels)
+    rgba[~np.isfinite(levels)] = to_rgba(GREY)
+    light = np.abs(normals @ (towards + 0.6 * up - 0.4 * right))
+    rgba[:, :3] *= (1 - SHADE + SHADE * np.clip(light, 0, 1))[:, None]
+    return rgba
+
+
 def view() -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Directions of a picture: right, up and towards the eye."""
+    """Directions (3,) of a picture: to the right, upwards, and towards the eye."""
     azimuth, elevation = np.radians([AZIMUTH, ELEVATION])
     right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
     towards = np.array(
@@ -203,13 +222,13 @@ def view() -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def value_colours(values: FloatArray) -> NDArray[np.uint8]:
-    """Colours (n, 4) of values, viridis from the least to the greatest."""
+    """Colours (n, 4) of values (n,), viridis from the least to the greatest."""
     rgba: NDArray[np.uint8] = _scale(values, "viridis").to_rgba(values, bytes=True)
     return rgba
 
 
 def _scale(values: FloatArray, name: str, symmetric: bool = False) -> Any:
-    """A colour scale over the finite values; about zero if symmetric."""
+    """Colour scale over the finite ones of values (n,), about zero if symmetric."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
@@ -222,7 +241,7 @@ def _scale(values: FloatArray, name: str, symmetric: bool = False) -> Any:
 
 
 def _face_means(values: FloatArray) -> FloatArray:
-    """Mean (n,) over the corners (n, 3) that have a value; NaN if none has."""
+    """Mean (n,) over those corners (n, 3) of a face that have a value; NaN if none has."""
     known = np.isfinite(values)
     count = known.sum(axis=1)
     total = np.where(known, values, 0.0).sum(axis=1)

@@ -1,10 +1,10 @@
-"""Pictures of a report, as SVG."""
+"""Pictures of comparisons and of studies of couplings, as SVG."""
 
 from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
@@ -21,16 +21,19 @@ from coupledgp.random import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+# Colours of the model and of the reference.
 MODEL, REFERENCE = "#0b6e99", "#d9730d"
-# Distinguishable without colour vision; the markers tell them apart on paper.
+# Colours of couplings, distinguishable without colour vision; on paper their markers are.
 COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a", "#787774", "#cb912f", "#1f2328")
 MARKERS = "osD^vPX*"
-# Points drawn as error bars; more would only be a blot.
+# Largest number of points drawn with error bars: the bars of more points cover each other.
 MAX_BARS = 250
+# Width and height of a picture in inches, of which two stand side by side on a page.
+SIZE = (4.2, 3.6)
 
 
-def of_report(report: ComparisonResult) -> list[tuple[str, str]]:
-    """Captions and SVGs of everything a comparison can show."""
+def comparison_pictures(report: ComparisonResult) -> list[tuple[str, str]]:
+    """Return the captions and SVGs of all pictures of a comparison."""
     drawn = [("Predictions of both models at the test points", means(report))]
     if report.predictions.y is not None:
         drawn = [
@@ -50,23 +53,23 @@ MAP_CAPTION = (
 )
 
 
-def of_study(study: CouplingStudy) -> list[tuple[str, str]]:
-    """Captions and SVGs of couplings side by side."""
-    what = study.size_name
+def study_pictures(study: CouplingStudy) -> list[tuple[str, str]]:
+    """Return the captions and SVGs of the pictures of couplings side by side."""
+    size_name = study.size_name
     drawn = [
-        (f"KL to the exact GP against {what}, means over draws with two standard errors",
+        (f"KL to the exact GP against {size_name}, means over draws with two standard errors",
          against_size(study, "kl_per_point")),
-        (f"KL of the couplings at {what}={study.sizes[-1]}, with two standard errors",
+        (f"KL of the couplings at {size_name}={study.sizes[-1]}, with two standard errors",
          side_by_side(study)),
     ]  # fmt: skip
     if study.reference_rmse is not None:
-        caption = f"RMSE against {what}, with two standard errors; the line is the exact GP's"
+        caption = f"RMSE against {size_name}, with two standard errors; the line is the exact GP's"
         drawn.insert(1, (caption, against_size(study, "rmse")))
     return drawn
 
 
 def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return a figure of a size in inches, and its only axes."""
+    """Return a figure of a width and height in inches, and its only axes."""
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.subplots()
@@ -76,7 +79,10 @@ def axes_of(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def svg_of(figure: Figure) -> str:
-    """Return the figure as an SVG element; texts stay texts, and the same figure the same bytes."""
+    """Return the figure as an SVG element, of the same bytes for the same figure.
+
+    Texts stay texts, so that they can be searched and take the page's font.
+    """
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "coupledgp", "svg.fonttype": "none"}):
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
@@ -85,12 +91,12 @@ def svg_of(figure: Figure) -> str:
 
 
 def truth(report: ComparisonResult) -> str:
-    """Targets against predictions with intervals."""
+    """Draw targets against predictions with their intervals."""
     p = report.predictions
     assert p.y is not None
     y, mean, std = p.y.ravel(), p.mean.ravel(), p.std.ravel()
     shown = np.unique(np.linspace(0, y.size - 1, min(y.size, MAX_BARS)).astype(int))
-    figure, axes = axes_of(4.2, 3.6)
+    figure, axes = axes_of(*SIZE)
     axes.errorbar(
         mean[shown], y[shown], xerr=ndtri(0.975) * std[shown], fmt=".", color=MODEL,
         ecolor=MODEL, elinewidth=0.6, alpha=0.6, markersize=5,
@@ -103,10 +109,10 @@ def truth(report: ComparisonResult) -> str:
 
 
 def calibration(report: ComparisonResult) -> str:
-    """Share of targets inside intervals of every level."""
+    """Draw the share of targets inside the central interval of every nominal level."""
     p = report.predictions
     assert p.y is not None
-    figure, axes = axes_of(4.2, 3.6)
+    figure, axes = axes_of(*SIZE)
     nominal = np.linspace(0, 1, 101)
     axes.plot([0, 1], [0, 1], color="gray", linewidth=1, label="perfect calibration")
     for label, color, mean, std in (
@@ -123,15 +129,15 @@ def calibration(report: ComparisonResult) -> str:
 def _observed_shares(
     y: FloatArray, mean: FloatArray, std: FloatArray, nominal: FloatArray
 ) -> FloatArray:
-    """Share of targets within the central interval of each nominal level."""
+    """Share of targets inside the central interval of each nominal level (l,); laws (p, k)."""
     level = np.sort(2 * ndtr(np.abs(y - mean).ravel() / std.ravel()) - 1)
     return np.searchsorted(level, nominal, side="right") / level.size
 
 
 def means(report: ComparisonResult) -> str:
-    """Means of both models."""
+    """Draw the means of the model against those of the reference."""
     p = report.predictions
-    figure, axes = axes_of(4.2, 3.6)
+    figure, axes = axes_of(*SIZE)
     axes.plot(p.reference_mean.ravel(), p.mean.ravel(), ".", color=MODEL, alpha=0.6, label="mean")
     limits = [p.reference_mean.min(), p.reference_mean.max()]
     axes.plot(limits, limits, color="gray", linewidth=1)
@@ -141,8 +147,8 @@ def means(report: ComparisonResult) -> str:
 
 
 def pit(report: ComparisonResult) -> str:
-    """Histogram of the probability integral transforms, and what chance allows."""
-    figure, axes = axes_of(4.2, 3.6)
+    """Draw the histogram of the probability integral transforms, and its spread by chance."""
+    figure, axes = axes_of(*SIZE)
     f = report.figures
     assert f.pit is not None
     assert f.reference_pit is not None
@@ -160,8 +166,8 @@ def pit(report: ComparisonResult) -> str:
 
 
 def kernel_map(errors: KernelErrors) -> str:
-    """Map of the kernel's error over pairs of points."""
-    figure, axes = axes_of(4.2, 3.6)
+    """Draw the map of the kernel's error over pairs of points."""
+    figure, axes = axes_of(*SIZE)
     axes.grid(visible=False)
     limit = float(np.abs(errors.error).max()) or 1.0
     drawn = axes.imshow(errors.error, cmap="RdBu", vmin=-limit, vmax=limit, interpolation="nearest")
@@ -172,15 +178,14 @@ def kernel_map(errors: KernelErrors) -> str:
 
 
 def against_size(study: CouplingStudy, figure_name: str) -> str:
-    """A figure of every coupling against the size."""
-    figure, axes = axes_of(4.2, 3.6)
+    """Draw a figure of every coupling, `"kl_per_point"` or `"rmse"`, against the size."""
+    figure, axes = axes_of(*SIZE)
     for k, coupling in enumerate(study.couplings):
         rows = study.of(coupling)
-        spreads: list[MeanOverDraws] = [getattr(row, figure_name) for row in rows]
-        centre = np.array([spread.mean for spread in spreads])
+        found: list[MeanOverDraws] = [getattr(row, figure_name) for row in rows]
         axes.errorbar(
-            [row.size for row in rows], centre, yerr=_two_errors(spreads, centre), label=coupling,
-            color=COLOURS[k % 8], marker=MARKERS[k % 8], markersize=5, linewidth=1.2, capsize=2,
+            [row.size for row in rows], [one.mean for one in found], yerr=_two_errors(found),
+            label=coupling, markersize=5, linewidth=1.2, capsize=2, **_style(k),
         )  # fmt: skip
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -198,18 +203,17 @@ def against_size(study: CouplingStudy, figure_name: str) -> str:
 
 
 def side_by_side(study: CouplingStudy) -> str:
-    """KL of each coupling at the largest size, the closest on top."""
+    """Draw the KL of each coupling at the largest size, the closest on top."""
     rows = sorted(
         (row for row in study.rows if row.size == study.sizes[-1]),
         key=lambda row: -row.kl_per_point.mean,
     )
-    figure, axes = axes_of(4.2, max(1.6, 0.5 + 0.42 * len(rows)))
+    figure, axes = axes_of(SIZE[0], max(1.6, 0.5 + 0.42 * len(rows)))
     names = study.couplings
     for height, row in enumerate(rows):
-        k, centre = names.index(row.coupling), np.array([row.kl_per_point.mean])
         axes.errorbar(
-            centre, [height], xerr=_two_errors([row.kl_per_point], centre), capsize=3,
-            color=COLOURS[k % 8], marker=MARKERS[k % 8],
+            [row.kl_per_point.mean], [height], xerr=_two_errors([row.kl_per_point]), capsize=3,
+            **_style(names.index(row.coupling)),
         )  # fmt: skip
     axes.set_yticks(range(len(rows)), [row.coupling for row in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
@@ -217,7 +221,16 @@ def side_by_side(study: CouplingStudy) -> str:
     return svg_of(figure)
 
 
-def _two_errors(spreads: list[MeanOverDraws], centre: FloatArray) -> FloatArray:
-    """Two standard errors down, short of zero, and up."""
-    errors = 2 * np.nan_to_num([spread.standard_error for spread in spreads])
+def _style(k: int) -> dict[str, Any]:
+    """Colour and marker of coupling k."""
+    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)]}
+
+
+def _two_errors(found: list[MeanOverDraws]) -> FloatArray:
+    """Lengths (2, n) of bars of two standard errors, downwards and upwards, of n means.
+
+    Downwards they end above zero, which an axis of logarithms has no place for.
+    """
+    errors = 2 * np.nan_to_num([one.standard_error for one in found])
+    centre = np.array([one.mean for one in found])
     return np.stack([np.minimum(errors, 0.999 * centre), errors])

@@ -1,4 +1,4 @@
-"""Figures as rows of text, for tables on a page or a terminal."""
+"""Figures as rows of text, for tables on a page or in a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = tuple[str, str, str]
 
 
 class Section(NamedTuple):
-    """A table of texts: its title, its columns' names and its rows."""
+    """A table of texts: its title, the names of its columns, and its rows."""
 
     title: str
     columns: Sequence[str]

@@ -28,7 +28,7 @@ COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a", "#787774", "#c
 MARKERS = "osD^vPX*"
 # Largest number of points drawn with error bars: the bars of more points cover each other.
 MAX_BARS = 250
-# Width and height of a picture in inches, of which two stand side by side on a page.
+# Width and height of a picture in inches; pages show up to three side by side.
 SIZE = (4.2, 3.6)
 
 

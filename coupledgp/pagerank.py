@@ -31,10 +31,10 @@ from coupledgp.graphs.graph import check_graph
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.validation import check_positive_int
 
-PAGERANK_ORDER = 10
-LENGTH_TOLERANCE = 1e-12
-CHUNK_WALKS = 2**20
-# Steps whose powers of the eigenvalues are held at once.
+PAGERANK_ORDER = 10  # quantiles of the lengths that sigma permutes, as in the paper
+LENGTH_TOLERANCE = 1e-12  # chance of a longer walk: far below the error of any estimate
+CHUNK_WALKS = 2**20  # walks that are drawn at once, which bounds the memory for their ends
+# Steps whose powers of the eigenvalues are in memory at once, 3 MiB for a graph of 100 nodes.
 CHUNK_STEPS = 2**12
 
 
@@ -45,29 +45,30 @@ def pagerank(
     coupling: WalkerCouplingLike = "sigma",
     generator: Seed = None,
 ) -> FloatArray:
-    """Estimate the PageRank vector: the fraction of all walks that end at each node.
+    """Estimate the PageRank vector by the fraction of all walks that end at each node.
 
-    `rho_i = (p / N) sum_j sum_k (1-p)^k (P^k)_ji`, `P = D^-1 W`, p the chance to halt (one minus
-    the damping factor). The estimate is unbiased for every coupling, and sums to one. A walker on
-    an isolated node stays there.
+    The vector is `rho_i = (p / N) sum_j sum_k (1-p)^k (P^k)_ji` with `P = D^-1 W`, where p is the
+    chance to halt, one minus the damping factor. The estimate is unbiased for every coupling, and
+    sums to one. A walker on an isolated node stays there.
 
     Parameters
     ----------
     graph
-        The graph; moves are in proportion to edge weights.
+        The graph; a walker chooses an edge in proportion to its weight.
     p_halt
         Chance of halting before each step.
     n_walks
-        Walkers from every node.
+        Number of walkers that start at each node.
     coupling
-        `lengths[+steps]`. `"sigma"` is solved for PageRank (`solve_pagerank_sigma`).
+        Joint law of the walkers of a node, an object or the text `lengths[+steps]`. `"sigma"` is
+        solved for PageRank (`solve_pagerank_sigma`).
     generator
-        Seed or generator.
+        Seed or generator for the walks.
 
     Returns
     -------
     FloatArray
-        Shape (n_nodes,).
+        Estimate of the PageRank vector, shape (n_nodes,).
     """
     check_graph(graph)
     check_positive_int(n_walks, "n_walks")
@@ -89,7 +90,22 @@ def pagerank(
 
 
 def exact_pagerank(graph: Graph, p_halt: float = 0.15, tolerance: float = 1e-12) -> FloatArray:
-    """The PageRank vector by power iteration until its change is below `tolerance` in sum."""
+    """Compute the PageRank vector by power iteration.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    p_halt
+        Chance of halting before each step, one minus the damping factor.
+    tolerance
+        Sum of the absolute changes of the entries below which the iteration stops.
+
+    Returns
+    -------
+    FloatArray
+        Shape (n_nodes,).
+    """
     check_graph(graph)
     degrees = graph.degrees
     inverse = np.divide(1.0, degrees, out=np.zeros(graph.n_nodes), where=degrees > 0)
@@ -105,7 +121,7 @@ def exact_pagerank(graph: Graph, p_halt: float = 0.15, tolerance: float = 1e-12)
 
 
 def longest_walk(p_halt: float) -> int:
-    """The length a walker exceeds with chance 1e-12."""
+    """Length that a walker exceeds with a chance of `LENGTH_TOLERANCE`."""
     return int(np.ceil(np.log(LENGTH_TOLERANCE) / np.log1p(-p_halt)))
 
 
@@ -113,11 +129,11 @@ def longest_walk(p_halt: float) -> int:
 def solve_pagerank_sigma(
     p_halt: float, order: int = PAGERANK_ORDER, reference: Graph | None = None
 ) -> NDArray[np.int64]:
-    """Solve for the permutation of quantiles that is best for PageRank.
+    """Solve for the permutation of quantiles of the lengths that is best for PageRank.
 
-    With `P_q(j -> i)` the chance that a walk from j with its length in quantile q ends at i, the
+    Let `P_q(j -> i)` be the chance that a walk from j with its length in quantile q ends at i. The
     cost of matching quantiles a and b is `sum_j sum_i P_a(j -> i) P_b(j -> i)`: an assignment
-    problem (appendix E, equation 82).
+    problem (appendix E, equation 82). The last solutions are remembered.
 
     Parameters
     ----------
@@ -128,7 +144,10 @@ def solve_pagerank_sigma(
     reference
         Graph to solve on; an Erdos-Renyi graph of 100 nodes if left out.
 
-    The last solutions are remembered.
+    Returns
+    -------
+    NDArray[np.int64]
+        The permutation, shape (order,).
     """
     graph = erdos_renyi(REFERENCE_NODES, REFERENCE_DEGREE) if reference is None else reference
     survival = GeometricLaw(p_halt).survival(longest_walk(p_halt))
@@ -136,7 +155,8 @@ def solve_pagerank_sigma(
     ends_at = reached[:, :-1] - reached[:, 1:]
     values, left, right = eigenmoves(graph)
     power = np.ones(graph.n_nodes)
-    # A walk of t steps ends by P^t = left diag(values^t) right: the powers are of numbers.
+    # Walks of t steps end by P^t = left diag(values^t) right, so that only numbers are raised to
+    # powers.
     weights = np.zeros((order, graph.n_nodes))
     for part in np.array_split(ends_at, -(-ends_at.shape[1] // CHUNK_STEPS), axis=1):
         powers = power * values ** np.arange(part.shape[1])[:, None]
@@ -148,9 +168,15 @@ def solve_pagerank_sigma(
 
 
 def eigenmoves(graph: Graph) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Eigenvalues of `P = D^-1 W`, and its eigenvectors from the right and from the left.
+    """Diagonalise `P = D^-1 W`, where a walker on an isolated node stays there.
 
-    A walker on an isolated node stays there. P is similar to the symmetric `W~`.
+    P is similar to the symmetric `W~`, so that its eigenvalues are real.
+
+    Returns
+    -------
+    tuple of FloatArray
+        Eigenvalues (n,), right eigenvectors in the columns of (n, n), and left eigenvectors in the
+        rows of (n, n), such that `P = right diag(values) left`.
     """
     closed = graph.closed
     values, vectors = np.linalg.eigh(closed.normalized_adjacency.toarray())
@@ -159,7 +185,7 @@ def eigenmoves(graph: Graph) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def tuned_for_pagerank(coupling: WalkerCouplingLike, p_halt: float) -> WalkerCoupling:
-    """The coupling, a sigma that is not given solved for PageRank."""
+    """Return the coupling; a sigma without a permutation gets the one solved for PageRank."""
     parsed = parse_walker_coupling(coupling)
     lengths = parsed.lengths
     if not isinstance(lengths, SigmaLengths) or lengths.permutation is not None:

@@ -2,14 +2,14 @@
 
 An estimate of the Gaussian kernel by m frequencies is `(c/m) sum_i g(w_i)`. Laplace features have
 `g(w) = exp(w . v)`, `v = x + y`, `c = exp(-|x|^2 - |y|^2)`; Fourier features `g(w) = cos(w . z)`,
-`z = x - y`, `c = 1`. With `t = |v|` or `|z|`, the mean squared error needs `E[g(w_i) g(w_j)]` of
-every pair. Given the norms, the mean over the rotation they share is a Bessel function,
-`0F1(; d/2; +-t^2 W^2 / 4)`, `W = |w_i + w_j|`; what remains is an integral over one or two norms.
+`z = x - y`, `c = 1`. With `t = |v|` or `|z|`, the mean squared error needs `E[g(w_i) g(w_j)]` for
+every pair. Given the norms, the mean over the rotation that the pair shares is a Bessel function,
+`0F1(; d/2; +-t^2 W^2 / 4)`, `W = |w_i + w_j|`; an integral over one or two norms remains.
 
-Integrals over norms run over the norm, where the integrands are smooth, and not over `u`: by
-composite Gauss-Legendre rules. Couplings without such a form (simplex-plus, copula, quasi-Monte
-Carlo) are refused. Fast directions are taken for Haar rotations in the next power of two
-dimensions, which is exact up to eight.
+These integrals are taken by composite Gauss-Legendre rules over the norm itself, where the
+integrands are smooth, and not over its uniform `u`. Couplings without such a form (simplex-plus,
+copula, quasi-Monte Carlo) are refused. Fast directions are treated as Haar rotations in d rounded
+up to a power of two dimensions, which is exact up to eight dimensions.
 
 Reid et al., "Simplex random features" (2023), sections 2 and 3; "Variance-reducing couplings for
 random features" (2024), section 3.
@@ -96,10 +96,17 @@ def expected_mse(
 def distance_mse(
     features: str, coupling: CouplingLike, n_frequencies: int, dim: int, t: float
 ) -> float:
-    """`expected_mse` without `c^2`: it depends on the inputs through `t` alone.
+    """Mean squared error divided by `c^2`, which depends on the inputs through `t` alone.
 
-    `t` is `|x - y|` for Fourier features and `|x + y|` for Laplace features, whose
-    `c^2 = exp(-2 |x|^2 - 2 |y|^2)`.
+    Parameters
+    ----------
+    features, coupling, n_frequencies
+        As in `expected_mse`.
+    dim
+        Input dimension d.
+    t
+        `|x - y|` for Fourier features, where `c = 1`; `|x + y|` for Laplace features, where
+        `c^2 = exp(-2 |x|^2 - 2 |y|^2)`.
     """
     sign = SIGNS[check_choice(features, SIGNS, "features")]
     m = check_positive_int(n_frequencies, "n_frequencies")
@@ -113,11 +120,11 @@ def distance_mse(
 
 
 def conformity(coupling: CouplingLike, n_frequencies: int, dim: int, t: float) -> float:
-    """`rho(t)`: mean of `E[0F1(; d/2; t^2 |w_i + w_j|^2 / 4)]` over the pairs i != j.
+    """Conformity `rho(t)`, the mean of `E[0F1(; d/2; t^2 |w_i + w_j|^2 / 4)]` over pairs i != j.
 
-    The mean squared error of Laplace features grows with it and depends on the coupling by nothing
-    else: `MSE = c^2 / m [(exp(2 t^2) - exp(t^2)) + (m - 1) (rho(t) - exp(t^2))]`, `t = |x + y|`.
-    Independent frequencies have `exp(t^2)`.
+    The mean squared error of Laplace features depends on the coupling through `rho` alone and
+    grows with it: `MSE = c^2 / m [(exp(2 t^2) - exp(t^2)) + (m - 1) (rho(t) - exp(t^2))]`, with
+    `t = |x + y|`. Independent frequencies have `rho(t) = exp(t^2)`.
 
     Parameters
     ----------
@@ -136,10 +143,10 @@ def conformity(coupling: CouplingLike, n_frequencies: int, dim: int, t: float) -
 def orthogonality_gap(
     features: str, coupling: CouplingLike, n_frequencies: int, dim: int, t: float
 ) -> float:
-    """By how much a coupling lowers the mean squared error of independent frequencies.
+    """Reduction of the mean squared error by a coupling, against independent frequencies.
 
-    `distance_mse` of `"iid"` minus that of the coupling, both with m frequencies; negative where
-    the coupling does harm. Parameters are those of `distance_mse`.
+    It is `distance_mse` for `"iid"` minus `distance_mse` for the coupling, both with m
+    frequencies, and negative where the coupling does harm. Parameters are those of `distance_mse`.
     """
     independent = distance_mse(features, "iid", n_frequencies, dim, t)
     return independent - distance_mse(features, coupling, n_frequencies, dim, t)
@@ -147,7 +154,7 @@ def orthogonality_gap(
 
 @dataclass(frozen=True)
 class _Pair:
-    """How two frequencies are related: their directions, norms, and signs."""
+    """Relation of two frequencies: between their directions, their norms and their signs."""
 
     directions: str
     norms: str
@@ -161,7 +168,7 @@ class _Pair:
 
 @dataclass(frozen=True)
 class _Ensemble:
-    """m frequencies: `n_drawn` of them in blocks of `dim`, the others negatives of the first."""
+    """A coupling of m frequencies: `n_drawn` in blocks of `dim`, the rest negatives of these."""
 
     directions: str
     norms: str
@@ -189,7 +196,7 @@ class _Ensemble:
         return cls(directions, norms, m, -(-m // 2) if parsed.antithetic else m, dim)
 
     def pairs(self) -> Counter[_Pair]:
-        """Number of ordered pairs of each relation, those of one frequency drawn left out."""
+        """Number of ordered pairs in each relation, without pairs made of one drawn frequency."""
         m, n = self.n_frequencies, self.n_drawn
         base = np.concatenate([np.arange(n), np.arange(m - n)])
         negated = np.arange(m) >= n
@@ -219,17 +226,18 @@ class _Ensemble:
         }[self.norms]
         directions = self.directions if same_block else "iid"
         n_strata = self.n_drawn if norms == "strata" else 0
-        # Only at an angle of a simplex does the sign of one frequency matter.
+        # The sign of one frequency changes the angle between two corners of a simplex only.
         return _Pair(directions, norms, opposite and directions == "simplex", n_strata)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096)  # couplings that are compared at one t share most relations
 def _moment(pair: _Pair, sign: float, dim: int, t: float) -> float:
+    """`E[g(w_1) g(w_2)]` by quadrature over the norms."""
     r, weight = norm_rule(dim)
     if pair.norms == "equal":
         return float(weight @ _given_norms(pair, sign, dim, t, r, r))
     if pair.norms == "mirrored":
-        # Over the upper half: there the mirrored norm is a smooth function of the norm.
+        # The integral runs over the upper half, where the mirrored norm is smooth in the norm.
         r, weight = norm_rule(dim, (float(_CHI.norm_ppf(0.5, dim)), np.inf))
         upper = special.gammaincc(dim / 2, r**2 / 2)
         mirrored = _CHI.norm_ppf(upper, dim)
@@ -237,7 +245,8 @@ def _moment(pair: _Pair, sign: float, dim: int, t: float) -> float:
     whole = float(weight @ _given_norms(pair, sign, dim, t, r[:, None], r) @ weight)
     if pair.norms == "independent":
         return whole
-    # One frequency in each of n strata: a pair avoids equal strata and is otherwise free.
+    # With one frequency in each of n strata, the two strata of a pair differ and are otherwise
+    # independent: the mean over all pairs of strata, less the pairs of equal ones.
     n = pair.n_strata
     within = 0.0
     for stratum in pairwise(_CHI.norm_ppf(np.arange(n + 1) / n, dim)):
@@ -249,7 +258,7 @@ def _moment(pair: _Pair, sign: float, dim: int, t: float) -> float:
 def _given_norms(
     pair: _Pair, sign: float, dim: int, t: float, r1: FloatArray, r2: FloatArray
 ) -> FloatArray:
-    """`E[g(w_1) g(w_2)]` given the two norms."""
+    """`E[g(w_1) g(w_2)]` given the two norms, arrays of shapes that broadcast."""
 
     def bessel(square: FloatArray) -> FloatArray:
         return special.hyp0f1(dim / 2, sign * t**2 * square / 4)
@@ -269,9 +278,17 @@ def _given_norms(
 def norm_rule(
     dim: int, interval: tuple[float, float] = (0.0, np.inf)
 ) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of integrals against the density of `chi_d` over an interval."""
+    """Quadrature rule for integrals against the density of `chi_d` over an interval.
+
+    Returns
+    -------
+    tuple of FloatArray
+        Nodes (n,) and weights (n,), which include the density.
+    """
     lower = interval[0]
+    # The chance of a norm beyond sqrt(d) + 14 is below 1e-40, by concentration of the norm.
     upper = min(interval[1], np.sqrt(dim) + 14.0)
+    # 24 nodes on each piece, at most one unit long, are exact for polynomials of degree 47.
     nodes, weights = np.polynomial.legendre.leggauss(24)
     edges = np.linspace(lower, upper, 2 + int(upper - lower))
     half = np.diff(edges)[:, None] / 2

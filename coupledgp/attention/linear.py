@@ -1,7 +1,7 @@
 """The products of linear attention, from the logarithms of positive features (MATH 10).
 
 `softmax(Q K') V` is estimated by `D^-1 q(Q) (k(K)' V)`, `D = diag(q(Q) k(K)' 1)`, without the
-N x N matrix. Every sum is taken relative to a running maximum for each feature, so that no
+N x N matrix. Every sum is taken relative to the running maximum of each feature, so that no
 exponential overflows and no denominator is below one.
 """
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Exponentials within a chunk grow with its length, steps of the loop over chunks fall.
+# Queries in a chunk. A longer chunk saves steps of the loop, N / CHUNK, and costs exponentials,
+# CHUNK M for each query.
 CHUNK = 16
 
 
@@ -26,14 +27,14 @@ def attend(
     values
         Values (..., S, D).
     bias
-        Added to the scores of each key (..., S); -inf leaves it out.
+        Number that is added to all scores of each key (..., S); -inf leaves the key out.
     causal
         Whether query t sees the keys s <= t only.
 
     Returns
     -------
     Tensor
-        Shape (..., L, D); zero for a query without a key.
+        Attended values (..., L, D); zero for a query that sees no key.
     """
     if bias is not None:
         log_k = log_k + bias.to(log_k.dtype)[..., None]
@@ -43,10 +44,23 @@ def attend(
 
 
 def full_attention(log_q: Tensor, log_k: Tensor, values: Tensor) -> Tensor:
-    """Every query sees every key: O((L + S) M D).
+    """Attention in which every query sees every key, in O((L + S) M D) time.
 
-    Both shifts, by the maximum of a feature over the keys and of a query over the features, cancel
-    in the quotient; they make the largest term of each denominator at least one.
+    Two shifts of the exponents cancel in the quotient: one by the maximum of each feature over the
+    keys, the other by the maximum over the features for each query. They make the largest term of
+    each denominator at least one.
+
+    Parameters
+    ----------
+    log_q, log_k
+        Logarithms of positive features of queries (..., L, M) and keys (..., S, M).
+    values
+        Values (..., S, D).
+
+    Returns
+    -------
+    Tensor
+        Attended values (..., L, D).
     """
     peak = finite(log_k.detach().amax(-2, keepdim=True))
     keys = (log_k - peak).exp()
@@ -56,11 +70,26 @@ def full_attention(log_q: Tensor, log_k: Tensor, values: Tensor) -> Tensor:
 
 
 def causal_attention(log_q: Tensor, log_k: Tensor, values: Tensor, chunk: int = CHUNK) -> Tensor:
-    """Query t sees keys s <= t: prefix sums over chunks, O(N M (D + chunk)).
+    """Attention in which query t sees the keys s <= t, in O(N M (D + chunk)) time.
 
-    Past chunks act through sums relative to the running maximum of each feature; keys of the own
-    chunk pair by pair, whose exponents relative to the running maximum at the query are never
-    positive. A query's result depends on no later key, not even by rounding.
+    Past chunks enter through sums that are kept relative to the running maximum of each feature.
+    Keys of the query's own chunk enter pair by pair; their exponents relative to the running
+    maximum at the query are never positive. The result of a query depends on no later key, not
+    even by rounding.
+
+    Parameters
+    ----------
+    log_q, log_k
+        Logarithms of positive features of queries and of keys, both (..., N, M).
+    values
+        Values (..., N, D).
+    chunk
+        Number of queries that are treated together.
+
+    Returns
+    -------
+    Tensor
+        Attended values (..., N, D).
     """
     *batch, n, m = log_q.shape
     peak = log_k.new_full((*batch, 1, m), -torch.inf)
@@ -89,11 +118,11 @@ def causal_attention(log_q: Tensor, log_k: Tensor, values: Tensor, chunk: int = 
 
 
 def quotient(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """The quotient; zero where there is no key at all."""
+    """Divide (..., L, D) by (..., L, 1); a query without keys, a denominator of 0, gives zero."""
     empty = denominator == 0
     return (numerator / denominator.masked_fill(empty, 1.0)).masked_fill(empty, 0.0)
 
 
 def finite(level: Tensor) -> Tensor:
-    """Zero in place of -inf: where there is no key, any level will do."""
+    """Replace -inf by zero in a tensor of any shape: without a key, exponents need no shift."""
     return level.masked_fill(level == -torch.inf, 0.0)

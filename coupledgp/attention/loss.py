@@ -15,7 +15,15 @@ from coupledgp.validation import check_positive
 
 
 class AttentionLoss:
-    """Loss `frequencies -> mean squared error of linear attention`; see `attention_loss`."""
+    """Loss `frequencies -> mean squared error of linear attention`; see `attention_loss`.
+
+    Parameters
+    ----------
+    queries, keys, values
+        Scaled queries (..., L, d), scaled keys (..., S, d) and values (..., S, D).
+    causal
+        Whether query t sees the keys s <= t only.
+    """
 
     def __init__(self, queries: Tensor, keys: Tensor, values: Tensor, causal: bool) -> None:
         self.queries, self.keys, self.values, self.causal = queries, keys, values, causal
@@ -99,7 +107,7 @@ def attention_loss(
 
 
 def as_finite(value: ArrayLike | Tensor, name: str) -> Tensor:
-    """A detached float64 copy (..., n, d) of finite numbers, not empty."""
+    """Return a detached float64 copy (..., n, d) of an array that is finite and not empty."""
     try:
         array = value.detach().cpu() if isinstance(value, Tensor) else np.asarray(value)
         rows = torch.tensor(np.asarray(array, dtype=np.float64))

@@ -1,4 +1,4 @@
-"""What attention is given: shapes that fit, and masks that linear attention can honour."""
+"""Checks of the inputs of attention: shapes that fit, masks that linear attention can honour."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coupledgp.errors import InvalidInputError
 
 
 def as_additive(mask: Tensor, name: str) -> Tensor:
-    """A mask as numbers to be added to scores: -inf for True."""
+    """Return a mask of any shape as numbers to be added to scores: -inf where it is True."""
     if mask.dtype == torch.bool:
         return torch.zeros(mask.shape, device=mask.device).masked_fill(mask, -torch.inf)
     if not mask.is_floating_point():
@@ -20,12 +20,19 @@ def as_additive(mask: Tensor, name: str) -> Tensor:
 
 
 def split_mask(mask: Tensor) -> tuple[Tensor, bool]:
-    """The part of an additive mask (..., L, S) that depends on the key, and whether it is causal.
+    """Split an additive mask (..., L, S) into numbers (..., S) for each key and a causal part.
+
+    Returns
+    -------
+    tuple of Tensor and bool
+        The number that is added to all scores of each key, (..., S), and whether the mask hides
+        later keys besides.
 
     Raises
     ------
     InvalidInputError
-        It depends on query and key in another way, which features of each alone cannot express.
+        The mask depends on query and key in another way, which separate features of queries and
+        keys cannot express.
     """
     by_key = mask[..., -1:, :]
     if bool((mask == by_key).all()):
@@ -41,7 +48,14 @@ def split_mask(mask: Tensor) -> tuple[Tensor, bool]:
 
 
 def check_attention_inputs(query: Tensor, key: Tensor, value: Tensor) -> None:
-    """Refuse inputs whose numbers of dimensions, batches or keys do not fit."""
+    """Refuse inputs whose numbers of dimensions, batches or keys do not fit.
+
+    Parameters
+    ----------
+    query, key, value
+        Shapes (B, L, E), (B, S, E_k) and (B, S, E_v), or the same without B; the first two
+        dimensions may be swapped in all three.
+    """
     if query.is_nested or query.ndim not in (2, 3):
         raise InvalidInputError(
             "query: expected a plain tensor of 2 or 3 dimensions, got "

@@ -16,18 +16,18 @@ from coupledgp.features import ComplexExponentialFeatures
 from coupledgp.random import Seed
 from coupledgp.validation import check_positive_int
 
-REDUCED = (torch.bfloat16, torch.float16)
+REDUCED = (torch.bfloat16, torch.float16)  # too coarse for exponentials and their sums
 
 
 class PositiveFeatures(Protocol):
-    """What `CoupledAttention` asks of features: logarithms (..., n, M) of both sides."""
+    """Interface of the features that `CoupledAttention` uses."""
 
     def log_queries(self, X: Tensor) -> Tensor:
-        """Logarithms of the features of queries (..., n, d)."""
+        """Logarithms (..., n, M) of the features of queries (..., n, d)."""
         ...
 
     def log_keys(self, Y: Tensor) -> Tensor:
-        """Logarithms of the features of keys (..., n, d)."""
+        """Logarithms (..., n, M) of the features of keys (..., n, d)."""
         ...
 
 
@@ -45,16 +45,16 @@ class CoupledAttention(torch.nn.MultiheadAttention):
     embed_dim, num_heads
         Width of the model and number of heads.
     n_frequencies
-        Number of frequencies m of a head.
+        Number of frequencies m; all heads share them.
     coupling
         Joint law of the frequencies. Equal norms ("monotone") raise the variance of each kernel
         estimate but lower that of the normalised weights ("Variance-reducing couplings", 3.3).
     generator
-        Seed or generator of the frequencies.
+        Seed or generator for the frequencies.
     features
-        Makes the features: `features(dim, n_frequencies, coupling=..., generator=..., dtype=...,
-        device=...)`, a module with `log_queries` and `log_keys`. By default
-        `ComplexExponentialFeatures` with `A = I`.
+        Function that makes the features: `features(dim, n_frequencies, coupling=...,
+        generator=..., dtype=..., device=...)` returns a module with `log_queries` and `log_keys`.
+        The default is `ComplexExponentialFeatures` with `A = I`.
     dropout
         Must be 0: attention weights are never formed, so none can be dropped.
     bias, kdim, vdim, batch_first, device, dtype
@@ -92,7 +92,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
             embed_dim, num_heads, bias=bias, kdim=kdim, vdim=vdim, batch_first=batch_first,
             device=device, dtype=dtype,
         )  # fmt: skip
-        # torch's encoder layers replace the call by a fused exact attention where this is true.
+        # Where this is true, torch's encoder layers call a fused exact attention instead of this.
         self._qkv_same_embed_dim = False
         self.n_frequencies = check_positive_int(n_frequencies, "n_frequencies")
         self.coupling = parse_coupling(coupling)
@@ -100,6 +100,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         self.features = self._draw(generator)
 
     def _draw(self, generator: Seed) -> torch.nn.Module:
+        """Make features of new frequencies."""
         weight = self.out_proj.weight
         dtype = torch.float32 if weight.dtype in REDUCED else weight.dtype
         made = self._make_features(
@@ -141,20 +142,26 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         Parameters
         ----------
         query, key, value
-            (L, B, E), or (B, L, E) if `batch_first`, or (L, E) without a batch.
+            Shapes (L, B, E), (S, B, kdim) and (S, B, vdim); with `batch_first` (B, L, E) and so
+            on; (L, E) and so on without a batch.
         key_padding_mask
-            (B, S), or (S,) without a batch: True, or -inf, where a key is left out; other numbers
-            are added to its scores. A query without a key gives the output of a zero value.
+            Shape (B, S), or (S,) without a batch. True or -inf leaves a key out; any other number
+            is added to the key's scores. A query that sees no key gives the output of a zero value.
         need_weights
-            Also return the weights (B, L, S) that the estimate amounts to, which sum to one over
-            the keys. That takes quadratic time and memory, so the default is False here.
+            Whether to return the attention weights (B, L, S) of the estimate as well, which sum to
+            one over the keys. They take quadratic time and memory, so the default is False here.
         attn_mask
-            Linear attention can honour masks that are causal, or the same for every query, or
-            both; any other is refused.
+            Shape (L, S) or (B H, L, S). Linear attention can honour masks that are causal, or the
+            same for every query, or both; any other mask is refused.
         average_attn_weights
-            Whether the weights are averaged over heads, else (B, H, L, S).
+            Whether the weights are averaged over the heads; otherwise they are (B, H, L, S).
         is_causal
-            Query t sees the keys s <= t; no `attn_mask` is needed.
+            Whether query t sees the keys s <= t only; no `attn_mask` is needed then.
+
+        Returns
+        -------
+        tuple of Tensor and (Tensor or None)
+            The output in the shape of `query`, and the weights if they were asked for.
 
         Raises
         ------
@@ -184,7 +191,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         return output if self.batch_first else output.transpose(0, 1), weights
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
-        """Queries, keys and values of all heads, each (B, H, n, head_dim)."""
+        """Project onto the queries, keys and values of all heads, each (B, H, n, head_dim)."""
         if self.in_proj_weight is not None:
             matrices = self.in_proj_weight.chunk(3)
         else:
@@ -204,9 +211,10 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         return projected
 
     def _log_features(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithms (B, H, n, M) of the features of projected queries and keys."""
         features = cast(PositiveFeatures, self.features)
         precise = torch.float32 if q.dtype in REDUCED else q.dtype
-        root = self.head_dim**-0.25  # of the 1 / sqrt(d) in the scores, half on either side
+        root = self.head_dim**-0.25  # the scores' factor 1 / sqrt(d), shared by queries and keys
         return features.log_queries(q.to(precise) * root), features.log_keys(k.to(precise) * root)
 
     def _masks(
@@ -217,7 +225,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         q: Tensor,
         k: Tensor,
     ) -> tuple[Tensor | None, bool]:
-        """What is added to the scores of each key, (B, 1 or H, S), and whether to be causal."""
+        """Join both masks into numbers (B, 1 or H, S) for each key, and whether later keys hide."""
         batch, heads, n_queries = q.shape[:3]
         n_keys, bias = k.shape[-2], None
         if key_padding_mask is not None:
@@ -250,7 +258,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
         return bias, is_causal
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> CoupledAttention:
-        """Move or convert everything; features are not converted to reduced precision."""
+        """Move or convert all tensors, but leave features in single precision or better."""
         kept = dict(self.features.named_buffers())
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, before in kept.items():
@@ -264,7 +272,7 @@ class CoupledAttention(torch.nn.MultiheadAttention):
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
     ) -> None:
-        """A state without frequencies, that of `MultiheadAttention`, leaves them as they are."""
+        """Load a state; one of `MultiheadAttention` has no frequencies and leaves them alone."""
         own = {f"{prefix}features.{name}": t for name, t in self.features.state_dict().items()}
         if not own.keys() & state_dict.keys():
             state_dict.update(own)

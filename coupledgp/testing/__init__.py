@@ -1,12 +1,12 @@
 """Contracts: tests that every coupling, feature map and kernel must pass, ours and a user's own.
 
-A contract is a plain class of test methods, for pytest or unittest. Inherit it, say what is to be
-tested, and its tests run with your own:
+A contract is a plain class of test methods, for pytest or unittest. Inherit it, name the object to
+be tested, and its tests run with your own:
 
     class TestMine(CouplingContract):
         coupling = MyCoupling()
 
-Statistical tests hold for any `seed`: a correct law fails one in less than a million runs.
+Statistical tests hold for any `seed`: a correct law fails in less than one of a million runs.
 """
 
 from typing import TYPE_CHECKING

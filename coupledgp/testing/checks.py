@@ -1,4 +1,4 @@
-"""What contracts assert, with messages that say what was wrong."""
+"""Assertions of the contracts, with messages that say which law or number is wrong."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from scipy import special, stats
 
 from coupledgp.random import FloatArray
 
-# A run makes thousands of tests; all of them together must hold for any seed.
-P_VALUE = 1e-9
-STANDARD_ERRORS = 7.0
+# A run makes thousands of these tests, and all of them together must hold for any seed.
+P_VALUE = 1e-9  # chance that a test refuses a correct law
+STANDARD_ERRORS = 7.0  # a mean is further off with chance 3e-12; the margin is for heavy tails
 
 
 def require(condition: Any, message: str) -> None:
@@ -22,7 +22,10 @@ def require(condition: Any, message: str) -> None:
 
 
 def require_uniform(values: FloatArray, what: str) -> None:
-    """Independent values must be uniform on (0, 1), by a Kolmogorov-Smirnov test."""
+    """Refuse independent values (n,) that are not uniform on (0, 1), by a Kolmogorov-Smirnov test.
+
+    `what` names the values in the message.
+    """
     n = values.size
     ordered, steps = np.sort(values), np.arange(n + 1) / n
     distance = float(max((ordered - steps[:-1]).max(), (steps[1:] - ordered).max()))
@@ -35,11 +38,21 @@ def require_uniform(values: FloatArray, what: str) -> None:
 
 
 def require_law(counts: ArrayLike, chances: ArrayLike, what: str) -> None:
-    """Counts of independent draws must follow the chances, by a chi-square test."""
+    """Refuse counts of independent draws that do not follow the chances, by a chi-square test.
+
+    Parameters
+    ----------
+    counts
+        Number of draws that fell into each cell, shape (n,).
+    chances
+        Probability of each cell, shape (n,).
+    what
+        Name of the draws in the message.
+    """
     cells, expected = np.asarray(counts, dtype=np.float64), np.asarray(chances, dtype=np.float64)
     expected = expected * cells.sum()
     require(cells[expected == 0].sum() == 0, f"{what}: something of chance zero was drawn")
-    rare = expected < 5
+    rare = expected < 5  # the usual bound below which a count is far from a normal variable
     cells = np.append(cells[~rare], cells[rare].sum())
     means = np.append(expected[~rare], expected[rare].sum())
     cells, means = cells[means > 0], means[means > 0]
@@ -49,16 +62,30 @@ def require_law(counts: ArrayLike, chances: ArrayLike, what: str) -> None:
 
 
 def require_mean(draws: FloatArray, expected: ArrayLike, what: str) -> None:
-    """The mean over the first axis must be as expected, within standard errors."""
+    """Refuse draws whose mean is too many standard errors from its expectation.
+
+    Parameters
+    ----------
+    draws
+        Independent draws along the first axis, shape (n, ...).
+    expected
+        Their expectation, shape (...).
+    what
+        Name of the draws in the message.
+    """
     error = draws.mean(axis=0) - np.asarray(expected)
     spread = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
-    z = np.abs(error) / np.maximum(spread, 1e-12)
+    z = np.abs(error) / np.maximum(spread, 1e-12)  # constant draws may differ by rounding
     worst = float(z.max())
     require(worst < STANDARD_ERRORS, f"{what}: biased by {worst:.1f} standard errors")
 
 
 def require_close(actual: ArrayLike, expected: ArrayLike, tolerance: float, what: str) -> None:
-    """Two arrays must agree, relative to the largest entry."""
+    """Refuse two arrays of one shape that do not agree.
+
+    `tolerance` bounds the largest difference, relative to the largest entry of `expected` or to
+    one, whichever is more; `what` names the arrays in the message.
+    """
     left, right = np.asarray(actual, dtype=np.float64), np.asarray(expected, dtype=np.float64)
     require(left.shape == right.shape, f"{what}: expected shape {right.shape}, got {left.shape}")
     if left.size == 0:

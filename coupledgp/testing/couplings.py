@@ -21,7 +21,8 @@ from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 from coupledgp.testing.checks import require, require_close, require_mean, require_uniform
 
-# (m, d): one frequency, one dimension, fewer than d, several blocks the last of which is cut.
+# Pairs (m, d) with one frequency, with one dimension, with m < d, and with several blocks of which
+# the last is cut.
 SIZES = ((1, 1), (3, 1), (2, 3), (3, 3), (5, 3), (7, 2), (1, 4))
 
 
@@ -33,15 +34,15 @@ class CouplingContract:
     coupling
         The coupling, an object or its text form.
     spectra
-        Names of the spectra it must serve, the first the most thoroughly tested.
+        Names of the spectra that it must serve; the first is tested most thoroughly.
     sizes
-        Pairs (m, d) it must serve.
+        Pairs (m, d) that it must serve.
     law_sizes
-        Those pairs for which the marginals are tested; kernel estimates for the last.
+        Pairs (m, d) for which the marginals are tested; the last is the size of kernel estimates.
     repetitions
-        Independent ensembles of a statistical test.
+        Number of independent ensembles in a statistical test.
     seed
-        Of all draws; any must do.
+        Seed for all draws; the tests must pass for any.
     """
 
     coupling: CouplingLike
@@ -56,16 +57,17 @@ class CouplingContract:
         return parse_coupling(self.coupling)
 
     def _is_rule(self, dim: int, spectrum: Spectrum) -> bool:
-        """Whether it is a rule with weights: that promises accuracy, not marginals."""
+        """Whether the coupling is a rule with weights, which promises accuracy, not marginals."""
         return self._coupling.weights(2, dim, spectrum) is not None
 
     def _ensembles(self, m: int, dim: int, spectrum: Spectrum) -> FloatArray:
+        """Independent ensembles of frequencies, shape (repetitions, m, dim)."""
         rng = np.random.default_rng([self.seed, m, dim])
         draws = [self._coupling.sample(m, dim, spectrum, rng) for _ in range(self.repetitions)]
         return np.stack(draws)
 
     def test_shapes(self) -> None:
-        """Every size is served, in float64, finite."""
+        """Each size gives finite frequencies (m, d) in float64."""
         for name in self.spectra:
             for m, dim in self.sizes:
                 drawn = self._coupling.sample(m, dim, name, self.seed)
@@ -109,12 +111,12 @@ class CouplingContract:
                         require_uniform((1 + half) / 2, f"projection of {where}")
 
     def test_estimates_are_unbiased(self) -> None:
-        """`sum_i a_i cos(w_i . z)` has the kernel as its mean; of a rule, it is the kernel."""
+        """`sum_i a_i cos(w_i . z)` has the kernel as its mean; for a rule it is near the kernel."""
         for name in self.spectra:
             spectrum = parse_spectrum(name)
             for m, dim in self.law_sizes[-1:]:
                 rule = self._is_rule(dim, spectrum)
-                m = 12**dim if rule else m
+                m = 12**dim if rule else m  # 12 nodes in each dimension reach the tolerance
                 drawn = (
                     self._coupling.sample(m, dim, spectrum, self.seed)[None]
                     if rule
@@ -133,7 +135,7 @@ class CouplingContract:
                     require_mean(estimates, exact, where)
 
     def test_text_form(self) -> None:
-        """A registered text stands for the coupling: parsing it gives an equal one."""
+        """Parsing the text of a registered coupling gives an equal coupling."""
         text = str(self._coupling)
         if text not in available_couplings():
             require(not isinstance(self.coupling, str), f"{text!r}: not the text it was made from")
@@ -145,7 +147,7 @@ class CouplingContract:
         require(np.array_equal(mine, its), f"{text!r}: parsing the text gives other frequencies")
 
     def test_counts_are_checked(self) -> None:
-        """A size that makes no sense is refused by name."""
+        """A size that is no positive integer is refused by an error that names it."""
         for name in ("n_frequencies", "dim"):
             for value in (0, -1, 2.5, True):
                 arguments = {"n_frequencies": 2, "dim": 1, name: value}
@@ -174,10 +176,11 @@ class DirectionsContract:
     seed: int = 0
 
     def _draw(self, m: int, dim: int, rng: np.random.Generator) -> FloatArray:
+        """Directions (m, dim) for m different norms."""
         return self.directions.sample(np.linspace(0.5, 2.0, m), dim, rng)
 
     def test_unit_vectors(self) -> None:
-        """One unit vector for each norm."""
+        """There is one unit vector for each norm."""
         for m, given in self.sizes:
             dim = self.directions.ambient_dim(given)
             require(dim >= given, f"ambient_dim({given}): got {dim}, which is less")
@@ -187,7 +190,7 @@ class DirectionsContract:
             require_close(lengths, np.ones(m), 1e-12, f"lengths, m = {m}, d = {dim}")
 
     def test_same_seed_same_bits(self) -> None:
-        """The generator is the only source of randomness, and is used."""
+        """All randomness comes from the generator, and different seeds give different draws."""
         for m, given in self.sizes:
             dim = self.directions.ambient_dim(given)
             first, again, other = (
@@ -200,7 +203,7 @@ class DirectionsContract:
             require(not same, f"m = {m}, d = {dim}: the generator has no effect")
 
     def test_each_is_uniform_on_the_sphere(self) -> None:
-        """Projections on any axis follow those of the first coordinate of a Gaussian direction."""
+        """The projection on any axis has the law of a coordinate of a uniform direction."""
         rng = np.random.default_rng(self.seed)
         for m, given in ((2, 3), (5, 3)):
             dim = self.directions.ambient_dim(given)
@@ -237,7 +240,7 @@ class NormsContract:
     seed: int = 0
 
     def test_each_is_uniform(self) -> None:
-        """Every uniform alone is uniform, in the open interval."""
+        """Each of the values alone is uniform on the open interval (0, 1)."""
         for n, block in self.sizes:
             rng = np.random.default_rng([self.seed, n, block])
             u = np.stack([self.norms.sample(n, block, rng) for _ in range(self.repetitions)])
@@ -248,7 +251,7 @@ class NormsContract:
                 require_uniform(u[:, i], f"uniform {i}, {where}")
 
     def test_same_seed_same_bits(self) -> None:
-        """The generator is the only source of randomness, and is used."""
+        """All randomness comes from the generator, and different seeds give different draws."""
         for n, block in self.sizes:
             first, again, other = (
                 self.norms.sample(n, block, np.random.default_rng(seed))

@@ -22,13 +22,14 @@ class FeatureMapContract:
     Attributes
     ----------
     feature_map
-        The class.
+        The class of feature maps.
     options
         Further arguments of its constructor, such as the coupling.
     sizes
-        Pairs (m, d) it must serve.
+        Pairs (m, d) of frequencies and dimensions that it must serve.
     repetitions, seed
-        Independent maps of a statistical test, and the seed of all draws; any must do.
+        Number of independent maps in a statistical test, and the seed for all draws; the tests must
+        pass for any seed.
     """
 
     feature_map: type[FeatureMap]
@@ -38,12 +39,14 @@ class FeatureMapContract:
     seed: int = 0
 
     def make(self, m: int, dim: int, seed: int | None = None, **kwargs: Any) -> FeatureMap:
-        """A map of m frequencies in d dimensions."""
+        """Make a map of m frequencies in `dim` dimensions."""
         generator = self.seed if seed is None else seed
         return self.feature_map(dim, m, generator=generator, **{**self.options, **kwargs})
 
     def kernel(self, feature_map: FeatureMap, X: FloatArray) -> FloatArray:
-        """The kernel (n, n) that the map is unbiased for; that of its spectrum unless overridden.
+        """Kernel matrix (n, n) whose entries the products of features estimate without bias.
+
+        It is the kernel of the map's spectrum; override it for another one.
 
         Parameters
         ----------
@@ -56,11 +59,12 @@ class FeatureMapContract:
         return feature_map.spectrum.kernel(distances)
 
     def _inputs(self, *shape: int) -> Tensor:
+        """Gaussian inputs of the given shape, short enough that estimates have light tails."""
         rng = np.random.default_rng([self.seed, *shape])
         return torch.as_tensor(rng.normal(size=shape)) / 3
 
     def test_shapes(self) -> None:
-        """`n_features` columns for any leading dimensions, each row on its own."""
+        """Inputs (..., n, d) give features (..., n, M), and each row depends on its input alone."""
         for m, dim in self.sizes:
             feature_map = self.make(m, dim)
             inputs = self._inputs(2, 4, dim)
@@ -116,7 +120,7 @@ class FeatureMapContract:
             require_close(actual, expected, 1e-10, f"pullback, m = {m}, d = {dim}")
 
     def test_out(self) -> None:
-        """`out` receives the features."""
+        """Features are written into `out` where it is given."""
         feature_map = self.make(5, 3)
         inputs = self._inputs(4, 3)
         out = torch.full((4, feature_map.n_features), torch.nan, dtype=torch.float64)
@@ -142,7 +146,7 @@ class FeatureMapContract:
         require_close(single.detach(), self.make(5, 3)(inputs).detach(), 1e-4, "float32")
 
     def test_inputs_are_checked(self) -> None:
-        """Inputs of another dimension are refused by name."""
+        """Inputs of another dimension are refused by an error that names them."""
         try:
             self.make(5, 3)(torch.zeros(4, 2))
         except InvalidInputError as error:

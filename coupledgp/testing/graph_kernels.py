@@ -16,13 +16,13 @@ class GraphKernelContract:
     Attributes
     ----------
     kernel
-        The kernel, at parameters where its series converges within `n_terms`.
+        The kernel, at parameters for which its series converges within `n_terms`.
     n_terms
-        Terms of the series that are summed.
+        Number of terms of the series that are summed.
     radius
-        Eigenvalues are taken from [-radius, radius], inside the disc of convergence.
+        Largest absolute value of the eigenvalues in the tests, inside the disc of convergence.
     scale_tolerance
-        How far from one the kernel may be where the Laplacian vanishes.
+        Largest distance from one of the kernel where the Laplacian vanishes.
     """
 
     kernel: GraphKernel
@@ -32,13 +32,15 @@ class GraphKernelContract:
 
     @property
     def _eigenvalues(self) -> np.ndarray:
+        """Eigenvalues of the adjacency at which the kernel is tested, shape (13,)."""
         return np.linspace(-self.radius, self.radius, 13)
 
     def _slope(self, values: list[np.ndarray], step: float) -> np.ndarray:
+        """Central difference of values (n,) after a step forward and a step back."""
         return (values[0] - values[1]) / (2 * step)
 
     def test_scaled_to_one(self) -> None:
-        """`g(1) = 1`, where the Laplacian vanishes."""
+        """The kernel is scaled to `g(1) = 1`, where the Laplacian vanishes."""
         require_close(self.kernel.spectral(np.ones(1)), [1.0], self.scale_tolerance, "g(1)")
 
     def test_series(self) -> None:

@@ -18,11 +18,14 @@ class LengthsContract:
     Attributes
     ----------
     lengths
-        The law; it is prepared for a series as walks do.
+        The joint law; it is prepared for a series, as the walks of a kernel do.
     laws
-        Laws of one length that it must keep.
+        Laws of a single length that every walker must keep.
+    longest
+        Length at which walks are cut.
     n_nodes, seed
-        Independent draws of a statistical test, and their seed; any must do.
+        Number of independent draws in a statistical test, and their seed; the tests must pass for
+        any seed.
     """
 
     lengths: Lengths
@@ -36,13 +39,14 @@ class LengthsContract:
     seed: int = 0
 
     def _draw(self, law: LengthLaw, nodes: list[int], n_walks: int) -> IntArray:
+        """Lengths (n_nodes, n_walks) of the walkers of some nodes."""
         series: FloatArray = np.power(0.5, np.arange(self.longest + 1, dtype=np.float64))
         lengths = self.lengths.prepare(law, series, self.longest)
         uniforms = LengthUniforms(self.seed, np.array(nodes), n_walks)
         return lengths.sample(law, self.longest, uniforms)
 
     def test_each_walker_keeps_the_law(self) -> None:
-        """Every length alone has the law of one walker."""
+        """The length of each walker alone has the law of a single length."""
         for law in self.laws:
             survival = np.append(law.survival(self.longest), 0.0)
             chances = survival[:-1] - survival[1:]
@@ -57,7 +61,7 @@ class LengthsContract:
                     require_law(counts, chances, f"walker {walker} of {n_walks}, {law}")
 
     def test_nodes_are_apart(self) -> None:
-        """A node's lengths depend on the seed and itself, not on its company."""
+        """The lengths of a node depend on the seed and the node, not on the other nodes."""
         for law in self.laws:
             for n_walks in (1, 4, 5):
                 together = self._draw(law, [3, 0, 17, 9], n_walks)
@@ -76,7 +80,8 @@ class StepsContract:
     steps
         The law.
     draws, seed
-        Independent draws of a statistical test, and their seed; any must do.
+        Number of independent draws in a statistical test, and their seed; the tests must pass for
+        any seed.
     """
 
     steps: Steps

@@ -1,1 +1,1 @@
-"""Couplings of frequencies: directions, norms, and what draws both at once."""
+"""Couplings of frequencies: laws of directions, laws of norms, and rules that set both at once."""

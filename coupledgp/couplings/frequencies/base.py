@@ -1,4 +1,4 @@
-"""What a coupling of frequencies is."""
+"""Base class of the couplings of frequencies."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _GAUSSIAN = GaussianSpectrum()
 
 
 class FrequencyCoupling(ABC):
-    """A joint law of frequencies whose marginals are all the spectrum's.
+    """A joint law of frequencies, each of which alone follows the spectrum.
 
-    It knows no data and no feature map: since every marginal is fixed, every estimator built on
-    its samples stays unbiased. Subclasses implement `_sample`; `str` gives the text form.
+    A coupling knows neither data nor feature maps. Since its marginals are fixed, every estimator
+    that is built on its samples is unbiased. Subclasses implement `_sample`; `str` gives the text
+    form.
     """
 
     def sample(
@@ -38,7 +39,7 @@ class FrequencyCoupling(ABC):
         Parameters
         ----------
         n_frequencies
-            Number of frequencies m, any m >= 1.
+            Number of frequencies m >= 1.
         dim
             Input dimension d >= 1.
         spectrum
@@ -69,7 +70,7 @@ class FrequencyCoupling(ABC):
 
     @property
     def even_only(self) -> bool:
-        """Whether the ensemble serves even functions of the frequency only, as cosines are."""
+        """Whether the ensemble serves even functions of the frequency only, such as cosines."""
         return False
 
     def structured(
@@ -79,9 +80,9 @@ class FrequencyCoupling(ABC):
         spectrum: SpectrumLike = _GAUSSIAN,
         generator: Seed = None,
     ) -> StructuredFrequencies | None:
-        """Draw the ensemble `sample` would draw, not formed but ready for fast products.
+        """Draw the ensemble that `sample` would draw, in a form for fast products.
 
-        None, and nothing drawn, for a coupling without fast products. Arguments are those of
+        A coupling without fast products returns None and draws nothing. Arguments are those of
         `sample`.
         """
         return None
@@ -89,10 +90,10 @@ class FrequencyCoupling(ABC):
     def weights(
         self, n_frequencies: int, dim: int, spectrum: SpectrumLike = _GAUSSIAN
     ) -> FloatArray | None:
-        """Weights (n_frequencies,) with sum one by which the frequencies count; None if equal.
+        """Weights of the frequencies in an estimate, (n_frequencies,) with sum one; None if equal.
 
-        Only a deterministic rule has weights: those of a random ensemble are equal, or its
-        estimates would be biased.
+        Only a deterministic rule has weights. With unequal weights, estimates from a random
+        ensemble would be biased.
         """
         return None
 

@@ -13,16 +13,17 @@ from coupledgp.couplings.frequencies.norms import Norms
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
-# A correlation may be singular, as those of pairwise and monotone norms are: rounding is allowed.
+# Error allowed in a correlation matrix. Those of pairwise and monotone norms are singular, so that
+# rounding alone can make an eigenvalue negative.
 ROUNDING = 1e-10
 
 
 @dataclass(frozen=True)
 class GaussianCopulaNorms(Norms):
-    """`u = Phi(g)`, `g ~ N(0, C)` in each block of d norms, blocks independent.
+    """Norms with uniforms `u = Phi(g)`, where `g ~ N(0, C)` in each independent block of d norms.
 
-    "Variance-reducing couplings", appendix A.5. `C = -1` between partners gives `PairwiseNorms`,
-    all ones `MonotoneNorms`, the identity `IndependentNorms`.
+    "Variance-reducing couplings", appendix A.5. A correlation of -1 between partners gives
+    `PairwiseNorms`, a matrix of ones `MonotoneNorms`, the identity `IndependentNorms`.
 
     Parameters
     ----------
@@ -48,9 +49,10 @@ class GaussianCopulaNorms(Norms):
 
     @classmethod
     def from_text(cls, text: str) -> GaussianCopulaNorms:
-        """Return the law whose text form is `copula:TEXT`: the rows left of the diagonal, in JSON.
+        """Return the law whose text form is `copula:TEXT`.
 
-        `[]` is one norm, `[[c]]` two of correlation c, `[[c21],[c31,c32]]` three.
+        The text has the rows of C left of the diagonal in JSON: `[]` for one norm, `[[c]]` for two
+        norms of correlation c, `[[c21],[c31,c32]]` for three.
         """
         try:
             rows = json.loads(text)
@@ -79,7 +81,7 @@ class GaussianCopulaNorms(Norms):
 
     @property
     def _root(self) -> FloatArray:
-        """`A` with `A A' = C`, also for singular C."""
+        """Matrix A (d, d) with `A A' = C`, also for a singular C."""
         values, vectors = np.linalg.eigh(np.array(self.correlation))
         return vectors * np.sqrt(values.clip(0.0))
 
@@ -89,7 +91,7 @@ class GaussianCopulaNorms(Norms):
 
 
 def check_correlation(correlation: ArrayLike) -> FloatArray:
-    """Return a correlation matrix (d, d), exactly symmetric with ones on the diagonal."""
+    """Return a checked correlation matrix (d, d), exactly symmetric with ones on the diagonal."""
     matrix = np.array(correlation, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise InvalidInputError(f"correlation: expected a square matrix, got shape {matrix.shape}")

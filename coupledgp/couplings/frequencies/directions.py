@@ -16,8 +16,8 @@ class Directions(ABC):
     def ambient_dim(self, dim: int) -> int:
         """Dimension p >= d in which the directions of d-dimensional frequencies are drawn.
 
-        Norms then follow their law in p dimensions, blocks have p entries, and the first d
-        coordinates of the frequencies are taken: the marginals are those of d dimensions.
+        Norms then follow their law in p dimensions, and blocks have p entries. The first d
+        coordinates of the frequencies are used, whose marginals are those of d dimensions.
         """
         return dim
 
@@ -28,12 +28,13 @@ class Directions(ABC):
         Parameters
         ----------
         norms
-            The norms (m,) the directions will be multiplied by, in order. Blocks are runs of
-            `dim` consecutive entries, the last one cut. Most laws use only how many there are.
+            Norms (m,) by which the directions will be multiplied, in order. Blocks are runs of
+            `dim` consecutive entries, of which the last may be shorter. Most laws use only the
+            number of norms.
         dim
             Dimension d of the vectors.
         rng
-            Source of randomness.
+            Generator of the draws.
 
         Returns
         -------
@@ -69,8 +70,8 @@ class OrthogonalDirections(Directions):
 def haar_rows(n_rows: int, dim: int, rng: np.random.Generator) -> FloatArray:
     """Draw the first `n_rows <= dim` rows of a Haar-distributed orthogonal matrix (n_rows, dim).
 
-    QR of a Gaussian matrix; the signs of R's diagonal make the factor unique and so Haar
-    (Mezzadri, 2007).
+    They come from the QR factorisation of a Gaussian matrix. With the signs of R's diagonal the
+    factor is unique, and therefore Haar-distributed (Mezzadri, 2007).
     """
     q, r = np.linalg.qr(rng.standard_normal((dim, n_rows)))
     return np.ascontiguousarray((q * np.sign(np.diagonal(r))).T)

@@ -1,21 +1,23 @@
-"""Fast directions: rotations of O(d) numbers, applied in O(d log d) (MATH 3).
+"""Fast directions: rotations with O(d) random numbers, applied in O(d log d) time (MATH 3).
 
-In place of a Haar matrix stands `R = H D_3 H D_2 H Q_1`, `H` the normalised Hadamard matrix of
-order p, `D_2` and `D_3` random signs. The papers have random signs for `Q_1` too, which leaves a
-direction on finitely many points of the sphere: in few dimensions the estimates would be biased.
-Signs are the units of the real numbers; `Q_1` has units of the octonions instead, one for each
-eight coordinates, by which it multiplies from the left (quaternions, complex numbers and signs for
-p = 4, 2 and 1). Multiplying by a uniform unit makes any vector uniform on its sphere, hence
+The rotation `R = H D_3 H D_2 H Q_1` replaces a Haar matrix. `H` is the normalised Hadamard matrix
+of order p; `D_2` and `D_3` are diagonals of random signs. The papers have random signs for `Q_1`
+too, which leaves a direction on finitely many points of the sphere, so that estimates would be
+biased in few dimensions. Signs are the units of the real numbers; `Q_1` has units of the octonions
+instead, one for each run of eight coordinates, and multiplies the run by its unit from the left
+(quaternions, complex numbers and signs for p = 4, 2 and 1). The product of any vector with a
+uniform unit is uniform on its sphere, hence
 
-* up to p = 8 every direction is uniform and every sum of frequencies isotropic: mean squared errors
-  are exactly those of Haar rotations;
-* beyond, a direction is uniform within each eight coordinates; how its square divides among them
-  comes from the signs.
+* up to p = 8 every direction is uniform and every sum of frequencies is isotropic, so that mean
+  squared errors are exactly those of Haar rotations;
+* for larger p a direction is uniform within each run of eight coordinates, and the signs decide
+  how its squared length divides among the runs.
 
-If the dimension d is no power of two, the frequencies are those of the next one, p: blocks of p
-directions, norms of the law in p dimensions, of which the first d coordinates are taken. A spectrum
-belongs to one kernel in all dimensions, so the marginals in d dimensions are right, and inputs are
-padded by zeros. The p frequencies of a block are orthogonal (a simplex) in p dimensions, not in d.
+If the dimension d is no power of two, frequencies are drawn in p dimensions, where p is the next
+power of two: in blocks of p directions, with norms of the law in p dimensions. The first d
+coordinates are used. A spectrum belongs to one kernel in all dimensions, so that the marginals in
+d dimensions are right; inputs are padded by zeros. The p frequencies of a block are orthogonal, or
+a simplex, in p dimensions, not in d.
 """
 
 from __future__ import annotations
@@ -30,20 +32,20 @@ from coupledgp.couplings.frequencies.hadamard_products import product
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
-# Multiplication by units keeps lengths in 1, 2, 4 and 8 dimensions only (Hurwitz).
+# Products with units preserve lengths in 1, 2, 4 and 8 dimensions only (Hurwitz).
 LARGEST_ALGEBRA = 8
 
 
 @dataclass(frozen=True)
 class HadamardRotations:
-    """Random numbers of fast rotations, one for each block of p directions.
+    """Random numbers of fast rotations, one rotation for each block of p directions.
 
     Parameters
     ----------
     units
-        Units of the octonions, (blocks, p), each run of min(p, 8) of length one.
+        Units of the octonions, shape (blocks, p); each run of min(p, 8) entries has length one.
     signs
-        Diagonals of `D_2` and `D_3`, (blocks, 2, p), int8.
+        Diagonals of `D_2` and `D_3`, shape (blocks, 2, p), int8.
     """
 
     units: FloatArray
@@ -51,7 +53,7 @@ class HadamardRotations:
 
     @classmethod
     def draw(cls, n_blocks: int, dim: int, rng: np.random.Generator) -> HadamardRotations:
-        """Draw rotations of `dim` (a power of two) dimensions."""
+        """Draw rotations in `dim` dimensions, a power of two."""
         size = min(dim, LARGEST_ALGEBRA)
         units = rng.standard_normal((n_blocks, dim // size, size))
         units /= np.linalg.norm(units, axis=2, keepdims=True)
@@ -61,10 +63,24 @@ class HadamardRotations:
 
 @dataclass(frozen=True)
 class StructuredFrequencies:
-    """An ensemble of frequencies in O(m) numbers, for products with it in O(m log d).
+    """An ensemble of frequencies in O(m) numbers, whose product with a vector takes O(m log d).
 
-    The first `ceil(m/2)` frequencies (all m unless `antithetic`) are `norms` times rows of the
-    rotations, or of the simplex times the rotations; the others are their negatives.
+    The frequencies are `norms` times the rows of the rotations, or the rows of the simplex times
+    the rotations. If `antithetic`, these are the first `ceil(m/2)` frequencies and the others are
+    their negatives.
+
+    Parameters
+    ----------
+    n_frequencies, dim
+        Number of frequencies m, and their dimension d.
+    norms
+        Norms of the frequencies that are no negatives, shape (m,) or (ceil(m/2),).
+    rotations
+        Random numbers of the rotations.
+    simplex
+        Whether the vertices of a simplex multiply the rotations.
+    antithetic
+        Whether the second half is the negative of the first.
     """
 
     n_frequencies: int
@@ -75,7 +91,7 @@ class StructuredFrequencies:
     antithetic: bool
 
     def dense(self) -> FloatArray:
-        """The frequencies themselves, (m, d)."""
+        """Return the frequencies as an array (m, d)."""
         drawn = np.empty((self.dim, self.norms.size))
         units, signs = self.rotations.units, self.rotations.signs
         product(np.eye(self.dim), self.norms, units, signs, self.simplex, False, drawn)
@@ -85,7 +101,7 @@ class StructuredFrequencies:
 
 @dataclass(frozen=True)
 class FastDirections(Directions):
-    """Orthogonal or simplex directions by Hadamard rotations; see the module for their law.
+    """Orthogonal or simplex directions by Hadamard rotations; the module describes their law.
 
     Choromanski et al., "The unreasonable effectiveness of structured random orthogonal embeddings"
     (2017); Reid et al., "Simplex random features" (2023), section 4.
@@ -93,17 +109,17 @@ class FastDirections(Directions):
     Parameters
     ----------
     simplex
-        Multiply the rotation by the vertices of a simplex, as in `SimplexDirections`.
+        Whether the vertices of a simplex multiply the rotation, as in `SimplexDirections`.
     """
 
     simplex: bool = False
 
     def ambient_dim(self, dim: int) -> int:
-        """The next power of two."""
+        """Least power of two that is not below `dim`."""
         return 1 << (dim - 1).bit_length()
 
     def draw(self, n_norms: int, dim: int, rng: np.random.Generator) -> HadamardRotations:
-        """Random numbers behind the directions of `n_norms` norms; `dim` is a power of two."""
+        """Draw the rotations for `n_norms` directions in `dim` dimensions, a power of two."""
         return HadamardRotations.draw(-(-n_norms // dim), dim, rng)
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:

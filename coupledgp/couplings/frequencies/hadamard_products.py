@@ -1,7 +1,7 @@
-"""Products with fast rotations, in O(d log d) for each block of directions.
+"""Products with fast rotations, in O(d log d) time for each block of directions.
 
-Sixteen rows at a time are laid side by side, so that every step of the transform is one vector
-instruction for all of them and the whole tile stays in the cache.
+Sixteen rows at a time are stored side by side, so that each step of the transform is one vector
+instruction for all of them, and the whole tile stays in the cache.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-TILE = 16
-# Products of this many entries take longer than it takes threads to start.
+TILE = 16  # rows in a tile: two vectors of eight float64, or one of sixteen float32 (AVX-512)
+# Number of entries from which a product takes longer than the start of the threads.
 PARALLEL_FROM = 2**16
 
 
 def multiplication_signs(size: int) -> NDArray[np.int8]:
-    """Signs of `e_i e_j = s_ij e_(i xor j)`, (size, size), by the Cayley-Dickson construction.
+    """Signs s (size, size) in the products `e_i e_j = s_ij e_(i xor j)` of basis elements.
 
-    `(a, b)(c, d) = (a c - d* b, d a + b c*)` doubles the real numbers to the complex numbers, the
-    quaternions and the octonions (size 2, 4 and 8).
+    The Cayley-Dickson construction `(a, b)(c, d) = (a c - d* b, d a + b c*)` doubles the real
+    numbers to the complex numbers, the quaternions and the octonions (size 2, 4 and 8).
     """
     signs = np.ones((1, 1), dtype=np.int8)
     while len(signs) < size:
@@ -38,9 +38,9 @@ SIGNS_OF_PRODUCTS = multiplication_signs(8)
 
 @numba.njit(cache=True)
 def hadamard(tile):  # type: ignore[no-untyped-def]
-    """Multiply (p, TILE) by the Hadamard matrix of order p, entries one and minus one, in place.
+    """Multiply a tile (p, TILE) in place by the Hadamard matrix of order p with entries +-1.
 
-    Two levels of the transform at a time, to read and write half as often.
+    Two levels of the transform are done at once, which halves the reads and writes.
     """
     size = tile.shape[0]
     half = 1
@@ -65,6 +65,7 @@ def hadamard(tile):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _flip(tile, signs):  # type: ignore[no-untyped-def]
+    """Multiply the rows of a tile (p, TILE) in place by signs (p,)."""
     for j in range(tile.shape[0]):
         sign = tile.dtype.type(signs[j])
         for k in range(TILE):
@@ -73,7 +74,10 @@ def _flip(tile, signs):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def unit_matrices(units, transpose):  # type: ignore[no-untyped-def]
-    """Matrices (blocks, p, 8) of the products by units (blocks, p), min(p, 8) columns in use."""
+    """Matrices (blocks, p, 8) that multiply by units (blocks, p), or their transposes.
+
+    The first min(p, 8) columns are used.
+    """
     n_blocks, p = units.shape
     size = min(p, 8)
     matrices = np.zeros((n_blocks, p, 8), units.dtype)
@@ -92,7 +96,7 @@ def unit_matrices(units, transpose):  # type: ignore[no-untyped-def]
 def _multiply(tile, matrices, out):  # type: ignore[no-untyped-def]
     """Add the products of matrices (p, 8) and runs of min(p, 8) rows to `out` (p, TILE)."""
     size = min(tile.shape[0], 8)
-    # Of fixed lengths, filled up by zeros for the smaller algebras.
+    # Eight rows, padded with zeros for the smaller algebras, give the inner loop a fixed length.
     rows = np.zeros((8, TILE), tile.dtype)
     for start in range(0, tile.shape[0], size):
         rows[:size] = tile[start : start + size]
@@ -106,9 +110,9 @@ def _multiply(tile, matrices, out):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _simplex(tile, transposed):  # type: ignore[no-untyped-def]
-    """`S y` in place, as `simplex_product`, or `S' y`.
+    """Multiply a tile (p, TILE) in place by the simplex matrix S of `simplex_product`, or by S'.
 
-    Both scale all rows but the last and add one vector to them; that vector comes from their sum.
+    Either product scales all rows but the last and adds to them one vector, made of their sum.
     """
     p = tile.shape[0]
     scale = tile.dtype.type(np.sqrt(p / (p - 1)))
@@ -131,7 +135,7 @@ def _simplex(tile, transposed):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True)
 def _project_tile(start, X, scales, matrices, signs, simplex, out):  # type: ignore[no-untyped-def]
-    """Products of one tile of rows, from row `start` on."""
+    """Write the products of X (n, d) for one tile of rows, from row `start` on, to out (n, m)."""
     dim = X.shape[1]
     n_blocks, p = matrices.shape[:2]
     width = min(TILE, X.shape[0] - start)
@@ -157,7 +161,10 @@ def _project_tile(start, X, scales, matrices, signs, simplex, out):  # type: ign
 
 @numba.njit(cache=True)
 def _back_tile(start, G, scales, matrices, signs, simplex, out):  # type: ignore[no-untyped-def]
-    """The transpose of `_project_tile`; `matrices` are the transposed ones."""
+    """Write the transposed products of G (n, m) for one tile of rows to out (n, d).
+
+    `matrices` are those of the transposed units.
+    """
     dim = out.shape[1]
     n_blocks, p = matrices.shape[:2]
     width = min(TILE, G.shape[0] - start)
@@ -195,7 +202,7 @@ def _serial(X, scales, matrices, signs, simplex, transposed, out):  # type: igno
         _tile(index, X, scales, matrices, signs, simplex, transposed, out)
 
 
-# The same loop, not the same function compiled twice: numba's cache would mix the two up.
+# This repeats the loop, because numba's cache would confuse one function compiled in two ways.
 @numba.njit(cache=True, parallel=True)
 def _parallel(X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
     for index in numba.prange((X.shape[0] + TILE - 1) // TILE):
@@ -211,7 +218,7 @@ def product(
     transposed: bool,
     out: NDArray[Any],
 ) -> None:
-    """Write `X W'`, or `X W` if transposed, to `out`; W the frequencies of m norms.
+    """Write `X W'`, or `X W` if transposed, to `out`, where W (m, d) holds the frequencies.
 
     All floating-point arrays have one type, float32 or float64.
 
@@ -220,15 +227,15 @@ def product(
     X
         Inputs (n, d), or (n, m) if transposed.
     norms
-        Norms (m,).
+        Norms (m,) of the frequencies.
     units, signs
-        Of `HadamardRotations`, (blocks, p) and (blocks, 2, p).
+        Numbers of `HadamardRotations`, (blocks, p) and (blocks, 2, p).
     simplex
         Whether the vertices of a simplex multiply the rotation.
     transposed
-        Which product.
+        Whether to compute `X W` and not `X W'`.
     out
-        Where to write, (n, m), or (n, d) if transposed.
+        Array for the result, (n, m), or (n, d) if transposed.
     """
     p = units.shape[1]
     scales = norms / norms.dtype.type(p * np.sqrt(p))

@@ -1,7 +1,7 @@
-"""Joint laws of norms, as joint laws of uniforms: the norm is `F^-1(u)` (MATH 3).
+"""Joint laws of norms, given as joint laws of uniforms u; the norm is `F^-1(u)` (MATH 3).
 
-Every law here keeps each `u` uniform on (0, 1), so that each norm keeps its own law whatever the
-spectrum.
+Under each of these laws every `u` alone is uniform on (0, 1), so that every norm alone follows its
+spectrum, whichever that is.
 """
 
 from __future__ import annotations
@@ -19,10 +19,22 @@ class Norms(ABC):
 
     @abstractmethod
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
-        """Draw `n` coupled uniforms in the open interval (0, 1), shape (n,).
+        """Draw coupled uniforms in the open interval (0, 1).
 
-        Blocks are runs of `block_size` (= dimension) consecutive entries; the last one is cut when
-        `n` is not a multiple.
+        Parameters
+        ----------
+        n
+            Number of uniforms.
+        block_size
+            Number of frequencies in a block, the dimension. Blocks are runs of consecutive
+            entries, of which the last may be shorter.
+        rng
+            Generator of the draws.
+
+        Returns
+        -------
+        FloatArray
+            Uniforms, shape (n,).
         """
 
 
@@ -38,9 +50,9 @@ class IndependentNorms(Norms):
 class PairwiseNorms(Norms):
     """Pairwise norm coupling (PNC): `u_2 = 1 - u_1` in each of `floor(d/2)` pairs of a block.
 
-    "Variance-reducing couplings", section 3.1: optimal for two orthogonal frequencies under
-    Laplace features, and under Fourier features at small distances. An odd frequency out is
-    independent. In one dimension there are no pairs.
+    "Variance-reducing couplings", section 3.1. It is optimal for two orthogonal frequencies under
+    Laplace features, and under Fourier features at small distances. The last frequency of an odd
+    block is independent. In one dimension there are no pairs.
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
@@ -53,10 +65,10 @@ class PairwiseNorms(Norms):
 
 @dataclass(frozen=True)
 class MonotoneNorms(Norms):
-    """Positive monotone coupling (PM): one `u` shared by a whole block.
+    """Positive monotone coupling (PM): one `u` is shared by a whole block.
 
-    "Variance-reducing couplings", section 3.3: the worst for the variance of a kernel entry, the
-    best for attention.
+    "Variance-reducing couplings", section 3.3. It is the worst coupling for the variance of a
+    kernel entry and the best for attention.
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
@@ -66,14 +78,14 @@ class MonotoneNorms(Norms):
 
 @dataclass(frozen=True)
 class StratifiedNorms(Norms):
-    """All n norms from n equal strata, one each, randomly permuted over all blocks.
+    """Stratified norms: one of the n norms from each of n equal strata, in random order.
 
-    Not in the papers. The sum of any function of the norms then varies by O(n^-3/2) for smooth
-    functions, where independent norms give O(n^-1/2).
+    Not in the papers. The mean of a smooth function of the norms has a standard deviation of
+    O(n^-3/2), where independent norms give O(n^-1/2).
     """
 
     def sample(self, n: int, block_size: int, rng: np.random.Generator) -> FloatArray:
         within = open_uniforms(rng, n)
-        # A stratum index of many bits can round the sum up to n.
+        # The sum can round up to n, because a large index leaves few bits to the uniform.
         u = (rng.permutation(n) + within) / n
         return np.clip(u, 2.0**-53, 1 - 2.0**-53)

@@ -1,4 +1,4 @@
-"""Quasi-Monte Carlo couplings: scrambled low-discrepancy points through `Phi^-1` (MATH 3)."""
+"""Quasi-Monte Carlo couplings: scrambled low-discrepancy points mapped by `Phi^-1` (MATH 3)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from coupledgp.spectra import Spectrum
 
 @dataclass(frozen=True)
 class QuasiMonteCarlo(FrequencyCoupling):
-    """Scrambled Halton or Sobol points, coordinate by coordinate through the inverse CDF.
+    """Scrambled Halton or Sobol points, mapped coordinate by coordinate by the inverse CDF.
 
     Parameters
     ----------
     sequence
-        `"halton"` or `"sobol"`. Sobol points are balanced in powers of two: the first `m` of the
-        next power are used.
+        `"halton"` or `"sobol"`. Sobol points are balanced in powers of two, so that the first `m`
+        of the next power of two are used.
     """
 
     sequence: Literal["halton", "sobol"]
@@ -41,7 +41,7 @@ class QuasiMonteCarlo(FrequencyCoupling):
             points = qmc.Halton(cube_dim, scramble=True, rng=rng).random(n_frequencies)
         else:
             exponent = int(np.ceil(np.log2(n_frequencies)))
-            # 30 bits, the default, would cap a coordinate at 6 standard deviations.
+            # With the default of 30 bits, no coordinate exceeds 6 standard deviations.
             sampler = qmc.Sobol(cube_dim, scramble=True, bits=53, rng=rng)
             points = sampler.random_base2(exponent)[:n_frequencies]
         return spectrum.from_uniforms(np.clip(points, 2.0**-53, 1 - 2.0**-53))

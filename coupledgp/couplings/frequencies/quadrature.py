@@ -15,10 +15,10 @@ from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
 
-MAX_DIM = 3
-# Points whose weights sum up to less than this are left out of a finer rule.
+MAX_DIM = 3  # the number of points grows as q^d
+# Total weight of the points that may be left out of a finer rule, far below the rule's own error.
 DROPPED = 1e-9
-# Finer rules are beyond double precision, for kernels and for the nodes themselves.
+# Largest number of nodes in a dimension; finer rules gain nothing in double precision.
 MAX_NODES = 100
 _GAUSSIAN = GaussianSpectrum()
 
@@ -27,20 +27,20 @@ _GAUSSIAN = GaussianSpectrum()
 class QuadratureFrequencies(FrequencyCoupling):
     """Tensor products of Gauss-Hermite rules, for the Gaussian kernel in d <= 3 dimensions.
 
-    With q nodes in each dimension, cosines up to degree `2q - 1` are integrated exactly: the error
-    falls faster than geometrically in q, and no draw reaches it. For cosines a rule needs one of
-    the points w and -w only, so `"quadrature"` serves Fourier features and
-    `"quadrature+antithetic"`, the whole rule, Laplace features too.
+    With q nodes in each dimension, polynomials up to degree `2q - 1` are integrated exactly. The
+    error for a cosine falls faster than geometrically in q, to values that random frequencies do
+    not reach. For cosines a rule needs only one of the points w and -w, so that `"quadrature"`
+    serves Fourier features; `"quadrature+antithetic"`, the whole rule, serves Laplace features too.
 
-    Of m frequencies asked for, q is the largest (at most 100) for which those left out of the grid
-    weigh less than 1e-9 together. Where the grid has fewer than m points, frequencies of weight
-    zero fill up.
-    Being deterministic, estimates are not unbiased: `error_bound` tells by how much.
+    For m frequencies, q is the largest number (at most 100) for which the points that are left out
+    of the grid have a total weight below 1e-9. If the grid has fewer than m points, frequencies of
+    weight zero are added. The rule is deterministic, so that estimates are not unbiased;
+    `error_bound` bounds their error.
 
     Parameters
     ----------
     antithetic
-        Keep both w and -w.
+        Whether to keep both w and -w.
     """
 
     antithetic: bool = False
@@ -53,20 +53,32 @@ class QuadratureFrequencies(FrequencyCoupling):
     def weights(
         self, n_frequencies: int, dim: int, spectrum: SpectrumLike = _GAUSSIAN
     ) -> FloatArray:
-        """See the base class."""
+        """Weights of the frequencies, (n_frequencies,), not negative, with sum one."""
         check_positive_int(n_frequencies, "n_frequencies")
         check_positive_int(dim, "dim")
         return self._rule(n_frequencies, dim, parse_spectrum(spectrum))[2]
 
     def n_nodes(self, n_frequencies: int, dim: int) -> int:
-        """Nodes q in each dimension of the rule that m frequencies make."""
+        """Number q of nodes in each dimension for m frequencies."""
         return self._rule(n_frequencies, dim, GaussianSpectrum())[0]
 
     def error_bound(self, n_frequencies: int, differences: ArrayLike) -> FloatArray:
-        """Bound of the error of the kernel at differences `x - y` (..., d), Fourier features.
+        """Bound the error of the kernel under Fourier features.
 
-        `sum_j min(2, z_j^{2q} q! / (2q)!)`, the remainder of each dimension's rule, and twice the
-        weight of the points left out.
+        The bound is `sum_j min(2, z_j^{2q} q! / (2q)!)`, the remainders of the rules in all
+        dimensions, plus twice the weight of the points that are left out.
+
+        Parameters
+        ----------
+        n_frequencies
+            Number of frequencies m.
+        differences
+            Differences z = x - y of inputs, divided by the lengthscales, shape (..., d).
+
+        Returns
+        -------
+        FloatArray
+            Bounds, shape (...).
         """
         z = np.abs(np.asarray(differences, dtype=np.float64))
         q, _, _, dropped = self._rule(n_frequencies, z.shape[-1], GaussianSpectrum())
@@ -84,6 +96,7 @@ class QuadratureFrequencies(FrequencyCoupling):
     def _rule(
         self, m: int, dim: int, spectrum: Spectrum
     ) -> tuple[int, FloatArray, FloatArray, float]:
+        """Check the spectrum and the dimension, and return the rule as `fitting_rule` does."""
         if not isinstance(spectrum, GaussianSpectrum):
             raise InvalidInputError(
                 "spectrum: quadrature expects 'gaussian', whose frequencies have all moments, got "
@@ -102,7 +115,21 @@ class QuadratureFrequencies(FrequencyCoupling):
 
 @lru_cache(maxsize=64)
 def fitting_rule(m: int, dim: int, both: bool) -> tuple[int, FloatArray, FloatArray, float]:
-    """Nodes q, points (m, d), weights (m,) with sum one, and the weight that was left out."""
+    """Find the finest rule of which m points have nearly all the weight.
+
+    Parameters
+    ----------
+    m, dim
+        Number of points, and their dimension d.
+    both
+        Whether to keep both w and -w.
+
+    Returns
+    -------
+    tuple
+        Number of nodes q in each dimension, points (m, d), weights (m,) with sum one, and the
+        weight that was left out.
+    """
     best = None
     for q in range(1, MAX_NODES + 1):
         points, weights = tensor_rule(q, dim, both)
@@ -117,18 +144,22 @@ def fitting_rule(m: int, dim: int, both: bool) -> tuple[int, FloatArray, FloatAr
 
 
 def tensor_rule(q: int, dim: int, both: bool) -> tuple[FloatArray, FloatArray]:
-    """Tensor Gauss-Hermite rule of N(0, I_d), heaviest points first.
+    """Tensor Gauss-Hermite rule for N(0, I_d), with the heaviest points first.
 
-    `q^d` points, or `ceil(q^d / 2)`: one of each pair w, -w with the weights of both.
+    Returns
+    -------
+    tuple of FloatArray
+        Points (n, d) and weights (n,) with sum one. If `both`, n is `q^d`; otherwise it is
+        `ceil(q^d / 2)`, with one of each pair w, -w that has the weights of both.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(q)
-    nodes = (nodes - nodes[::-1]) / 2  # symmetric to the last bit
+    nodes = (nodes - nodes[::-1]) / 2  # makes them symmetric to the last bit
     grid = np.stack(np.meshgrid(*[nodes] * dim, indexing="ij"), axis=-1).reshape(-1, dim)
     products = np.ones(1)
     for _ in range(dim):
         products = np.outer(products, weights / weights.sum()).ravel()
     if not both:
-        # Reversed order of the grid is its reflection at the origin.
+        # The grid in reversed order is its reflection at the origin.
         half = len(grid) // 2
         middle = np.full(len(grid) - 2 * half, 1.0)
         factors = np.concatenate([np.full(half, 2.0), middle])

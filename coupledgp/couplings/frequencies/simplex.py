@@ -17,11 +17,11 @@ from coupledgp.validation import check_positive, check_positive_int
 
 
 def simplex_product(Y: FloatArray) -> FloatArray:
-    """`S Y` for `Y` (d, k) in O(d k): the rows of `S` are the d vertices of a regular simplex.
+    """Compute `S Y` (d, k) for `Y` (d, k) in O(d k) time; S holds the vertices of a simplex.
 
-    `s_i = sqrt(d/(d-1)) e_i - (sqrt(d)+1) / (d-1)^{3/2} (1, ..., 1, 0)` for i < d and
-    `s_d = (1, ..., 1, 0) / sqrt(d-1)`: unit vectors, any two at `cos = -1/(d-1)`. One alone for
-    d = 1.
+    The rows of S are `s_i = sqrt(d/(d-1)) e_i - (sqrt(d)+1) / (d-1)^{3/2} (1, ..., 1, 0)` for
+    i < d and `s_d = (1, ..., 1, 0) / sqrt(d-1)`: unit vectors, any two of which have the cosine
+    `-1/(d-1)`. For d = 1, S is one.
     """
     dim = len(Y)
     if dim == 1:
@@ -32,16 +32,19 @@ def simplex_product(Y: FloatArray) -> FloatArray:
 
 
 def simplex_constants(dim: int) -> tuple[float, float]:
-    """`sqrt(d/(d-1))` and `(sqrt(d)+1)/(d-1)`: `(S y)_i = scale y_i - shift (S y)_d`, d > 1."""
+    """Scale `sqrt(d/(d-1))` and shift `(sqrt(d)+1)/(d-1)` of the simplex, for d > 1.
+
+    With them `(S y)_i = scale y_i - shift (S y)_d` for i < d.
+    """
     return float(np.sqrt(dim / (dim - 1))), float((np.sqrt(dim) + 1) / (dim - 1))
 
 
 @dataclass(frozen=True)
 class SimplexDirections(Directions):
-    """Rows of `S R`, S the vertices of a simplex and R Haar orthogonal, for each block.
+    """Rows of `S R` for each block, where S holds the vertices of a simplex and R is Haar.
 
-    Any two directions of a block are at the angle `arccos(-1/(d-1))`, the largest that d vectors
-    can all have. In one dimension they are independent.
+    Any two directions of a block have the angle `arccos(-1/(d-1))`, the largest common angle of d
+    vectors. In one dimension directions are independent.
     """
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
@@ -54,16 +57,17 @@ class SimplexDirections(Directions):
 class SimplexPlusDirections(Directions):
     """Simplex directions adapted to the norms: each frequency opposes the sum of the others.
 
-    From the simplex, sweeps over `w_i <- -|w_i| (sum_{j != i} w_j) / |sum_{j != i} w_j|` lower
-    `|sum_i w_i|` until no direction of a sweep moves by more than `tolerance`; a Haar rotation
-    follows. Given the norms every direction is uniform, so the marginals are those of the spectrum.
+    Sweeps over `w_i <- -|w_i| (sum_{j != i} w_j) / |sum_{j != i} w_j|` start at the simplex and
+    lower `|sum_i w_i|`, until no direction moves by more than `tolerance` in a sweep. A Haar
+    rotation follows. Given the norms, every direction is uniform, so that each frequency alone
+    follows the spectrum.
 
     Parameters
     ----------
     tolerance
         Largest move of a unit vector in the last sweep.
     max_sweeps
-        Sweeps after which `NumericalError` is raised.
+        Number of sweeps after which `NumericalError` is raised.
     """
 
     tolerance: float = 1e-6
@@ -86,7 +90,23 @@ class SimplexPlusDirections(Directions):
 def settle(
     directions: FloatArray, norms: FloatArray, tolerance: float, max_sweeps: int
 ) -> tuple[FloatArray, int]:
-    """Sweep unit vectors (n, d) with norms (n,) until they settle; returns them and the sweeps.
+    """Sweep over directions until they settle.
+
+    Parameters
+    ----------
+    directions
+        Unit vectors at the start, shape (n, d).
+    norms
+        Norms of the frequencies, shape (n,).
+    tolerance
+        Largest move of a unit vector in the last sweep.
+    max_sweeps
+        Largest number of sweeps.
+
+    Returns
+    -------
+    tuple of FloatArray and int
+        Settled unit vectors (n, d), and the number of sweeps.
 
     Raises
     ------
@@ -105,8 +125,9 @@ def settle(
 
 @numba.njit(cache=True)
 def _sweep(units, norms, tolerance, max_sweeps):  # type: ignore[no-untyped-def]
+    """Sweep over units (n, d) in place; return the number of sweeps and the last largest move."""
     n, dim = units.shape
-    # The sum leaves the longest one out: the others would drown in its rounding errors.
+    # The sum leaves out the longest frequency, whose rounding errors would hide the shortest.
     longest = np.argmax(norms)
     shorter = norms.copy()
     shorter[longest] = 0.0
@@ -121,7 +142,7 @@ def _sweep(units, norms, tolerance, max_sweeps):  # type: ignore[no-untyped-def]
                 if i != longest:
                     others[k] += norms[longest] * units[longest, k]
             size = np.sqrt((others**2).sum())
-            # Where the others cancel out, every direction is as good.
+            # Where the others cancel out, all directions are equally good.
             if size <= 1e-12 * (norms.sum() - norms[i]):
                 continue
             change = 0.0

@@ -13,32 +13,50 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_vector
 
-LENGTH_TOLERANCE = 1e-6
-LENGTH_LIMIT = 2**16 - 1
+LENGTH_TOLERANCE = 1e-6  # chance of a longer walk than `natural_length`
+LENGTH_LIMIT = 2**16 - 1  # longest walk: its steps are streams of random numbers below 2^16
 
 
 class LengthLaw(ABC):
-    """The law of one walker's length.
+    """The law of the length of one walker.
 
-    A walker of survival S carries load factor `S_{t-1} / S_t` at step t, so that the expected
-    load after t steps is `W~^t` whatever the law.
+    Under a law of survival S, the load of a walker is multiplied by `S_{t-1} / S_t` at step t, so
+    that the expected load after t steps is `W~^t` whatever the law.
     """
 
     @abstractmethod
     def survival(self, max_length: int) -> FloatArray:
-        """`S_0 = 1, S_1, ..., S_max_length`, not increasing, shape (max_length + 1,)."""
+        """Survival `S_0 = 1, S_1, ..., S_max_length`, not increasing, shape (max_length + 1,)."""
 
     @abstractmethod
     def natural_length(self) -> int:
-        """The step beyond which hardly any walker goes (chance `LENGTH_TOLERANCE`)."""
+        """Number of steps that a walker exceeds with a chance of `LENGTH_TOLERANCE`."""
 
     def lengths(self, u: FloatArray, max_length: int) -> IntArray:
-        """Lengths as quantiles: the number of steps t with `u >= 1 - S_t`, cut at max_length."""
+        """Lengths at quantiles of the law, cut at `max_length`.
+
+        The length at quantile u is the number of steps t with `u >= 1 - S_t`.
+
+        Parameters
+        ----------
+        u
+            Quantiles in (0, 1), of any shape.
+        max_length
+            Longest length.
+
+        Returns
+        -------
+        IntArray
+            Lengths, in the shape of `u`.
+        """
         cdf = 1.0 - self.survival(max_length)[1:]
         return np.searchsorted(cdf, u.ravel(), side="right").reshape(u.shape).astype(np.int64)
 
     def hazards(self, max_length: int) -> FloatArray:
-        """`P(length = t - 1 | length >= t - 1)` for t = 1..max_length: chance to halt before t."""
+        """Chance to halt before each step t = 1..max_length, shape (max_length,).
+
+        It is `P(length = t - 1 | length >= t - 1)`.
+        """
         s = self.survival(max_length)
         alive = np.divide(s[1:], s[:-1], out=np.zeros(max_length), where=s[:-1] > 0)
         return 1.0 - alive
@@ -46,7 +64,7 @@ class LengthLaw(ABC):
 
 @dataclass(frozen=True)
 class GeometricLaw(LengthLaw):
-    """Halting with probability p before each step: `S_t = (1-p)^t`, the papers' law."""
+    """The papers' law: a walker halts with chance p before each step, so that `S_t = (1-p)^t`."""
 
     p_halt: float = 0.1
 
@@ -65,12 +83,12 @@ class GeometricLaw(LengthLaw):
 
 
 class MatchedLaw(LengthLaw):
-    """Survival in proportion to what is left of the series: `S_t ~ sqrt(sum_{k>=t} f_k^2)`.
+    """Law with survival in proportion to the rest of a series: `S_t ~ sqrt(sum_{k>=t} f_k^2)`.
 
-    Not in the papers (MATH 9, "Beyond the papers", 3): loads stay bounded where geometric
-    lengths let them grow like `(1-p)^-t`. With several rows the law is the mean of the laws
-    matched to each. A law built for too short a series is catastrophic for a longer one, one
-    built for too long a series costs little: so build it for several times the diffusion time.
+    Not in the papers (MATH 9, "Beyond the papers", 3). Loads stay bounded, where under geometric
+    lengths they grow like `(1-p)^-t`. With several rows the law is the mean of the laws that match
+    each row. A law that matches too short a series gives very large errors for a longer one, while
+    a law for too long a series costs little; so match several times the diffusion time.
 
     Parameters
     ----------
@@ -103,7 +121,10 @@ class MatchedLaw(LengthLaw):
 
 
 def matched_survival(modulation: ArrayLike) -> FloatArray:
-    """`sqrt(sum_{k>=t} f_k^2)`, scaled to one at t = 0; all halt at once if f is zero."""
+    """Survival (n_terms,) in proportion to `sqrt(sum_{k>=t} f_k^2)` for coefficients f (n_terms,).
+
+    It is one at t = 0. If f is zero, all walkers halt at once.
+    """
     f = check_vector(modulation, "modulation")
     largest = np.abs(f).max()
     if largest == 0:

@@ -1,4 +1,4 @@
-"""Joint laws of the lengths of one node's walkers, each length keeping its own law (MATH 9)."""
+"""Joint laws of the lengths of a node's walkers; each length alone follows its law (MATH 9)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,39 @@ class Lengths(ABC):
 
     @abstractmethod
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
-        """Draw lengths (n_nodes, m) whose marginal law is `law` cut at `max_length`.
+        """Draw lengths, each of which alone follows `law` cut at `max_length`.
 
-        `uniforms(k)` is the k-th independent draw of uniforms, shape (n_nodes, m). Rows must be
-        treated alike and apart, so that a node's lengths do not depend on its company.
+        All rows must be treated in the same way and separately, so that the lengths of a node do
+        not depend on the other nodes.
+
+        Parameters
+        ----------
+        law
+            Law of a single length.
+        max_length
+            Longest length.
+        uniforms
+            Source of randomness: `uniforms(k)` is the k-th independent draw of uniforms, shape
+            (n_nodes, m).
+
+        Returns
+        -------
+        IntArray
+            Lengths, shape (n_nodes, m).
         """
 
     def prepare(self, law: LengthLaw, modulation: FloatArray, max_length: int) -> Lengths:
-        """Return the law tuned to a series; most need no tuning."""
+        """Return this law, tuned to a series where the law has something to tune.
+
+        Parameters
+        ----------
+        law
+            Law of a single length.
+        modulation
+            Coefficients of the series that the walkers carry, shape (n_terms,).
+        max_length
+            Longest length.
+        """
         return self
 
 
@@ -46,11 +71,11 @@ class IidLengths(Lengths):
 
 @dataclass(frozen=True)
 class AntitheticLengths(Lengths):
-    """Antithetic termination: walkers in pairs, whose halting coins at every step are opposite.
+    """Antithetic termination: pairs of walkers, which toss opposite coins before every step.
 
-    Before each step `t_1 ~ U(0,1)`, `t_2 = t_1 + 1/2 mod 1`; a walker halts if its t is below the
-    chance of halting. Reid et al. (2023); the baseline of "Variance-reducing couplings". An odd
-    walker out is independent.
+    Before each step `t_1 ~ U(0,1)` and `t_2 = t_1 + 1/2 mod 1` are drawn; a walker halts if its t
+    is below the chance of halting. Reid et al. (2023); the baseline of "Variance-reducing
+    couplings". The last walker of an odd number is independent.
     """
 
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
@@ -69,9 +94,9 @@ class AntitheticLengths(Lengths):
 
 @dataclass(frozen=True)
 class StratifiedLengths(Lengths):
-    """All m lengths from m equal strata of the law, one each, randomly permuted.
+    """Stratified lengths: one of the m lengths from each of m equal strata, in random order.
 
-    Not in the papers (MATH 9, "Beyond the papers", 1); for m = 2 it is the permutation (2, 1).
+    Not in the papers (MATH 9, "Beyond the papers", 1). For m = 2 it is the permutation (2, 1).
     """
 
     def sample(self, law: LengthLaw, max_length: int, uniforms: UniformSource) -> IntArray:
@@ -83,17 +108,18 @@ class StratifiedLengths(Lengths):
 
 @dataclass(frozen=True)
 class SigmaLengths(Lengths):
-    """Pairs of walkers whose lengths lie in matched quantiles: q and sigma(q) of n equal bins.
+    """Pairs of walkers whose lengths lie in matched quantiles, q and sigma(q) of n equal bins.
 
-    "Variance-reducing couplings", section 4.1, definition 4.2. An odd walker out is independent.
+    "Variance-reducing couplings", section 4.1, definition 4.2. The last walker of an odd number is
+    independent.
 
     Parameters
     ----------
     order
         Number n of quantiles.
     permutation
-        sigma as numbers 0..n-1. Solved for the series, the length law and `reference` if left
-        out, and then kept in memory.
+        The permutation sigma, as the numbers 0..n-1. If left out, it is solved for the series, the
+        length law and `reference`, and the solution is remembered.
     reference
         Graph to solve on; an Erdos-Renyi graph of 100 nodes if left out.
     """

@@ -1,17 +1,19 @@
 """The permutation sigma that couples the lengths of two walkers: an optimal transport problem.
 
-With `V_q` the direction-averaged feature of a walker whose length lies in quantile q,
+Let `V_q` be the feature of a walker whose length lies in quantile q, averaged over directions:
 
-    V_q = sum_t f_t P(length >= t | q) W~^t / S_t ,
+    V_q = sum_t f_t P(length >= t | q) W~^t / S_t .
 
-every `V_q` is a function `v_q` of the one matrix `W~`. So all objectives of "Variance-reducing
-couplings" (appendix C.3) are sums over the eigenvalues of the reference graph, exactly:
+Every `V_q` is a function `v_q` of the one matrix `W~`. Therefore all objectives of
+"Variance-reducing couplings" (appendix C.3) are exact sums over the eigenvalues of the reference
+graph:
 
-* linear, one pair of quantiles at a time: cost of matching a and b
+* the linear objective takes one pair of quantiles at a time, with the cost of matching a and b
   `|(V_a+V_b)(V_a+V_b)'|_F^2 = sum_lam (v_a + v_b)^4 = |u_(a,b)|^2`;
-* quadratic, all pairs: `sum_lam (sum_q (v_q + v_sigma(q))^2)^2 = |sum_q u_(q, sigma(q))|^2` with
-  vectors `u_(a,b) = ((v_a + v_b)^2)_lam`: the form the papers reach only for the diagonal of K,
-  here for all entries at once. Their random-projection algorithm (lemma C.2) applies to it.
+* the quadratic objective takes all pairs:
+  `sum_lam (sum_q (v_q + v_sigma(q))^2)^2 = |sum_q u_(q, sigma(q))|^2` with vectors
+  `u_(a,b) = ((v_a + v_b)^2)_lam`. The papers have this form for the diagonal of K only, here it
+  covers all entries at once. Their algorithm by random projections (lemma C.2) applies to it.
 """
 
 from __future__ import annotations
@@ -29,13 +31,13 @@ from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.validation import check_choice, check_positive_int, check_vector
 
 IntArray = NDArray[np.int64]
-BRUTE_FORCE_LIMIT = 10
-REFERENCE_NODES = 100
-REFERENCE_DEGREE = 10.0
+BRUTE_FORCE_LIMIT = 10  # largest order whose n! permutations are all tried, as in the papers
+REFERENCE_NODES = 100  # size of the reference graph, as in the papers
+REFERENCE_DEGREE = 10.0  # far above log(100) = 4.6, where such graphs become connected
 
 
 def erdos_renyi(n_nodes: int, mean_degree: float, generator: Seed = 0) -> Graph:
-    """Draw an Erdos-Renyi graph: every pair linked with probability mean_degree / (n_nodes-1)."""
+    """Draw an Erdos-Renyi graph, with an edge of chance mean_degree / (n_nodes-1) for each pair."""
     rng = as_rng(generator)
     rows, columns = np.triu_indices(n_nodes, 1)
     linked = rng.random(rows.size) < mean_degree / (n_nodes - 1)
@@ -43,9 +45,22 @@ def erdos_renyi(n_nodes: int, mean_degree: float, generator: Seed = 0) -> Graph:
 
 
 def quantile_survival(survival: ArrayLike, order: int) -> FloatArray:
-    """`P(length >= t | u in bin q)` for `order` equal bins of u, exactly; shape (order, T + 1).
+    """Chances `P(length >= t | u in bin q)` for equal bins of the uniform u behind a length.
 
-    A walker reaches step t if `u >= 1 - S_t`, so the chance is the bin's share above that.
+    A walker reaches step t if `u >= 1 - S_t`, so that the chance is the share of the bin above
+    `1 - S_t`.
+
+    Parameters
+    ----------
+    survival
+        Survival `S_0, ..., S_T` of the length law, shape (T + 1,).
+    order
+        Number of bins.
+
+    Returns
+    -------
+    FloatArray
+        Shape (order, T + 1).
     """
     s = np.asarray(survival, dtype=np.float64)
     upper = (np.arange(order)[:, None] + 1.0) / order
@@ -55,7 +70,22 @@ def quantile_survival(survival: ArrayLike, order: int) -> FloatArray:
 def quantile_features(
     modulation: ArrayLike, survival: ArrayLike, order: int, eigenvalues: FloatArray
 ) -> FloatArray:
-    """`v_q` at the eigenvalues of `W~`, shape (order, n_eigenvalues)."""
+    """Features `v_q` of each quantile at the eigenvalues of `W~`.
+
+    Parameters
+    ----------
+    modulation, survival
+        Coefficients (n_terms,) of the series, and survival (T + 1,) of the length law.
+    order
+        Number of quantiles.
+    eigenvalues
+        Eigenvalues of `W~`, shape (n_eigenvalues,).
+
+    Returns
+    -------
+    FloatArray
+        Shape (order, n_eigenvalues).
+    """
     s = check_vector(survival, "survival")
     f = np.zeros(s.size)
     given = check_vector(modulation, "modulation")[: s.size]
@@ -81,32 +111,32 @@ def solve_sigma(
     Parameters
     ----------
     modulation
-        Coefficients `f_0, f_1, ...` of the series the walkers carry.
+        Coefficients `f_0, f_1, ...` of the series that the walkers carry, shape (n_terms,).
     survival
-        `S_0, ..., S_T` of the length law.
+        Survival `S_0, ..., S_T` of the length law, shape (T + 1,).
     order
         Number n of quantiles.
     reference
         Graph to solve on; an Erdos-Renyi graph of 100 nodes and mean degree 10 if left out.
     objective
-        `"linear"`: assignment problem, exact. `"quadratic"`: exact by search for
-        `order <= 10`, else by random projections, keeping the best.
+        `"linear"` is an assignment problem, solved exactly. `"quadratic"` is solved exactly by a
+        search for `order <= 10`, and otherwise by the best of several random projections.
     n_projections
         Number of random projections.
     compression
         Dimension of a Johnson-Lindenstrauss projection of the vectors of the quadratic objective
         (O(log n / eps^2) keeps all norms within 1 +- eps); None for no compression.
     generator
-        Randomness of the projections.
+        Seed or generator for the projections.
     weights
-        Matrix Q (N, N), positive semidefinite: the squares of errors e of the kernel's eigenvalues
-        are summed as `e' Q e`. None: all alike, the squared Frobenius norm. `posterior_weights`
-        gives the Q of the posterior's KL on the same reference graph.
+        Positive semidefinite matrix Q (N, N) by which errors e of the kernel's eigenvalues are
+        measured, as `e' Q e`. None means the identity, that is the squared Frobenius norm.
+        `posterior_weights` gives the Q of the posterior's KL on the same reference graph.
 
     Returns
     -------
     IntArray
-        `sigma(q)` for q = 0..n-1.
+        `sigma(q)` for q = 0..n-1, shape (n,).
     """
     check_positive_int(order, "order")
     check_choice(objective, ("linear", "quadratic"), "objective")
@@ -128,7 +158,7 @@ def solve_sigma(
 
 
 def _root(weights: FloatArray, size: int) -> FloatArray:
-    """A matrix R with `R R' = Q`."""
+    """Matrix R (N, N) with `R R' = Q`."""
     if np.shape(weights) != (size, size):
         raise InvalidInputError(
             f"weights: expected shape ({size}, {size}), as many as the reference graph has nodes, "
@@ -141,24 +171,24 @@ def _root(weights: FloatArray, size: int) -> FloatArray:
 
 
 def pair_vectors(v: FloatArray) -> FloatArray:
-    """`u_(a,b) = (v_a + v_b)^2` at every eigenvalue, shape (n, n, n_eigenvalues)."""
+    """Vectors `u_(a,b) = (v_a + v_b)^2` (n, n, n_eigenvalues) for features v (n, n_eigenvalues)."""
     return (v[:, None, :] + v[None, :, :]) ** 2
 
 
 def quadratic_objective(vectors: FloatArray, sigma: IntArray) -> float:
-    """`|sum_q u_(q, sigma(q))|^2`."""
+    """Objective `|sum_q u_(q, sigma(q))|^2` of vectors u (n, n, dim) and a permutation (n,)."""
     total = vectors[np.arange(sigma.size), sigma].sum(axis=0)
     return float(total @ total)
 
 
 def assign(cost: FloatArray) -> IntArray:
-    """The permutation of least total cost."""
+    """Find the permutation (n,) with the least total cost, given the cost (n, n) of each match."""
     _, sigma = linear_sum_assignment(cost)
     return np.asarray(sigma, dtype=np.int64)
 
 
 def compress(vectors: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
-    """Gaussian Johnson-Lindenstrauss projection of the last axis to `dim` coordinates."""
+    """Project vectors (n, n, p) to (n, n, dim) at random (Johnson and Lindenstrauss)."""
     projection = rng.standard_normal((vectors.shape[-1], dim)) / np.sqrt(dim)
     return vectors @ projection
 
@@ -166,7 +196,24 @@ def compress(vectors: FloatArray, dim: int, rng: np.random.Generator) -> FloatAr
 def project_and_assign(
     vectors: FloatArray, start: IntArray, n_projections: int, rng: np.random.Generator
 ) -> IntArray:
-    """Assignment on random projections of the vectors, the best permutation kept (lemma C.2)."""
+    """Keep the best of the assignments on random projections of the vectors (lemma C.2).
+
+    Parameters
+    ----------
+    vectors
+        Vectors u, shape (n, n, dim).
+    start
+        Permutation (n,) to improve on.
+    n_projections
+        Number of random projections.
+    rng
+        Generator for the projections.
+
+    Returns
+    -------
+    IntArray
+        The best permutation, shape (n,).
+    """
     best, least = start, quadratic_objective(vectors, start)
     for _ in range(check_positive_int(n_projections, "n_projections")):
         sigma = assign(vectors @ rng.standard_normal(vectors.shape[-1]))
@@ -177,12 +224,21 @@ def project_and_assign(
 
 
 def best_permutation(vectors: FloatArray, start: IntArray) -> IntArray:
-    """Least quadratic objective over all n! permutations, by depth-first search."""
+    """Find the permutation (n,) of the least quadratic objective by depth-first search.
+
+    Parameters
+    ----------
+    vectors
+        Vectors u, shape (n, n, dim).
+    start
+        Permutation (n,) that is kept if none is better.
+    """
     return _search(vectors, start, quadratic_objective(vectors, start))
 
 
 @numba.njit(cache=True)
 def _search(vectors, start, least):  # type: ignore[no-untyped-def]
+    """Try all permutations of vectors (n, n, dim); `least` is the objective at the start (n,)."""
     order, _, dim = vectors.shape
     best = start.copy()
     sums = np.zeros((order + 1, dim))
@@ -214,7 +270,7 @@ def _search(vectors, start, least):  # type: ignore[no-untyped-def]
 
 
 def check_permutation(permutation: ArrayLike) -> IntArray:
-    """Return a permutation of 0..n-1."""
+    """Return a permutation (n,) of 0..n-1 after a check that it is one."""
     values = np.asarray(permutation)
     if values.ndim != 1 or not np.array_equal(np.sort(values), np.arange(values.size)):
         raise InvalidInputError(
@@ -226,7 +282,17 @@ def check_permutation(permutation: ArrayLike) -> IntArray:
 def solved_permutation(
     modulation: FloatArray, survival: FloatArray, order: int, reference: Graph | None
 ) -> IntArray:
-    """`solve_sigma`, remembered: the same problem is solved once in a process."""
+    """Solve for sigma (n,) as `solve_sigma` does, and remember the solutions of this process.
+
+    Parameters
+    ----------
+    modulation, survival
+        Coefficients (n_terms,) of the series, and survival (T + 1,) of the length law.
+    order
+        Number n of quantiles.
+    reference
+        Graph to solve on, or None for the usual one.
+    """
     f, s = np.ascontiguousarray(modulation), np.ascontiguousarray(survival)
     return _solved(f.tobytes(), s.tobytes(), order, reference)
 

@@ -1,18 +1,19 @@
-"""What an error of a graph kernel costs the posterior, to second order: weights for sigma.
+"""Weights for sigma: the KL of the posterior that an error of the kernel causes, to second order.
 
-The objectives of `transport` sum squared errors of the kernel's entries. A Gaussian process sees
-them through its posterior. Let the kernel at all nodes be `K + E`, a share of the nodes (x)
-observed with noise s, the others (*) asked for. With
+The objectives in `sigma` sum squared errors of the kernel's entries. A Gaussian process is affected
+by these errors through its posterior. Let the kernel at all nodes be `K + E`, let some of the nodes
+(x) be observed with noise s and the others (*) be predicted. With
 
     M = [I at *] - K_*x (K_xx + s I)^-1 [I at x] ,    S = K_** + s I - K_*x (K_xx + s I)^-1 K_x*
 
-the predictive covariance moves by `M E M'` and its mean by `M E (K_xx + s I)^-1 y`, so that, over
-data y of the model itself,
+and `P = [I at x]`, the predictive covariance moves by `M E M'` and the mean by
+`M E P' (K_xx + s I)^-1 y`, so that, on average over data y of the model itself,
 
     KL = 1/4 |S^-1/2 M E M' S^-1/2|_F^2 + 1/2 |S^-1/2 M E P' (K_xx + s I)^-1/2|_F^2 + O(E^3) .
 
-For errors that are functions of `W~`, as those of direction-averaged walkers are, `E = U diag(e)
-U'`, this is the quadratic form `e' Q e` of the eigenvalues' errors: Q replaces the identity.
+Errors of direction-averaged walkers are functions of `W~`, that is `E = U diag(e) U'`, for which
+the KL is a quadratic form `e' Q e` in the errors of the eigenvalues; Q replaces the identity of
+the Frobenius norm.
 """
 
 from __future__ import annotations
@@ -42,30 +43,30 @@ def posterior_weights(
     Parameters
     ----------
     modulation
-        Coefficients `f_0, f_1, ...` of the whole kernel, whose outputscale makes its mean diagonal
-        one.
+        Coefficients `f_0, f_1, ...` of the whole kernel, shape (n_terms,). The kernel is scaled so
+        that its mean diagonal is one.
     reference
-        Graph of N nodes; O(N^3).
+        Graph of N nodes; the computation takes O(N^3).
     noise
         Noise variance s, relative to the mean of the kernel's diagonal.
     observed
         Share of the nodes that is observed.
     n_splits
-        Random choices of the observed nodes that Q is averaged over.
+        Number of random choices of the observed nodes over which Q is averaged.
     generator
-        Randomness of the splits.
+        Seed or generator for the choices.
 
     Returns
     -------
     FloatArray
-        Q, symmetric positive semidefinite, (N, N), in the order of ascending eigenvalues of `W~`.
-        `e' Q e` is the KL per node asked for of relative errors `e` of the kernel's eigenvalues,
-        in units of its mean diagonal.
+        Symmetric positive semidefinite Q, shape (N, N), in the order of ascending eigenvalues of
+        `W~`. For errors `e` (N,) of the kernel's eigenvalues, relative to the kernel's mean
+        diagonal, `e' Q e` is the KL in nats per predicted node.
 
     Raises
     ------
     InvalidInputError
-        `observed` leaves no node observed or none to ask for, or `noise` is not positive.
+        `observed` leaves no node observed or none to predict, or `noise` is not positive.
     """
     f = check_vector(modulation, "modulation")
     check_positive(noise, "noise")
@@ -89,7 +90,19 @@ def posterior_weights(
 def _split_weights(
     kernel: FloatArray, vectors: FloatArray, noise: float, seen: IntArray, asked: IntArray
 ) -> FloatArray:
-    """Q of one choice of observed nodes."""
+    """Q (N, N) for one choice of observed nodes.
+
+    Parameters
+    ----------
+    kernel
+        Kernel matrix, shape (N, N).
+    vectors
+        Eigenvectors of `W~` in the columns of (N, N).
+    noise
+        Variance of the noise.
+    seen, asked
+        Numbers of the observed nodes (n,) and of the predicted ones (N - n,).
+    """
     gram = cho_factor(kernel[np.ix_(seen, seen)] + noise * np.eye(seen.size))
     gain = cho_solve(gram, kernel[np.ix_(seen, asked)]).T
     covariance = kernel[np.ix_(asked, asked)] - gain @ kernel[np.ix_(seen, asked)]

@@ -1,4 +1,4 @@
-"""Joint laws of the moves of walkers that stand together, each alone a plain walker (MATH 9)."""
+"""Joint laws of the moves of walkers on one node; each walker alone is a plain one (MATH 9)."""
 
 from __future__ import annotations
 
@@ -11,44 +11,50 @@ import numpy as np
 from coupledgp.counter import IntArray
 from coupledgp.random import FloatArray
 
-INDEPENDENT, REPELLING, SYSTEMATIC = 0, 1, 2
+INDEPENDENT, REPELLING, SYSTEMATIC = 0, 1, 2  # branches of the compiled engine
 
 
 class Steps(ABC):
-    """A joint law of where the walkers of one start node that stand on the same node go.
+    """A joint law of the next moves of walkers that share their start node and their position.
 
-    Each walker alone must move to neighbour j with probability `w_j / sum(w)`: the loads of
-    `features.Walks` are those of such walkers. A law of a user's own is a subclass with `choose`
-    and nothing else; it runs through the plain engine (`features.walk_reference`), which calls
-    `choose` once a step for every node a group stands on: thousands of times slower than the
-    laws that are compiled, so for graphs of thousands of nodes. The papers' walkers move
-    uniformly over neighbours whatever the weights and carry `deg(c) W~[c, c'] / (1-p)`; on
-    unweighted graphs that is the same walk, on weighted ones its loads do not telescope and
-    their variance grows with every step, so it is not offered.
+    Each walker alone must move to neighbour j with probability `w_j / sum(w)`, because the loads
+    of `features.Walks` are those of such walkers. A user's own law is a subclass that has `choose`
+    and nothing else. It runs through the plain engine (`features.walks.reference`), which calls
+    `choose` at each step for every node where a group stands. That is thousands of times slower
+    than the compiled laws, and feasible for graphs of some thousand nodes.
+
+    The papers' walkers move uniformly over the neighbours whatever the weights, and carry the load
+    `deg(c) W~[c, c'] / (1-p)`. On unweighted graphs that is the same walk. On weighted graphs its
+    loads do not telescope and their variance grows with every step, so that it is not offered.
     """
 
     compiled: ClassVar[int | None] = None
-    """The branch of the compiled engine that is this law; None runs `choose`."""
+    """Branch of the compiled engine with this law; None for a law that runs `choose`."""
 
     @abstractmethod
     def choose(self, u: FloatArray, degree: int, weights: FloatArray | None) -> IntArray:
-        """Places in the node's row of neighbours, one for each of the k walkers, shape (k,).
+        """Choose a neighbour for each of the k walkers on a node.
 
         Parameters
         ----------
         u
-            Independent uniforms in (0, 1), shape (2, k), a column for each walker: the first is
-            what a plain walker moves by, the second is to spare.
+            Independent uniforms in (0, 1), shape (2, k), with a column for each walker. A plain
+            walker moves by the first uniform; the second is free for couplings.
         degree
             Number of neighbours, at least one.
         weights
-            Weights of the edges to them, shape (degree,); None on an unweighted graph.
+            Weights of the edges to the neighbours, shape (degree,); None on an unweighted graph.
+
+        Returns
+        -------
+        IntArray
+            Places of the neighbours in the node's row, numbers below `degree`, shape (k,).
         """
 
 
 @dataclass(frozen=True)
 class IndependentSteps(Steps):
-    """Each walker on its own."""
+    """Independent moves."""
 
     compiled: ClassVar[int | None] = INDEPENDENT
 
@@ -72,17 +78,18 @@ class SystematicSteps(Steps):
 
 @dataclass(frozen=True)
 class RepellingSteps(Steps):
-    """Walkers take distinct neighbours as far as their own laws allow.
+    """Walkers take distinct neighbours as far as the law of each walker allows.
 
-    On an unweighted graph without replacement, in blocks of the node's degree (the papers').
+    On an unweighted graph they choose without replacement, in blocks of the node's degree, as in
+    the papers.
 
-    On a weighted graph k walkers with chances `p_j` send `N_j` of them to neighbour j with
-    `E[N_j] = k p_j` and `|N_j - k p_j| < 1`, so at most one where `k p_j <= 1`. The chances are
-    laid out on `[0, k)`, one neighbour is drawn from each unit cell, and one that lies across a
-    border is drawn in the later cell with the chance that leaves its expectation as it was
-    (Deville's systematic sampling, the ordered pivotal method: Chauvet, "On a characterization
-    of ordered pivotal sampling", 2012). The k draws are dealt out in random order, so each walker
-    alone goes to j with probability `E[N_j] / k = p_j`, exactly.
+    On a weighted graph, of k walkers with chances `p_j` a number `N_j` goes to neighbour j such
+    that `E[N_j] = k p_j` and `|N_j - k p_j| < 1`, so that at most one goes there if `k p_j <= 1`.
+    The chances are laid out on `[0, k)`, and one neighbour is drawn from each unit cell. A
+    neighbour that lies across a border is drawn in the later cell with the chance that keeps its
+    expectation (Deville's systematic sampling, the ordered pivotal method: Chauvet, "On a
+    characterization of ordered pivotal sampling", 2012). The k draws are dealt out in random
+    order, so that each walker alone goes to j with probability `E[N_j] / k = p_j` exactly.
     """
 
     compiled: ClassVar[int | None] = REPELLING
@@ -95,7 +102,7 @@ class RepellingSteps(Steps):
 
 
 def places(v: FloatArray, degree: int, weights: FloatArray | None) -> IntArray:
-    """Neighbours at quantiles v of the edge weights."""
+    """Neighbours (k,) at quantiles v (k,) of the edge weights (degree,), None if they are equal."""
     if weights is None:
         return np.minimum((v * degree).astype(np.int64), degree - 1)
     sums = np.cumsum(weights)
@@ -103,7 +110,7 @@ def places(v: FloatArray, degree: int, weights: FloatArray | None) -> IntArray:
 
 
 def distinct_places(u: FloatArray, degree: int) -> IntArray:
-    """Places without replacement; a new block begins when all are taken."""
+    """Choose places (k,) by uniforms u (k,) without replacement, in blocks of `degree` walkers."""
     chosen: list[int] = []
     left: list[int] = []
     for v in u.tolist():
@@ -113,7 +120,20 @@ def distinct_places(u: FloatArray, degree: int) -> IntArray:
 
 
 def one_of_each_cell(u: FloatArray, sums: FloatArray) -> list[int]:
-    """One neighbour from each of k equal cells of the running sums of weights, see above."""
+    """Draw one neighbour from each of k equal cells of the running sums of the weights.
+
+    Parameters
+    ----------
+    u
+        Uniforms (k,), one for each cell.
+    sums
+        Running sums of the edge weights, shape (degree,).
+
+    Returns
+    -------
+    list of int
+        Places of the k neighbours, in the order of the cells; see `RepellingSteps`.
+    """
     k, top = u.size, sums.size - 1
     width = sums[-1] / k
     drawn: list[int] = []
@@ -130,7 +150,7 @@ def one_of_each_cell(u: FloatArray, sums: FloatArray) -> list[int]:
             goal = low + width * (rest + v * (1.0 - rest))
             drawn.append(min(max(int(np.searchsorted(sums, goal, side="right")), across), top))
         following = min(max(int(np.searchsorted(sums, high, side="right")), across), top)
-        # A neighbour that covers the whole cell keeps what it had in the first of its cells.
+        # A neighbour that covers the whole cell keeps its share and draw of its first cell.
         if following != across:
             before = sums[following - 1] if following > 0 else 0.0
             share = max(min((high - before) / width, 1.0), 0.0)
@@ -139,10 +159,17 @@ def one_of_each_cell(u: FloatArray, sums: FloatArray) -> list[int]:
 
 
 def again(share: float, rest: float, taken: bool) -> float:
-    """Chance to draw a neighbour from its last cell, which holds `rest` of it.
+    """Chance to draw a neighbour from its last cell, given the draw in its first cell.
 
-    `share` is what its first cell held, `taken` whether it was drawn there. The chance is `rest`
-    on average over `taken`, and both or neither are drawn as rarely as that allows.
+    The chance is `rest` on average over `taken`; given that, it makes it as unlikely as possible
+    that both cells draw the neighbour, or that neither does.
+
+    Parameters
+    ----------
+    share, rest
+        Shares of the first and of the last cell that the neighbour covers.
+    taken
+        Whether the first cell drew the neighbour.
     """
     if taken and share > 0.0:
         return max(share + rest - 1.0, 0.0) / share
@@ -150,7 +177,7 @@ def again(share: float, rest: float, taken: bool) -> float:
 
 
 def deal(u: FloatArray) -> IntArray:
-    """A random permutation (Fisher and Yates) of 0..k-1."""
+    """Permute 0..k-1 at random by uniforms u (k,), after Fisher and Yates; shape (k,)."""
     order = np.arange(u.size)
     for last in range(u.size - 1, 0, -1):
         other = min(int(u[last] * (last + 1)), last)

@@ -52,7 +52,7 @@ class SoftmaxFeatures(torch.nn.Module, ABC):
     @property
     @abstractmethod
     def cost(self) -> int:
-        """Multiplications that the features of one vector take, exponentials counted as one."""
+        """Multiplications for the features of one vector; an exponential counts as one."""
 
     @abstractmethod
     def _features(self, inputs: Tensor, side: Side) -> Tensor:
@@ -78,10 +78,15 @@ class SoftmaxFeatures(torch.nn.Module, ABC):
     def probabilities(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:
         """Estimated softmax distribution of each query over the keys, shape (n, p).
 
-        Row i estimates `exp(x_i . y_j) / sum_l exp(x_i . y_l)`: estimates of the kernel, negative
-        ones replaced by zero, divided by their sum. A row without a positive estimate, or with a
-        sum that is not finite, becomes uniform. Under the Gaussian kernel the keys' norms are put
-        back.
+        Row i estimates `exp(x_i . y_j) / sum_l exp(x_i . y_l)` by estimates of the kernel, where
+        negative ones are replaced by zero, divided by their sum. A row without a positive estimate,
+        or with a sum that is not finite, becomes uniform. Estimates of the Gaussian kernel are
+        first multiplied by `exp(|y_j|^2 / 2)`.
+
+        Parameters
+        ----------
+        X, Y
+            Queries (n, d) and keys (p, d).
         """
         keys = as_rows(Y, self.dim, self._like, "Y")
         estimates = self.estimate(X, keys).clamp_min(0.0)
@@ -99,22 +104,22 @@ class SoftmaxFeatures(torch.nn.Module, ABC):
         n_samples: int,
         generator: Seed = None,
     ) -> tuple[Tensor, Tensor]:
-        """Softmax sampling: draw keys for each query from the estimated distribution.
+        """Draw keys for each query from the estimated distribution (softmax sampling).
 
         Parameters
         ----------
         X, Y
-            Queries (n, d) and keys, or classes, (p, d).
+            Queries (n, d), and keys or classes (p, d).
         n_samples
-            Draws with replacement for each query.
+            Number of draws, with replacement, for each query.
         generator
-            Seed or generator.
+            Seed or generator for the draws.
 
         Returns
         -------
         tuple of Tensor
-            Indices of keys (n, n_samples) and the probabilities they were drawn with, which a
-            sampled-softmax loss corrects by.
+            Indices of keys (n, n_samples), and the probabilities (n, n_samples) with which they
+            were drawn, for the correction of a sampled-softmax loss.
         """
         check_positive_int(n_samples, "n_samples")
         probabilities = self.probabilities(X, Y)
@@ -130,7 +135,7 @@ class SoftmaxFeatures(torch.nn.Module, ABC):
         raise InvalidInputError(f"features: {type(self).__name__}: {NOT_A_COVARIANCE}")
 
     def extra_repr(self) -> str:
-        """Text inside the repr."""
+        """Text between the parentheses of the repr."""
         return f"dim={self.dim}, kernel={self.kernel!r}, n_features={self.n_features}"
 
 

@@ -19,29 +19,31 @@ from coupledgp.validation import check_positive, check_positive_int
 
 
 class ClusteredHybridFeatures(SoftmaxFeatures):
-    """An estimator of its own for every pair of a cluster of queries and one of keys.
+    """Softmax features with a separate estimator for each pair of a query and a key cluster.
 
-    For the centres `r` of the queries' and `s` of the keys' cluster, `A` is diagonal with
-    `a_k^2 = -s_k / r_k` (imaginary where `r_k s_k > 0`, real where `< 0`), so that
-    `A r + A^-T s = 0`: the estimate is exact at the centres ("Hybrid random features", section
+    For the centre `r` of a cluster of queries and the centre `s` of a cluster of keys, `A` is
+    diagonal with `a_k^2 = -s_k / r_k` (imaginary where `r_k s_k > 0`, real where `< 0`), so that
+    `A r + A^-T s = 0` and the estimate is exact at the centres ("Hybrid random features", section
     2.4 and appendix H.3). A vector belongs to the cluster with the nearest centre; the
-    coefficients are indicators and sum to one. One ensemble of frequencies serves all pairs: for
-    one query and one key only one of them counts. `M = 2 m u w` for u and w clusters, of which
-    `2 m w` of a query and `2 m u` of a key are not zero.
+    coefficients are indicators and sum to one. One ensemble of frequencies serves all pairs of
+    clusters, because a query and a key use the estimator of one pair only. There are
+    `M = 2 m u w` features for u clusters of queries and w of keys; `2 m w` features of a query and
+    `2 m u` of a key are not zero.
 
     Parameters
     ----------
     query_centers, key_centers
-        Centres (u, d) and (w, d); `fit` finds them.
+        Centres (u, d) of queries and (w, d) of keys; `fit` finds them.
     n_frequencies
         Number of frequencies m.
     coupling
         Joint law of the frequencies.
     generator
-        Seed or generator.
+        Seed or generator for the frequencies.
     max_ratio
-        `|a_k|^2` is kept between `1 / max_ratio` and `max_ratio`: a coordinate of a centre near
-        zero would ask for an estimator that is wild everywhere else. Any A is unbiased.
+        Bound on `|a_k|^2`, which is kept between `1 / max_ratio` and `max_ratio`. Without a bound,
+        a coordinate of a centre near zero gives an estimator with a very large variance away from
+        the centre. The estimate is unbiased for any A.
     kernel, dtype, device
         As in `ComplexExponentialFeatures`.
     """
@@ -100,7 +102,23 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         dtype: torch.dtype = torch.float64,
         device: torch.device | str | None = None,
     ) -> Self:
-        """Find the centres by k-means on queries X (n, d) and keys Y (p, d)."""
+        """Find the centres by k-means on queries X (n, d) and keys Y (p, d).
+
+        Parameters
+        ----------
+        X, Y
+            Queries (n, d) and keys (p, d) that are typical of the use.
+        n_frequencies
+            Number of frequencies m.
+        n_query_clusters, n_key_clusters
+            Numbers of clusters u and w.
+        coupling
+            Joint law of the frequencies.
+        generator
+            Seed or generator for k-means and the frequencies.
+        max_ratio, kernel, dtype, device
+            As in the constructor.
+        """
         rng = as_rng(generator)
         centers: list[FloatArray] = []
         for rows, count, name in [
@@ -111,6 +129,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
             if check_positive_int(count, name) > len(points):
                 raise InvalidInputError(f"{name}: expected at most {len(points)}, got {count}")
             seed = int(rng.integers(2**31 - 1))
+            # The best of four starts, because a poor start of k-means joins two clusters.
             centers.append(KMeans(count, n_init=4, random_state=seed).fit(points).cluster_centers_)
         query_centers, key_centers = centers
         return cls(
@@ -130,7 +149,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
 
     @property
     def cost(self) -> int:
-        """Multiplications for one query: distances to the centres, then w estimators."""
+        """Multiplications for one query: its distances to the centres, then w estimators."""
         u, w = len(self.query_centers), len(self.key_centers)
         return self.dim * u + w * (2 * self.dim * self.n_frequencies + 2 * self.n_frequencies)
 
@@ -139,7 +158,7 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
         return self.frequencies
 
     def _features(self, inputs: Tensor, side: Side) -> Tensor:
-        """One block of features for every pair; only those of the vector's cluster are not zero."""
+        """Features (..., n, M) in a block for each pair; blocks of other clusters are zero."""
         rows = inputs.reshape(-1, self.dim)
         is_query = side == "query"
         centers = self.query_centers if is_query else self.key_centers
@@ -156,7 +175,15 @@ class ClusteredHybridFeatures(SoftmaxFeatures):
 
 
 def pair_diagonals(queries: FloatArray, keys: FloatArray, max_ratio: float) -> ComplexArray:
-    """Diagonals (u, w, d) of A with `A r + A^-1 s = 0` at all pairs of centres."""
+    """Diagonals (u, w, d) of A with `A r + A^-1 s = 0` at all pairs of centres.
+
+    Parameters
+    ----------
+    queries, keys
+        Centres (u, d) of queries and (w, d) of keys.
+    max_ratio
+        Bound on `|a_k|^2` and on its inverse.
+    """
     r, s = queries[:, None, :], keys[None, :, :]
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.abs(s) / np.abs(r)
@@ -167,7 +194,7 @@ def pair_diagonals(queries: FloatArray, keys: FloatArray, max_ratio: float) -> C
 
 
 def invert_diagonals(factor: Tensor) -> Tensor:
-    """Parts (2, ...) of `1 / a` from those of `a`."""
+    """Real and imaginary parts (2, ...) of `1 / a`, given those of `a` (2, ...)."""
     real, imag = factor
     square = real.square() + imag.square()
     return torch.stack([real / square, -imag / square])

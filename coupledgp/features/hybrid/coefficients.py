@@ -29,7 +29,7 @@ class Coefficient(torch.nn.Module, ABC):
     dim
         Input dimension d.
     constant
-        What does not depend on the inputs.
+        Part of the estimate that does not depend on the inputs.
     """
 
     dim: int
@@ -38,27 +38,27 @@ class Coefficient(torch.nn.Module, ABC):
     @property
     @abstractmethod
     def n_features(self) -> int:
-        """Length of `r(x)`."""
+        """Length L of `r(x)`."""
 
     @property
     @abstractmethod
     def cost(self) -> int:
-        """Multiplications that `r(x)` takes."""
+        """Multiplications for `r(x)`."""
 
     @abstractmethod
     def features(self, inputs: Tensor, side: Side) -> Tensor:
-        """`r` (side "query") or `s` (side "key") of inputs (..., n, d), shape (..., n, L)."""
+        """Features (..., n, L) of inputs (..., n, d): `r` for the side "query", `s` for "key"."""
 
     @abstractmethod
     def exact(self, X: Tensor, Y: Tensor) -> Tensor:
-        """`lam` between the rows of X and Y, shape (..., n, p)."""
+        """Weights `lam` (..., n, p) between the rows of X (..., n, d) and of Y (..., p, d)."""
 
 
 class AngularCoefficient(Coefficient):
-    """`lam = angle(x, y) / pi`, from the signs of n random projections.
+    """The weight `lam = angle(x, y) / pi`, from the signs of n random projections.
 
-    `1/2 - (1/2n) sum_j sgn(tau_j . x) sgn(tau_j . y)`; with independent projections
-    `E[lam^2] = t (t - t/n + 1/n)`, `t = angle / pi`. Exact at angles 0 and pi.
+    The estimate is `1/2 - (1/2n) sum_j sgn(tau_j . x) sgn(tau_j . y)`, which is exact at angles 0
+    and pi. With independent projections its second moment is `t (t - t/n + 1/n)`, `t = angle / pi`.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ class AngularCoefficient(Coefficient):
     coupling
         Joint law of the projections; only their directions matter.
     generator
-        Seed or generator.
+        Seed or generator for the projections.
     dtype, device
-        Of the features.
+        Precision and device of the features.
     """
 
     projections: Tensor
@@ -104,22 +104,22 @@ class AngularCoefficient(Coefficient):
         return self.projections.numel()
 
     def features(self, inputs: Tensor, side: Side) -> Tensor:
-        # A sign has no gradient; -1 at zero keeps the features of every vector nonzero.
+        # A sign has no gradient. A projection of zero counts as -1, so that no feature is zero.
         signs = torch.where(inputs @ self.projections.mT > 0, 1.0, -1.0).to(inputs.dtype)
         return signs * ((1 if side == "query" else -1) / math.sqrt(2 * self.n_features))
 
     def exact(self, X: Tensor, Y: Tensor) -> Tensor:
         unit = [torch.nn.functional.normalize(rows, dim=-1) for rows in (X, Y)]
-        # From chords, not from the arc cosine, which loses half of the digits near 0 and pi.
+        # The arc cosine would lose half of the digits near 0 and pi; chords lose none.
         chord = (unit[0][..., :, None, :] - unit[1][..., None, :, :]).norm(dim=-1)
         cochord = (unit[0][..., :, None, :] + unit[1][..., None, :, :]).norm(dim=-1)
         return 2 * torch.atan2(chord, cochord) / math.pi
 
 
 class GaussianCoefficient(Coefficient):
-    """`lam = exp(-|x + M y|^2 / (2 c^2))`, from random features of the Gaussian kernel.
+    """The weight `lam = exp(-|x + M y|^2 / (2 c^2))`, from random features of the Gaussian kernel.
 
-    It is near one where `x` is near `-M y` and near zero far away.
+    It is near one where `x` is near `-M y`, and falls to zero with their distance.
 
     Parameters
     ----------
@@ -128,17 +128,17 @@ class GaussianCoefficient(Coefficient):
     n_frequencies
         Number of frequencies n of its features.
     matrix
-        M: a number (times the identity), its diagonal (d,) or a matrix (d, d), real.
+        Real matrix M: a number (times the identity), its diagonal (d,) or all of it (d, d).
     width
-        c.
+        Width c, in the units of the inputs.
     features
         `"fourier"` (2n features, exact at `x = -M y`) or `"laplace"` (n positive features).
     coupling
         Joint law of the frequencies.
     generator
-        Seed or generator.
+        Seed or generator for the frequencies.
     dtype, device
-        Of the features.
+        Precision and device of the features.
     """
 
     matrix: Tensor
@@ -181,7 +181,7 @@ class GaussianCoefficient(Coefficient):
 
     @property
     def cost(self) -> int:
-        """Multiplications: d n, the features, and d^2 for M."""
+        """Multiplications: d n for the projections, the features, and d^2 for M."""
         return self.dim * self.map.n_frequencies + self.n_features + self.dim**2
 
     def features(self, inputs: Tensor, side: Side) -> Tensor:

@@ -17,19 +17,20 @@ from coupledgp.random import Seed
 from coupledgp.validation import check_positive_int
 
 ComplexArray = NDArray[np.complex128]
-# Beyond this condition number A^-T has lost more digits than an estimate should.
+# Largest condition number of A: beyond it the rounding of A^-T exceeds 1e-6.
 MAX_CONDITION = 1e10
 
 
 class ComplexExponentialFeatures(SoftmaxFeatures):
-    """Estimator of the softmax kernel of an invertible, possibly complex, matrix A.
+    """Estimator of the softmax kernel for an invertible, possibly complex, matrix A.
 
-    `Psi_B(u) = m^{-1/2} exp(-(B u)^2 / 2) [exp(w_i . B u)]_i`, the square bilinear (no conjugate);
-    the estimate is the real part of `Psi_A(x) . Psi_{A^-T}(y)` ("Hybrid random features",
-    section 2.3). The kernel is real, so taking the real part keeps the estimate unbiased and
-    lowers its variance; it is done in real arithmetic: `Re(a b) = Re a Re b - Im a Im b` makes
-    2m features, or m where A is real. `A = I` gives positive, `A = i I` sine and cosine features.
-    With `z = A x + A^-T y = u + i v` and independent frequencies
+    The estimate is the real part of `Psi_A(x) . Psi_{A^-T}(y)`, where
+    `Psi_B(u) = m^{-1/2} exp(-(B u)^2 / 2) [exp(w_i . B u)]_i` and the square is bilinear, without
+    a conjugate ("Hybrid random features", section 2.3). The kernel is real, so that the real part
+    is unbiased and has a lower variance. It is computed in real arithmetic from
+    `Re(a b) = Re a Re b - Im a Im b`, which makes 2m features, or m where A is real. `A = I` gives
+    positive features, `A = i I` sine and cosine features. With `z = A x + A^-T y = u + i v` and
+    independent frequencies
 
         m MSE = (exp(-Re((Ax)^2 + (A^-T y)^2) + 2 |u|^2) + SM^2 Re exp(z^2)) / 2 - SM^2,
 
@@ -42,15 +43,17 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
     n_frequencies
         Number of frequencies m.
     matrix
-        A: a number (times the identity), its diagonal (d,) or a matrix (d, d), real or complex.
+        Real or complex matrix A: a number (times the identity), its diagonal (d,) or all of it
+        (d, d).
     coupling
         Joint law of the frequencies.
     generator
-        Seed or generator of the frequencies.
+        Seed or generator for the frequencies.
     kernel
         `"softmax"` or `"gaussian"`; see `SoftmaxFeatures`.
     dtype, device
-        Of the features. Frequencies are drawn in float64 on the CPU and then converted.
+        Precision and device of the features. Frequencies are drawn in float64 on the CPU and then
+        converted.
     """
 
     frequencies: Tensor
@@ -86,9 +89,9 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
     def from_frequencies(
         cls, frequencies: Tensor, matrix: ArrayLike = 1.0, *, kernel: str = "softmax"
     ) -> Self:
-        """Return features with the given frequencies (m, d); it keeps this very tensor."""
+        """Return features with the given frequencies (m, d), a tensor that is not copied."""
         m, dim = frequencies.shape
-        # Another draw, at once replaced: it runs every check of the constructor.
+        # The constructor draws frequencies that are replaced at once, and checks all arguments.
         features = cls(
             dim, m, matrix, "iid", 0, kernel=kernel,
             dtype=frequencies.dtype, device=frequencies.device,
@@ -123,11 +126,11 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
         return self.frequencies
 
     def log_queries(self, X: Tensor | np.ndarray) -> Tensor:
-        """Logarithms (..., n, m) of the query features, where A is real."""
+        """Logarithms (..., n, m) of the query features of `X` (..., n, d); A must be real."""
         return self._logarithms(as_rows(X, self.dim, self._like, "X"), "query")
 
     def log_keys(self, Y: Tensor | np.ndarray) -> Tensor:
-        """Logarithms (..., n, m) of the key features, where A is real."""
+        """Logarithms (..., n, m) of the key features of `Y` (..., n, d); A must be real."""
         return self._logarithms(as_rows(Y, self.dim, self._like, "Y"), "key")
 
     def _logarithms(self, inputs: Tensor, side: Side) -> Tensor:
@@ -141,7 +144,7 @@ class ComplexExponentialFeatures(SoftmaxFeatures):
         return real_features(*self._exponents(inputs, side), side)
 
     def _exponents(self, inputs: Tensor, side: Side) -> tuple[Tensor, Tensor | None]:
-        """Real and imaginary part of `w_i . B u - (B u)^2 / 2 - log(m) / 2`."""
+        """Real and imaginary part (..., n, m) of `w_i . B u - (B u)^2 / 2 - log(m) / 2`."""
         is_query = side == "query"
         real = apply_factor(self.query_real if is_query else self.key_real, inputs)
         imag = apply_factor(self.query_imag if is_query else self.key_imag, inputs)
@@ -161,9 +164,15 @@ def exponents(
     frequencies
         Frequencies (m, d).
     real, imag
-        Parts of z (..., n, d); None where zero. Not both.
+        Real and imaginary part of z (..., n, d). One of them may be None, which means zero.
     norm
-        What is subtracted besides (..., n, 1); `|x|^2` for the Gaussian kernel.
+        Squared norms of the inputs (..., n, 1) for the Gaussian kernel, None for the softmax
+        kernel.
+
+    Returns
+    -------
+    tuple of Tensor and (Tensor or None)
+        Real and imaginary part, both (..., n, m); the latter is None where z is real.
     """
     exponent: Tensor | float = -0.5 * math.log(len(frequencies))
     phase = None
@@ -185,9 +194,10 @@ def real_features(exponent: Tensor, phase: Tensor | None, side: Side) -> Tensor:
     Parameters
     ----------
     exponent, phase
-        Real and imaginary part (..., m) of the complex features' logarithms; None where zero.
+        Real and imaginary part (..., m) of the logarithms of the complex features; a phase of None
+        means zero.
     side
-        The minus sign of `Re a Re b - Im a Im b` goes to the keys.
+        `"query"` or `"key"`; the keys take the minus sign of `Re a Re b - Im a Im b`.
     """
     scale = exponent.exp()
     if phase is None:
@@ -197,7 +207,10 @@ def real_features(exponent: Tensor, phase: Tensor | None, side: Side) -> Tensor:
 
 
 def apply_factor(factor: Tensor | None, inputs: Tensor) -> Tensor | None:
-    """`B u` for each row u of the inputs, B a diagonal or a matrix; None for no matrix."""
+    """Multiply each row of the inputs (..., n, d) by a diagonal (d,) or a matrix (d, d).
+
+    Without a factor the result is None.
+    """
     if factor is None:
         return None
     return inputs * factor if factor.ndim == 1 else inputs @ factor.mT

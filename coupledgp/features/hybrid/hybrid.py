@@ -1,7 +1,7 @@
 """Hybrid features: a mixture of estimators of the softmax kernel that depends on the pair (MATH 5).
 
 "Hybrid random features", section 2. Sine and cosine features are exact where `x = y`, positive
-ones where `x = -y`; weights that follow the angle, or a distance, take the better of the two.
+features where `x = -y`; weights by the angle or by a distance prefer the better of the two.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from coupledgp.validation import check_positive_int
 
 
 class HybridFeatures(SoftmaxFeatures):
-    """`sum_k lam_k est_k + (1 - sum_k lam_k) est_{p+1}` of p + 1 estimators and p coefficients.
+    """The mixture `sum_k lam_k est_k + (1 - sum_k lam_k) est_{p+1}` of p + 1 estimators.
 
-    With `lam_k` estimated by `a_k + r_k . s_k` and `est_k` by `q_k . k_k`, the features are the
-    concatenation of `sqrt(|a_k|) q_k`, of the outer products `r_k (x) q_k`, and of the same with
-    `q_{p+1}` for the rest; minus signs go to the side of the keys. Blocks with `a = 0` are left
-    out, so
+    Coefficient `lam_k` is estimated by `a_k + r_k . s_k`, and `est_k` is `q_k . k_k`. The features
+    are the concatenation of `sqrt(|a_k|) q_k`, of the outer products `r_k (x) q_k`, and of the
+    same with `q_{p+1}` for the rest; the keys take the minus signs. Blocks with `a = 0` are left
+    out, so that
 
         M = sum_k M_k ([a_k != 0] + L_k) + M_{p+1} ([1 - sum_k a_k != 0] + sum_k L_k).
 
-    Unbiased whenever each coefficient is independent of the estimators it weighs.
+    The estimate is unbiased if each coefficient is independent of the estimators that it weighs.
 
     Parameters
     ----------
     estimators
-        p + 1 features of the same dimension and kernel.
+        Features of p + 1 estimators with one dimension and one kernel.
     coefficients
-        p coefficients.
+        The p coefficients.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class HybridFeatures(SoftmaxFeatures):
 
     @property
     def _constants(self) -> list[float]:
-        """`a_1, ..., a_p` and `1 - sum a`."""
+        """The constants `a_1, ..., a_p` and `1 - sum a`."""
         constants = [c.constant for c in self._weights]
         return [*constants, 1.0 - math.fsum(constants)]
 
@@ -95,7 +95,7 @@ class HybridFeatures(SoftmaxFeatures):
 
     @property
     def cost(self) -> int:
-        """Multiplications for one vector: all parts, and the outer products."""
+        """Multiplications for one vector: those of all parts, and the outer products."""
         bases = sum(base.cost for base in self._bases)
         return bases + sum(weight.cost for weight in self._weights) + self.n_features
 
@@ -104,6 +104,7 @@ class HybridFeatures(SoftmaxFeatures):
         return self._bases[0]._like
 
     def _parts(self, inputs: Tensor, side: Side) -> tuple[list[Tensor], list[Tensor]]:
+        """Features (..., n, M_k) of the estimators and (..., n, L_k) of the coefficients."""
         bases = [base._features(inputs, side) for base in self._bases]
         weights = [weight.features(inputs, side) for weight in self._weights]
         return bases, weights
@@ -121,7 +122,7 @@ class HybridFeatures(SoftmaxFeatures):
         return torch.cat(blocks, dim=-1)
 
     def estimate(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:
-        """Estimates (..., n, p), without the outer products."""
+        """Estimates (..., n, p) from the parts, which need no outer products."""
         left = self._parts(as_rows(X, self.dim, self._like, "X"), "query")
         right = self._parts(as_rows(Y, self.dim, self._like, "Y"), "key")
         *estimates, last = (q @ k.mT for q, k in zip(left[0], right[0], strict=True))
@@ -140,7 +141,17 @@ def two_signed(
     dim: int, n_frequencies: int, coupling: CouplingLike, rng: np.random.Generator, shared: bool,
     kernel: str, dtype: torch.dtype, device: torch.device | str | None,
 ) -> tuple[ComplexExponentialFeatures, ComplexExponentialFeatures]:  # fmt: skip
-    """Positive features on `{+-w_i}` and sine and cosine features, m frequencies each."""
+    """Make positive features on `{+-w_i}`, and sine and cosine features, of m frequencies each.
+
+    Parameters
+    ----------
+    dim, n_frequencies, coupling, kernel, dtype, device
+        As in `ComplexExponentialFeatures`.
+    rng
+        Generator for the frequencies.
+    shared
+        Whether both use the same frequencies.
+    """
     check_positive_int(dim, "dim")
     m = check_positive_int(n_frequencies, "n_frequencies")
     law = parse_coupling(coupling)
@@ -156,13 +167,13 @@ class _BipolarHybridFeatures(HybridFeatures):
     _shared: bool
 
     def _bipolar(self) -> tuple[ComplexExponentialFeatures, ComplexExponentialFeatures]:
-        """The positive and the trigonometric estimator."""
+        """The positive estimator and the trigonometric estimator, in this order."""
         first, second = cast(list[ComplexExponentialFeatures], list(self.estimators))
         return (first, second) if first.is_positive else (second, first)
 
     @property
     def cost(self) -> int:
-        """Multiplications for one vector: each frequency is projected on once."""
+        """Multiplications for one vector, which is projected once on each frequency."""
         positive, trigonometric = self._bipolar()
         m = trigonometric.n_frequencies
         projections = self.dim * m * (1 if self._shared else 2)
@@ -186,25 +197,25 @@ class _BipolarHybridFeatures(HybridFeatures):
 
 
 class AngularHybridFeatures(_BipolarHybridFeatures):
-    """Positive features weighed by `angle(x, y) / pi`, sine and cosine features by the rest.
+    """Positive features with the weight `angle(x, y) / pi`, sine and cosine with the rest.
 
-    For vectors of equal length the estimate is exact at angles 0 and pi. `M = 4 m (n + 1)`. With
-    independent projections `MSE = E[lam^2] MSE(positive) + E[(1 - lam)^2] MSE(trigonometric)`; if
-    the two share their frequencies,
-    `(2/m) SM^2 (1 - cos(|x|^2 - |y|^2)) E[lam (1 - lam)]` is taken off.
+    For vectors of equal length the estimate is exact at angles 0 and pi. There are
+    `M = 4 m (n + 1)` features. With independent projections
+    `MSE = E[lam^2] MSE(positive) + E[(1 - lam)^2] MSE(trigonometric)`, less
+    `(2/m) SM^2 (1 - cos(|x|^2 - |y|^2)) E[lam (1 - lam)]` if the two share their frequencies.
 
     Parameters
     ----------
     dim
         Input dimension d.
     n_frequencies
-        Frequencies m of each of the two estimators; the positive one also uses their negatives.
+        Number of frequencies m of either estimator; the positive one also uses their negatives.
     n_projections
-        Projections n of the coefficient.
+        Number of projections n of the coefficient.
     coupling
         Joint law of the frequencies.
     generator
-        Seed or generator of everything drawn.
+        Seed or generator for the frequencies and the projections.
     coefficient_coupling
         Joint law of the coefficient's projections.
     shared
@@ -237,25 +248,26 @@ class AngularHybridFeatures(_BipolarHybridFeatures):
 
 
 class GaussianHybridFeatures(_BipolarHybridFeatures):
-    """Sine and cosine features weighed by `exp(-|x + M y|^2 / (2 c^2))`, positive ones by the rest.
+    """Sine and cosine with the weight `exp(-|x + M y|^2 / (2 c^2))`, positive with the rest.
 
-    The default `M = -I` fires where `x` is near `y`. The number of features is
-    `2 m (2 L + 1)`, L those of the coefficient (2n or n).
+    With the default `M = -I` the weight is near one where `x` is near `y`. There are
+    `2 m (2 L + 1)` features, where L is the number of the coefficient's features (2n or n).
 
     Parameters
     ----------
     dim
         Input dimension d.
     n_frequencies
-        Frequencies m of each estimator; the positive one also uses their negatives.
+        Number of frequencies m of either estimator; the positive one also uses their negatives.
     n_coefficient_frequencies
-        Frequencies n of the coefficient.
+        Number of frequencies n of the coefficient.
     coupling
-        Joint law of the frequencies of all parts.
+        Joint law of the frequencies in each part.
     generator
-        Seed or generator of everything drawn.
+        Seed or generator for all frequencies.
     matrix, width, coefficient_features
-        M, c and the kind of features of the coefficient; see `GaussianCoefficient`.
+        Matrix M (a number, (d,) or (d, d)), width c and kind of features of the coefficient; see
+        `GaussianCoefficient`.
     shared
         Whether both estimators use the same frequencies.
     kernel, dtype, device

@@ -184,24 +184,23 @@ class SpectrumFitter:
         if not (space.ard and space.base.size > 1 and "lengthscale" in space.free):
             return []
         base = space.base if space.lengthscale is None else space.lengthscale
-        narrow = replace(
-            self, space=replace(space, ard=False, base=base),
-            report=lambda text: self.report("one factor: " + text),
-        )  # fmt: skip
-        result = narrow._maximise(self.problem, narrow.space)
+        narrow = replace(space, ard=False, base=base)
+        result = self._maximise(self.problem, narrow, "one factor: ")
         least_loss = (base.size - 1) * np.log(self.problem.n_rows)
         if found.log_evidence - result.log_evidence >= least_loss:
             return []
         return [replace(sampled, hyperparameters=result.hyperparameters)]
 
-    def _maximise(self, problem: EvidenceProblem, space: SearchSpace) -> OptimizationResult:
+    def _maximise(
+        self, problem: EvidenceProblem, space: SearchSpace, prefix: str = ""
+    ) -> OptimizationResult:
         return maximise_evidence(
             problem,
             space,
             n_restarts=self.n_restarts,
             max_iterations=self.max_iterations,
             rng=self.rng,
-            report=self.report,
+            report=lambda text: self.report(prefix + text),
         )
 
     def _moved(self, found: OptimizationResult, fit: SpectrumFit) -> FittedPriors:

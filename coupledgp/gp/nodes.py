@@ -286,9 +286,9 @@ class NodeGP(NormalizedProcess):
         hyper = self.hyperparameters
         chosen = recipe.make(hyper.kernel, Scales(hyper.outputscale, hyper.noise, np.nan))
         made = replace(self, recipe=recipe, chosen=chosen, settings=settings)
-        return made._given(self.rows, self.units)
+        return made.given_data(self.rows, self.units)
 
-    def _given(self, data: Data, units: Units) -> NodeGP:
+    def given_data(self, data: Data, units: Units) -> NodeGP:
         """The prior of this process given other data, scales kept in normalised units."""
         known = None
         n_nodes = self.graph.n_nodes
@@ -303,7 +303,7 @@ class NodeGP(NormalizedProcess):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> NodeGP:
         """See the base class."""
-        return self._given(
+        return self.given_data(
             data, Units.of(data.targets, self.normalize) if renormalize else self.units
         )
 

@@ -37,6 +37,6 @@ class AutomaticSize(ProcessRegressor):
     def _fit_automatic(self, X: Any, y: ArrayLike) -> FittedModel:
         """Fit with the coupling and size that a target of KL asks for."""
         fitted, selection, measured = fit_automatic(self, X, y)
-        record: FittedModel = fitted._fit_record
+        record: FittedModel = fitted.fitted_
         chosen = {"selection_": selection, "kl_per_point_": measured.kl_per_point}
         return replace(record, results={**record.results, **chosen})

@@ -83,7 +83,7 @@ def fitted_result(name: str, text: str) -> Any:
 
     def read(model: ProcessRegressor) -> Any:
         try:
-            return model._fit_record.results[name]
+            return model.fitted_.results[name]
         except KeyError:
             raise AttributeError(f"{type(model).__name__} has no {name!r} in this fit") from None
 
@@ -119,7 +119,7 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
     @property
     def process_(self) -> GaussianProcess:
         """The fitted process, which never changes: a further fit makes a new one."""
-        return self._fit_record.process
+        return self.fitted_.process
 
     @property
     def log_marginal_likelihood_value_(self) -> float:
@@ -138,16 +138,17 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
 
     def _variance(self, normalized: float) -> float | FloatArray:
         value = self.process_.units.spread(normalized)
-        return float(value[0]) if self._fit_record.ndim == 1 else value
+        return float(value[0]) if self.fitted_.ndim == 1 else value
 
     @property
     def y_train_(self) -> FloatArray:
         """Training targets, (n,) or (n, k)."""
-        record = self._fit_record
+        record = self.fitted_
         return record.shaped(record.process.data.targets, 1)
 
     @property
-    def _fit_record(self) -> FittedModel:
+    def fitted_(self) -> FittedModel:
+        """Everything that the last fit found, replaced as a whole by the next."""
         if self._fitted is None:
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet")
         return self._fitted
@@ -156,7 +157,7 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         if return_std and return_cov:
             raise InvalidInputError("return_std, return_cov: expected at most one to be True")
-        points, record = self.points(X), self._fit_record
+        points, record = self.points(X), self.fitted_
         want: Want = "covariance" if return_cov else "variance" if return_std else "mean"
         with self._reporter("predict") as report:
             mean, spread = record.process.law(points, want, latent=latent, report=report)
@@ -169,7 +170,7 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
     def _sample_y(self, X: Any, n_samples: int, seed: int, latent: bool) -> FloatArray:
         check_is_fitted(self)
         check_positive_int(n_samples, "n_samples")
-        points, record = self.points(X), self._fit_record
+        points, record = self.points(X), self.fitted_
         rng = np.random.default_rng(seed)
         with self._reporter("sample") as report:
             samples = record.process.sample(points, n_samples, rng, latent=latent, report=report)
@@ -183,7 +184,7 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
 
     def _prior_covariance(self, X: Any) -> FloatArray:
         check_is_fitted(self)
-        record = self._fit_record
+        record = self.fitted_
         return record.shaped(record.process.prior(self.points(X)), 2)
 
     def _conditioned_on(self, X: Any, y: ArrayLike) -> Self:
@@ -192,15 +193,18 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
 
     def _updated(self, X: Any, y: ArrayLike) -> Self:
         data = self._further_data(X, y)
-        record = self._fit_record
+        record = self.fitted_
         self._fitted = record.with_process(record.process.updated(data))
         return self
 
     def _around(self, process: GaussianProcess) -> Self:
         """A copy of this estimator around another process."""
-        other = copy.copy(self)
-        other._fitted = self._fit_record.with_process(process)
-        return other
+        return copy.copy(self).holding(self.fitted_.with_process(process))
+
+    def holding(self, fitted: FittedModel) -> Self:
+        """Return this estimator with the results of a fit in place of its own."""
+        self._fitted = fitted
+        return self
 
     @contextmanager
     def _reporter(self, title: str) -> Iterator[Progress]:
@@ -227,7 +231,7 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
         else:
             process = process.without_data()
         header, arrays = process.state()
-        record = self._fit_record
+        record = self.fitted_
         header |= {
             "class": type(self).__name__,
             "parameters": {k: self._plain(k, v) for k, v in self._stored_parameters().items()},

@@ -123,10 +123,9 @@ class ExactGPRegressor(TableRegressor):
 
     def around(self, process: GaussianProcess, record: FittedModel) -> ExactGPRegressor:
         """Return this estimator around the exact process of a fitted model."""
-        self._fitted = FittedModel(process, record.ndim, {}, record.columns)
-        return self
+        return self.holding(FittedModel(process, record.ndim, {}, record.columns))
 
-    def _process(self, data: Data, columns: Columns) -> tuple[GaussianProcess, dict[str, Any]]:
+    def fit_data(self, data: Data, columns: Columns) -> tuple[GaussianProcess, dict[str, Any]]:
         check_dense_size(len(data), MATRICES_AT_ONCE)
         rng = self._rng()
         spectrum = parse_spectrum(self.kernel, "kernel")

@@ -79,7 +79,7 @@ class NodeRegressor(ProcessRegressor):
         self._check_common()
         self._check_parameters()
         data, ndim, _ = self.checked(nodes, y)
-        process, results = self._process(data, checkpoint)
+        process, results = self.fit_data(data, checkpoint)
         self._fitted = FittedModel(process, ndim, results)
         return self
 
@@ -110,7 +110,7 @@ class NodeRegressor(ProcessRegressor):
             )
         return data
 
-    def _process(
+    def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
     ) -> tuple[NodeGP, dict[str, Any]]:
         """Fit hyperparameters and condition on data: the process, and further results."""
@@ -296,8 +296,7 @@ class NodeRegressor(ProcessRegressor):
     def around(self, process: GaussianProcess, record: FittedModel) -> Self:
         """Return this estimator around the process of another fitted model of the same data."""
         results = {"n_rounds_": 0, "n_evaluations_": 0, "converged_": True}
-        self._fitted = FittedModel(process, record.ndim, results)
-        return self
+        return self.holding(FittedModel(process, record.ndim, results))
 
     def _stored_parameters(self) -> dict[str, Any]:
         parameters = super()._stored_parameters()
@@ -306,7 +305,7 @@ class NodeRegressor(ProcessRegressor):
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
-        results = self._fit_record.results
+        results = self.fitted_.results
         stored = {name: results[name] for name in STORED_RESULTS if name in results}
         header["fitted"] = {**stored, **header.get("fitted", {})}
         return header, arrays
@@ -325,8 +324,7 @@ class NodeRegressor(ProcessRegressor):
         process = NodeGP.from_state(header, arrays)
         model = cls(process.graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
         results = {k: header["fitted"][k] for k in STORED_RESULTS if k in header["fitted"]}
-        model._fitted = FittedModel(process, header["y_ndim"], results)
-        return model
+        return model.holding(FittedModel(process, header["y_ndim"], results))
 
     def _plain(self, name: str, value: Any) -> Any:
         return plain_seed(value) if name == "random_state" else plain_parameter(name, value)

@@ -210,7 +210,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The exact model at these hyperparameters, fitted to the same data."""
-        record, process = self._fit_record, self.process_
+        record, process = self.fitted_, self.process_
         hyper = process.hyperparameters
         twin = ExactGraphGPRegressor(
             self.graph,
@@ -283,7 +283,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             random_state=seed,
             progress=progress,
         )
-        return exact._process(data)[0]
+        return exact.fit_data(data)[0]
 
     def approximation(
         self, exact: GaussianProcess, coupling: Any, size: int, seed: int

@@ -301,7 +301,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         They are the teacher's for frequencies fitted to a posterior, and those of the sampled
         spectrum for frequencies fitted to the evidence, which speak of kernels of their own.
         """
-        record = self._fit_record
+        record = self.fitted_
         hyper = record.process.hyperparameters
         twin = ExactGPRegressor(
             kernel=self.features_.spectrum,
@@ -316,7 +316,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         )
         return twin.around(record.process.exact(), record)
 
-    def _process(
+    def fit_data(
         self, data: Data, columns: Columns, queries: Any = None
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         self._check_parameters(len(data))
@@ -445,7 +445,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             random_state=seed,
             progress=progress,
         )
-        return exact._process(data, Columns(data.points.shape[1]))[0]
+        return exact.fit_data(data, Columns(data.points.shape[1]))[0]
 
     def approximation(
         self, exact: GaussianProcess, coupling: Any, size: int, seed: int

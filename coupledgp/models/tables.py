@@ -61,14 +61,14 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
     n_iter_ = fitted_result("n_iter_", "Iterations of the search on all rows.")
 
     @abstractmethod
-    def _process(
+    def fit_data(
         self, data: Data, columns: Columns, *further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         """Fit hyperparameters and condition on data: the process, and further results."""
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *further: Any) -> FittedModel:
         data, ndim, columns = self.checked(X, y)
-        process, results = self._process(data, columns, *further)
+        process, results = self.fit_data(data, columns, *further)
         return FittedModel(process, ndim, results, columns)
 
     def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, int, Columns]:
@@ -156,7 +156,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
 
     @property
     def _columns(self) -> Columns:
-        columns = self._fit_record.columns
+        columns = self.fitted_.columns
         assert columns is not None
         return columns
 
@@ -264,7 +264,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
         names = self._columns.names
-        results = self._fit_record.results
+        results = self.fitted_.results
         stored = {name: results[name] for name in STORED_RESULTS if name in results}
         return {
             **header,
@@ -294,8 +294,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
             scalars["n_features_in_"], None if names is None else np.array(names, dtype=object)
         )
         results = {name: scalars[name] for name in STORED_RESULTS if name in scalars}
-        model._fitted = FittedModel(process, header["y_ndim"], results, columns)
-        return model
+        return model.holding(FittedModel(process, header["y_ndim"], results, columns))
 
     def _plain(self, name: str, value: Any) -> Any:
         if name == "random_state":

@@ -168,7 +168,7 @@ class ProcessContract:
         """What a file holds, JSON and arrays, gives the same process."""
         header, arrays = self.process.state()
         header = json.loads(json.dumps(header, allow_nan=False))
-        copies = {name: np.array(value, order="K") for name, value in arrays.items()}
+        copies = {name: np.asarray(value).copy(order="K") for name, value in arrays.items()}
         tensors = {name: torch.as_tensor(value) for name, value in copies.items()}
         restored = type(self.process).from_state(header, tensors)  # type: ignore[attr-defined]
         for name, old, new in zip(

@@ -255,9 +255,7 @@ class TestErrors:
     def test_points(self, rng: np.random.Generator) -> None:
         X, y = table(20, rng)
         gp = sparse().fit(X, y)
-        with pytest.raises(
-            InvalidInputError, match=r"X_test: X has 2 features, but .* expecting 3"
-        ):
+        with pytest.raises(InvalidInputError, match="X_test: X has 2 features"):
             compare(gp, X[:, :2], method="stochastic")
         with pytest.raises(InvalidInputError, match="X_test: Input X contains NaN"):
             compare(gp, np.full((2, 3), np.nan), method="stochastic")

@@ -183,13 +183,13 @@ def test_bad_model_and_too_few_rows():
 
 def test_the_fit_of_the_exact_gp_shows_its_progress(monkeypatch):
     """It takes most of the time where there are many rows."""
-    shown, fit = [], cgp.ExactGPRegressor._process
+    shown, fit = [], cgp.ExactGPRegressor.fit_data
 
     def watched(self, *data):
         shown.append(self.progress)
         return fit(self, *data)
 
-    monkeypatch.setattr(cgp.ExactGPRegressor, "_process", watched)
+    monkeypatch.setattr(cgp.ExactGPRegressor, "fit_data", watched)
     for progress in (None, False):
         select(
             cgp.SparseSpectrumGPRegressor(), X[:40], Y[:40], sizes=[4], couplings=["iid"],

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
@@ -20,6 +21,7 @@ from scipy import special
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.registry import Registry, Vocabulary
 from coupledgp.validation import check_positive
 
 
@@ -243,14 +245,35 @@ def _bessel_term(s: FloatArray, nu: float) -> FloatArray:
 
 SpectrumLike: TypeAlias = str | Spectrum
 
-_NAMED = {
-    "gaussian": GaussianSpectrum(),
-    "rbf": GaussianSpectrum(),
-    "matern12": MaternSpectrum(0.5),
-    "matern32": MaternSpectrum(1.5),
-    "matern52": MaternSpectrum(2.5),
+_ALIASES = {
+    "rbf": "gaussian",
+    "matern12": "matern-1/2",
+    "matern32": "matern-3/2",
+    "matern52": "matern-5/2",
 }
 _MATERN = re.compile(r"matern-(?P<nu>\d+(\.\d*)?(e[+-]?\d+)?|\.\d+|\d+/\d+)")
+
+
+def _matern_of(text: str) -> Spectrum | None:
+    """The spectrum that `matern-NU` stands for."""
+    match = _MATERN.fullmatch(text)
+    if match is None or match["nu"].endswith("/0"):
+        return None
+    return MaternSpectrum(float(Fraction(match["nu"])))
+
+
+SPECTRA: Registry[Spectrum] = Registry(
+    Spectrum,
+    "coupledgp.spectra",
+    {
+        "gaussian": GaussianSpectrum(),
+        "matern-1/2": MaternSpectrum(0.5),
+        "matern-3/2": MaternSpectrum(1.5),
+        "matern-5/2": MaternSpectrum(2.5),
+    },
+    vocabulary=Vocabulary(*_ALIASES),
+    patterns={"matern-NU": _matern_of},
+)
 
 
 def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
@@ -260,7 +283,8 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
     ----------
     spectrum
         `"gaussian"` (also `"rbf"`), `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"` (also
-        `"matern12"`, ...), or `"matern-NU"` for NU from 0.1 to 100, as in `"matern-0.7"`.
+        `"matern12"`, ...), `"matern-NU"` for NU from 0.1 to 100, as in `"matern-0.7"`, or a name
+        that `register_spectrum` or an installed package added.
     name
         What the argument is called in an error message.
 
@@ -269,15 +293,25 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
     InvalidInputError
         The text names no spectrum; the choices are listed.
     """
-    if isinstance(spectrum, Spectrum):
-        return spectrum
-    if isinstance(spectrum, str):
-        if spectrum in _NAMED:
-            return _NAMED[spectrum]
-        match = _MATERN.fullmatch(spectrum)
-        if match and not match["nu"].endswith("/0"):
-            return MaternSpectrum(float(Fraction(match["nu"])))
-    raise InvalidInputError(
-        f"{name}: expected 'gaussian', 'matern-1/2', 'matern-3/2', 'matern-5/2', 'matern-NU' "
-        f"with a number NU > 0, or a Spectrum; got {spectrum!r}"
-    )
+    named = _ALIASES.get(spectrum, spectrum) if isinstance(spectrum, str) else spectrum
+    return SPECTRA.parse(named, name)
+
+
+def spectrum_text(spectrum: Spectrum) -> str | None:
+    """The text that `parse_spectrum` makes an equal spectrum of; None if there is none.
+
+    `str(spectrum)` always gives a text, to show; this one is for files.
+    """
+    return SPECTRA.text_of(spectrum)
+
+
+def available_spectra() -> list[str]:
+    """Names of every spectrum now registered; `"matern-NU"` names more."""
+    return SPECTRA.available()
+
+
+def register_spectrum(
+    name: str, make: Spectrum | Callable[[], Spectrum], *, replace: bool = False
+) -> None:
+    """Make a spectrum known under `name`; see `Registry.register`."""
+    SPECTRA.register(name, make, replace=replace)

@@ -40,11 +40,11 @@ from coupledgp.couplings import (
     parse_coupling,
 )
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.registry import FeaturesLike, features_class
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum
-from coupledgp.validation import check_choice, check_positive_int, check_vector
+from coupledgp.validation import check_positive_int, check_vector
 
-SIGNS = {"fourier": -1.0, "laplace": 1.0}
 _DIRECTIONS = {
     IidDirections: "iid",
     OrthogonalDirections: "orthogonal",
@@ -60,14 +60,14 @@ _CHI = GaussianSpectrum()
 
 
 def expected_mse(
-    features: str, coupling: CouplingLike, n_frequencies: int, x: ArrayLike, y: ArrayLike
+    features: FeaturesLike, coupling: CouplingLike, n_frequencies: int, x: ArrayLike, y: ArrayLike
 ) -> float:
     """Mean squared error of the estimate of the Gaussian kernel `k(x, y)`.
 
     Parameters
     ----------
     features
-        `"fourier"` or `"laplace"`.
+        `"fourier"`, `"laplace"`, or others whose class has a `product_sign` of their kind.
     coupling
         Joint law of the frequencies: iid, orthogonal or simplex directions (also fast) with
         independent, pnc, monotone or stratified norms, antithetic or not.
@@ -81,11 +81,11 @@ def expected_mse(
     InvalidInputError
         An argument is invalid, or no closed form is known for the coupling.
     """
-    check_choice(features, SIGNS, "features")
+    sign = _sign_of(features)
     first, second = check_vector(x, "x"), check_vector(y, "y")
     if first.shape != second.shape:
         raise InvalidInputError(f"y: expected shape {first.shape} as x, got {second.shape}")
-    if features == "fourier":
+    if sign < 0:
         factor, t = 1.0, float(np.linalg.norm(first - second))
     else:
         factor = float(np.exp(-2 * first @ first - 2 * second @ second))
@@ -94,7 +94,7 @@ def expected_mse(
 
 
 def distance_mse(
-    features: str, coupling: CouplingLike, n_frequencies: int, dim: int, t: float
+    features: FeaturesLike, coupling: CouplingLike, n_frequencies: int, dim: int, t: float
 ) -> float:
     """Mean squared error divided by `c^2`, which depends on the inputs through `t` alone.
 
@@ -108,7 +108,7 @@ def distance_mse(
         `|x - y|` for Fourier features, where `c = 1`; `|x + y|` for Laplace features, where
         `c^2 = exp(-2 |x|^2 - 2 |y|^2)`.
     """
-    sign = SIGNS[check_choice(features, SIGNS, "features")]
+    sign = _sign_of(features)
     m = check_positive_int(n_frequencies, "n_frequencies")
     ensemble = _Ensemble.of(coupling, m, dim)
     same = (1 + np.exp(-2 * t**2)) / 2 if sign < 0 else np.exp(2 * t**2)
@@ -141,7 +141,7 @@ def conformity(coupling: CouplingLike, n_frequencies: int, dim: int, t: float) -
 
 
 def orthogonality_gap(
-    features: str, coupling: CouplingLike, n_frequencies: int, dim: int, t: float
+    features: FeaturesLike, coupling: CouplingLike, n_frequencies: int, dim: int, t: float
 ) -> float:
     """Reduction of the mean squared error by a coupling, against independent frequencies.
 
@@ -150,6 +150,17 @@ def orthogonality_gap(
     """
     independent = distance_mse(features, "iid", n_frequencies, dim, t)
     return independent - distance_mse(features, coupling, n_frequencies, dim, t)
+
+
+def _sign_of(features: FeaturesLike) -> float:
+    """1 for products `exp(w . (x + y))` of features, -1 for `cos(w . (x - y))`."""
+    sign = features_class(features).product_sign
+    if sign is None:
+        raise InvalidInputError(
+            "features: expected features whose errors have a closed form, 'fourier' or 'laplace', "
+            f"got {features!r}; simulate the others"
+        )
+    return float(sign)
 
 
 @dataclass(frozen=True)

@@ -262,13 +262,14 @@ class TestParse:
         ["gauss", "matern", "matern-", "matern-x", "matern-1/0", "matern--1", "", "Matern12"],
     )
     def test_unknown_names_list_the_choices(self, text: str) -> None:
-        message = rf"kernel: expected 'gaussian', 'matern-1/2'.*'matern-NU'.*got {text!r}"
+        message = rf"kernel: expected one of 'gaussian', 'matern-1/2'.*'matern-NU'; got {text!r}"
         with pytest.raises(InvalidInputError, match=message):
             parse_spectrum(text, "kernel")
 
     @pytest.mark.parametrize("value", [None, 3, GaussianSpectrum])
     def test_other_types(self, value: object) -> None:
-        with pytest.raises(InvalidInputError, match="spectrum: expected 'gaussian'"):
+        message = "spectrum: expected a name such as 'gaussian' or a Spectrum"
+        with pytest.raises(InvalidInputError, match=message):
             parse_spectrum(value)  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("nu", [0.09, 101, 0, -1, np.nan, np.inf, "smooth", None])

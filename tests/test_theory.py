@@ -7,7 +7,6 @@ from scipy import special
 from coupledgp.couplings import DirectionsAndNorms, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.theory import (
-    SIGNS,
     _Pair,
     conformity,
     distance_mse,
@@ -17,6 +16,7 @@ from coupledgp.theory import (
 from tests.theory import assert_mean, orthogonal_moment, z_score
 
 DIMS = [1, 2, 3, 8]
+SIGNS = {"fourier": -1.0, "laplace": 1.0}
 both = pytest.mark.parametrize("features", SIGNS)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from coupledgp.couplings import available_couplings, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.theory import SIGNS, distance_mse
+from coupledgp.theory import distance_mse
 
 DIMS = (2, 3, 8, 64)
 LENGTHS = {"fourier": 1.1, "laplace": 0.5}
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     texts = [text for text in available_couplings() if has_closed_form(text)]
-    cases = [(f, text, dim) for f in SIGNS for text in texts for dim in arguments.dims]
+    cases = [(f, text, dim) for f in LENGTHS for text in texts for dim in arguments.dims]
     scores = []
     for number, (features, text, dim) in enumerate(cases):
         seed = arguments.seed * len(cases) + number

@@ -16,7 +16,8 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.features.hybrid.registry import refuse_as_covariance
+from coupledgp.features.registry import FeaturesLike, make_features
 from coupledgp.gp.columns import HYPERPARAMETERS, column_spread, laplace_lengthscale
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.evidence import FeatureEvidence
@@ -44,7 +45,7 @@ class WeightSpaceModel(Model):
         train_X: Tensor,
         train_Y: Tensor,
         kernel: SpectrumLike = "gaussian",
-        features: str = "fourier",
+        features: FeaturesLike = "fourier",
         n_frequencies: int = 256,
         coupling: CouplingLike | None = None,
         *,
@@ -58,16 +59,15 @@ class WeightSpaceModel(Model):
     ) -> None:
         super().__init__()
         check_training_data(train_X, train_Y)
-        check_choice(features, FEATURE_MAPS, "features")
+        refuse_as_covariance(features)
         self.ard = ard
         self.train_inputs = (train_X,)
         self._learn_transforms(train_X, train_Y, input_transform, outcome_transform)
         inputs = self._design()
         self.register_buffer("center", torch.as_tensor(inputs.mean(axis=0)).to(train_X.device))
-        given: dict[str, Any] = {} if coupling is None else {"coupling": coupling}
-        self.feature_map = FEATURE_MAPS[features](
-            inputs.shape[1], n_frequencies, spectrum=kernel, generator=generator,
-            device=train_X.device, **given,
+        self.feature_map = make_features(
+            features, inputs.shape[1], n_frequencies, coupling, kernel, generator,
+            device=train_X.device,
         )  # fmt: skip
         base = self._default_lengthscale(inputs)
         start = base if lengthscale is None else check_lengthscale(lengthscale, base.size)
@@ -109,7 +109,7 @@ class WeightSpaceModel(Model):
     def _default_lengthscale(self, inputs: FloatArray) -> FloatArray:
         """Data-driven lengthscales (d,), as those of `SparseSpectrumGPRegressor`."""
         spread = column_spread(inputs, self.ard)
-        if isinstance(self.feature_map, FEATURE_MAPS["laplace"]):
+        if self.feature_map.lengthscale_by_rule:
             spread = spread if self.ard else np.ones_like(spread)
             centred = (inputs - self.center.cpu().numpy()) / spread
             return spread * laplace_lengthscale(centred, np.random.default_rng(0))
@@ -163,8 +163,8 @@ class WeightSpaceModel(Model):
             A name in `fixed` is unknown, or the model holds fantasies.
         """
         self._check_observed()
-        laplace = isinstance(self.feature_map, FEATURE_MAPS["laplace"])
-        fixed = fixed if fixed is not None else ("lengthscale",) if laplace else ()
+        by_rule = self.feature_map.lengthscale_by_rule
+        fixed = fixed if fixed is not None else ("lengthscale",) if by_rule else ()
         for name in fixed:
             check_choice(name, HYPERPARAMETERS, "fixed")
         stream, targets = self._stream(), self.train_targets.cpu().numpy()

@@ -23,12 +23,18 @@ if TYPE_CHECKING:
     from coupledgp.features.hybrid.hybrid import AngularHybridFeatures as AngularHybridFeatures
     from coupledgp.features.hybrid.hybrid import GaussianHybridFeatures as GaussianHybridFeatures
     from coupledgp.features.hybrid.hybrid import HybridFeatures as HybridFeatures
+    from coupledgp.features.hybrid.registry import (
+        register_softmax_features as register_softmax_features,
+    )
     from coupledgp.features.importance import ImportanceLaplaceFeatures as ImportanceLaplaceFeatures
     from coupledgp.features.importance import least_mean_variance as least_mean_variance
     from coupledgp.features.laplace import LaplaceFeatures as LaplaceFeatures
     from coupledgp.features.learned_copula import LearnedCopula as LearnedCopula
     from coupledgp.features.learned_copula import gram_loss as gram_loss
     from coupledgp.features.learned_copula import learn_copula as learn_copula
+    from coupledgp.features.registry import available_features as available_features
+    from coupledgp.features.registry import parse_features as parse_features
+    from coupledgp.features.registry import register_features as register_features
     from coupledgp.features.sklearn import FourierSampler as FourierSampler
     from coupledgp.features.sklearn import LaplaceSampler as LaplaceSampler
     from coupledgp.features.walks.hops import HopPlan as HopPlan
@@ -57,9 +63,15 @@ else:
                 "GaussianHybridFeatures",
                 "HybridFeatures",
             ],
+            "coupledgp.features.hybrid.registry": ["register_softmax_features"],
             "coupledgp.features.importance": ["ImportanceLaplaceFeatures", "least_mean_variance"],
             "coupledgp.features.laplace": ["LaplaceFeatures"],
             "coupledgp.features.learned_copula": ["LearnedCopula", "gram_loss", "learn_copula"],
+            "coupledgp.features.registry": [
+                "available_features",
+                "parse_features",
+                "register_features",
+            ],
             "coupledgp.features.sklearn": ["FourierSampler", "LaplaceSampler"],
             "coupledgp.features.walks.hops": ["HopPlan", "plan_hops", "walked_series"],
             "coupledgp.features.walks.operator": ["WalkFeatures"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from coupledgp.couplings import CouplingLike, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hadamard import HadamardTransform
 from coupledgp.random import Seed
-from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
+from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
 
 
@@ -53,7 +53,28 @@ class FeatureMap(torch.nn.Module, ABC):
         features with `sqrt(a_i)` in place of `m^{-1/2}`. None: all count the same, `a_i = 1/m`.
     n_features
         Length M of a feature vector.
+    gaussian_only
+        Of the class: whether the map exists for the Gaussian kernel only.
+    lengthscale_by_rule
+        Of the class: whether estimators take the lengthscale from the rule `2 mean_ij |x_i + x_j|`
+        and keep it, as they should where the variance of the estimates grows with `|x + y|`.
+    product_sign
+        Of the class: for features whose estimate is `(c/m) sum_i g(w_i)`, 1 if
+        `g(w) = exp(w . (x + y))` and -1 if `g(w) = cos(w . (x - y))`, whose errors
+        `coupledgp.theory` knows; None for others.
+    couplings_to_try
+        Of the class: texts of the couplings among which `"auto"` chooses.
     """
+
+    gaussian_only: ClassVar[bool] = False
+    lengthscale_by_rule: ClassVar[bool] = False
+    product_sign: ClassVar[int | None] = None
+    couplings_to_try: ClassVar[tuple[str, ...]] = (
+        "iid",
+        "orthogonal",
+        "orthogonal+pnc",
+        "orthogonal+stratified",
+    )
 
     frequencies: Tensor
     weights: Tensor | None
@@ -75,6 +96,11 @@ class FeatureMap(torch.nn.Module, ABC):
         self.n_frequencies = check_positive_int(n_frequencies, "n_frequencies")
         self.coupling: FrequencyCoupling = parse_coupling(coupling)
         self.spectrum: Spectrum = parse_spectrum(spectrum)
+        if self.gaussian_only and not isinstance(self.spectrum, GaussianSpectrum):
+            raise InvalidInputError(
+                f"spectrum: {type(self).__name__} exist for 'gaussian' only, got "
+                f"{str(self.spectrum)!r}; use Fourier features"
+            )
         size = self.n_frequencies, self.dim, self.spectrum
         structured = self.coupling.structured(*size, generator)
         if structured is None:
@@ -136,15 +162,28 @@ class FeatureMap(torch.nn.Module, ABC):
         InvalidInputError
             The names or shapes of the tensors are not those of such a map.
         """
-        if "frequencies" in state:
-            given = state["frequencies"], coupling, spectrum, state.get("weights")
-            return cls.from_frequencies(*given)
-        feature_map = cls(dim, n_frequencies, coupling, spectrum, generator=0)
+        return cls(dim, n_frequencies, coupling, spectrum, generator=0).restored(state)
+
+    def restored(self, state: Mapping[str, Tensor]) -> Self:
+        """Return this map with other buffers: these very tensors, of another's `state_dict()`.
+
+        Raises
+        ------
+        InvalidInputError
+            The names or shapes of the tensors are not those of such a map.
+        """
+        if "frequencies" in state and self.transform is not None:
+            self.frequencies = state["frequencies"]  # once replaced, they are no product any more
+        if "weights" not in state:
+            self.weights = None
         try:
-            feature_map.load_state_dict(state, assign=True)
+            self.load_state_dict(state, assign=True)
         except RuntimeError as error:
-            raise InvalidInputError(f"state: expected that of a {cls.__name__}: {error}") from None
-        return feature_map
+            kind = type(self).__name__
+            raise InvalidInputError(f"state: expected that of a {kind}: {error}") from None
+        if self.weights is not None:
+            check_weights(self.weights, self.frequencies)
+        return self
 
     @property
     def dtype(self) -> torch.dtype:
@@ -212,17 +251,21 @@ class FeatureMap(torch.nn.Module, ABC):
         InvalidInputError
             The last dimension of `X` is not d.
         """
+        inputs = self._rows(X)
+        if out is None:
+            return self._features(inputs)
+        return self._features_into(inputs, out)
+
+    def _rows(self, X: Tensor | np.ndarray) -> Tensor:
+        """Checked inputs (..., n, d), in the dtype and on the device of the frequencies."""
         if isinstance(X, np.ndarray) and not X.flags.writeable:
             X = X.copy()  # torch warns of tensors that share a read-only array
-        inputs = torch.as_tensor(X)
-        inputs = inputs.to(dtype=self.dtype, device=self.device)
+        inputs = torch.as_tensor(X).to(dtype=self.dtype, device=self.device)
         if inputs.ndim < 2 or inputs.shape[-1] != self.dim:
             raise InvalidInputError(
                 f"X: expected shape (..., n, {self.dim}), got {tuple(inputs.shape)}"
             )
-        if out is None:
-            return self._features(inputs)
-        return self._features_into(inputs, out)
+        return inputs
 
     @abstractmethod
     def _features(self, inputs: Tensor) -> Tensor:

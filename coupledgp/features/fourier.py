@@ -17,6 +17,8 @@ class FourierFeatures(FeatureMap):
     `sqrt(a_i)` stands in place of `m^{-1/2}`. Parameters are those of `FeatureMap`.
     """
 
+    product_sign = -1
+
     @property
     def n_features(self) -> int:
         """Number of features, 2 m."""

@@ -10,7 +10,7 @@ of sine and cosine, whose estimate is the real part, have at most half of it.
 
 from __future__ import annotations
 
-import math
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -76,6 +76,9 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
         The data are invalid, or the coupling would bias the estimates; the message says why.
     """
 
+    product_sign: ClassVar[int | None] = (
+        None  # the closed forms are for frequencies drawn from the kernel's spectrum
+    )
     log_ratios: Tensor
 
     def __init__(
@@ -112,10 +115,8 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
         ratios = torch.as_tensor(log_ratios).to(dtype=dtype, device=device)
         self.register_buffer("log_ratios", ratios)
 
-    def _features(self, inputs: Tensor) -> Tensor:
-        square = inputs.square().sum(-1, keepdim=True)
-        exponent = self.project(inputs) - square + 0.5 * self.log_ratios
-        return (exponent - 0.5 * math.log(self.n_frequencies)).exp()
+    def _log_features(self, inputs: Tensor) -> Tensor:
+        return super()._log_features(inputs) + 0.5 * self.log_ratios
 
     @classmethod
     def from_frequencies(cls, *args: object, **kwargs: object) -> ImportanceLaplaceFeatures:

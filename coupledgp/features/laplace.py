@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,7 +13,7 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.random import Seed
-from coupledgp.spectra import GaussianSpectrum, SpectrumLike
+from coupledgp.spectra import SpectrumLike
 
 
 class LaplaceFeatures(FeatureMap):
@@ -25,6 +27,11 @@ class LaplaceFeatures(FeatureMap):
     of `FeatureMap`; a spectrum other than the Gaussian is refused, since the other laws have no
     moment generating function.
     """
+
+    gaussian_only = True
+    lengthscale_by_rule = True
+    product_sign: ClassVar[int | None] = 1
+    couplings_to_try = ("iid", "orthogonal+antithetic", "orthogonal+stratified+antithetic")
 
     def __init__(
         self,
@@ -40,12 +47,6 @@ class LaplaceFeatures(FeatureMap):
         super().__init__(
             dim, n_frequencies, coupling, spectrum, generator, dtype=dtype, device=device
         )
-        if not isinstance(self.spectrum, GaussianSpectrum):
-            raise InvalidInputError(
-                "spectrum: Laplace features exist for 'gaussian' only, got "
-                f"{str(self.spectrum)!r}; use Fourier features"
-            )
-
         if self.coupling.even_only:
             raise InvalidInputError(
                 "coupling: Laplace features are no even functions of the frequencies, got "
@@ -57,12 +58,18 @@ class LaplaceFeatures(FeatureMap):
         """Number of features, m."""
         return self.n_frequencies
 
-    def _features(self, inputs: Tensor) -> Tensor:
-        square = inputs.square().sum(-1, keepdim=True)
-        exponent = self.project(inputs) - square
+    def log_features(self, X: Tensor | np.ndarray) -> Tensor:
+        """Logarithms (..., n, m) of the features of X (..., n, d), which do not underflow."""
+        return self._log_features(self._rows(X))
+
+    def _log_features(self, inputs: Tensor) -> Tensor:
+        exponent = self.project(inputs) - inputs.square().sum(-1, keepdim=True)
         if self.weights is None:
-            return (exponent - 0.5 * math.log(self.n_frequencies)).exp()
-        return (exponent + 0.5 * self.weights.log()).exp()
+            return exponent - 0.5 * math.log(self.n_frequencies)
+        return exponent + 0.5 * self.weights.log()
+
+    def _features(self, inputs: Tensor) -> Tensor:
+        return self._log_features(inputs).exp()
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
         """Closed form: `phi' = phi (w - 2 x)`."""

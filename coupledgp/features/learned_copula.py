@@ -28,15 +28,13 @@ from coupledgp.couplings import (
 from coupledgp.couplings.frequencies.registry import norms_from_uniforms
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.base import FeatureMap
-from coupledgp.features.fourier import FourierFeatures
-from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.features.registry import FeaturesLike, make_features, parse_features
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_choice, check_positive, check_positive_int
+from coupledgp.validation import check_positive, check_positive_int
 
 FrequencyLoss: TypeAlias = Callable[[Tensor], Tensor]
-MAPS: dict[str, type[FeatureMap]] = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class LearnedCopula:
 
 
 def gram_loss(
-    X: ArrayLike, features: str = "fourier", spectrum: SpectrumLike = "gaussian"
+    X: ArrayLike, features: FeaturesLike = "fourier", spectrum: SpectrumLike = "gaussian"
 ) -> GramLoss:
     """Loss `frequencies (m, d) -> mean squared error of the Gram matrix` of inputs.
 
@@ -72,7 +70,7 @@ def gram_loss(
     X
         Inputs (n, d), n > 1, divided by the lengthscales.
     features
-        `"fourier"` or `"laplace"`.
+        As in `parse_features`.
     spectrum
         Kernel that the features estimate.
 
@@ -81,7 +79,7 @@ def gram_loss(
     callable
         Differentiable; the mean is over the pairs of different inputs.
     """
-    check_choice(features, MAPS, "features")
+    parse_features(features)
     law = parse_spectrum(spectrum)
     inputs = torch.tensor(np.asarray(X, dtype=np.float64))
     if inputs.ndim != 2 or len(inputs) < 2 or not torch.isfinite(inputs).all():
@@ -95,7 +93,7 @@ def gram_loss(
 class GramLoss:
     """Loss `frequencies -> mean squared error of the Gram matrix`; see `gram_loss`."""
 
-    def __init__(self, inputs: Tensor, features: str, spectrum: Spectrum) -> None:
+    def __init__(self, inputs: Tensor, features: FeaturesLike, spectrum: Spectrum) -> None:
         self.inputs, self.features, self.spectrum = inputs, features, spectrum
         self.exact = torch.as_tensor(spectrum.kernel(cdist(inputs.numpy(), inputs.numpy())))
         self.same = torch.eye(len(inputs), dtype=torch.bool)
@@ -110,7 +108,7 @@ class GramLoss:
         """Mean squared error, differentiable in the frequencies (m, d)."""
         m = len(frequencies)
         if self._map is None or self._map.n_frequencies != m:
-            self._map = MAPS[self.features](self.dim, m, "iid", self.spectrum, generator=0)
+            self._map = make_features(self.features, self.dim, m, "iid", self.spectrum, 0)
         self._map.frequencies = frequencies
         phi = self._map(self.inputs)
         # Masked, not indexed: picking the pairs out would take longer than all the rest.

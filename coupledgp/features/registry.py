@@ -1,10 +1,156 @@
-"""Feature maps by name."""
+"""Names of feature maps of Euclidean inputs: what `features=` may be, everywhere."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from coupledgp.couplings import CouplingLike
+from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.random import Seed
+from coupledgp.registry import Registry, Vocabulary
+from coupledgp.spectra import SpectrumLike
 
-FEATURE_MAPS: dict[str, type[FeatureMap]] = {
-    "fourier": FourierFeatures,
-    "laplace": LaplaceFeatures,
-}
+Made = TypeVar("Made")
+FeatureFactory: TypeAlias = Callable[..., FeatureMap]
+FeaturesLike: TypeAlias = str | FeatureFactory
+
+
+class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
+    """Registry whose objects make features: subclasses of a class, and functions."""
+
+    def accepts(self, value: object) -> bool:
+        return issubclass(value, self.kind) if isinstance(value, type) else callable(value)
+
+    @property
+    def expected(self) -> str:
+        return f"a subclass of {self.kind.__name__} or a function of its arguments"
+
+
+# Shared with the features of `features.hybrid.registry`.
+WORDS = Vocabulary()
+FEATURES: FeatureRegistry[FeatureMap] = FeatureRegistry(
+    FeatureMap,
+    "coupledgp.features",
+    {"fourier": FourierFeatures, "laplace": LaplaceFeatures},
+    vocabulary=WORDS,
+)
+
+
+def parse_features(features: FeaturesLike, name: str = "features") -> FeatureFactory:
+    """Return what makes the feature map that is named, or the class or function itself.
+
+    Parameters
+    ----------
+    features
+        `"fourier"`, `"laplace"` or a registered name; a subclass of `FeatureMap`; or a function
+        `(dim, n_frequencies, coupling, spectrum, generator, *, dtype)` that makes a `FeatureMap`.
+    name
+        What the argument is called in an error message.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names no feature map; the choices are listed.
+    """
+    return FEATURES.parse(features, name)
+
+
+def make_features(
+    features: FeaturesLike,
+    dim: int,
+    n_frequencies: int,
+    coupling: CouplingLike | None = None,
+    spectrum: SpectrumLike = "gaussian",
+    generator: Seed = None,
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str | None = None,
+    name: str = "features",
+) -> FeatureMap:
+    """Draw a feature map, whatever its kind.
+
+    Parameters
+    ----------
+    features, name
+        As in `parse_features`.
+    dim, n_frequencies, coupling, spectrum, generator, dtype, device
+        As in `FeatureMap`; without a coupling, the map's own default.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is invalid, or a function makes something else.
+    """
+    options: dict[str, Any] = {"spectrum": spectrum, "generator": generator, "dtype": dtype}
+    if coupling is not None:
+        options["coupling"] = coupling
+    if device is not None:
+        options["device"] = device
+    made = parse_features(features, name)(dim, n_frequencies, **options)
+    if not isinstance(made, FeatureMap):
+        raise InvalidInputError(
+            f"{name}: expected a function that makes a FeatureMap, got one that makes "
+            f"{type(made).__name__}"
+        )
+    return made
+
+
+def restore_features(
+    features: FeaturesLike,
+    dim: int,
+    n_frequencies: int,
+    coupling: CouplingLike,
+    spectrum: SpectrumLike,
+    state: Mapping[str, Tensor],
+) -> FeatureMap:
+    """Make a map whose buffers are these very tensors, those of another's `state_dict()`.
+
+    Parameters
+    ----------
+    features, dim, n_frequencies, coupling, spectrum
+        What the other map was made with.
+    state
+        Its `state_dict()`.
+
+    Raises
+    ------
+    InvalidInputError
+        The names or shapes of the tensors are not those of such a map.
+    """
+    return make_features(features, dim, n_frequencies, coupling, spectrum, 0).restored(state)
+
+
+def features_text(features: FeaturesLike | FeatureMap) -> str | None:
+    """The registered name of a class or function, or of a map's class; None if it has none."""
+    if isinstance(features, str):
+        return features
+    return FEATURES.text_of(type(features) if isinstance(features, FeatureMap) else features)
+
+
+def features_class(features: FeaturesLike) -> type[FeatureMap]:
+    """The class that a name or class stands for; `FeatureMap` itself for a function.
+
+    Its class attributes, such as `couplings_to_try`, are known before a map is made.
+    """
+    made = parse_features(features)
+    return made if isinstance(made, type) else FeatureMap
+
+
+def available_features() -> list[str]:
+    """Names of every feature map now registered."""
+    return FEATURES.available()
+
+
+def register_features(name: str, make: FeatureFactory, *, replace: bool = False) -> None:
+    """Make a subclass of `FeatureMap`, or a function, known under `name`.
+
+    See `parse_features` for the function, `Registry.register` for the rest.
+    """
+    FEATURES.register(name, make, replace=replace)

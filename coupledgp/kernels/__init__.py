@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from coupledgp.kernels.graph.exact import SeriesOperator as SeriesOperator
     from coupledgp.kernels.graph.exact import dense_kernel as dense_kernel
     from coupledgp.kernels.graph.exact import dense_spectrum as dense_spectrum
-    from coupledgp.kernels.graph.families import GraphKernelLike as GraphKernelLike
     from coupledgp.kernels.graph.families import GraphMaternKernel as GraphMaternKernel
     from coupledgp.kernels.graph.families import HeatKernel as HeatKernel
     from coupledgp.kernels.graph.families import InverseCosineKernel as InverseCosineKernel
@@ -24,7 +23,10 @@ if TYPE_CHECKING:
     from coupledgp.kernels.graph.families import (
         RegularizedLaplacianKernel as RegularizedLaplacianKernel,
     )
-    from coupledgp.kernels.graph.families import parse_graph_kernel as parse_graph_kernel
+    from coupledgp.kernels.graph.registry import GraphKernelLike as GraphKernelLike
+    from coupledgp.kernels.graph.registry import available_graph_kernels as available_graph_kernels
+    from coupledgp.kernels.graph.registry import parse_graph_kernel as parse_graph_kernel
+    from coupledgp.kernels.graph.registry import register_graph_kernel as register_graph_kernel
 else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
@@ -34,14 +36,18 @@ else:
             "coupledgp.kernels.graph.base": ["GraphKernel"],
             "coupledgp.kernels.graph.exact": ["SeriesOperator", "dense_kernel", "dense_spectrum"],
             "coupledgp.kernels.graph.families": [
-                "GraphKernelLike",
                 "GraphMaternKernel",
                 "HeatKernel",
                 "InverseCosineKernel",
                 "LearnedKernel",
                 "RandomWalkKernel",
                 "RegularizedLaplacianKernel",
+            ],
+            "coupledgp.kernels.graph.registry": [
+                "GraphKernelLike",
+                "available_graph_kernels",
                 "parse_graph_kernel",
+                "register_graph_kernel",
             ],
         },
     )

@@ -21,28 +21,16 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
-from coupledgp.features import (
-    AngularHybridFeatures,
-    ComplexExponentialFeatures,
-    FeatureMap,
-    FourierFeatures,
-    GaussianHybridFeatures,
-    SoftmaxFeatures,
-)
+from coupledgp.features import FeatureMap, SoftmaxFeatures
+from coupledgp.features.hybrid.registry import make_kernel_features
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.random import FloatArray
-from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_choice, check_lengthscale, check_positive_int
+from coupledgp.spectra import SpectrumLike, parse_spectrum
+from coupledgp.validation import check_lengthscale, check_positive_int
 
 CHUNK_ROWS = 4096
 Features: TypeAlias = FeatureMap | SoftmaxFeatures
 FeaturesLike: TypeAlias = str | Callable[..., Features]
-# Features of the Gaussian kernel from (dim, n_frequencies, coupling, generator=...).
-GAUSSIAN_FEATURES: dict[str, Callable[..., Features]] = {
-    "laplace": ComplexExponentialFeatures,
-    "angular-hybrid": AngularHybridFeatures,
-    "gaussian-hybrid": GaussianHybridFeatures,
-}
 
 
 class _KernelRegression(BaseEstimator):
@@ -69,32 +57,13 @@ class _KernelRegression(BaseEstimator):
         m = check_positive_int(self.n_frequencies, "n_frequencies")
         spectrum = parse_spectrum(self.kernel, "kernel")
         seed = seed_from_random_state(self.random_state)
-        if callable(self.features):
-            made = self.features(dim, m, self.coupling, generator=seed)
-            if not isinstance(made, (FeatureMap, SoftmaxFeatures)):
-                raise InvalidInputError(
-                    "features: expected a function that makes a FeatureMap or SoftmaxFeatures, "
-                    f"got one that makes {type(made).__name__}"
-                )
-            return made
-        check_choice(self.features, ["fourier", *GAUSSIAN_FEATURES], "features")
-        if self.features == "fourier":
-            return FourierFeatures(dim, m, self.coupling, spectrum, seed)
-        self._check_gaussian(spectrum)
-        make: Any = GAUSSIAN_FEATURES[self.features]
-        return make(dim, m, coupling=self.coupling, generator=seed, kernel="gaussian")
-
-    def _check_gaussian(self, spectrum: Spectrum) -> None:
-        if not isinstance(spectrum, GaussianSpectrum):
-            raise InvalidInputError(
-                f"kernel: {self.features!r} features exist for 'gaussian' only, got "
-                f"{str(spectrum)!r}; use features='fourier'"
-            )
+        return make_kernel_features(self.features, dim, m, self.coupling, spectrum, seed)
 
     @property
     def _in_logarithms(self) -> bool:
         """Whether the features are positive and come by their logarithms."""
-        return bool(getattr(self.features_, "is_positive", False))
+        positive = getattr(self.features_, "is_positive", False)
+        return bool(positive) or hasattr(self.features_, "log_features")
 
     def _chunks(self, inputs: FloatArray) -> Iterator[tuple[slice, Tensor]]:
         """Centred and scaled rows, some at a time."""
@@ -122,8 +91,8 @@ class _KernelRegression(BaseEstimator):
         return peak, sums
 
     def _log_features(self, scaled: Tensor, side: str) -> Tensor:
-        features: Any = self.features_
-        logs: Tensor = getattr(features, f"log_{side}")(scaled)
+        one_map = isinstance(self.features_, FeatureMap)
+        logs: Tensor = getattr(self.features_, "log_features" if one_map else f"log_{side}")(scaled)
         return logs
 
     def _signed_features(self, scaled: Tensor, side: str) -> Tensor:
@@ -160,15 +129,16 @@ class KernelRegressionRegressor(MultiOutputMixin, RegressorMixin, _KernelRegress
         One positive number, or one for each column. None: Scott's rule, the standard deviation of
         each column times `n^(-1 / (d + 4))`.
     features
-        `"laplace"` (positive), `"fourier"`, `"angular-hybrid"`, `"gaussian-hybrid"`, or a function
-        `(dim, n_frequencies, coupling, generator=...)` that makes a `FeatureMap` or
-        `SoftmaxFeatures` of the Gaussian kernel.
+        `"laplace"` (positive), `"fourier"`, `"angular-hybrid"`, `"gaussian-hybrid"` or another
+        registered name; a subclass of `FeatureMap` or `SoftmaxFeatures`; or a function
+        `(dim, n_frequencies, coupling, generator=...)` that makes one, of the Gaussian kernel.
     n_frequencies
         Number of frequencies m.
     coupling
         Joint law of the frequencies.
     kernel
-        Stationary kernel, as in `parse_spectrum`; other than Gaussian with Fourier features only.
+        Stationary kernel, as in `parse_spectrum`; the Gaussian one only for all but Fourier
+        features.
     random_state
         Seed, `RandomState` or None.
 

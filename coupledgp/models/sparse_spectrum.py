@@ -12,7 +12,7 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features import FeatureMap
-from coupledgp.features.hybrid.base import refuse_as_covariance
+from coupledgp.features.hybrid.registry import refuse_as_covariance
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.columns import column_spread, laplace_lengthscale, spread_lengthscale

@@ -219,8 +219,8 @@ class DirectionsContract:
 
     def test_equal_laws_are_equal(self) -> None:
         """A registered law equals the one its name makes, so that it has a text form."""
-        made = [make() for make in DIRECTIONS.values() if type(make()) is type(self.directions)]
-        require(not made or self.directions in made, "the law differs from that of its own name")
+        known = [law for law in DIRECTIONS.values() if type(law) is type(self.directions)]
+        require(not known or self.directions in known, "the law differs from that of its own name")
 
 
 class NormsContract:
@@ -262,5 +262,5 @@ class NormsContract:
 
     def test_equal_laws_are_equal(self) -> None:
         """A registered law equals the one its name makes, so that it has a text form."""
-        made = [make() for make in NORMS.values() if type(make()) is type(self.norms)]
-        require(not made or self.norms in made, "the law differs from that of its own name")
+        known = [law for law in NORMS.values() if type(law) is type(self.norms)]
+        require(not known or self.norms in known, "the law differs from that of its own name")

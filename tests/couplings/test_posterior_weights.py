@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.couplings import solve_sigma
-from coupledgp.couplings.walkers import sigma_weights as posterior_weights
+from coupledgp.couplings import posterior_weights, solve_sigma
 from coupledgp.couplings.walkers.sigma import assign, erdos_renyi, pair_vectors, quantile_features
 from coupledgp.diagnostics import gaussian_kl
 from coupledgp.errors import InvalidInputError

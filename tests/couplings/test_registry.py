@@ -15,14 +15,15 @@ from coupledgp.couplings import (
     Norms,
     OrthogonalDirections,
     available_couplings,
-    frequencies,
     parse_coupling,
     register_coupling,
     register_directions,
     register_norms,
 )
+from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS, NORMS
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import FourierFeatures
+from tests.registries import forgotten
 
 HEADS = ("iid", "orthogonal", "simplex", "simplex-plus", "orthogonal-fast", "simplex-fast")
 RULES = ("quadrature", "quadrature+antithetic")
@@ -43,12 +44,8 @@ CHOICES = ", ".join(re.escape(repr(name)) for name in sorted({"halton", "sobol",
 
 @pytest.fixture
 def _restored_registries() -> Iterator[None]:
-    registries = (frequencies.DIRECTIONS, frequencies.NORMS, frequencies.COUPLINGS)
-    before = [dict(registry) for registry in registries]
-    yield
-    for registry, entries in zip(registries, before, strict=True):
-        registry.clear()
-        registry.update(entries)
+    with forgotten(DIRECTIONS, NORMS, COUPLINGS):
+        yield
 
 
 @dataclass(frozen=True)
@@ -186,17 +183,28 @@ class TestRegistration:
             parse_coupling("iid+nonsense")
 
     @pytest.mark.parametrize(
-        "register",
-        [register_directions, register_norms, register_coupling],
+        ("register", "make"),
+        [(register_directions, Axes), (register_norms, Medians), (register_coupling, Zeros)],
         ids=lambda f: f.__name__,
     )
-    def test_names_are_taken_once(self, register: Callable[[str, object], None]) -> None:
-        for name in ("pnc", "iid", "sobol", "antithetic", "independent"):
+    def test_names_are_taken_once(self, register: Callable[..., None], make: type) -> None:
+        for name in ("pnc", "iid", "sobol", "antithetic", "independent", "copula", "auto"):
             with pytest.raises(InvalidInputError, match=f"name: '{name}' is taken"):
-                register(name, Medians)
-        register("fresh", Medians)
+                register(name, make)
+        register("fresh", make)
         with pytest.raises(InvalidInputError, match="name: 'fresh' is taken"):
-            register("fresh", Medians)
+            register("fresh", make)
+        register("fresh", make, replace=True)
+
+    def test_names_of_another_part_are_not_replaced(self) -> None:
+        with pytest.raises(InvalidInputError, match="name: 'pnc' is taken by PairwiseNorms"):
+            register_directions("pnc", Axes, replace=True)
+
+    def test_what_is_registered_is_of_its_kind(self) -> None:
+        for given in (Medians, Medians(), lambda: 3, None):
+            with pytest.raises(InvalidInputError, match="fresh: expected a Directions, got "):
+                register_directions("fresh", given)  # type: ignore[arg-type]
+        assert "fresh" not in DIRECTIONS
 
     @pytest.mark.parametrize("name", ["", "a+b", "a b", "a\n", None, 3])
     def test_names_that_cannot_stand_in_a_text(self, name: object) -> None:
@@ -209,7 +217,7 @@ class TestArguments:
         assert DirectionsAndNorms().sample(np.int32(3), np.int64(2)).shape == (3, 2)
 
     def test_spectrum_and_seed_are_checked(self) -> None:
-        with pytest.raises(InvalidInputError, match="spectrum: expected 'gaussian'"):
+        with pytest.raises(InvalidInputError, match="spectrum: expected one of 'gaussian'"):
             DirectionsAndNorms().sample(2, 2, "gauss")
         with pytest.raises(InvalidInputError, match="generator: expected"):
             DirectionsAndNorms().sample(2, 2, generator="0")  # type: ignore[arg-type]

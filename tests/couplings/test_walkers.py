@@ -23,9 +23,9 @@ from coupledgp.couplings import (
     register_lengths,
     register_steps,
     solve_sigma,
-    transport,
 )
 from coupledgp.couplings.walkers import registry
+from coupledgp.couplings.walkers import sigma as solver
 from coupledgp.couplings.walkers.steps import Steps, deal
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import sample_walks
@@ -34,6 +34,7 @@ from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 from coupledgp.testing.checks import require_law
 from tests.graph_cases import assert_mean_is, blocks, copies, plain_graph, weighted_graph
+from tests.registries import forgotten
 
 ALL_STEPS = [IndependentSteps(), RepellingSteps(), SystematicSteps()]
 
@@ -102,11 +103,8 @@ def test_repelling_pairs_on_a_weighted_graph_part_where_they_can(
 
 @pytest.fixture
 def _restored_registries() -> Iterator[None]:
-    kept = dict(registry.LENGTHS), dict(registry.STEPS)
-    yield
-    for known, before in zip((registry.LENGTHS, registry.STEPS), kept, strict=True):
-        known.clear()
-        known.update(before)
+    with forgotten(registry.LENGTHS, registry.STEPS):
+        yield
 
 
 class MirroredSteps(Steps):
@@ -205,10 +203,10 @@ def test_text_forms_round_trip() -> None:
 
 def quantile_setup(order: int) -> tuple[np.ndarray, np.ndarray]:
     f = 0.5 ** (1.0 + np.arange(40))
-    graph = transport.erdos_renyi(20, 5.0)
+    graph = solver.erdos_renyi(20, 5.0)
     eigenvalues = np.linalg.eigvalsh(graph.normalized_adjacency.toarray())
     survival = GeometricLaw(0.3).survival(39)
-    return transport.quantile_features(f, survival, order, eigenvalues), eigenvalues
+    return solver.quantile_features(f, survival, order, eigenvalues), eigenvalues
 
 
 def test_quantile_features_average_to_the_series() -> None:
@@ -218,55 +216,53 @@ def test_quantile_features_average_to_the_series() -> None:
 
 
 def test_eigenvalue_costs_are_the_matrix_costs() -> None:
-    graph = transport.erdos_renyi(12, 4.0)
+    graph = solver.erdos_renyi(12, 4.0)
     matrix = graph.normalized_adjacency.toarray()
     values, vectors = np.linalg.eigh(matrix)
     f, survival = 0.4 ** np.arange(20), GeometricLaw(0.2).survival(19)
-    v = transport.quantile_features(f, survival, 4, values)
+    v = solver.quantile_features(f, survival, 4, values)
     features = [vectors @ np.diag(row) @ vectors.T for row in v]
     for a, b in itertools.product(range(4), repeat=2):
         total = features[a] + features[b]
         cost = np.linalg.norm(total @ total.T) ** 2
-        assert (transport.pair_vectors(v)[a, b] ** 2).sum() == pytest.approx(cost)
+        assert (solver.pair_vectors(v)[a, b] ** 2).sum() == pytest.approx(cost)
     sigma = np.array([1, 3, 0, 2])
     sums = [features[q] + features[sigma[q]] for q in range(4)]
     quadratic = sum(np.linalg.norm(x @ y.T) ** 2 for x in sums for y in sums)
-    assert transport.quadratic_objective(transport.pair_vectors(v), sigma) == pytest.approx(
-        quadratic
-    )
+    assert solver.quadratic_objective(solver.pair_vectors(v), sigma) == pytest.approx(quadratic)
 
 
 def test_linear_sigma_is_optimal() -> None:
     v, _ = quantile_setup(6)
-    cost = (transport.pair_vectors(v) ** 2).sum(axis=-1)
+    cost = (solver.pair_vectors(v) ** 2).sum(axis=-1)
     best = min(
         sum(cost[q, s] for q, s in enumerate(sigma)) for sigma in itertools.permutations(range(6))
     )
-    solved = transport.assign(cost)
+    solved = solver.assign(cost)
     assert cost[np.arange(6), solved].sum() == pytest.approx(best)
 
 
 def test_quadratic_sigma_is_optimal_and_projections_come_near() -> None:
     v, _ = quantile_setup(6)
-    vectors = transport.pair_vectors(v)
+    vectors = solver.pair_vectors(v)
     values = {
-        sigma: transport.quadratic_objective(vectors, np.array(sigma))
+        sigma: solver.quadratic_objective(vectors, np.array(sigma))
         for sigma in itertools.permutations(range(6))
     }
     start = np.arange(6)
-    exact = transport.best_permutation(vectors, start)
+    exact = solver.best_permutation(vectors, start)
     assert values[tuple(exact.tolist())] == pytest.approx(min(values.values()))
-    near = transport.project_and_assign(vectors, start, 200, np.random.default_rng(0))
+    near = solver.project_and_assign(vectors, start, 200, np.random.default_rng(0))
     assert values[tuple(near.tolist())] <= 1.1 * min(values.values())
-    small = transport.compress(vectors, 200, np.random.default_rng(0))
-    compressed = transport.best_permutation(small, start)
+    small = solver.compress(vectors, 200, np.random.default_rng(0))
+    compressed = solver.best_permutation(small, start)
     assert values[tuple(compressed.tolist())] <= 1.1 * min(values.values())
 
 
 def test_solver_is_cached_and_accepts_a_reference() -> None:
     f, survival = 0.5 ** np.arange(30), GeometricLaw(0.2).survival(29)
-    first = transport.solved_permutation(f, survival, 12, None)
-    assert transport.solved_permutation(f.copy(), survival.copy(), 12, None) is first
+    first = solver.solved_permutation(f, survival, 12, None)
+    assert solver.solved_permutation(f.copy(), survival.copy(), 12, None) is first
     own = solve_sigma(f, survival, 12, reference=plain_graph())
     assert sorted(own) == list(range(12))
     assert sorted(solve_sigma(f, survival, 12, objective="quadratic", compression=30)) == list(

@@ -322,7 +322,7 @@ class TestErrors:
             kind(2, 3, "orthogonall")
         with pytest.raises(InvalidInputError, match="coupling: expected a text"):
             kind(2, 3, IidDirections())  # type: ignore[arg-type]
-        with pytest.raises(InvalidInputError, match="spectrum: expected 'gaussian'"):
+        with pytest.raises(InvalidInputError, match="spectrum: expected one of 'gaussian'"):
             kind(2, 3, "iid", "gauss")
 
     def test_laplace_is_gaussian_only(self) -> None:

@@ -122,7 +122,7 @@ BAD_LOSS = [
     ({"queries": np.ones((2, 2))}, "queries: expected 3 columns as X has, got 2"),
     ({"noise": 0.0}, "noise: expected a finite number > 0"),
     ({"lengthscale": [1.0, 2.0]}, "lengthscale: expected a scalar or 3 values"),
-    ({"kernel": "cubic"}, "kernel: expected 'gaussian'"),
+    ({"kernel": "cubic"}, "kernel: expected one of 'gaussian'"),
 ]
 
 

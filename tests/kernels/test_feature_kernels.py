@@ -178,7 +178,7 @@ class TestErrors:
     def test_names(self) -> None:
         with pytest.raises(InvalidInputError, match="coupling: expected one of"):
             FourierFeatureKernel(4, coupling="orthogonall")
-        with pytest.raises(InvalidInputError, match="spectrum: expected 'gaussian'"):
+        with pytest.raises(InvalidInputError, match="spectrum: expected one of 'gaussian'"):
             FourierFeatureKernel(4, spectrum="gauss")
         with pytest.raises(InvalidInputError, match=r"'gaussian' only, got 'matern-3/2'"):
             LaplaceFeatureKernel(4, spectrum="matern-3/2")

@@ -538,7 +538,7 @@ class TestErrors:
         ("name", "value", "message"),
         [
             ("features", "cosine", "features: expected one of 'fourier', 'laplace'"),
-            ("kernel", "gauss", "spectrum: expected 'gaussian'"),
+            ("kernel", "gauss", "spectrum: expected one of 'gaussian'"),
             ("n_frequencies", 0, "n_frequencies: expected an int >= 1"),
             ("coupling", "orthogonl", "coupling: expected one of"),
             ("lengthscale", [1.0, 2.0, 3.0], r"lengthscale: expected a scalar or 2 values"),

@@ -285,7 +285,7 @@ def test_awkward_tables(model):
 
 
 BAD = [
-    ({"kernel": "gausian"}, "kernel: expected 'gaussian'"),
+    ({"kernel": "gausian"}, "kernel: expected one of 'gaussian'"),
     ({"features": "wavelet"}, "features: expected one of 'fourier', 'laplace'; got 'wavelet'"),
     ({"n_frequencies": 0}, "n_frequencies: expected an int >= 1, got 0"),
     ({"n_frequencies": 2.5}, "n_frequencies: expected an int >= 1, got 2.5"),
@@ -307,7 +307,7 @@ BAD = [
     ),
     ({"objective": "elbo"}, "objective: expected one of 'evidence'"),
     ({"dtype": "float16"}, "dtype: expected one of"),
-    ({"features": "laplace", "kernel": "matern-3/2"}, "Laplace features exist for 'gaussian' only"),
+    ({"features": "laplace", "kernel": "matern-3/2"}, "LaplaceFeatures exist for 'gaussian' only"),
     ({"n_restarts": -1}, "n_restarts: expected an int >= 0, got -1"),
 ]
 

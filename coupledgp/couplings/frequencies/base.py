@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.errors import CoupledGPError
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
@@ -102,37 +101,3 @@ class FrequencyCoupling(ABC):
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
     ) -> FloatArray:
         """Draw frequencies (n_frequencies, dim) from checked arguments."""
-
-
-_Made = TypeVar("_Made")
-
-
-def register(
-    name: str,
-    make: Callable[[], _Made],
-    registry: dict[str, Callable[[], _Made]],
-    taken: Collection[str],
-) -> None:
-    """Enter a law into a registry under a name that can stand in a text form.
-
-    Parameters
-    ----------
-    name
-        A word without '+' and white space.
-    make
-        What makes the law.
-    registry
-        The laws of its kind.
-    taken
-        Names of all that may stand in the same text form.
-
-    Raises
-    ------
-    InvalidInputError
-        The name is no such word, or is taken.
-    """
-    if not (isinstance(name, str) and name and not set(name) & set("+ \t\n")):
-        raise InvalidInputError(f"name: expected a word without '+' or spaces, got {name!r}")
-    if name in taken:
-        raise InvalidInputError(f"name: {name!r} is taken")
-    registry[name] = make

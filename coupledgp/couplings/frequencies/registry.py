@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 import numpy as np
 
-from coupledgp.couplings.frequencies.base import FrequencyCoupling, register
+from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.couplings.frequencies.copula import GaussianCopulaNorms
 from coupledgp.couplings.frequencies.directions import (
     Directions,
@@ -26,32 +26,60 @@ from coupledgp.couplings.frequencies.norms import (
 from coupledgp.couplings.frequencies.qmc import QuasiMonteCarlo
 from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies
 from coupledgp.couplings.frequencies.simplex import SimplexDirections, SimplexPlusDirections
+from coupledgp.couplings.text_form import TextForm, check_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.registry import Registry, Vocabulary
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int, unknown_choice
 
-DIRECTIONS: dict[str, Callable[[], Directions]] = {
-    "iid": IidDirections,
-    "orthogonal": OrthogonalDirections,
-    "simplex": SimplexDirections,
-    "simplex-plus": SimplexPlusDirections,
-    "orthogonal-fast": FastDirections,
-    "simplex-fast": lambda: FastDirections(simplex=True),
-}
-NORMS: dict[str, Callable[[], Norms]] = {
-    "independent": IndependentNorms,
-    "pnc": PairwiseNorms,
-    "monotone": MonotoneNorms,
-    "stratified": StratifiedNorms,
-}
-COUPLINGS: dict[str, Callable[[], FrequencyCoupling]] = {
-    "halton": lambda: QuasiMonteCarlo("halton"),
-    "sobol": lambda: QuasiMonteCarlo("sobol"),
-    "quadrature": QuadratureFrequencies,
-    "quadrature+antithetic": lambda: QuadratureFrequencies(antithetic=True),
-}
 ANTITHETIC, COPULA = "antithetic", "copula"
+
+
+def _copula_of(text: str) -> Norms | None:
+    """The law that `copula:ROWS` stands for."""
+    law, _, rows = text.partition(":")
+    return GaussianCopulaNorms.from_text(rows) if law == COPULA else None
+
+
+WORDS = Vocabulary(ANTITHETIC, COPULA)
+DIRECTIONS: Registry[Directions] = Registry(
+    Directions,
+    "coupledgp.directions",
+    {
+        "iid": IidDirections(),
+        "orthogonal": OrthogonalDirections(),
+        "simplex": SimplexDirections(),
+        "simplex-plus": SimplexPlusDirections(),
+        "orthogonal-fast": FastDirections(),
+        "simplex-fast": FastDirections(simplex=True),
+    },
+    vocabulary=WORDS,
+)
+NORMS: Registry[Norms] = Registry(
+    Norms,
+    "coupledgp.norms",
+    {
+        "independent": IndependentNorms(),
+        "pnc": PairwiseNorms(),
+        "monotone": MonotoneNorms(),
+        "stratified": StratifiedNorms(),
+    },
+    vocabulary=WORDS,
+    patterns={COPULA: _copula_of},
+)
+COUPLINGS: Registry[FrequencyCoupling] = Registry(
+    FrequencyCoupling,
+    "coupledgp.couplings",
+    {
+        "halton": QuasiMonteCarlo("halton"),
+        "sobol": QuasiMonteCarlo("sobol"),
+        "quadrature": QuadratureFrequencies(),
+        "quadrature+antithetic": QuadratureFrequencies(antithetic=True),
+    },
+    vocabulary=WORDS,
+)
+FORM = TextForm(DIRECTIONS, NORMS, "independent", f"directions[+norms][+{ANTITHETIC}]", ANTITHETIC)
 _GAUSSIAN = GaussianSpectrum()
 
 
@@ -113,12 +141,7 @@ class DirectionsAndNorms(FrequencyCoupling):
         )
 
     def __str__(self) -> str:
-        parts = [_name_of(self.directions, DIRECTIONS)]
-        if not isinstance(self.norms, IndependentNorms):
-            parts.append(_name_of(self.norms, NORMS))
-        if self.antithetic:
-            parts.append(ANTITHETIC)
-        return "+".join(parts)
+        return FORM.describe(self.directions, self.norms, self.antithetic)
 
 
 def norms_from_uniforms(u: FloatArray, dim: int, spectrum: Spectrum) -> FloatArray:
@@ -128,14 +151,6 @@ def norms_from_uniforms(u: FloatArray, dim: int, spectrum: Spectrum) -> FloatArr
     norms[lower] = spectrum.norm_ppf(u[lower], dim)
     norms[~lower] = spectrum.norm_isf(1.0 - u[~lower], dim)
     return norms
-
-
-_Part = TypeVar("_Part", Directions, Norms)
-
-
-def _name_of(part: _Part, registry: dict[str, Callable[[], _Part]]) -> str:
-    """The name a part is registered under; its own text if it is under none."""
-    return next((name for name, make in registry.items() if make() == part), str(part))
 
 
 CouplingLike: TypeAlias = str | FrequencyCoupling
@@ -162,54 +177,48 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
     """
     if isinstance(coupling, FrequencyCoupling):
         return coupling
-    if not isinstance(coupling, str):
-        raise InvalidInputError(
-            f"{name}: expected a text such as 'orthogonal+pnc' or a FrequencyCoupling, "
-            f"got {type(coupling).__name__}"
-        )
-    if coupling in COUPLINGS:
-        return COUPLINGS[coupling]()
-    head, *rest = coupling.split("+")
-    if head in COUPLINGS:
-        raise InvalidInputError(f"{name}: {head!r} stands alone, got {coupling!r}")
-    if head not in DIRECTIONS:
-        raise InvalidInputError(unknown_choice(head, [*COUPLINGS, *DIRECTIONS], name))
-    antithetic = rest[-1:] == [ANTITHETIC]
-    norms = rest[:-1] if antithetic else rest
-    law, _, parameters = norms[0].partition(":") if norms else ("independent", "", "")
-    if len(norms) > 1 or (law != COPULA and (parameters or law not in NORMS)):
-        choices = [*NORMS, COPULA, ANTITHETIC]
-        message = unknown_choice("+".join(rest), choices, f"{name}: after {head!r}")
-        raise InvalidInputError(f"{message}; the form is directions[+norms][+{ANTITHETIC}]")
-    made = GaussianCopulaNorms.from_text(parameters) if law == COPULA else NORMS[law]()
-    return DirectionsAndNorms(DIRECTIONS[head](), made, antithetic)
+    text = check_text(coupling, FrequencyCoupling, "orthogonal+pnc", name)
+    head = text.partition("+")[0]
+    whole = None if head in DIRECTIONS.known else COUPLINGS.find(text)
+    if whole is not None:
+        return whole
+    if head in COUPLINGS.known:
+        raise InvalidInputError(f"{name}: {head!r} stands alone, got {text!r}")
+    if DIRECTIONS.find(head) is None:
+        choices = [*COUPLINGS.choices(), *DIRECTIONS.choices()]
+        raise InvalidInputError(unknown_choice(head, choices, name))
+    return DirectionsAndNorms(*FORM.parse(text, name))
+
+
+def coupling_text(coupling: FrequencyCoupling) -> str | None:
+    """The text that `parse_coupling` makes an equal coupling of; None if there is none.
+
+    `str(coupling)` always gives a text, to show; this one is for files.
+    """
+    if isinstance(coupling, DirectionsAndNorms):
+        return FORM.text_of(coupling.directions, coupling.norms, coupling.antithetic)
+    return COUPLINGS.text_of(coupling)
 
 
 def available_couplings() -> list[str]:
     """Text forms of every frequency coupling now registered."""
-    composed = [
-        str(DirectionsAndNorms(make_directions(), make_norms(), antithetic))
-        for make_directions in DIRECTIONS.values()
-        for make_norms in NORMS.values()
-        for antithetic in (False, True)
-    ]
-    return [*COUPLINGS, *composed]
+    return [*COUPLINGS.available(), *FORM.available()]
 
 
-def register_directions(name: str, make: Callable[[], Directions]) -> None:
-    """Make a law of directions known to the text form under `name`."""
-    register(name, make, DIRECTIONS, _taken())
+def register_directions(
+    name: str, make: Directions | Callable[[], Directions], *, replace: bool = False
+) -> None:
+    """Make a law of directions known to the text form under `name`; see `Registry.register`."""
+    DIRECTIONS.register(name, make, replace=replace)
 
 
-def register_norms(name: str, make: Callable[[], Norms]) -> None:
-    """Make a law of norms known to the text form under `name`."""
-    register(name, make, NORMS, _taken())
+def register_norms(name: str, make: Norms | Callable[[], Norms], *, replace: bool = False) -> None:
+    """Make a law of norms known to the text form under `name`; see `Registry.register`."""
+    NORMS.register(name, make, replace=replace)
 
 
-def register_coupling(name: str, make: Callable[[], FrequencyCoupling]) -> None:
-    """Make a whole frequency coupling known to the text form under `name`."""
-    register(name, make, COUPLINGS, _taken())
-
-
-def _taken() -> set[str]:
-    return {ANTITHETIC, COPULA, *DIRECTIONS, *NORMS, *COUPLINGS}
+def register_coupling(
+    name: str, make: FrequencyCoupling | Callable[[], FrequencyCoupling], *, replace: bool = False
+) -> None:
+    """Make a whole coupling known to the text form under `name`; see `Registry.register`."""
+    COUPLINGS.register(name, make, replace=replace)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
-from coupledgp.couplings.frequencies.base import register
+from coupledgp.couplings.text_form import TextForm, check_text
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
     IidLengths,
@@ -20,20 +20,31 @@ from coupledgp.couplings.walkers.steps import (
     Steps,
     SystematicSteps,
 )
-from coupledgp.errors import InvalidInputError
-from coupledgp.validation import unknown_choice
+from coupledgp.registry import Registry, Vocabulary
 
-LENGTHS: dict[str, Callable[[], Lengths]] = {
-    "iid": IidLengths,
-    "antithetic": AntitheticLengths,
-    "sigma": SigmaLengths,
-    "stratified": StratifiedLengths,
-}
-STEPS: dict[str, Callable[[], Steps]] = {
-    "independent": IndependentSteps,
-    "repelling": RepellingSteps,
-    "systematic": SystematicSteps,
-}
+WORDS = Vocabulary()
+LENGTHS: Registry[Lengths] = Registry(
+    Lengths,
+    "coupledgp.walker_lengths",
+    {
+        "iid": IidLengths(),
+        "antithetic": AntitheticLengths(),
+        "sigma": SigmaLengths(),
+        "stratified": StratifiedLengths(),
+    },
+    vocabulary=WORDS,
+)
+STEPS: Registry[Steps] = Registry(
+    Steps,
+    "coupledgp.walker_steps",
+    {
+        "independent": IndependentSteps(),
+        "repelling": RepellingSteps(),
+        "systematic": SystematicSteps(),
+    },
+    vocabulary=WORDS,
+)
+FORM = TextForm(LENGTHS, STEPS, "independent", "lengths[+steps]")
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,7 @@ class WalkerCoupling:
     steps: Steps = field(default_factory=IndependentSteps)
 
     def __str__(self) -> str:
-        name, steps = _name_of(self.lengths, LENGTHS), _name_of(self.steps, STEPS)
-        return name if steps == "independent" else f"{name}+{steps}"
+        return FORM.describe(self.lengths, self.steps)
 
 
 WalkerCouplingLike: TypeAlias = str | WalkerCoupling
@@ -82,44 +92,31 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
     """
     if isinstance(coupling, WalkerCoupling):
         return coupling
-    if not isinstance(coupling, str):
-        raise InvalidInputError(
-            f"{name}: expected a text such as 'stratified+systematic' or a WalkerCoupling, "
-            f"got {type(coupling).__name__}"
-        )
-    head, *rest = coupling.split("+")
-    if head not in LENGTHS:
-        raise InvalidInputError(unknown_choice(head, LENGTHS, name))
-    steps = "+".join(rest) if rest else "independent"
-    if steps not in STEPS:
-        message = unknown_choice(steps, STEPS, f"{name}: after {head!r}")
-        raise InvalidInputError(f"{message}; the form is lengths[+steps]")
-    return WalkerCoupling(LENGTHS[head](), STEPS[steps]())
+    text = check_text(coupling, WalkerCoupling, "stratified+systematic", name)
+    lengths, steps, _ = FORM.parse(text, name)
+    return WalkerCoupling(lengths, steps)
+
+
+def walker_coupling_text(coupling: WalkerCoupling) -> str | None:
+    """The text that `parse_walker_coupling` makes an equal coupling of; None if there is none.
+
+    `str(coupling)` always gives a text, to show; this one is for files.
+    """
+    return FORM.text_of(coupling.lengths, coupling.steps)
 
 
 def available_walker_couplings() -> list[str]:
     """Text forms of every walker coupling now registered."""
-    return [
-        str(WalkerCoupling(make_lengths(), make_steps()))
-        for make_lengths in LENGTHS.values()
-        for make_steps in STEPS.values()
-    ]
+    return FORM.available()
 
 
-def register_lengths(name: str, make: Callable[[], Lengths]) -> None:
-    """Make a law of lengths known to the text form under `name`."""
-    register(name, make, LENGTHS, {*LENGTHS, *STEPS})
+def register_lengths(
+    name: str, make: Lengths | Callable[[], Lengths], *, replace: bool = False
+) -> None:
+    """Make a law of lengths known to the text form under `name`; see `Registry.register`."""
+    LENGTHS.register(name, make, replace=replace)
 
 
-def register_steps(name: str, make: Callable[[], Steps]) -> None:
-    """Make a law of steps known to the text form under `name`."""
-    register(name, make, STEPS, {*LENGTHS, *STEPS})
-
-
-_Law = TypeVar("_Law", Lengths, Steps)
-
-
-def _name_of(law: _Law, registry: dict[str, Callable[[], _Law]]) -> str:
-    """The name of a law's class, whatever its parameters: a sigma that is solved is a sigma."""
-    found = (name for name, make in registry.items() if type(make()) is type(law))
-    return next(found, repr(law))
+def register_steps(name: str, make: Steps | Callable[[], Steps], *, replace: bool = False) -> None:
+    """Make a law of steps known to the text form under `name`; see `Registry.register`."""
+    STEPS.register(name, make, replace=replace)

@@ -139,18 +139,6 @@ class SoftmaxFeatures(torch.nn.Module, ABC):
         return f"dim={self.dim}, kernel={self.kernel!r}, n_features={self.n_features}"
 
 
-def refuse_as_covariance(features: object, name: str = "features") -> None:
-    """Raise if `features` is, or names, features that give no positive semidefinite Gram matrix.
-
-    For everything that makes a Gaussian process of feature maps.
-    """
-    is_class = isinstance(features, type) and issubclass(features, SoftmaxFeatures)
-    is_name = isinstance(features, str) and features.endswith("-hybrid")
-    if is_class or is_name or isinstance(features, SoftmaxFeatures):
-        shown = features if isinstance(features, str) else getattr(features, "__name__", None)
-        raise InvalidInputError(f"{name}: {shown or type(features).__name__}: {NOT_A_COVARIANCE}")
-
-
 def as_rows(X: Tensor | np.ndarray, dim: int, like: Tensor, name: str) -> Tensor:
     """Return inputs (..., n, dim) in the dtype and on the device of `like`."""
     if isinstance(X, np.ndarray) and not X.flags.writeable:

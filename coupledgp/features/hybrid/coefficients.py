@@ -12,13 +12,10 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.hybrid.base import Side, as_rows
-from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.features.registry import FeaturesLike, make_features
 from coupledgp.random import Seed
-from coupledgp.validation import check_choice, check_positive, check_positive_int
-
-COEFFICIENT_MAPS = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}
+from coupledgp.validation import check_positive, check_positive_int
 
 
 class Coefficient(torch.nn.Module, ABC):
@@ -132,7 +129,8 @@ class GaussianCoefficient(Coefficient):
     width
         Width c, in the units of the inputs.
     features
-        `"fourier"` (2n features, exact at `x = -M y`) or `"laplace"` (n positive features).
+        `"fourier"` (2n features, exact at `x = -M y`), `"laplace"` (n positive features) or other
+        ones, as in `parse_features`.
     coupling
         Joint law of the frequencies.
     generator
@@ -150,7 +148,7 @@ class GaussianCoefficient(Coefficient):
         n_frequencies: int,
         matrix: ArrayLike = -1.0,
         width: float = 1.0,
-        features: str = "fourier",
+        features: FeaturesLike = "fourier",
         coupling: CouplingLike = "orthogonal+pnc",
         generator: Seed = None,
         *,
@@ -159,9 +157,8 @@ class GaussianCoefficient(Coefficient):
     ) -> None:
         super().__init__()
         self.width = check_positive(width, "width")
-        check_choice(features, COEFFICIENT_MAPS, "features")
-        self.map = COEFFICIENT_MAPS[features](
-            dim, n_frequencies, coupling, generator=generator, dtype=dtype, device=device
+        self.map = make_features(
+            features, dim, n_frequencies, coupling, generator=generator, dtype=dtype, device=device
         )
         self.dim = self.map.dim
         array = np.asarray(matrix, dtype=np.float64)

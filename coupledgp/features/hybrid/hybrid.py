@@ -24,6 +24,7 @@ from coupledgp.features.hybrid.coefficients import (
     GaussianCoefficient,
 )
 from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
+from coupledgp.features.registry import FeaturesLike
 from coupledgp.random import Seed, as_rng
 from coupledgp.validation import check_positive_int
 
@@ -284,7 +285,7 @@ class GaussianHybridFeatures(_BipolarHybridFeatures):
         *,
         matrix: ArrayLike = -1.0,
         width: float = 1.0,
-        coefficient_features: str = "fourier",
+        coefficient_features: FeaturesLike = "fourier",
         shared: bool = False,
         kernel: str = "softmax",
         dtype: torch.dtype = torch.float64,

@@ -136,7 +136,10 @@ def power_and_scale(kernel: GraphKernel) -> tuple[int, float]:
     """
     if isinstance(kernel, RegularizedLaplacianKernel):
         power = round(kernel.exponent)
-        if power == kernel.exponent and 1 <= power <= MAX_EXPONENT:
+        x = np.linspace(-1.0, 1.0, 5)
+        # A subclass may be another function of the same parameters.
+        own = np.allclose(kernel.spectral(x), (1.0 + kernel.scale * (1.0 - x)) ** -kernel.exponent)
+        if own and power == kernel.exponent and 1 <= power <= MAX_EXPONENT:
             return power, kernel.scale
     raise InvalidInputError(
         "kernel: expected a regularised Laplacian or Matern kernel whose exponent is a whole "

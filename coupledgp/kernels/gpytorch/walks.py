@@ -36,7 +36,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
 from coupledgp.kernels.gpytorch.walk_operators import WalkFeatureLinearOperator
 from coupledgp.kernels.graph.base import GraphKernel
-from coupledgp.kernels.graph.families import GraphKernelLike, parse_graph_kernel
+from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray, Seed
 
 # Training moves the scale: walks too short for it are ruinous, walks too long cost little.

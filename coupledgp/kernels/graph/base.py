@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 
@@ -30,8 +32,8 @@ class GraphKernel(ABC):
         """Free parameters."""
 
     @abstractmethod
-    def with_theta(self, theta: FloatArray) -> GraphKernel:
-        """The same kernel at other parameters."""
+    def with_theta(self, theta: FloatArray) -> Self:
+        """The same kernel at other parameters: of the same class, its other fields kept."""
 
     @property
     @abstractmethod
@@ -71,13 +73,28 @@ class GraphKernel(ABC):
         """What a fit adds to the negative log evidence, and its gradient in theta."""
         return 0.0, np.zeros(self.theta.size)
 
-    def scaled(self, factor: float) -> GraphKernel:
+    def scaled(self, factor: float) -> Self:
         """The kernel at `factor` times its diffusion time or scale; itself if it has none."""
         return self
 
-    def scan(self) -> list[GraphKernel]:
+    def scan(self) -> list[Self]:
         """Starting points of a fit, from local to wide."""
         return [self]
+
+    def parameters(self) -> dict[str, Any]:
+        """Arguments of the constructor that make this kernel again, by name.
+
+        The attributes of their names, unless a subclass knows better. A file holds them, so they
+        have to be numbers, texts or arrays (or lists) of numbers.
+        """
+        names = inspect.signature(type(self)).parameters
+        missing = [name for name in names if not hasattr(self, name)]
+        if missing:
+            raise InvalidInputError(
+                f"kernel: expected attributes named as the arguments of {type(self).__name__}, got "
+                f"none for {', '.join(missing)}; override `parameters`"
+            )
+        return {name: getattr(self, name) for name in names}
 
     @cached_property
     def _tails(self) -> FloatArray:

@@ -1,11 +1,10 @@
-"""The graph kernels, one class each, and their text names (MATH 8)."""
+"""The graph kernels, one class each (MATH 8)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +13,7 @@ from scipy import special, stats
 from coupledgp.errors import InvalidInputError
 from coupledgp.kernels.graph.base import GraphKernel, deconvolve, difference
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive, check_positive_int, check_vector, unknown_choice
+from coupledgp.validation import check_positive, check_positive_int, check_vector
 
 _NO_PARAMETERS = np.empty(0)
 _SCAN = (0.25, 1.0, 4.0, 16.0, 64.0)
@@ -42,8 +41,8 @@ class HeatKernel(GraphKernel):
     def theta(self) -> FloatArray:
         return np.array([np.log(self.time)])
 
-    def with_theta(self, theta: FloatArray) -> HeatKernel:
-        return HeatKernel(float(np.exp(theta[0])))
+    def with_theta(self, theta: FloatArray) -> Self:
+        return replace(self, time=float(np.exp(theta[0])))
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -64,11 +63,11 @@ class HeatKernel(GraphKernel):
     def tail(self, n_terms: int) -> float:
         return float(stats.poisson.sf(n_terms - 1, 0.5 * self.time))
 
-    def scaled(self, factor: float) -> HeatKernel:
-        return HeatKernel(self.time * factor)
+    def scaled(self, factor: float) -> Self:
+        return replace(self, time=self.time * factor)
 
-    def scan(self) -> list[GraphKernel]:
-        return [HeatKernel(time) for time in _SCAN]
+    def scan(self) -> list[Self]:
+        return [replace(self, time=time) for time in _SCAN]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,8 +96,8 @@ class RegularizedLaplacianKernel(GraphKernel):
     def theta(self) -> FloatArray:
         return np.array([np.log(self.scale)])
 
-    def with_theta(self, theta: FloatArray) -> RegularizedLaplacianKernel:
-        return RegularizedLaplacianKernel(float(np.exp(theta[0])), self.exponent)
+    def with_theta(self, theta: FloatArray) -> Self:
+        return replace(self, scale=float(np.exp(theta[0])))
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -124,11 +123,11 @@ class RegularizedLaplacianKernel(GraphKernel):
         chance = 1.0 / (1.0 + self.scale)
         return float(stats.nbinom.sf(n_terms - 1, 0.5 * self.exponent, chance))
 
-    def scaled(self, factor: float) -> RegularizedLaplacianKernel:
-        return RegularizedLaplacianKernel(self.scale * factor, self.exponent)
+    def scaled(self, factor: float) -> Self:
+        return replace(self, scale=self.scale * factor)
 
-    def scan(self) -> list[GraphKernel]:
-        return [RegularizedLaplacianKernel(4.0 * s, self.exponent) for s in _SCAN]
+    def scan(self) -> list[Self]:
+        return [replace(self, scale=4.0 * s) for s in _SCAN]
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,26 +145,23 @@ class GraphMaternKernel(RegularizedLaplacianKernel):
         Smoothness nu > 0, not fitted.
     """
 
-    def __init__(self, lengthscale: float = 2.0, nu: float = 1.5) -> None:
-        kappa, smoothness = check_positive(lengthscale, "lengthscale"), check_positive(nu, "nu")
-        super().__init__(kappa**2 / (2.0 * smoothness), smoothness)
+    scale: float = field(init=False, repr=False)
+    exponent: float = field(init=False, repr=False)
+    lengthscale: float = 2.0
+    nu: float = 1.5
 
-    @property
-    def nu(self) -> float:
-        """Smoothness."""
-        return self.exponent
-
-    @property
-    def lengthscale(self) -> float:
-        """kappa, in steps."""
-        return float(np.sqrt(2.0 * self.nu * self.scale))
+    def __post_init__(self) -> None:
+        kappa, nu = check_positive(self.lengthscale, "lengthscale"), check_positive(self.nu, "nu")
+        values = {"lengthscale": kappa, "nu": nu, "scale": kappa**2 / (2.0 * nu), "exponent": nu}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
 
     @property
     def theta(self) -> FloatArray:
         return np.array([np.log(self.lengthscale)])
 
-    def with_theta(self, theta: FloatArray) -> GraphMaternKernel:
-        return GraphMaternKernel(float(np.exp(theta[0])), self.nu)
+    def with_theta(self, theta: FloatArray) -> Self:
+        return replace(self, lengthscale=float(np.exp(theta[0])))
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -177,14 +173,11 @@ class GraphMaternKernel(RegularizedLaplacianKernel):
     def modulation_gradient(self, n_terms: int) -> FloatArray:
         return 2.0 * super().modulation_gradient(n_terms)
 
-    def scaled(self, factor: float) -> GraphMaternKernel:
-        return GraphMaternKernel(self.lengthscale * float(np.sqrt(factor)), self.nu)
+    def scaled(self, factor: float) -> Self:
+        return replace(self, lengthscale=self.lengthscale * float(np.sqrt(factor)))
 
-    def scan(self) -> list[GraphKernel]:
-        return [GraphMaternKernel(2.0 * float(np.sqrt(2.0 * self.nu * s)), self.nu) for s in _SCAN]
-
-    def __repr__(self) -> str:
-        return f"GraphMaternKernel(lengthscale={self.lengthscale!r}, nu={self.nu!r})"
+    def scan(self) -> list[Self]:
+        return [replace(self, lengthscale=2.0 * float(np.sqrt(2.0 * self.nu * s))) for s in _SCAN]
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +209,8 @@ class RandomWalkKernel(GraphKernel):
     def theta(self) -> FloatArray:
         return np.array([np.log(self.a)])
 
-    def with_theta(self, theta: FloatArray) -> RandomWalkKernel:
-        return RandomWalkKernel(max(2.0, float(np.exp(theta[0]))), self.steps)
+    def with_theta(self, theta: FloatArray) -> Self:
+        return replace(self, a=max(2.0, float(np.exp(theta[0]))))
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -260,7 +253,7 @@ class InverseCosineKernel(GraphKernel):
     def theta(self) -> FloatArray:
         return _NO_PARAMETERS
 
-    def with_theta(self, theta: FloatArray) -> InverseCosineKernel:
+    def with_theta(self, theta: FloatArray) -> Self:
         return self
 
     @property
@@ -332,8 +325,13 @@ class LearnedKernel(GraphKernel):
     def theta(self) -> FloatArray:
         return self.coefficients.copy()
 
-    def with_theta(self, theta: FloatArray) -> LearnedKernel:
-        return LearnedKernel(theta, strength=self.strength, centre=self.centre)
+    def with_theta(self, theta: FloatArray) -> Self:
+        return type(self)(**{**self.parameters(), "coefficients": theta})
+
+    def parameters(self) -> dict[str, Any]:
+        return {
+            "coefficients": self.coefficients, "strength": self.strength, "centre": self.centre
+        }  # fmt: skip
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -362,27 +360,3 @@ class LearnedKernel(GraphKernel):
 
     def __repr__(self) -> str:
         return f"LearnedKernel({self.coefficients.tolist()}, strength={self.strength!r})"
-
-
-GRAPH_KERNELS: dict[str, Callable[[], GraphKernel]] = {
-    "heat": HeatKernel,
-    "regularized-laplacian": RegularizedLaplacianKernel,
-    "matern": GraphMaternKernel,
-    "random-walk": RandomWalkKernel,
-    "inverse-cosine": InverseCosineKernel,
-    "learned": LearnedKernel,
-}
-GraphKernelLike: TypeAlias = str | GraphKernel
-
-
-def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKernel:
-    """Return the graph kernel a text names, at default parameters, or the object itself."""
-    if isinstance(kernel, GraphKernel):
-        return kernel
-    if isinstance(kernel, str) and kernel in GRAPH_KERNELS:
-        return GRAPH_KERNELS[kernel]()
-    if isinstance(kernel, str):
-        raise InvalidInputError(unknown_choice(kernel, GRAPH_KERNELS, name))
-    raise InvalidInputError(
-        f"{name}: expected a name such as 'heat' or a GraphKernel, got {type(kernel).__name__}"
-    )

@@ -1,0 +1,108 @@
+"""Names of features with a map for queries and another one for keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coupledgp.couplings import CouplingLike
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.base import FeatureMap
+from coupledgp.features.hybrid.base import NOT_A_COVARIANCE, SoftmaxFeatures
+from coupledgp.features.hybrid.hybrid import AngularHybridFeatures, GaussianHybridFeatures
+from coupledgp.features.registry import FEATURES, WORDS, FeatureRegistry, make_features
+from coupledgp.random import Seed
+from coupledgp.spectra import GaussianSpectrum, Spectrum
+from coupledgp.validation import unknown_choice
+
+SOFTMAX_FEATURES: FeatureRegistry[SoftmaxFeatures] = FeatureRegistry(
+    SoftmaxFeatures,
+    "coupledgp.softmax_features",
+    {"angular-hybrid": AngularHybridFeatures, "gaussian-hybrid": GaussianHybridFeatures},
+    vocabulary=WORDS,
+)
+
+
+def register_softmax_features(
+    name: str, make: Callable[..., SoftmaxFeatures], *, replace: bool = False
+) -> None:
+    """Make a subclass of `SoftmaxFeatures`, or a function of its arguments, known under `name`.
+
+    It is called as `make(dim, n_frequencies, coupling=..., generator=..., kernel="gaussian")`.
+    See `Registry.register` for the rest.
+    """
+    SOFTMAX_FEATURES.register(name, make, replace=replace)
+
+
+def make_kernel_features(
+    features: str | Callable[..., FeatureMap | SoftmaxFeatures],
+    dim: int,
+    n_frequencies: int,
+    coupling: CouplingLike,
+    spectrum: Spectrum,
+    generator: Seed,
+) -> FeatureMap | SoftmaxFeatures:
+    """Draw features of a kernel, of either kind, for estimators that need no covariance.
+
+    Parameters
+    ----------
+    features
+        A registered name of either kind; a subclass of `FeatureMap` or `SoftmaxFeatures`; or a
+        function `(dim, n_frequencies, coupling, generator=...)` that makes one.
+    dim, n_frequencies, coupling, generator
+        As in `FeatureMap`.
+    spectrum
+        The kernel; `SoftmaxFeatures` exist for the Gaussian one only, and for a function it is not
+        asked for.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names no features, they do not exist for the kernel, or a function makes something
+        else.
+    """
+    if callable(features) and not isinstance(features, type):
+        made = features(dim, n_frequencies, coupling, generator=generator)
+        if not isinstance(made, (FeatureMap, SoftmaxFeatures)):
+            raise InvalidInputError(
+                "features: expected a function that makes a FeatureMap or SoftmaxFeatures, got one "
+                f"that makes {type(made).__name__}"
+            )
+        return made
+    softmax = _softmax_features(features)
+    kind = FEATURES.find(features) if isinstance(features, str) else features
+    if softmax is None and kind is None:
+        choices = [*FEATURES.choices(), *SOFTMAX_FEATURES.choices()]
+        raise InvalidInputError(unknown_choice(features, choices, "features"))
+    only_gaussian = softmax is not None or getattr(kind, "gaussian_only", False)
+    if only_gaussian and not isinstance(spectrum, GaussianSpectrum):
+        raise InvalidInputError(
+            f"kernel: {_shown(features)!r} features exist for 'gaussian' only, got "
+            f"{str(spectrum)!r}; use features='fourier'"
+        )
+    if softmax is None:
+        return make_features(features, dim, n_frequencies, coupling, spectrum, generator)
+    return softmax(dim, n_frequencies, coupling=coupling, generator=generator, kernel="gaussian")
+
+
+def refuse_as_covariance(features: object, name: str = "features") -> None:
+    """Raise if `features` is, or names, features that give no positive semidefinite Gram matrix.
+
+    For everything that makes a Gaussian process of feature maps.
+    """
+    if _softmax_features(features) is not None or isinstance(features, SoftmaxFeatures):
+        raise InvalidInputError(f"{name}: {_shown(features)}: {NOT_A_COVARIANCE}")
+
+
+def _softmax_features(features: object) -> Callable[..., SoftmaxFeatures] | None:
+    """The class or function that a value is, or names; None for features of another kind."""
+    if isinstance(features, str) and features not in FEATURES.known:
+        return SOFTMAX_FEATURES.find(features)
+    if isinstance(features, type) and issubclass(features, SoftmaxFeatures):
+        return features
+    return None
+
+
+def _shown(features: object) -> str:
+    """A name to show in a message."""
+    named = features if isinstance(features, str) else getattr(features, "__name__", None)
+    return named or type(features).__name__

@@ -1,0 +1,130 @@
+"""Names of graph kernels, and graph kernels as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.kernels.graph.base import GraphKernel
+from coupledgp.kernels.graph.families import (
+    GraphMaternKernel,
+    HeatKernel,
+    InverseCosineKernel,
+    LearnedKernel,
+    RandomWalkKernel,
+    RegularizedLaplacianKernel,
+)
+from coupledgp.registry import Registry
+
+GRAPH_KERNELS: Registry[GraphKernel] = Registry(
+    GraphKernel,
+    "coupledgp.graph_kernels",
+    {
+        "heat": HeatKernel(),
+        "regularized-laplacian": RegularizedLaplacianKernel(),
+        "matern": GraphMaternKernel(),
+        "random-walk": RandomWalkKernel(),
+        "inverse-cosine": InverseCosineKernel(),
+        "learned": LearnedKernel(),
+    },
+)
+GraphKernelLike: TypeAlias = str | GraphKernel
+
+
+def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKernel:
+    """Return the graph kernel a text names, at default parameters, or the object itself.
+
+    Parameters
+    ----------
+    kernel
+        `"heat"`, `"regularized-laplacian"`, `"matern"`, `"random-walk"`, `"inverse-cosine"`,
+        `"learned"`, a name that `register_graph_kernel` or an installed package added, or an
+        object.
+    name
+        What the argument is called in an error message.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names no graph kernel; the choices are listed.
+    """
+    return GRAPH_KERNELS.parse(kernel, name)
+
+
+def graph_kernel_state(kernel: GraphKernel) -> dict[str, Any]:
+    """Return the kernel as plain values, which `graph_kernel_from` makes an equal one of.
+
+    The name of its class under `"class"`, and its parameters; shortest texts of floats keep all
+    their bits.
+
+    Raises
+    ------
+    InvalidInputError
+        No kernel of its class is registered, so that the class could not be found again.
+    """
+    name = type(kernel).__name__
+    if _class_named(name) is not type(kernel):
+        raise InvalidInputError(
+            f"kernel: expected one of {', '.join(_classes())}, whose names a file can hold, got "
+            f"{kernel!r}; make the class known by register_graph_kernel"
+        )
+    return {"class": name} | {k: _plain(v) for k, v in kernel.parameters().items()}
+
+
+def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
+    """Return the kernel of `graph_kernel_state`.
+
+    Raises
+    ------
+    InvalidInputError
+        No kernel of that class is registered.
+    """
+    parameters = dict(state)
+    name = parameters.pop("class")
+    kind = _class_named(name)
+    if kind is None:
+        raise InvalidInputError(
+            f"kernel: expected one of {', '.join(_classes())}, got {name!r}; import what registers "
+            "it, or install its package"
+        )
+    # Files of earlier versions hold the scale of a Matern kernel beside its lengthscale.
+    scale = parameters.pop("scale", None) if issubclass(kind, GraphMaternKernel) else None
+    kernel = kind(**parameters)
+    if scale is not None:
+        object.__setattr__(kernel, "scale", float(scale))
+    return kernel
+
+
+def available_graph_kernels() -> list[str]:
+    """Names of every graph kernel now registered."""
+    return GRAPH_KERNELS.available()
+
+
+def register_graph_kernel(
+    name: str, make: GraphKernel | Callable[[], GraphKernel], *, replace: bool = False
+) -> None:
+    """Make a graph kernel known under `name`; see `Registry.register`.
+
+    The object holds the parameters that a fit starts from, and its class is what files name.
+    """
+    GRAPH_KERNELS.register(name, make, replace=replace)
+
+
+def _class_named(name: str) -> type[GraphKernel] | None:
+    """The class of that name of a registered kernel; packages are loaded only if need be."""
+    if name not in _classes():
+        GRAPH_KERNELS.available()
+    return _classes().get(name)
+
+
+def _classes() -> dict[str, type[GraphKernel]]:
+    """Classes of the kernels now known, by name; of two of one name the first."""
+    kinds = [type(kernel) for kernel in GRAPH_KERNELS.known.values()]
+    return {kind.__name__: kind for kind in reversed(kinds)}
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

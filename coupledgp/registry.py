@@ -1,0 +1,274 @@
+"""Registries: the names by which objects of one kind are asked for and printed.
+
+Objects are what the package works with; a name stands for one where only text can be written, on
+the command line or in a file. Names come from three places: the package's own table, a user's
+`register`, and entry points of installed packages, which are looked up when a name is not known
+yet and when all names are listed.
+"""
+
+from __future__ import annotations
+
+import reprlib
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.validation import unknown_choice
+
+Kind = TypeVar("Kind")
+# Estimators take "auto" where they take a name.
+RESERVED = frozenset({"auto"})
+
+
+class Vocabulary:
+    """The words of one text form: whatever their kind, each word means one thing.
+
+    Parameters
+    ----------
+    *reserved
+        Words of the form itself, which no object can be registered under.
+    """
+
+    def __init__(self, *reserved: str) -> None:
+        self.reserved = RESERVED | set(reserved)
+        self.registries: list[Registry[Any]] = []
+
+    def check_free(self, name: Any) -> None:
+        """Refuse a name that is no word or means something already."""
+        if not (isinstance(name, str) and name and not set(name) & set("+ \t\n")):
+            raise InvalidInputError(f"name: expected a word without '+' or spaces, got {name!r}")
+        if name in self.reserved:
+            raise InvalidInputError(f"name: {name!r} is taken: it has a meaning of its own")
+        for registry in self.registries:
+            if name in registry.known:
+                raise InvalidInputError(f"name: {name!r} is taken by {registry.known[name]!r}")
+
+
+class Registry(Mapping[str, Kind], Generic[Kind]):
+    """Named objects of one kind; a mapping from names to objects.
+
+    Looking up a name that is not known asks the entry points of that name, and going through the
+    names loads all entry points of the group. One that cannot be loaded gives a warning.
+
+    Parameters
+    ----------
+    kind
+        The base class of the objects.
+    group
+        Group of entry points by which installed packages add objects.
+    objects
+        The package's own.
+    vocabulary
+        The words that may stand in the same text form; of its own if left out.
+    patterns
+        Functions that make an object of a text of some form, or return None for other texts, under
+        the form's name in messages. `str` of such an object must be the text.
+    """
+
+    def __init__(
+        self,
+        kind: type[Any],
+        group: str,
+        objects: Mapping[str, Kind],
+        *,
+        vocabulary: Vocabulary | None = None,
+        patterns: Mapping[str, Callable[[str], Kind | None]] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.group = group
+        self.known: dict[str, Kind] = dict(objects)
+        self.patterns = dict(patterns or {})
+        self.vocabulary = Vocabulary() if vocabulary is None else vocabulary
+        self.vocabulary.registries.append(self)
+        self._tried: set[EntryPoint] = set()
+
+    def register(
+        self, name: str, made: Kind | Callable[[], Kind], *, replace: bool = False
+    ) -> None:
+        """Make an object known under a name.
+
+        Parameters
+        ----------
+        name
+            A word without '+' and white space.
+        made
+            The object, or its class or a function that makes it, called once and at once: objects
+            are immutable.
+        replace
+            Put it in the place of the object of this kind that has the name, if there is one.
+
+        Raises
+        ------
+        InvalidInputError
+            The name is no such word, or is taken; the object is of another kind.
+        """
+        if not (replace and name in self.known):
+            self.vocabulary.check_free(name)
+            if any(make(name) is not None for make in self.patterns.values()):
+                raise InvalidInputError(f"name: {name!r} is taken: the text stands for an object")
+        self.known[name] = self._checked(made, name)
+
+    def unregister(self, name: str) -> None:
+        """Forget a name; an entry point of that name is not loaded again."""
+        if self.known.pop(name, None) is None:
+            raise InvalidInputError(unknown_choice(name, self.known, "name"))
+
+    def parse(self, value: Any, name: str) -> Kind:
+        """Return the object a text names, or the object itself.
+
+        Parameters
+        ----------
+        value
+            Text or object.
+        name
+            What the argument is called in an error message.
+
+        Raises
+        ------
+        InvalidInputError
+            The text names nothing; the choices and the nearest of them are listed.
+        """
+        if self.accepts(value):
+            return value
+        if not isinstance(value, str):
+            raise InvalidInputError(
+                f"{name}: expected a name such as {next(iter(self.known))!r} or {self.expected}, "
+                f"got {type(value).__name__}"
+            )
+        found = self.find(value)
+        if found is None:
+            raise InvalidInputError(unknown_choice(value, self.choices(), name))
+        return found
+
+    def find(self, text: str) -> Kind | None:
+        """The object that a text names, entry points included; None if there is none."""
+        if text not in self.known:
+            for make in self.patterns.values():
+                made = make(text)
+                if made is not None:
+                    return made
+            for point in entry_points(group=self.group, name=text):
+                self._load(point)
+        return self.known.get(text)
+
+    def available(self) -> list[str]:
+        """Names of all objects, those of installed packages included."""
+        for point in entry_points(group=self.group):
+            self._load(point)
+        return list(self.known)
+
+    def choices(self) -> list[str]:
+        """What a text may be: names, and forms of text."""
+        return [*self.available(), *self.patterns]
+
+    def text_of(self, value: Kind) -> str | None:
+        """The text that `parse` makes an equal object of; None if there is none.
+
+        It is what a file can hold of the object.
+        """
+        name = self._name_of(value)
+        if name is not None:
+            return name
+        text = str(value)
+        if any(_same(make(text), value) for make in self.patterns.values()):
+            return text
+        self.available()  # which loads what installed packages add
+        return self._name_of(value)
+
+    def _name_of(self, value: Kind) -> str | None:
+        return next((name for name, known in self.known.items() if _same(known, value)), None)
+
+    def describe(self, value: Kind) -> str:
+        """A short text to show: the name, if need be with the parameters that differ from its own.
+
+        Without a registered object of the same class it is `str(value)`.
+        """
+        text = self.text_of(value)
+        if text is not None:
+            return text
+        for name, known in self.known.items():
+            changes = _differences(value, known) if type(known) is type(value) else []
+            if changes:
+                return f"{name}({', '.join(changes)})"
+        return str(value)
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value is an object of this kind."""
+        return isinstance(value, self.kind)
+
+    @property
+    def expected(self) -> str:
+        """What an object is, in words."""
+        return f"a {self.kind.__name__}"
+
+    def _checked(self, given: Any, name: str) -> Kind:
+        """The object itself, or the one that a class or function makes."""
+        made = given if self.accepts(given) or not callable(given) else given()
+        if not self.accepts(made):
+            raise InvalidInputError(f"{name}: expected {self.expected}, got {made!r}")
+        return made
+
+    def _load(self, point: EntryPoint) -> None:
+        """Register what an entry point names, once; if that fails, say so and go on."""
+        if point in self._tried:
+            return
+        self._tried.add(point)
+        try:
+            # The module that is loaded here may register its objects itself.
+            loaded = self._checked(point.load(), point.name)
+            if not _same(self.known.get(point.name), loaded):
+                self.register(point.name, loaded)
+        except Exception as error:  # whatever another package's code raises
+            warnings.warn(
+                f"entry point {point.name!r} of {point.dist.name if point.dist else 'a package'} "
+                f"({self.group}: {point.value}) is left out: {type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+
+    def __getitem__(self, name: str) -> Kind:
+        found = self.find(name)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.available())
+
+    def __len__(self) -> int:
+        return len(self.available())
+
+    # Registries are compared as what they are, not by their content.
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+def _same(known: Any, value: Any) -> bool:
+    """Whether two objects are one, or of one class and equal, or, without `__eq__`, alike."""
+    if known is value or type(known) is not type(value):
+        return known is value
+    if isinstance(known, np.ndarray):
+        return np.array_equal(known, value)
+    if type(known).__eq__ is object.__eq__:
+        mine, its = getattr(known, "__dict__", None), getattr(value, "__dict__", None)
+        if mine is None or its is None or mine.keys() != its.keys():
+            return False
+        return all(_same(mine[name], its[name]) for name in mine)
+    try:
+        return bool(known == value)
+    except ValueError:  # of arrays in a dataclass, which compare entry by entry
+        return False
+
+
+def _differences(value: Any, known: Any) -> list[str]:
+    """Fields of a dataclass that are not those of another object of its class, as texts."""
+    names = [field.name for field in fields(value) if field.init] if is_dataclass(value) else []
+    return [
+        f"{name}={reprlib.repr(getattr(value, name))}"
+        for name in names
+        if not _same(getattr(value, name), getattr(known, name))
+    ]

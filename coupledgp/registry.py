@@ -136,9 +136,10 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         if self.accepts(value):
             return value
         if not isinstance(value, str):
+            got = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
             raise InvalidInputError(
                 f"{name}: expected a name such as {next(iter(self.known))!r} or {self.expected}, "
-                f"got {type(value).__name__}"
+                f"got {got}"
             )
         found = self.find(value)
         if found is None:
@@ -253,7 +254,7 @@ def _same(known: Any, value: Any) -> bool:
         return known is value
     if isinstance(known, np.ndarray):
         return np.array_equal(known, value)
-    if type(known).__eq__ is object.__eq__:
+    if getattr(type(known), "__eq__", None) is object.__eq__:
         mine, its = getattr(known, "__dict__", None), getattr(value, "__dict__", None)
         if mine is None or its is None or mine.keys() != its.keys():
             return False

@@ -298,10 +298,7 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
 
 
 def spectrum_text(spectrum: Spectrum) -> str | None:
-    """The text that `parse_spectrum` makes an equal spectrum of; None if there is none.
-
-    `str(spectrum)` always gives a text, to show; this one is for files.
-    """
+    """The text that `parse_spectrum` makes an equal spectrum of, for files; None without one."""
     return SPECTRA.text_of(spectrum)
 
 

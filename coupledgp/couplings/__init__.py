@@ -53,10 +53,12 @@ if TYPE_CHECKING:
     from coupledgp.couplings.walkers.lengths import StratifiedLengths as StratifiedLengths
     from coupledgp.couplings.walkers.registry import WalkerCoupling as WalkerCoupling
     from coupledgp.couplings.walkers.registry import WalkerCouplingLike as WalkerCouplingLike
+    from coupledgp.couplings.walkers.registry import available_length_laws as available_length_laws
     from coupledgp.couplings.walkers.registry import (
         available_walker_couplings as available_walker_couplings,
     )
     from coupledgp.couplings.walkers.registry import parse_walker_coupling as parse_walker_coupling
+    from coupledgp.couplings.walkers.registry import register_length_law as register_length_law
     from coupledgp.couplings.walkers.registry import register_lengths as register_lengths
     from coupledgp.couplings.walkers.registry import register_steps as register_steps
     from coupledgp.couplings.walkers.sigma import solve_sigma as solve_sigma
@@ -110,8 +112,10 @@ else:
             "coupledgp.couplings.walkers.registry": [
                 "WalkerCoupling",
                 "WalkerCouplingLike",
+                "available_length_laws",
                 "available_walker_couplings",
                 "parse_walker_coupling",
+                "register_length_law",
                 "register_lengths",
                 "register_steps",
             ],

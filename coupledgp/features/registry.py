@@ -35,7 +35,7 @@ class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
 
 # Shared with the features of `features.hybrid.registry`.
 WORDS = Vocabulary()
-FEATURES: FeatureRegistry[FeatureMap] = FeatureRegistry(
+FEATURE_MAPS: FeatureRegistry[FeatureMap] = FeatureRegistry(
     FeatureMap,
     "coupledgp.features",
     {"fourier": FourierFeatures, "laplace": LaplaceFeatures},
@@ -59,7 +59,7 @@ def parse_features(features: FeaturesLike, name: str = "features") -> FeatureFac
     InvalidInputError
         The text names no feature map; the choices are listed.
     """
-    return FEATURES.parse(features, name)
+    return FEATURE_MAPS.parse(features, name)
 
 
 def make_features(
@@ -131,7 +131,7 @@ def features_text(features: FeaturesLike | FeatureMap) -> str | None:
     """The registered name of a class or function, or of a map's class; None if it has none."""
     if isinstance(features, str):
         return features
-    return FEATURES.text_of(type(features) if isinstance(features, FeatureMap) else features)
+    return FEATURE_MAPS.text_of(type(features) if isinstance(features, FeatureMap) else features)
 
 
 def features_class(features: FeaturesLike) -> type[FeatureMap]:
@@ -145,7 +145,7 @@ def features_class(features: FeaturesLike) -> type[FeatureMap]:
 
 def available_features() -> list[str]:
     """Names of every feature map now registered."""
-    return FEATURES.available()
+    return FEATURE_MAPS.available()
 
 
 def register_features(name: str, make: FeatureFactory, *, replace: bool = False) -> None:
@@ -153,4 +153,4 @@ def register_features(name: str, make: FeatureFactory, *, replace: bool = False)
 
     See `parse_features` for the function, `Registry.register` for the rest.
     """
-    FEATURES.register(name, make, replace=replace)
+    FEATURE_MAPS.register(name, make, replace=replace)

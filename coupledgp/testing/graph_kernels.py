@@ -68,8 +68,41 @@ class GraphKernelContract:
             require_close(ours, terms, 1e-6, f"modulation_gradient, theta {j}")
 
     def test_parameters_round_trip(self) -> None:
-        """`with_theta` at the kernel's own parameters gives an equal kernel, within its bounds."""
+        """`with_theta` at the kernel's own parameters gives the same kernel, within its bounds."""
         kernel = self.kernel
-        require_close(kernel.with_theta(kernel.theta).theta, kernel.theta, 1e-12, "theta")
+        again = kernel.with_theta(kernel.theta)
+        require_close(again.theta, kernel.theta, 1e-12, "theta")
+        self._require_same(again, "with_theta at its own theta")
         count = len(kernel.bounds)
         require(count == kernel.theta.size, f"bounds: expected {kernel.theta.size}, got {count}")
+
+    def test_changes_keep_the_class(self) -> None:
+        """Other parameters, scales and starting points are kernels of the same class, and back."""
+        kernel = self.kernel
+        low, high = np.array(kernel.bounds).reshape(-1, 2).T
+        other = kernel.with_theta(np.clip(kernel.theta + 0.1, low, high))
+        self._require_same(other.with_theta(kernel.theta), "with_theta there and back")
+        scaled = kernel.scaled(2.0)
+        self._require_same(scaled.scaled(0.5), "scaled by 2 and by 1/2")
+        starts = kernel.scan()
+        require(len(starts) > 0, "scan: expected at least one starting point")
+        for changed in (other, scaled, *starts):
+            require(
+                type(changed) is type(kernel),
+                f"expected a {type(kernel).__name__}, got a {type(changed).__name__}",
+            )
+            self._require_same(changed.with_theta(kernel.theta), "with_theta of another kernel")
+
+    def test_constructor_round_trip(self) -> None:
+        """`parameters` are arguments of the constructor that make the same kernel."""
+        self._require_same(type(self.kernel)(**self.kernel.parameters()), "parameters")
+
+    def _require_same(self, other: GraphKernel, what: str) -> None:
+        """Require the class and the functions of another kernel to be this one's."""
+        kernel, x = self.kernel, self._eigenvalues
+        name = type(other).__name__
+        require(type(other) is type(kernel), f"{what}: got a {name}, another class")
+        require_close(other.spectral(x), kernel.spectral(x), 1e-10, f"{what}: the kernel")
+        require_close(other.root(x), kernel.root(x), 1e-10, f"{what}: the root")
+        terms = other.modulation(30), kernel.modulation(30)
+        require_close(*terms, 1e-10, f"{what}: the coefficients")

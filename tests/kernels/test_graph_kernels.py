@@ -1,12 +1,17 @@
 """Graph kernels against matrix functions, their series, derivatives and exact operators."""
 
+import json
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from scipy import linalg
 
+import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.cholesky_prior import power_and_scale
 from coupledgp.kernels import (
     GraphKernel,
     GraphMaternKernel,
@@ -16,12 +21,20 @@ from coupledgp.kernels import (
     RandomWalkKernel,
     RegularizedLaplacianKernel,
     SeriesOperator,
+    available_graph_kernels,
     dense_kernel,
     parse_graph_kernel,
+    register_graph_kernel,
 )
 from coupledgp.kernels.graph.base import deconvolve
 from coupledgp.kernels.graph.exact import chebyshev_coefficients
+from coupledgp.kernels.graph.registry import (
+    GRAPH_KERNELS,
+    graph_kernel_from,
+    graph_kernel_state,
+)
 from tests.graph_cases import karate, weighted_graph
+from tests.registries import forgotten
 
 KERNELS = [
     HeatKernel(0.3),
@@ -156,3 +169,98 @@ def test_kernels_are_parsed_compared_and_checked() -> None:
         HeatKernel(-1)
     with pytest.raises(InvalidInputError, match="a: expected a number >= 2"):
         RandomWalkKernel(1.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Faster(HeatKernel):
+    """The heat kernel of twice the time."""
+
+    @property
+    def heat(self) -> HeatKernel:
+        return HeatKernel(2.0 * self.time)
+
+    def root(self, x: np.ndarray) -> np.ndarray:
+        return self.heat.root(x)
+
+    def root_gradient(self, x: np.ndarray) -> np.ndarray:
+        return self.heat.root_gradient(x)
+
+    def modulation(self, n_terms: int) -> np.ndarray:
+        return self.heat.modulation(n_terms)
+
+    def modulation_gradient(self, n_terms: int) -> np.ndarray:
+        return self.heat.modulation_gradient(n_terms)
+
+    def tail(self, n_terms: int) -> float:
+        return self.heat.tail(n_terms)
+
+
+class WithoutName(RegularizedLaplacianKernel):
+    """Another function of a regularised Laplacian's parameters."""
+
+    def root(self, x: np.ndarray) -> np.ndarray:
+        return super().root(x) ** 2
+
+
+@pytest.mark.parametrize("kind", [cgp.GraphGPRegressor, cgp.ExactGraphGPRegressor])
+def test_a_subclass_is_fitted_as_itself(kind: type, rng: np.random.Generator) -> None:
+    graph = karate()
+    draw = np.linalg.cholesky(dense_kernel(graph, HeatKernel(3.0)) + 0.05 * np.eye(graph.n_nodes))
+    nodes, y = range(graph.n_nodes), draw @ rng.normal(size=graph.n_nodes)
+    models = [
+        kind(graph, kernel, random_state=0).fit(nodes, y) for kernel in (HeatKernel(), Faster())
+    ]
+    heat, faster = (model.kernel_ for model in models)
+    assert type(faster) is Faster
+    # Both searches start from a grid of times, so that they end at one time to their tolerance.
+    assert 2.0 * faster.time == pytest.approx(heat.time, rel=1e-2)
+    found = [model.log_marginal_likelihood_value_ for model in models]
+    assert found[0] == pytest.approx(found[1], rel=1e-4)
+
+
+def test_a_subclass_with_another_function_is_not_solved_for_as_its_base() -> None:
+    assert power_and_scale(RegularizedLaplacianKernel(3.0, 2.0)) == (2, 3.0)
+    assert power_and_scale(GraphMaternKernel(2.0, 1.0)) == (1, 2.0)
+    with pytest.raises(InvalidInputError, match="expected a regularised Laplacian or Matern"):
+        power_and_scale(WithoutName(3.0, 2.0))
+
+
+def test_registration() -> None:
+    with forgotten(GRAPH_KERNELS):
+        register_graph_kernel("faster", Faster(4.0))
+        assert parse_graph_kernel("faster") == Faster(4.0)
+        assert "faster" in available_graph_kernels()
+        with pytest.raises(InvalidInputError, match=r"'faster'.*did you mean 'faster'"):
+            parse_graph_kernel("fastr")
+        state = json.loads(json.dumps(graph_kernel_state(Faster(0.1))))
+        assert state == {"class": "Faster", "time": 0.1}
+        again = graph_kernel_from(state)
+        assert type(again) is Faster
+        assert again.time == 0.1
+    with pytest.raises(InvalidInputError, match=r"kernel: expected one of .*Heat.*got 'Faster'"):
+        graph_kernel_from(state)
+    with pytest.raises(InvalidInputError, match=r"got Faster.* register_graph_kernel"):
+        graph_kernel_state(Faster())
+
+
+def test_states_of_every_kernel() -> None:
+    for kernel in (
+        HeatKernel(1 / 3), RegularizedLaplacianKernel(0.3, 1.7), GraphMaternKernel(1.1, 0.7),
+        RandomWalkKernel(2.3, 5), InverseCosineKernel(),
+        LearnedKernel([0.1, 0.7], centre=[0.2, 0.3]),
+    ):  # fmt: skip
+        again = graph_kernel_from(json.loads(json.dumps(graph_kernel_state(kernel))))
+        assert again == kernel
+        np.testing.assert_array_equal(again.modulation(9), kernel.modulation(9))
+        assert again.penalty()[0] == kernel.penalty()[0]
+    old = {"class": "GraphMaternKernel", "lengthscale": 2.0, "nu": 1.5, "scale": 1.25}
+    assert graph_kernel_from(old).scale == 1.25
+
+
+def test_a_constructor_that_keeps_its_arguments_elsewhere_is_told() -> None:
+    class Hidden(HeatKernel):
+        def __init__(self, diffusion: float) -> None:
+            super().__init__(diffusion)
+
+    with pytest.raises(InvalidInputError, match="arguments of Hidden, got none for diffusion"):
+        Hidden(2.0).parameters()

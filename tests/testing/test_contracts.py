@@ -3,7 +3,7 @@
 import inspect
 import unittest
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ from coupledgp.couplings.frequencies.registry import DIRECTIONS, NORMS
 from coupledgp.couplings.walkers.registry import LENGTHS, STEPS
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.kernels import HeatKernel
-from coupledgp.models.sparse_spectrum import FEATURE_MAPS
+from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
 from coupledgp.testing import (
     CouplingContract,
     DirectionsContract,
@@ -62,25 +62,25 @@ class TestCouplings(CouplingContract):
 class TestDirections(DirectionsContract):
     @pytest.fixture(autouse=True, params=list(DIRECTIONS))
     def _choose(self, request: pytest.FixtureRequest, seed: int) -> None:
-        self.directions, self.seed = DIRECTIONS[request.param](), seed
+        self.directions, self.seed = DIRECTIONS[request.param], seed
 
 
 class TestNorms(NormsContract):
     @pytest.fixture(autouse=True, params=list(NORMS))
     def _choose(self, request: pytest.FixtureRequest, seed: int) -> None:
-        self.norms, self.seed = NORMS[request.param](), seed
+        self.norms, self.seed = NORMS[request.param], seed
 
 
 class TestLengths(LengthsContract):
     @pytest.fixture(autouse=True, params=list(LENGTHS))
     def _choose(self, request: pytest.FixtureRequest, seed: int) -> None:
-        self.lengths, self.seed = LENGTHS[request.param](), seed
+        self.lengths, self.seed = LENGTHS[request.param], seed
 
 
 class TestSteps(StepsContract):
     @pytest.fixture(autouse=True, params=list(STEPS))
     def _choose(self, request: pytest.FixtureRequest, seed: int) -> None:
-        self.steps, self.seed = STEPS[request.param](), seed
+        self.steps, self.seed = STEPS[request.param], seed
 
 
 class TestFeatureMaps(FeatureMapContract):
@@ -100,6 +100,25 @@ class TestGraphKernels(GraphKernelContract):
     @pytest.fixture(autouse=True, params=GRAPH_KERNELS, ids=lambda kind: kind.__name__)
     def _choose(self, request: pytest.FixtureRequest) -> None:
         self.kernel = request.param()
+
+
+class TestSubclassesOfGraphKernels(GraphKernelContract):
+    """What is changed of a subclass is a subclass still, with its further fields."""
+
+    @pytest.fixture(autouse=True, params=GRAPH_KERNELS, ids=lambda kind: kind.__name__)
+    def _choose(self, request: pytest.FixtureRequest) -> None:
+        kind = request.param
+        if is_dataclass(kind):
+            namespace = {"__annotations__": {"label": str}, "label": "none"}
+            made = dataclass(frozen=True, eq=False)(type(f"Own{kind.__name__}", (kind,), namespace))
+            self.kernel = made(label="mine")
+        else:
+            self.kernel = type(f"Own{kind.__name__}", (kind,), {})()
+
+    def test_further_fields_are_kept(self) -> None:
+        kernel = self.kernel
+        for changed in (kernel.with_theta(kernel.theta), kernel.scaled(2.0), *kernel.scan()):
+            assert getattr(changed, "label", None) == getattr(kernel, "label", None)
 
 
 class ByUnittest(CouplingContract, unittest.TestCase):
@@ -300,9 +319,37 @@ class TestBrokenParts:
             def modulation(self, n_terms: int) -> np.ndarray:
                 return 1.01 * super().modulation(n_terms)
 
+        class WrongClass(HeatKernel):
+            def with_theta(self, theta: np.ndarray) -> Any:
+                return HeatKernel(float(np.exp(theta[0])))
+
+        class WrongStarts(HeatKernel):
+            def scan(self) -> Any:
+                return [HeatKernel(1.0)]
+
+        @dataclass(frozen=True, eq=False)
+        class Forgetful(RegularizedLaplacianKernel):
+            def with_theta(self, theta: np.ndarray) -> Any:
+                return type(self)(float(np.exp(theta[0])))
+
+        @dataclass(frozen=True, eq=False)
+        class ScaledBack(HeatKernel):
+            def scaled(self, factor: float) -> Any:
+                return replace(self, time=self.time * max(factor, 1.0))
+
+        class Renamed(HeatKernel):
+            def parameters(self) -> dict[str, Any]:
+                return {"time": 2 * self.time}
+
         for kernel, name in (
             (WrongSlope(2.0), "test_gradients"),
             (WrongSeries(2.0), "test_series"),
+            (WrongClass(2.0), "test_parameters_round_trip"),
+            (WrongClass(2.0), "test_changes_keep_the_class"),
+            (WrongStarts(2.0), "test_changes_keep_the_class"),
+            (Forgetful(2.0, 3.0), "test_parameters_round_trip"),
+            (ScaledBack(2.0), "test_changes_keep_the_class"),
+            (Renamed(2.0), "test_constructor_round_trip"),
         ):
             contract = GraphKernelContract()
             contract.kernel = kernel

@@ -191,13 +191,16 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
 
 
 def coupling_text(coupling: FrequencyCoupling) -> str | None:
-    """The text that `parse_coupling` makes an equal coupling of; None if there is none.
-
-    `str(coupling)` always gives a text, to show; this one is for files.
-    """
+    """The text that `parse_coupling` makes an equal coupling of, for files; None without one."""
     if isinstance(coupling, DirectionsAndNorms):
         return FORM.text_of(coupling.directions, coupling.norms, coupling.antithetic)
     return COUPLINGS.text_of(coupling)
+
+
+def describe_coupling(coupling: FrequencyCoupling) -> str:
+    """A short text to show, of any coupling: its own text form, or what its parts are."""
+    is_composed = isinstance(coupling, DirectionsAndNorms)
+    return str(coupling) if is_composed else COUPLINGS.describe(coupling)
 
 
 def available_couplings() -> list[str]:

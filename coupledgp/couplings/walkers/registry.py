@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from coupledgp.couplings.text_form import TextForm, check_text
+from coupledgp.couplings.walkers.length_laws import GeometricLaw, LengthLaw, MatchedLaw
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
     IidLengths,
@@ -20,6 +21,8 @@ from coupledgp.couplings.walkers.steps import (
     Steps,
     SystematicSteps,
 )
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
 from coupledgp.registry import Registry, Vocabulary
 
 WORDS = Vocabulary()
@@ -45,6 +48,32 @@ STEPS: Registry[Steps] = Registry(
     vocabulary=WORDS,
 )
 FORM = TextForm(LENGTHS, STEPS, "independent", "lengths[+steps]")
+
+
+Series: TypeAlias = Callable[[], FloatArray]
+LengthLawFactory: TypeAlias = Callable[[float, Series], LengthLaw]
+LengthLawLike: TypeAlias = str | LengthLaw | LengthLawFactory
+
+
+class LengthLawRegistry(Registry[LengthLaw | LengthLawFactory]):
+    """Registry of laws of lengths, and of functions that make one for a series."""
+
+    def accepts(self, value: object) -> bool:
+        return isinstance(value, LengthLaw) or callable(value)
+
+    @property
+    def expected(self) -> str:
+        return "a LengthLaw or a function (p_halt, series) that makes one"
+
+
+LENGTH_LAWS = LengthLawRegistry(
+    LengthLaw,
+    "coupledgp.length_laws",
+    {
+        "geometric": lambda p_halt, series: GeometricLaw(p_halt),
+        "matched": lambda p_halt, series: MatchedLaw(series()),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -98,9 +127,9 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
 
 
 def walker_coupling_text(coupling: WalkerCoupling) -> str | None:
-    """The text that `parse_walker_coupling` makes an equal coupling of; None if there is none.
+    """The text that `parse_walker_coupling` makes an equal coupling of, for files; or None.
 
-    `str(coupling)` always gives a text, to show; this one is for files.
+    `str(coupling)` is a short text to show, of any coupling.
     """
     return FORM.text_of(coupling.lengths, coupling.steps)
 
@@ -120,3 +149,61 @@ def register_lengths(
 def register_steps(name: str, make: Steps | Callable[[], Steps], *, replace: bool = False) -> None:
     """Make a law of steps known to the text form under `name`; see `Registry.register`."""
     STEPS.register(name, make, replace=replace)
+
+
+def parse_length_law(
+    length_law: LengthLawLike, p_halt: float, series: Series, name: str = "length_law"
+) -> LengthLaw:
+    """Return the law of lengths that a text names, or the object itself.
+
+    Parameters
+    ----------
+    length_law
+        `"geometric"`, `"matched"`, a name that `register_length_law` or an installed package
+        added, a `LengthLaw`, or a function `(p_halt, series)` that makes one.
+    p_halt
+        Chance of halting before each step, of the geometric law.
+    series
+        Called without arguments by the laws that need it: the coefficients of the series that is
+        walked, shape (n_terms,), or of several, (n_series, n_terms).
+    name
+        What the argument is called in an error message.
+
+    Raises
+    ------
+    InvalidInputError
+        The text names no law, or a function makes something else.
+    """
+    law = LENGTH_LAWS.parse(length_law, name)
+    made = law if isinstance(law, LengthLaw) else law(p_halt, series)
+    if not isinstance(made, LengthLaw):
+        raise InvalidInputError(
+            f"{name}: expected a function that makes a LengthLaw, got one that makes "
+            f"{type(made).__name__}"
+        )
+    return made
+
+
+def check_length_law(length_law: LengthLawLike, name: str = "length_law") -> None:
+    """Refuse what `parse_length_law` would refuse, without a series at hand."""
+    LENGTH_LAWS.parse(length_law, name)
+
+
+def length_law_text(length_law: LengthLawLike) -> str | None:
+    """The registered name of a law of lengths; None if it has none."""
+    return length_law if isinstance(length_law, str) else LENGTH_LAWS.text_of(length_law)
+
+
+def available_length_laws() -> list[str]:
+    """Names of every law of lengths now registered."""
+    return LENGTH_LAWS.available()
+
+
+def register_length_law(
+    name: str, make: LengthLaw | LengthLawFactory, *, replace: bool = False
+) -> None:
+    """Make a law of lengths known under `name`.
+
+    See `parse_length_law` for functions, `Registry.register` for the rest.
+    """
+    LENGTH_LAWS.register(name, make, replace=replace)

@@ -9,7 +9,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.hybrid.base import NOT_A_COVARIANCE, SoftmaxFeatures
 from coupledgp.features.hybrid.hybrid import AngularHybridFeatures, GaussianHybridFeatures
-from coupledgp.features.registry import FEATURES, WORDS, FeatureRegistry, make_features
+from coupledgp.features.registry import FEATURE_MAPS, WORDS, FeatureRegistry, make_features
 from coupledgp.random import Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum
 from coupledgp.validation import unknown_choice
@@ -69,9 +69,9 @@ def make_kernel_features(
             )
         return made
     softmax = _softmax_features(features)
-    kind = FEATURES.find(features) if isinstance(features, str) else features
+    kind = FEATURE_MAPS.find(features) if isinstance(features, str) else features
     if softmax is None and kind is None:
-        choices = [*FEATURES.choices(), *SOFTMAX_FEATURES.choices()]
+        choices = [*FEATURE_MAPS.choices(), *SOFTMAX_FEATURES.choices()]
         raise InvalidInputError(unknown_choice(features, choices, "features"))
     only_gaussian = softmax is not None or getattr(kind, "gaussian_only", False)
     if only_gaussian and not isinstance(spectrum, GaussianSpectrum):
@@ -95,7 +95,7 @@ def refuse_as_covariance(features: object, name: str = "features") -> None:
 
 def _softmax_features(features: object) -> Callable[..., SoftmaxFeatures] | None:
     """The class or function that a value is, or names; None for features of another kind."""
-    if isinstance(features, str) and features not in FEATURES.known:
+    if isinstance(features, str) and features not in FEATURE_MAPS.known:
         return SOFTMAX_FEATURES.find(features)
     if isinstance(features, type) and issubclass(features, SoftmaxFeatures):
         return features

@@ -10,16 +10,13 @@ import numpy as np
 from scipy import sparse
 
 from coupledgp.counter import IntArray, LengthUniforms
-from coupledgp.couplings.walkers.length_laws import (
-    LENGTH_LIMIT,
-    GeometricLaw,
-    LengthLaw,
-    MatchedLaw,
-)
+from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT, LengthLaw, MatchedLaw
 from coupledgp.couplings.walkers.lengths import SigmaLengths
 from coupledgp.couplings.walkers.registry import (
+    LengthLawLike,
     WalkerCoupling,
     WalkerCouplingLike,
+    parse_length_law,
     parse_walker_coupling,
 )
 from coupledgp.errors import InvalidInputError
@@ -38,7 +35,7 @@ from coupledgp.features.walks.visits import Visits, concatenate, weigh, weigh_ba
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.validation import check_choice, check_positive_int
+from coupledgp.validation import check_positive_int
 
 CHUNK_VISITS = 2**22
 WALKS_LIMIT = 2**16 - 1
@@ -176,7 +173,7 @@ def sample_walks(
     n_walks: int = 32,
     p_halt: float = 0.1,
     coupling: WalkerCouplingLike = "stratified+systematic",
-    length_law: str | LengthLaw = "geometric",
+    length_law: LengthLawLike = "geometric",
     max_length: int | None = None,
     nodes: Any = None,
     generator: Seed = None,
@@ -197,7 +194,7 @@ def sample_walks(
     coupling
         `lengths[+steps]`, see `couplings.parse_walker_coupling`.
     length_law
-        `"geometric"`, `"matched"` (to `modulation`), or a `LengthLaw`.
+        `"geometric"`, `"matched"` (to `modulation`), or others, as in `parse_length_law`.
     max_length
         Longest walk. By default the law's own: the series' number of terms for a given
         `modulation` (tail below 1e-6 of the whole), else the length a geometric walker exceeds
@@ -223,7 +220,7 @@ def sample_walks(
     if check_positive_int(n_walks, "n_walks") > WALKS_LIMIT:
         raise InvalidInputError(f"n_walks: expected at most {WALKS_LIMIT}, got {n_walks}")
     parsed = parse_walker_coupling(coupling)
-    law = parse_length_law(length_law, p_halt, modulation)
+    law = parse_length_law(length_law, p_halt, lambda: walked_coefficients(modulation))
     longest = check_max_length(max_length, law, modulation)
     survival = law.survival(longest)
     rows = check_nodes(graph, nodes)
@@ -234,20 +231,14 @@ def sample_walks(
     return Walks(graph, rows, n_walks, parsed, survival, visits, seed)
 
 
-def parse_length_law(
-    length_law: str | LengthLaw, p_halt: float, modulation: ModulationLike | None
-) -> LengthLaw:
-    """The law a text names, or the object itself."""
-    if isinstance(length_law, LengthLaw):
-        return length_law
-    check_choice(length_law, ("geometric", "matched"), "length_law")
-    if length_law == "geometric":
-        return GeometricLaw(p_halt)
+def walked_coefficients(modulation: ModulationLike | None) -> FloatArray:
+    """Coefficients of the series that is walked, shape (n_terms,), for laws that need them."""
     if modulation is None:
         raise InvalidInputError(
-            "modulation: expected coefficients or a kernel for length_law='matched', got None"
+            "modulation: expected coefficients or a kernel, to which the law of lengths can be "
+            "matched, got None"
         )
-    return MatchedLaw(coefficients(modulation, min(n_terms_for(modulation), LENGTH_LIMIT + 1)))
+    return coefficients(modulation, min(n_terms_for(modulation), LENGTH_LIMIT + 1))
 
 
 def check_max_length(

@@ -1,5 +1,6 @@
 """A little distribution that adds an object of every kind by entry points."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 # The frequencies and walks of these are those of the package's own where nothing else is said.
@@ -97,7 +98,7 @@ def install(
     folder: Path,
     name: str,
     module: str = MODULE,
-    entry_points: dict[str, dict[str, str]] | None = None,
+    entry_points: Mapping[str, Mapping[str, str]] = ENTRY_POINTS,
 ) -> Path:
     """Write a module and the metadata of a distribution that holds it; return the folder.
 

@@ -9,7 +9,6 @@ import torch
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid.base import refuse_as_covariance
 from coupledgp.features.hybrid.coefficients import AngularCoefficient
 from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from coupledgp.features.hybrid.hybrid import (
@@ -17,6 +16,7 @@ from coupledgp.features.hybrid.hybrid import (
     GaussianHybridFeatures,
     HybridFeatures,
 )
+from coupledgp.features.hybrid.registry import refuse_as_covariance
 from tests.features.hybrid_cases import (
     DIM,
     HYBRIDS,

@@ -15,10 +15,16 @@ import safetensors.numpy
 from safetensors import safe_open
 
 import coupledgp as cgp
-from coupledgp.couplings import DirectionsAndNorms, FrequencyCoupling, OrthogonalDirections
-from coupledgp.couplings.frequencies import registry as registries
+from coupledgp.couplings import (
+    DirectionsAndNorms,
+    FrequencyCoupling,
+    OrthogonalDirections,
+    register_coupling,
+)
+from coupledgp.couplings.frequencies.registry import COUPLINGS
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
+from tests.registries import forgotten
 
 RNG = np.random.default_rng(20250)
 X = RNG.normal(size=(90, 3))
@@ -223,12 +229,12 @@ def test_objects_without_a_text_form_are_refused(name, value, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_registered_coupling(tmp_path, monkeypatch):
-    monkeypatch.setattr(registries, "COUPLINGS", {**registries.COUPLINGS, "own": OwnCoupling})
-    model = sparse(coupling="own").fit(X, Y[:, 0])
-    model.save(tmp_path / "m")
-    assert np.array_equal(cgp.load_model(tmp_path / "m").predict(X_TEST), model.predict(X_TEST))
-    monkeypatch.undo()
+def test_registered_coupling(tmp_path):
+    with forgotten(COUPLINGS):
+        register_coupling("own", OwnCoupling)
+        model = sparse(coupling="own").fit(X, Y[:, 0])
+        model.save(tmp_path / "m")
+        assert np.array_equal(cgp.load_model(tmp_path / "m").predict(X_TEST), model.predict(X_TEST))
     with pytest.raises(ModelFileError, match=r"cannot restore.*coupling: expected one of.*'own'"):
         cgp.load_model(tmp_path / "m")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -53,6 +53,8 @@ class FeatureMap(torch.nn.Module, ABC):
         features with `sqrt(a_i)` in place of `m^{-1/2}`. None: all count the same, `a_i = 1/m`.
     n_features
         Length M of a feature vector.
+    maker
+        What made the map, with the arguments of the constructor: its class, or a function.
     gaussian_only
         Of the class: whether the map exists for the Gaussian kernel only.
     lengthscale_by_rule
@@ -112,6 +114,7 @@ class FeatureMap(torch.nn.Module, ABC):
         rule = self.coupling.weights(*size)
         weights = None if rule is None else torch.as_tensor(rule).to(dtype=dtype, device=device)
         self.register_buffer("weights", weights)
+        self.maker: Callable[..., FeatureMap] = type(self)
 
     @classmethod
     def from_frequencies(

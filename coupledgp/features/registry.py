@@ -93,12 +93,14 @@ def make_features(
         options["coupling"] = coupling
     if device is not None:
         options["device"] = device
-    made = parse_features(features, name)(dim, n_frequencies, **options)
+    make = parse_features(features, name)
+    made = make(dim, n_frequencies, **options)
     if not isinstance(made, FeatureMap):
         raise InvalidInputError(
             f"{name}: expected a function that makes a FeatureMap, got one that makes "
             f"{type(made).__name__}"
         )
+    made.maker = make
     return made
 
 
@@ -128,10 +130,10 @@ def restore_features(
 
 
 def features_text(features: FeaturesLike | FeatureMap) -> str | None:
-    """The registered name of a class or function, or of a map's class; None if it has none."""
+    """The registered name of a class or function, or of what made a map; None if it has none."""
     if isinstance(features, str):
         return features
-    return FEATURE_MAPS.text_of(type(features) if isinstance(features, FeatureMap) else features)
+    return FEATURE_MAPS.text_of(features.maker if isinstance(features, FeatureMap) else features)
 
 
 def features_class(features: FeaturesLike) -> type[FeatureMap]:

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap
-from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.features.registry import features_text, make_features, restore_features
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.noise import GaussianNoise
 from coupledgp.gp.protocol import (
@@ -44,7 +45,7 @@ FITTED_REMARK = (
     "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "
     "the KL between the priors says how far it has moved."
 )
-MAP_ARRAYS = ("frequencies", "weights")
+MAP_ARRAYS, MAP_PREFIX = ("frequencies", "weights"), "features."
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,8 +250,8 @@ class WeightSpaceGP(NormalizedProcess):
     def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
         """See the base class; `size` is the number of frequencies, which are sampled ones."""
         own = self.feature_map
-        drawn = type(own)(
-            own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),
+        drawn = make_features(
+            own.maker, own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),
             dtype=own.dtype, device=own.device,
         )  # fmt: skip
         prior = replace(self.feature_prior, feature_map=drawn)
@@ -264,7 +265,7 @@ class WeightSpaceGP(NormalizedProcess):
         """See the base class."""
         own, statistics = self.feature_map, self.statistics
         header, arrays = hyperparameters_state(self.hyperparameters)
-        arrays |= {"center": self.feature_prior.center, **own.state_dict()}
+        arrays |= {"center": self.feature_prior.center, **_map_arrays(own)}
         arrays |= {f"posterior.{k}": v for k, v in tensors(self.posterior).items()}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
         arrays["offset"] = statistics.offset
@@ -277,7 +278,7 @@ class WeightSpaceGP(NormalizedProcess):
         if self.rows is not None:
             arrays |= {"X": self.rows.points, "y": self.rows.targets}
         header |= {
-            "features": next(name for name, kind in FEATURE_MAPS.items() if type(own) is kind),
+            "features": _map_name(own),
             "n_frequencies": own.n_frequencies,
             "kernel": text_of(own.spectrum, "kernel"),
             "coupling": text_of(own.coupling, "coupling"),
@@ -289,11 +290,11 @@ class WeightSpaceGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> WeightSpaceGP:
         """Put the process of `state` together again."""
-        own = {k: v for k, v in arrays.items() if k in MAP_ARRAYS or k.startswith("transform.")}
         center = arrays["center"].numpy()
-        drawn = FEATURE_MAPS[header["features"]].from_state(
-            center.size, header["n_frequencies"], header["coupling"], header["kernel"], own
-        )
+        drawn = restore_features(
+            header["features"], center.size, header["n_frequencies"], header["coupling"],
+            header["kernel"], _map_state(arrays),
+        )  # fmt: skip
         few = "rows.features" in arrays
         statistics = DataStatistics(
             drawn.n_features,
@@ -311,3 +312,31 @@ class WeightSpaceGP(NormalizedProcess):
             header["normalize"],
             rows,
         )
+
+
+def _map_arrays(feature_map: FeatureMap) -> Arrays:
+    """Arrays of a feature map by their names in a file: those that only some maps have marked."""
+    state = feature_map.state_dict()
+    return {k if _is_common(k) else f"{MAP_PREFIX}{k}": v for k, v in state.items()}
+
+
+def _map_state(arrays: Arrays) -> Arrays:
+    """The `state_dict` of a feature map among the arrays of a file."""
+    common = {k: v for k, v in arrays.items() if _is_common(k)}
+    marked = {k: v for k, v in arrays.items() if k.startswith(MAP_PREFIX)}
+    return common | {k.removeprefix(MAP_PREFIX): v for k, v in marked.items()}
+
+
+def _is_common(name: str) -> bool:
+    return name in MAP_ARRAYS or name.startswith("transform.")
+
+
+def _map_name(feature_map: FeatureMap) -> str:
+    name = features_text(feature_map)
+    if name is None:
+        made = getattr(feature_map.maker, "__name__", repr(feature_map.maker))
+        raise InvalidInputError(
+            f"features: expected a registered class or function, since a file holds text only, got "
+            f"{made}; make it known by register_features"
+        )
+    return name

@@ -8,13 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from coupledgp.couplings import (
-    GeometricLaw,
-    LengthLaw,
-    MatchedLaw,
-    WalkerCoupling,
-    parse_walker_coupling,
-)
+from coupledgp.couplings import LengthLaw, MatchedLaw, WalkerCoupling, parse_walker_coupling
+from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, plan_hops, walked_series
 from coupledgp.features.walks.hops import (
@@ -31,6 +26,7 @@ from coupledgp.inference.nodes.exact_evidence import tolerance_for
 from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.kernels import GraphKernel
+from coupledgp.random import FloatArray
 
 # Nodes up to which all eigenvectors are computed: they take about a second.
 SPECTRAL_LIMIT = 1200
@@ -87,7 +83,7 @@ class WalkRecipe(NodePriorRecipe):
     graph: Graph
     n_walks: int
     coupling: WalkerCoupling
-    length_law: str | LengthLaw
+    length_law: LengthLawLike
     p_halt: float
     exact_hops: int | Literal["auto"]
     max_length: int | None
@@ -150,17 +146,17 @@ class WalkRecipe(NodePriorRecipe):
 
     def _length_law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
         """The length law; a matched one is the mean over neighbouring scales."""
-        if isinstance(self.length_law, LengthLaw):
-            return self.length_law
-        if self.length_law == "geometric":
-            return GeometricLaw(self.p_halt)
-        series = [
-            walked_series(kernel.scaled(factor), plan, WALK_TOLERANCE) for factor in LAW_FACTORS
-        ]
-        rows = np.zeros((len(series), max(row.size for row in series)))
-        for k, row in enumerate(series):
-            rows[k, : row.size] = row
-        return MatchedLaw(rows)
+
+        def series_at_scales() -> FloatArray:
+            series = [
+                walked_series(kernel.scaled(factor), plan, WALK_TOLERANCE) for factor in LAW_FACTORS
+            ]
+            rows = np.zeros((len(series), max(row.size for row in series)))
+            for k, row in enumerate(series):
+                rows[k, : row.size] = row
+            return rows
+
+        return parse_length_law(self.length_law, self.p_halt, series_at_scales)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,36 +6,27 @@ bit for bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from coupledgp.couplings import GeometricLaw, WalkerCoupling, parse_walker_coupling
+from coupledgp.couplings import GeometricLaw, parse_walker_coupling
+from coupledgp.couplings.walkers.registry import length_law_text, walker_coupling_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.node_priors import ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
-from coupledgp.kernels import (
-    GraphKernel,
-    GraphMaternKernel,
-    HeatKernel,
-    InverseCosineKernel,
-    LearnedKernel,
-    RandomWalkKernel,
-    RegularizedLaplacianKernel,
-)
+from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 
-KERNEL_FIELDS: dict[type[GraphKernel], tuple[str, ...]] = {
-    HeatKernel: ("time",),
-    RegularizedLaplacianKernel: ("scale", "exponent"),
-    GraphMaternKernel: ("lengthscale", "nu"),
-    RandomWalkKernel: ("a", "steps"),
-    InverseCosineKernel: (),
-    LearnedKernel: ("coefficients", "strength", "centre"),
+# Parameters that are objects, and their texts.
+TEXTS: dict[str, Callable[[Any], str | None]] = {
+    "coupling": walker_coupling_text,
+    "length_law": length_law_text,
 }
-KERNEL_CLASSES = {kind.__name__: kind for kind in KERNEL_FIELDS}
 
 
 def graph_state(graph: Graph) -> tuple[list[Any] | None, Arrays]:
@@ -70,44 +61,20 @@ def recipe_from(header: Header, graph: Graph, seed: int) -> NodePriorRecipe:
     return WalkRecipe(graph=graph, seed=seed, coupling=coupling, **{n: values[n] for n in names})
 
 
-def plain_kernel(kernel: GraphKernel) -> Header:
-    """A kernel as JSON holds it; shortest texts of floats restore all their bits."""
-    if type(kernel) not in KERNEL_FIELDS:
-        raise InvalidInputError(
-            f"kernel: expected one of {', '.join(KERNEL_CLASSES)} to save, got {kernel!r}"
-        )
-    state = {name: getattr(kernel, name) for name in KERNEL_FIELDS[type(kernel)]}
-    state = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
-    if isinstance(kernel, GraphMaternKernel):
-        state["scale"] = kernel.scale
-    return {"class": type(kernel).__name__, **state}
-
-
-def kernel_from(state: Header) -> GraphKernel:
-    """The kernel of `plain_kernel`."""
-    rest = dict(state)
-    kind = KERNEL_CLASSES[rest.pop("class")]
-    scale = rest.pop("scale", None) if kind is GraphMaternKernel else None
-    kernel = kind(**rest)
-    if scale is not None:  # kept to the bit; the lengthscale is its square root
-        object.__setattr__(kernel, "scale", float(scale))
-    return kernel
-
-
 def plain_parameter(name: str, value: Any) -> Any:
     """A constructor parameter as JSON holds it."""
     if isinstance(value, GraphKernel):
-        return plain_kernel(value)
-    if isinstance(value, WalkerCoupling):
-        text = str(value)
-        if parse_walker_coupling(text) != value:
-            raise InvalidInputError(
-                f"coupling: expected one that its text form names, since a file holds text only, "
-                f"got {value!r}"
-            )
-        return text
+        return graph_kernel_state(value)
     if isinstance(value, GeometricLaw):
         return {"p_halt": value.p_halt}
+    if name in TEXTS and not isinstance(value, str):
+        text = TEXTS[name](value)
+        if text is None:
+            raise InvalidInputError(
+                f"{name}: expected an object with a text form that names it, since a file holds "
+                f"text only, got {value!r}; register it under a name"
+            )
+        return text
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, np.generic):
@@ -120,7 +87,7 @@ def plain_parameter(name: str, value: Any) -> Any:
 def parameter_from(name: str, value: Any) -> Any:
     """The parameter of `plain_parameter`."""
     if isinstance(value, dict):
-        return kernel_from(value) if name == "kernel" else GeometricLaw(**value)
+        return graph_kernel_from(value) if name == "kernel" else GeometricLaw(**value)
     return tuple(value) if name == "fixed" and value is not None else value
 
 

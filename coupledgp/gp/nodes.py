@@ -14,8 +14,6 @@ from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, 
 from coupledgp.gp.node_state import (
     graph_from,
     graph_state,
-    kernel_from,
-    plain_kernel,
     recipe_from,
     recipe_state,
 )
@@ -41,6 +39,7 @@ from coupledgp.inference.nodes.posterior import (
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, draw_seed
 from coupledgp.validation import check_memory
@@ -325,7 +324,7 @@ class NodeGP(NormalizedProcess):
         }
         header = {
             "labels": labels,
-            "kernel": plain_kernel(posterior.prior.kernel),
+            "kernel": graph_kernel_state(posterior.prior.kernel),
             "scales": [float(posterior.outputscale), float(posterior.noise)],
             "solver": "dense" if isinstance(posterior, DensePosterior) else "iterative",
             "seed": self.settings.seed,
@@ -347,7 +346,7 @@ class NodeGP(NormalizedProcess):
     def from_state(cls, header: Header, arrays: Arrays) -> NodeGP:
         """Put the process of `state` together again."""
         values = {name: tensor.numpy() for name, tensor in arrays.items()}
-        graph, kernel = graph_from(header["labels"], values), kernel_from(header["kernel"])
+        graph, kernel = graph_from(header["labels"], values), graph_kernel_from(header["kernel"])
         settings = NodeSettings(**header["settings"])
         recipe = recipe_from(header["recipe"], graph, settings.seed)
         outputscale, noise = header["scales"]

@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from coupledgp.couplings import parse_coupling
+from coupledgp.couplings.frequencies.registry import coupling_text
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.registry import features_text
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.inference.search.optimize import Hyperparameters
-from coupledgp.spectra import parse_spectrum
+from coupledgp.spectra import spectrum_text
 
-PARSERS: dict[str, Callable[..., Any]] = {"kernel": parse_spectrum, "coupling": parse_coupling}
+# Parameters that are objects, and their texts.
+TEXTS: dict[str, Callable[[Any], str | None]] = {
+    "kernel": spectrum_text,
+    "coupling": coupling_text,
+    "features": features_text,
+}
 
 
 def tensors(record: Any) -> Arrays:
@@ -54,33 +60,25 @@ def hyperparameters_from(header: Header, arrays: Arrays) -> Hyperparameters:
     return Hyperparameters(lengthscale=lengthscale, **header["hyperparameters"])
 
 
-def text_of(value: Any, name: str, given: Any = None) -> str:
-    """Text form of a coupling or spectrum that parses back to an equal object.
+def text_of(value: Any, name: str) -> str:
+    """Text of a coupling, spectrum or maker of features that stands for an equal one.
 
     Parameters
     ----------
     value
         The object.
     name
-        `"kernel"` or `"coupling"`.
-    given
-        A registered name it was made by, which serves an object without equality.
+        `"kernel"`, `"coupling"` or `"features"`.
 
     Raises
     ------
     InvalidInputError
         No text names the object.
     """
-    for text in (str(value), given):
-        if not isinstance(text, str):
-            continue
-        try:
-            parsed = PARSERS[name](text, name)
-        except InvalidInputError:
-            continue
-        if parsed == value or (text is given and type(parsed) is type(value)):
-            return text
-    raise InvalidInputError(
-        f"{name}: expected an object with a text form that names it, since a file holds text only, "
-        f"got {value!r}; register its class under a name"
-    )
+    text = TEXTS[name](value)
+    if text is None:
+        raise InvalidInputError(
+            f"{name}: expected an object with a text form that names it, since a file holds text "
+            f"only, got {value!r}; register it under a name"
+        )
+    return text

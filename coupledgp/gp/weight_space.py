@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap
-from coupledgp.features.registry import features_text, make_features, restore_features
+from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.noise import GaussianNoise
 from coupledgp.gp.protocol import (
@@ -278,7 +277,7 @@ class WeightSpaceGP(NormalizedProcess):
         if self.rows is not None:
             arrays |= {"X": self.rows.points, "y": self.rows.targets}
         header |= {
-            "features": _map_name(own),
+            "features": text_of(own.maker, "features"),
             "n_frequencies": own.n_frequencies,
             "kernel": text_of(own.spectrum, "kernel"),
             "coupling": text_of(own.coupling, "coupling"),
@@ -329,14 +328,3 @@ def _map_state(arrays: Arrays) -> Arrays:
 
 def _is_common(name: str) -> bool:
     return name in MAP_ARRAYS or name.startswith("transform.")
-
-
-def _map_name(feature_map: FeatureMap) -> str:
-    name = features_text(feature_map)
-    if name is None:
-        made = getattr(feature_map.maker, "__name__", repr(feature_map.maker))
-        raise InvalidInputError(
-            f"features: expected a registered class or function, since a file holds text only, got "
-            f"{made}; make it known by register_features"
-        )
-    return name

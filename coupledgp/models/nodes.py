@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from coupledgp.couplings import LengthLaw, WalkerCouplingLike, parse_walker_coupling
+from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
+from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.features.walks.hops import HopNodes
@@ -42,8 +43,9 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         The graph.
     kernel
         `"heat"`, `"regularized-laplacian"`, `"matern"`, `"random-walk"`, `"inverse-cosine"`,
-        `"learned"`, or a `GraphKernel`, which is then where the fit starts; `"auto"` takes the one
-        of heat, regularised Laplacian and Matern whose exact evidence is greatest.
+        `"learned"`, another registered name, or a `GraphKernel`, which is then where the fit
+        starts; `"auto"` takes the one of heat, regularised Laplacian and Matern whose exact
+        evidence is greatest.
     n_walks
         Walkers m per node. `"auto"`: as many as it takes for the KL from the exact posterior to
         this one to fall below `kl_target`; see `selection_`.
@@ -52,7 +54,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         closest to the exact posterior.
     length_law
         `"matched"` (to the walked series at half, once and twice the kernel's scale),
-        `"geometric"`, or a `LengthLaw`.
+        `"geometric"`, another registered name, a `LengthLaw`, or a function `(p_halt, series)` that
+        makes one (see `couplings.register_length_law`).
     p_halt
         Chance of halting before each step under the geometric law.
     exact_hops
@@ -119,7 +122,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         kernel: GraphKernelLike = "auto",
         n_walks: int | str = 32,
         coupling: WalkerCouplingLike = "stratified+systematic",
-        length_law: str | LengthLaw = "matched",
+        length_law: LengthLawLike = "matched",
         p_halt: float = 0.1,
         exact_hops: int | Literal["auto"] = "auto",
         max_length: int | None = None,
@@ -234,8 +237,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         check_choice(self.hop_nodes, ("chebyshev", "ritz", "power"), "hop_nodes")
         if self.exact_hops != "auto":
             check_positive_int(self.exact_hops, "exact_hops", minimum=0)
-        if not isinstance(self.length_law, LengthLaw):
-            check_choice(self.length_law, ("matched", "geometric"), "length_law")
+        check_length_law(self.length_law)
 
     def _recipe(self, seed: int) -> WalkRecipe:
         return self._recipe_with(self.coupling, self.n_walks, seed)

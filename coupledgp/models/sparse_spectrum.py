@@ -13,7 +13,12 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features import FeatureMap
 from coupledgp.features.hybrid.registry import refuse_as_covariance
-from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.features.registry import (
+    FeaturesLike,
+    features_class,
+    make_features,
+    parse_features,
+)
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.columns import column_spread, laplace_lengthscale, spread_lengthscale
 from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
@@ -39,9 +44,7 @@ from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_positive_int, check_vector
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-# Couplings that "auto" compares, and the largest size it tries.
-FOURIER_COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")
-LAPLACE_COUPLINGS = ("iid", "orthogonal+antithetic", "orthogonal+stratified+antithetic")
+# The largest size that "auto" tries.
 MAX_FREQUENCIES = 8192
 
 
@@ -57,8 +60,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     kernel
         `"gaussian"`, `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"`, `"matern-NU"` or a Spectrum.
     features
-        `"fourier"` (sine and cosine, M = 2m) or `"laplace"` (positive, Gaussian kernel only,
-        M = m).
+        `"fourier"` (sine and cosine, M = 2m), `"laplace"` (positive, Gaussian kernel only, M = m)
+        or another registered name; a subclass of `FeatureMap`, or a function of its arguments (see
+        `features.parse_features`).
     n_frequencies
         Number of frequencies m. `"auto"`: as many as it takes for the KL from the exact posterior
         to this one to fall below `kl_target`; see `selection_`.
@@ -84,9 +88,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         One lengthscale for each column of X; otherwise one for all.
     lengthscale
         Lengthscale, one or (d,), in units of X: where the optimizer starts, or kept if it is None.
-        None takes it from the spread of the data; for Laplace features by the rule
-        `2 mean_ij |x_i + x_j|` of "Variance-reducing couplings" (A1), on standardised columns if
-        `ard`.
+        None takes it from the spread of the data; for Laplace features, and others whose class has
+        `lengthscale_by_rule`, by the rule `2 mean_ij |x_i + x_j|` of "Variance-reducing couplings"
+        (A1), on standardised columns if `ard`.
     outputscale, noise
         Variances of f and of the noise, in units of the normalised y; kept if the optimizer is
         None (None: 1 and 0.1).
@@ -164,7 +168,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     def __init__(
         self,
         kernel: SpectrumLike = "gaussian",
-        features: str = "fourier",
+        features: FeaturesLike = "fourier",
         n_frequencies: int | str = 256,
         coupling: CouplingLike = "orthogonal+pnc",
         frequencies: str = "sampled",
@@ -339,7 +343,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
 
     def _check_parameters(self, n_rows: int) -> None:
         refuse_as_covariance(self.features)
-        check_choice(self.features, FEATURE_MAPS, "features")
+        parse_features(self.features)
         check_fitting(self, n_rows)
         check_choice(self.dtype, DTYPES, "dtype")
 
@@ -347,8 +351,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         self, dim: int, coupling: CouplingLike, size: int, rng: np.random.Generator
     ) -> FeatureMap:
         kernel = parse_spectrum(self.kernel, "kernel")
-        kind = FEATURE_MAPS[self.features]
-        return kind(dim, size, coupling, kernel, rng, dtype=DTYPES[self.dtype])
+        dtype = DTYPES[self.dtype]
+        return make_features(self.features, dim, size, coupling, kernel, rng, dtype=dtype)
 
     def _center(self, inputs: FloatArray) -> FloatArray:
         if self.center is None:
@@ -357,12 +361,12 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         return check_vector(np.broadcast_to(self.center, inputs.shape[1]), "center")
 
     def _default_fixed(self) -> tuple[str, ...]:
-        return ("lengthscale",) if self.features == "laplace" else ()
+        return ("lengthscale",) if features_class(self.features).lengthscale_by_rule else ()
 
     def _default_lengthscale(
         self, inputs: FloatArray, center: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        if self.features != "laplace":
+        if not features_class(self.features).lengthscale_by_rule:
             return spread_lengthscale(inputs, self.ard)
         spread = column_spread(inputs, self.ard) if self.ard else np.ones(inputs.shape[1])
         return spread * laplace_lengthscale((inputs - center) / spread, rng)
@@ -409,7 +413,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     @property
     def candidate_couplings(self) -> tuple[str, ...]:
         """Couplings that `"auto"` compares."""
-        return LAPLACE_COUPLINGS if self.features == "laplace" else FOURIER_COUPLINGS
+        return features_class(self.features).couplings_to_try
 
     def parse_coupling(self, coupling: Any, name: str) -> Any:
         """Return a coupling of frequencies from its text form or an object."""

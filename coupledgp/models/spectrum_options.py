@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.features import FourierFeatures
+from coupledgp.features.registry import parse_features
 from coupledgp.validation import check_choice, check_positive_int
 
 SPECTRA = ("sampled", "fitted")
@@ -27,7 +29,7 @@ def check_fitting(model: Any, n_rows: int) -> None:
                 "frequencies='fitted', got frequencies='sampled'"
             )
         return
-    if model.features != "fourier":
+    if parse_features(model.features) is not FourierFeatures:
         raise InvalidInputError(
             "frequencies: only those of features='fourier' can be fitted, got "
             f"features={model.features!r}"

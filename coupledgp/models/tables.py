@@ -14,7 +14,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
-from coupledgp.gp.state import PARSERS, text_of
+from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.inference.search.optimize import OptimizationResult, SearchSpace
 from coupledgp.models.estimator import (
     Columns,
@@ -304,7 +304,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
                 f"objective: expected a name, since a file holds text only, got {value!r}; set "
                 "model.objective to a name before saving, which changes no prediction"
             )
-        if name in PARSERS:
+        if name in TEXTS:
             return value if isinstance(value, str) else text_of(value, name)
         if isinstance(value, (np.ndarray, np.generic)):
             return value.tolist()

@@ -6,6 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from numpy.typing import ArrayLike
 
+from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess
 
@@ -68,6 +69,34 @@ def check_selectable(model: Any) -> Any:
         "model: expected a SparseSpectrumGPRegressor or a GraphGPRegressor, "
         f"got {type(model).__name__}"
     )
+
+
+def named_couplings(model: Any, couplings: Any) -> dict[str, Any]:
+    """Couplings to compare, each once, by names that tell them apart.
+
+    Texts stay texts, objects stay objects.
+
+    Raises
+    ------
+    InvalidInputError
+        It is no list of couplings that the model takes.
+    """
+    if isinstance(couplings, str) or not len(couplings):
+        raise InvalidInputError(
+            f"couplings: expected a list of texts or objects, got {couplings!r}"
+        )
+    named: dict[str, Any] = {}
+    known: list[Any] = []
+    for coupling in couplings:
+        parsed = model.parse_coupling(coupling, "couplings")
+        if parsed in known:
+            continue
+        known.append(parsed)
+        text = describe_coupling(parsed)
+        # Different objects may be described alike, where a description is cut short.
+        name = text if text not in named else f"{text} ({len(known)})"
+        named[name] = text if isinstance(coupling, str) else coupling
+    return named
 
 
 def with_parameters(model: Any, **changes: Any) -> Any:

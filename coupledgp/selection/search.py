@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.progress import Progress, reporter
 from coupledgp.selection.held_out import HeldOutRows
-from coupledgp.selection.protocol import check_selectable, with_parameters
+from coupledgp.selection.protocol import check_selectable, named_couplings, with_parameters
 from coupledgp.validation import check_positive, check_positive_int
 
 # A size passes if mean + ERRORS standard errors of its draws lies below the target.
@@ -23,6 +23,9 @@ ERRORS = 2.0
 STEPS_A_DOUBLING = 4
 # The next size is this share of what the KL so far promises, and at most so many times the last.
 CAUTION, MAX_FACTOR = 0.7, 16
+
+
+Candidate: TypeAlias = tuple[str, Any]
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,11 @@ class Trial:
     def bound(self) -> float:
         """`kl_per_point` plus two standard errors."""
         return self.kl_per_point + ERRORS * self.standard_error
+
+    @property
+    def named(self) -> Candidate:
+        """The coupling's name, and the coupling."""
+        return self.coupling, self.candidate
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the coupling's printed name as plain values."""
@@ -162,7 +170,7 @@ def select(
     y: ArrayLike,
     *,
     kl_target: float = 0.01,
-    couplings: Sequence[str] | None = None,
+    couplings: Sequence[Any] | None = None,
     sizes: Sequence[int] | None = None,
     n_draws: int = 4,
     n_query: int = 256,
@@ -189,7 +197,7 @@ def select(
     kl_target
         Nats per query point.
     couplings
-        Texts to choose from; None: a few that serve the model's features.
+        Texts or objects to choose from; None: a few that serve the model's features.
     sizes
         Numbers of frequencies or walkers to try, in ascending order; None: see above.
     n_draws
@@ -214,7 +222,8 @@ def select(
     check_positive_int(n_draws, "n_draws", minimum=2)
     check_positive_int(n_query, "n_query", minimum=2)
     check_positive_int(max_rows, "max_rows", minimum=8)
-    candidates = _check_couplings(check_selectable(model), couplings)
+    default = check_selectable(model).candidate_couplings
+    named = [*named_couplings(model, default if couplings is None else couplings).items()]
     checked = None if sizes is None else _check_sizes(sizes)
     seed = seed_from_random_state(random_state)
     data, _, _ = model.checked(X, y)
@@ -222,27 +231,12 @@ def select(
     name = model.size_parameter
     with reporter("select", progress) as report:
         search = _Search(rows, name, kl_target, n_draws, seed, report)
-        best = search.growing(candidates) if checked is None else search.given(candidates, checked)
+        best = search.growing(named) if checked is None else search.given(named, checked)
     chosen = with_parameters(model, **{"coupling": best.candidate, name: best.size})
     return Selection(
         best, best.bound < kl_target, kl_target, tuple(search.trials), name,
         rows.n_train, rows.n_query, rows.n_rows, chosen,
     )  # fmt: skip
-
-
-def _check_couplings(model: Any, couplings: Sequence[Any] | None) -> list[Any]:
-    """Couplings to compare: objects as they are, texts in their printed form."""
-    if couplings is None:
-        return list(model.candidate_couplings)
-    if isinstance(couplings, str) or not len(couplings):
-        raise InvalidInputError(f"couplings: expected a list of texts, got {couplings!r}")
-    return [printed(model, coupling, "couplings") for coupling in couplings]
-
-
-def printed(model: Any, coupling: Any, name: str) -> Any:
-    """The printed form of a text that names a coupling; an object itself."""
-    parsed = model.parse_coupling(coupling, name)
-    return str(parsed) if isinstance(coupling, str) else parsed
 
 
 def _check_sizes(sizes: Sequence[int]) -> list[int]:
@@ -268,7 +262,7 @@ class _Search:
         self.n_draws, self.seed, self.report = n_draws, seed, report
         self.trials: list[Trial] = []
 
-    def given(self, candidates: list[Any], sizes: Sequence[int]) -> Trial:
+    def given(self, candidates: list[Candidate], sizes: Sequence[int]) -> Trial:
         """The first size of a list at which a coupling passes."""
         for size in sizes:
             passed = self._passing(candidates, size)
@@ -276,7 +270,7 @@ class _Search:
                 return passed[0]
         return self._closest()
 
-    def growing(self, candidates: list[Any]) -> Trial:
+    def growing(self, candidates: list[Candidate]) -> Trial:
         """The least size at which a coupling passes, to a fourth root of two."""
         failed, size = 0, self.rows.first_size
         while True:
@@ -288,15 +282,15 @@ class _Search:
             return self._closest()
         return self._between(failed, passed) if failed else passed[0]
 
-    def _contenders(self, size: int) -> list[Any]:
+    def _contenders(self, size: int) -> list[Candidate]:
         """Couplings that may be the best: within the errors of the best at a size."""
         made = [trial for trial in self.trials if trial.size == size]
         limit = min(trial.bound for trial in made)
         # The lower end of a trial, mean minus two errors, against the lowest upper end.
         if np.isinf(limit):
-            return [trial.candidate for trial in made]
+            return [trial.named for trial in made]
         finite = [trial for trial in made if np.isfinite(trial.kl_per_point)]
-        return [t.candidate for t in finite if 2 * t.kl_per_point - t.bound <= limit]
+        return [t.named for t in finite if 2 * t.kl_per_point - t.bound <= limit]
 
     def _next_size(self, size: int) -> int:
         """Twice the size, or nearer to where the KL, falling as 1 / size, would meet the target."""
@@ -313,21 +307,20 @@ class _Search:
         low, high = 0, grid.size
         while low < high:
             middle = (low + high) // 2
-            better = self._passing([trial.candidate for trial in passed], int(grid[middle]))
+            better = self._passing([trial.named for trial in passed], int(grid[middle]))
             if better:
                 passed, high = better, middle
             else:
                 low = middle + 1
         return passed[0]
 
-    def _passing(self, candidates: list[Any], size: int) -> list[Trial]:
+    def _passing(self, candidates: list[Candidate], size: int) -> list[Trial]:
         """Trials of couplings at a size that meet the target, the closest to the exact first."""
-        made = [self._trial(candidate, size) for candidate in candidates]
+        made = [self._trial(name, candidate, size) for name, candidate in candidates]
         self.trials += made
         return sorted((t for t in made if t.bound < self.target), key=lambda t: t.kl_per_point)
 
-    def _trial(self, candidate: Any, size: int) -> Trial:
-        name = str(candidate)
+    def _trial(self, name: str, candidate: Any, size: int) -> Trial:
         self.report(f"{name}, {self.size_name}={size}")
         # The same seeds for every coupling and size.
         seeds = range(self.seed, self.seed + self.n_draws)

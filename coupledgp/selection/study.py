@@ -35,8 +35,7 @@ from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray
-from coupledgp.selection.protocol import check_selectable
-from coupledgp.selection.search import printed
+from coupledgp.selection.protocol import check_selectable, named_couplings
 from coupledgp.validation import check_positive_int
 
 
@@ -45,7 +44,7 @@ def coupling_study(
     X_test: Any,
     y_test: ArrayLike | None = None,
     *,
-    couplings: Sequence[str],
+    couplings: Sequence[Any],
     sizes: Sequence[int],
     n_draws: int = 8,
     random_state: Any = 0,
@@ -64,7 +63,7 @@ def coupling_study(
     X_test, y_test
         Test points and, if there are any, targets.
     couplings
-        Texts.
+        Texts or objects.
     sizes
         Numbers of frequencies or walkers.
     n_draws
@@ -104,14 +103,12 @@ def _check_study(
 ) -> tuple[dict[str, Any], list[int]]:
     """Couplings by their printed names, and the sizes, ascending, each once."""
     check_selectable(model)
-    if isinstance(couplings, str) or not len(couplings):
-        raise InvalidInputError(f"couplings: expected a list of texts, got {couplings!r}")
-    chosen = [printed(model, coupling, "couplings") for coupling in couplings]
+    chosen = named_couplings(model, couplings)
     counts = sorted({check_positive_int(size, "sizes") for size in sizes})
     if not counts:
         raise InvalidInputError("sizes: expected at least one number, got none")
     check_positive_int(n_draws, "n_draws", minimum=2)
-    return {str(coupling): coupling for coupling in chosen}, counts
+    return chosen, counts
 
 
 def _subset(
@@ -183,7 +180,7 @@ def posterior_report(
     X_test: Any,
     y_test: ArrayLike | None = None,
     *,
-    couplings: Sequence[str] = (),
+    couplings: Sequence[Any] = (),
     sizes: Sequence[int] = (),
     n_draws: int = 8,
     random_state: Any = 0,

@@ -29,6 +29,10 @@ class KnownRows:
         return self.factors[coupling] / size * (1 + 0.1 * (-1) ** seed)
 
 
+def named(*names: str) -> list[tuple[str, str]]:
+    return [(name, name) for name in names]
+
+
 def search(target, **factors):
     return _Search(KnownRows(**factors), "n_frequencies", target, 4, 0, lambda message: None)
 
@@ -41,7 +45,7 @@ def bound(factor, size):
 @pytest.mark.parametrize("target", [0.3, 0.01, 0.0013])
 def test_the_least_size_of_the_best_coupling(target):
     made = search(target, good=1.0, bad=3.0, same=1.01)
-    best = made.growing(["bad", "good", "same"])
+    best = made.growing(named("bad", "good", "same"))
     assert best.coupling == "good"
     assert best.bound == pytest.approx(bound(1.0, best.size))
     assert bound(1.0, best.size) < target
@@ -52,30 +56,30 @@ def test_the_least_size_of_the_best_coupling(target):
 
 def test_couplings_that_are_clearly_worse_are_given_up():
     made = search(0.001, good=1.0, bad=3.0)
-    made.growing(["good", "bad"])
+    made.growing(named("good", "bad"))
     assert {t.size for t in made.trials if t.coupling == "bad"} == {4}
 
 
 def test_the_first_size_may_do():
-    assert search(10.0, good=1.0).growing(["good"]).size == 4
+    assert search(10.0, good=1.0).growing(named("good")).size == 4
 
 
 def test_nothing_passes():
     made = search(1e-9, good=1.0, bad=3.0)
-    best = made.growing(["bad", "good"])
+    best = made.growing(named("bad", "good"))
     assert (best.coupling, best.size) == ("good", 4096)
 
 
 def test_a_coupling_without_a_posterior_is_as_far_as_can_be():
     made = search(0.01, good=1.0, none=np.inf)
-    assert made.growing(["none", "good"]).coupling == "good"
+    assert made.growing(named("none", "good")).coupling == "good"
     lost = search(0.01, none=np.inf)
-    assert np.isinf(lost.growing(["none"]).kl_per_point)
+    assert np.isinf(lost.growing(named("none")).kl_per_point)
 
 
 def test_given_sizes():
     made = search(0.06, good=1.0, bad=3.0)
-    best = made.given(["bad", "good"], [5, 15, 50, 100])
+    best = made.given(named("bad", "good"), [5, 15, 50, 100])
     assert (best.coupling, best.size) == ("good", 50)
     assert [t.size for t in made.trials] == [5, 5, 15, 15, 50, 50]
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from coupledgp.cli.evaluate import Comparison, Rows, Stopwatch, split
 from coupledgp.cli.options import selection_of
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.progress import reporter
@@ -68,7 +69,10 @@ def describe(
         "coupledgp": version("coupledgp"),
         "data": {"n_train": len(train), "n_columns": len(names)},
         "model": {name: getattr(model, name) for name in MODEL_PARAMETERS}
-        | {"n_frequencies": model.n_frequencies_, "coupling": str(model.features_.coupling)},
+        | {
+            "n_frequencies": model.n_frequencies_,
+            "coupling": describe_coupling(model.features_.coupling),
+        },
         "selection": selection_of(model),
         "hyperparameters": {
             "lengthscale": dict(zip(names, lengthscales, strict=True)),

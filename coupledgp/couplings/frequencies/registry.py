@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -197,10 +197,13 @@ def coupling_text(coupling: FrequencyCoupling) -> str | None:
     return COUPLINGS.text_of(coupling)
 
 
-def describe_coupling(coupling: FrequencyCoupling) -> str:
-    """A short text to show, of any coupling: its own text form, or what its parts are."""
-    is_composed = isinstance(coupling, DirectionsAndNorms)
-    return str(coupling) if is_composed else COUPLINGS.describe(coupling)
+def describe_coupling(coupling: Any) -> str:
+    """A short text to show, of any coupling of frequencies or walkers: its text form if it has one.
+
+    That is `str(coupling)`, but also of a registered coupling that has no `__str__` of its own.
+    """
+    whole = isinstance(coupling, FrequencyCoupling) and not isinstance(coupling, DirectionsAndNorms)
+    return COUPLINGS.describe(coupling) if whole else str(coupling)
 
 
 def available_couplings() -> list[str]:

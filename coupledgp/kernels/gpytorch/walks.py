@@ -21,12 +21,8 @@ from linear_operator.operators import (
 )
 from torch import Tensor
 
-from coupledgp.couplings import (
-    LengthLaw,
-    MatchedLaw,
-    WalkerCouplingLike,
-    parse_walker_coupling,
-)
+from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
+from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation, Walks, plan_hops, sample_walks, walked_series
 from coupledgp.features.walks.hops import split_series
@@ -63,7 +59,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
         See `features.sample_walks`.
     length_law
         `"matched"` to the walked series at half to four times the kernel's scale, `"geometric"`,
-        or a `LengthLaw`.
+        or others, as in `features.sample_walks`.
     p_halt
         Chance of halting before each step under the geometric law.
     exact_hops
@@ -101,7 +97,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
         kernel: GraphKernelLike = "heat",
         n_walks: int = 32,
         coupling: WalkerCouplingLike = "stratified+systematic",
-        length_law: str | LengthLaw = "matched",
+        length_law: LengthLawLike = "matched",
         p_halt: float = 0.1,
         exact_hops: int | Literal["auto"] | HopPlan = "auto",
         max_length: int | None = None,
@@ -125,7 +121,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
             else plan_hops(self.graph, self.start, m, exact_hops)
         )
         if walks is None:
-            law = matched_law(self.start, plan) if length_law == "matched" else length_law
+            law = parse_length_law(length_law, p_halt, lambda: series_at_scales(self.start, plan))
             series = walked_series(self.start, plan, SERIES_TOLERANCE)
             walks = sample_walks(
                 self.graph,
@@ -277,15 +273,15 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
         self._restore()
 
 
-def matched_law(kernel: GraphKernel, plan: HopPlan) -> MatchedLaw:
-    """The mean of the laws matched to what is walked at several scales."""
+def series_at_scales(kernel: GraphKernel, plan: HopPlan) -> FloatArray:
+    """What is walked at several scales of the kernel, shape (n_scales, n_terms)."""
     series = [
         walked_series(kernel.scaled(factor), plan, SERIES_TOLERANCE) for factor in LAW_FACTORS
     ]
     rows = np.zeros((len(series), max(row.size for row in series)))
     for k, row in enumerate(series):
         rows[k, : row.size] = row
-    return MatchedLaw(rows)
+    return rows
 
 
 BUFFERS = (*VISIT_NAMES, "start_nodes", "survival_bits", "hop_bits", "scalars", "fingerprint")

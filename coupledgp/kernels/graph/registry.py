@@ -71,7 +71,10 @@ def graph_kernel_state(kernel: GraphKernel) -> dict[str, Any]:
             f"kernel: expected one of {', '.join(_classes())}, whose names a file can hold, got "
             f"{kernel!r}; make the class known by register_graph_kernel"
         )
-    return {"class": name} | {k: _plain(v) for k, v in kernel.parameters().items()}
+    state = {"class": name} | {k: _plain(v) for k, v in kernel.parameters().items()}
+    if isinstance(kernel, GraphMaternKernel):
+        state["scale"] = kernel.scale  # of which earlier versions computed the lengthscale
+    return state
 
 
 def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
@@ -90,10 +93,9 @@ def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
             f"kernel: expected one of {', '.join(_classes())}, got {name!r}; import what registers "
             "it, or install its package"
         )
-    # Files of earlier versions hold the scale of a Matern kernel beside its lengthscale.
     scale = parameters.pop("scale", None) if issubclass(kind, GraphMaternKernel) else None
     kernel = kind(**parameters)
-    if scale is not None:
+    if scale is not None:  # kept to the bit
         object.__setattr__(kernel, "scale", float(scale))
     return kernel
 

@@ -1,7 +1,7 @@
 """Products with the frequencies of fast couplings, against the dense product, on the CPU.
 
-Both run in this process in turn, one thread each, so that a busy machine slows both alike; medians
-of the times of one row, and how often the fast one fits into the dense one.
+Both run in this process in turn, one thread each, so that a busy machine slows both alike. Printed
+are the median times for one row and the ratio of the dense product's time to the fast one's.
 
     python benchmarks/performance/fast_transform.py [--rows 4096] [--repeats 9]
 """

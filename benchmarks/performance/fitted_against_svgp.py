@@ -1,17 +1,19 @@
 """Spectra fitted to the evidence, beside sampled ones, gpytorch's SVGP and the exact GP.
 
-One random split a seed, inputs and targets standardised on the training rows. All in this process,
-one after the other, on the same rows and threads:
+Each seed makes one random split; inputs and targets are standardised on the training rows. All
+systems run in this process, one after the other, on the same rows and threads:
 
 * sampled: the defaults of `SparseSpectrumGPRegressor`;
-* fitted: the same with `frequencies="fitted"`, RMSE of its point prediction, NLPD of its mixture;
+* fitted: the same with `frequencies="fitted"`, with the RMSE of its point prediction and the NLPD
+  of its mixture;
 * SVGP: as in gpytorch's documentation (Cholesky variational distribution, learned inducing points,
-  ARD kernel, Adam at rate 0.03, batches of 1024), as many inducing points as a member has features
-  (M = 2 m), stopped when it has had the wall time that `fitted` took; the last state is scored;
-* exact: the exact GP, where the training rows are at most `--exact-rows`.
+  ARD kernel, Adam at rate 0.03, batches of 1024), with M = 2 m inducing points, the number of
+  features of a member. It stops after the wall time that `fitted` took; its last state is scored;
+* exact: the exact GP, if there are at most `--exact-rows` training rows.
 
-Figures in units of the standardised target: RMSE, marginal NLPD, coverage of central 95 %
-intervals, seconds of the fit. On a busy machine only the times of fitted and SVGP are comparable.
+The figures are RMSE, marginal NLPD and coverage of central 95 % intervals, in units of the
+standardised target, and the seconds of the fit. On a busy machine only the times of fitted and
+SVGP are comparable.
 
     COUPLEDGP_DATA=... python benchmarks/performance/fitted_against_svgp.py [--rows 2000]
 """

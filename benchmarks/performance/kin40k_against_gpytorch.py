@@ -1,9 +1,9 @@
 """Evidence and fit of a sparse-spectrum GP on kin40k, against gpytorch's `RFFKernel`.
 
-Both run in this process on the same rows with the same number of frequencies and one lengthscale a
-dimension. gpytorch's model is the one its documentation shows: ScaleKernel(RFFKernel), a constant
-mean, ExactMarginalLogLikelihood. One evaluation is the evidence and its gradient in every
-hyperparameter. Evaluations alternate, so that a busy machine slows both alike; medians are given.
+Both run in this process on the same rows, with the same number of frequencies and one lengthscale
+for each dimension. gpytorch's model is the one in its documentation: ScaleKernel(RFFKernel), a
+constant mean, ExactMarginalLogLikelihood. One evaluation is the evidence and its gradient in all
+hyperparameters. Evaluations alternate, so that a busy machine slows both alike; medians are given.
 
     COUPLEDGP_DATA=... python benchmarks/performance/kin40k_against_gpytorch.py [--no-fit]
 """

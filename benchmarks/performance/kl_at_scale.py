@@ -1,14 +1,15 @@
-"""KL to the exact posterior where its matrix does not fit: figures, error bars, time, memory.
+"""KL to an exact posterior whose matrix does not fit into memory: figures, errors, time, memory.
 
-`kin40k`: 36 000 rows, a sparse-spectrum model whose hyperparameters were fitted to some of them.
-`synthetic`: rows of a standard normal law in 8 dimensions, 50 000 unless told otherwise.
-`grid`: a square grid of nodes, one million unless told otherwise, a tenth of them observed, with
-walk features; the test nodes are hidden patches of 4 x 4.
+`kin40k`: 36 000 rows, and a sparse-spectrum model with hyperparameters fitted to some of them.
+`synthetic`: rows of a standard normal law in 8 dimensions, 50 000 by default.
+`grid`: a square grid of nodes, one million by default, with walk features. A tenth of the nodes is
+observed; the test nodes are hidden patches of 4 x 4 nodes.
 
     COUPLEDGP_DATA=... python benchmarks/performance/kl_at_scale.py kin40k --points 128
     python benchmarks/performance/kl_at_scale.py grid --points 64 --tolerance 1e-3
 
-Prints one JSON object; the steps of the solver go to stderr, and Ctrl-C ends it at any of them.
+The script prints one JSON object. It reports the steps of the solver on stderr; Ctrl-C ends it
+after any step.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Walk sampling, one training step and test error against the fast-graph-gp package, in one run.
 
-Nodes are the faces of a mesh, the signal is the z component of their normals, 5 % are hidden.
-fast-graph-gp (0.1.3; `pip install fast-graph-gp`) is used as its documentation shows: walks on the
-normalised Laplacian, diffusion kernel, its own solver defaults, Adam. Its walks store steps
-0..9, and so do ours where walks and steps are timed. RMSE is that of the defaults with the same
-kernel family, heat, after their own fit. Ratios above one are in favour of coupledgp.
+Nodes are the faces of a mesh, the signal is the z component of their normals, and 5 % are hidden.
+fast-graph-gp (0.1.3; `pip install fast-graph-gp`) is used as in its documentation: walks on the
+normalised Laplacian, diffusion kernel, its own solver defaults, Adam. Its walks store steps 0..9;
+ours do the same where walks and training steps are timed. Our RMSE is that of the default model
+with the same kernel family, heat, after its own fit. Ratios above one are in favour of coupledgp.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/performance/mesh_against_fast_graph_gp.py
 """

@@ -1,11 +1,15 @@
-"""How fast the walk engine is, beside a plain numpy walker and the machine's own limit.
+"""Speed of the walk engine, beside plain numpy walkers and the limit that memory sets.
 
-One run, rounds of all taken in turn, medians: walkers a second of `sample_walks` (walks, merged
-duplicates, compact form), of lockstep walkers in numpy (visits as one sparse matrix a step, or
-merged as the engine does), and the random reads a second of the same threads on an array as large
-as the graph's edges, which walkers all over such a graph that read once a step cannot exceed. With
-`--rows`, few rows of walk features of a graph of 10^5 nodes instead: sparse products against
-products of the whole graph.
+All systems take turns in one run, and medians are printed, in walkers per second:
+
+* `sample_walks`: walks, duplicates merged, in compact form;
+* walkers in numpy that move in lockstep, with visits as one sparse matrix for each step, or merged
+  as the engine does;
+* random reads by the same threads from an array of the size of the graph's edges. Walkers that
+  read once for each step, anywhere in such a graph, cannot be faster.
+
+With `--rows` the script computes some rows of walk features on a graph of 10^5 nodes instead, by
+sparse products and by products with the whole graph.
 
     python benchmarks/performance/walk_engine.py --nodes 1000000
     python benchmarks/performance/walk_engine.py --rows 500

@@ -1,20 +1,20 @@
 """Figure 7 of "Variance-reducing couplings": kernel variance, kernel covariance and attention error.
 
-N = 16 keys of d = 16 dimensions, `x ~ N(0, I / sqrt(d))`, queries are the keys; orthogonal
-positive features with independent, PNC and PM norms, m from d to 8 d. Printed for each m and
-coupling, over draws of the frequencies and averaged over query-key pairs: the variance of the
-kernel estimates, the covariance of two estimates of one query, the mean squared error of the
-row-normalised scores, and what the leading order predicts of it,
+There are N = 16 keys of d = 16 dimensions, `x ~ N(0, I / sqrt(d))`, which are the queries too, and
+orthogonal positive features with independent, PNC and PM norms, m from d to 8 d. Four figures are
+printed for each m and coupling, over draws of the frequencies and averaged over query-key pairs:
+the variance of the kernel estimates, the covariance of two estimates of one query, the mean squared
+error of the row-normalised scores, and the leading order of that error,
 `(1 / N^2 mu^2) (variance - covariance)` (MATH 10). Standard errors are over independent sets of
-keys; differences to independent norms are taken set by set. The paper shows curves, no numbers;
-its claims: PNC lowers variance and covariance and leaves the attention error where it is, PM
-raises both and lowers it.
+keys; differences to independent norms are taken set by set. The paper shows curves without
+numbers. It claims that PNC lowers variance and covariance and leaves the attention error as it is,
+while PM raises both and lowers the error.
 
-With keys of that size the variance of positive features is carried by events too rare to be
-seen in any feasible number of draws (on the diagonal it is near `exp(2 |2 x|^2)`, `|x|^2 = 4`), so
-that simulated variances and covariances mean little there, and the leading order nothing; the
-normalised scores are bounded, and their error is sound. All four figures are therefore also
-printed for shorter keys, `x ~ N(0, I / d)`, where the tails are lighter; the diagonal still makes
+For keys of this length the variance of positive features comes from events too rare to be seen in
+any feasible number of draws: on the diagonal it is near `exp(2 |2 x|^2)` with `|x|^2 = 4`.
+Simulated variances and covariances are therefore unreliable, and so is the leading order; the
+normalised scores are bounded, and their error is sound. All four figures are also printed for
+shorter keys, `x ~ N(0, I / d)`, where the tails are lighter; even there, the diagonal makes
 variances noisy below some thousands of draws.
 
     python benchmarks/reproduction/attention_errors.py [--draws 300] [--sets 8] [--json OUT]

@@ -1,12 +1,13 @@
 """Sigma-coupled walkers on the community graphs (A7; figures 3 and 10).
 
 "Variance-reducing couplings", section 4.2 and appendix F.1: relative Frobenius error of the
-2-regularised Laplacian (sigma = 1) with m = 2 walkers, p in {.1, ..., .5}; sigma solved on the
-Erdos-Renyi graph of 100 nodes with n = 30. The claim: sigma is equal or better than i.i.d. and
-antithetic walkers at every p on every graph. Beside it this package's default coupling.
+2-regularised Laplacian (sigma = 1) with m = 2 walkers and p in {.1, ..., .5}; sigma is solved on
+the Erdos-Renyi graph of 100 nodes with n = 30. The paper claims that sigma is equal to or better
+than i.i.d. and antithetic walkers at every p on every graph. The default coupling of this package
+is printed beside it.
 
-Errors are root mean squares over draws; ratios are of paired draws; "distance" is (sigma - other)
-in standard errors of that difference, negative where sigma is better.
+Errors are root mean squares over draws, and ratios are those of paired draws. "Distance" is the
+difference (sigma - other) in standard errors of it, negative where sigma is better.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/community_graphs.py [--json FILE]
 """

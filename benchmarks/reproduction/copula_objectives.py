@@ -1,29 +1,30 @@
 """Gaussian copulas of norms learned on four costs, each measured on all four.
 
-Beyond "Variance-reducing couplings", which learns its copula on the error of the Gram matrix (A.5)
-and finds that the posterior gains nothing by it: is that the cost's fault? On UCI sets, with the
-protocol of `uci_couplings.py` (256 training and 256 test points or half of the data each,
+"Variance-reducing couplings" learns its copula on the error of the Gram matrix (A.5) and finds that
+the posterior gains nothing by it. This script asks whether another cost helps. On UCI sets, with
+the protocol of `uci_couplings.py` (256 training and 256 test points or half of the data each,
 isotropic hyperparameters of an exact GP's evidence, m = d), a copula is learned on each of
 
 * gram: squared error of the Gram matrix of the training inputs;
-* posterior-kl: KL from the exact posterior, jointly at as many points as there are test points, made
-  from the training rows as fitted spectra make theirs, never from test points;
+* posterior-kl: KL from the exact posterior, jointly at a number of points equal to that of the test
+  points, made from the training rows as fitted spectra make theirs, never from test points;
 * evidence: minus the log evidence of the training rows;
 * attention: squared error of the softmax weights with which training rows attend to each other,
   rows and columns standardised, scores over sqrt(d);
 
 and then measured on test points: relative RMSE of the Gram matrix, KL per test point, minus the log
-evidence of the test rows per target, and error of the attention among test rows. Second, on the keys
-of `attention_errors.py` (N = d = 16), learned on many sets of keys and measured on others; Gram and
-attention only, since there are no targets.
+evidence of the test rows per target, and error of the attention among test rows. A second part uses
+the keys of `attention_errors.py` (N = d = 16), where copulas are learned on many sets of keys and
+measured on others, on Gram and attention only, since there are no targets.
 
-Fresh draws measure. All systems are Gaussian copulas, independent norms, PNC and PM as its limits,
-and every one is drawn from the same directions and the same normals. Printed: the cost under
-independent norms, and beside it every system's ratio to that (evidence: difference in nats), means
-and standard errors over splits, or over sets of keys.Attention: positive features have heavy tails.
-The error is bounded, but where rows are long (cpu, abalone) it saturates and tells systems hardly
-apart, and elsewhere a few outlying rows carry much of it, so that standard errors over few splits may
-be too small.
+Measurements use fresh draws. All systems are Gaussian copulas, with independent norms, PNC and PM as
+limits, and all of them are drawn from the same directions and the same normals. Printed are the cost
+under independent norms and the ratio of each system to it (for the evidence the difference in nats),
+as means and standard errors over splits, or over sets of keys.
+
+Positive features have heavy tails. The error of attention is bounded, but for long rows (cpu,
+abalone) it saturates and hardly distinguishes systems. Elsewhere a few outlying rows carry much of
+it, so that standard errors over few splits may be too small.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/copula_objectives.py [--splits 5] [--json OUT]
 """

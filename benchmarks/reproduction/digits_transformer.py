@@ -1,12 +1,12 @@
 """A small vision transformer with exact and with coupled linear attention, on scikit-learn's digits.
 
-Stands in for the ImageNet Performers of "Variance-reducing couplings" (Table 2, test accuracy
-orthogonal 0.625, with PNC norms 0.620, with PM norms 0.633), which ask for 90 epochs of ImageNet.
-1797 images of 8 x 8 pixels, 16 patches of 2 x 2, two pre-norm layers of width 32 with 4 heads of 8
-dimensions, mean pooling. Split, initial weights and batches depend on the seed only, so systems
-are compared seed by seed; the frequencies are drawn once for each layer and run (`--redraw`: anew
-at every epoch). Printed: test accuracy, its standard error over seeds, and the mean difference to
-independent norms with the standard error of that.
+It stands in for the ImageNet Performers of "Variance-reducing couplings" (Table 2, test accuracy
+orthogonal 0.625, with PNC norms 0.620, with PM norms 0.633), which take 90 epochs of ImageNet. The
+data are 1797 images of 8 x 8 pixels in 16 patches of 2 x 2; the model has two pre-norm layers of
+width 32 with 4 heads of 8 dimensions and mean pooling. The split, the initial weights and the
+batches depend on the seed only, so that systems are compared seed by seed. Frequencies are drawn
+once for each layer and run, or with `--redraw` at every epoch. Printed are the test accuracy with
+its standard error over seeds, and the mean difference to independent norms with its standard error.
 
     python benchmarks/reproduction/digits_transformer.py [--seeds 8] [--epochs 30] [--json OUT]
 """

@@ -1,12 +1,12 @@
 """Spectra fitted to the posterior of the exact GP, beside the best sampled coupling.
 
-Protocol of the couplings paper (`uci_couplings.py`): random splits of at most 256 training and 256
-test points, inputs standardised on the training points, isotropic lengthscale, outputscale and
-noise of an exact GP's evidence, which both spectra keep. The fitted spectrum sees training rows
-only: neither test inputs nor further rows. Sampled: each coupling with several draws, averaged; the
-best is the one of least KL averaged over all splits of a set. KL is that of the joint predictive
-laws at the test points from the exact GP's, nats per point. Standard errors are over splits; that of
-the ratio of means by the delta method.
+The protocol is that of the couplings paper (`uci_couplings.py`): random splits of at most 256
+training and 256 test points, inputs standardised on the training points, and the isotropic
+lengthscale, outputscale and noise of an exact GP's evidence, which both spectra keep. The fitted
+spectrum sees training rows only: neither test inputs nor further rows. Each sampled coupling is
+averaged over several draws; the best is the one with the least KL averaged over all splits of a
+set. The KL is that of the joint predictive laws at the test points from the exact GP's, in nats per
+point. Standard errors are over splits; that of the ratio of means comes from the delta method.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/fitted_spectra.py [--splits 10] [--json OUT]
 """

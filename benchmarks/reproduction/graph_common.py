@@ -1,4 +1,4 @@
-"""What the reproductions on graphs share: kernel errors of walks, statistics and tables."""
+"""Shared by the reproductions on graphs: kernel errors of walks, statistics and tables."""
 
 from __future__ import annotations
 

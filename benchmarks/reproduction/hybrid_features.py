@@ -1,18 +1,20 @@
 """Table 1, Figure 2 and the statistics of Figure 3 of "Hybrid random features".
 
-C1. Mean squared error of estimates of `exp(x . y)` on 100 random pairs of rows of wine and boston;
-512 features for plain estimators; hybrids matched in FLOPs in two ways, since the paper does not
-say what it counts: by all multiplications (`SoftmaxFeatures.cost`, the outer products of the
-features among them, which dominate in few dimensions), and by projections of the input alone. How the paper scaled the rows is not stated: here columns are
-standardised and rows brought to length one, so that ratios, not values, are to be compared.
+C1. Mean squared error of estimates of `exp(x . y)` on 100 random pairs of rows of wine and boston,
+with 512 features for plain estimators. Hybrids have the same number of FLOPs, counted in two ways,
+since the paper does not define its count: all multiplications (`SoftmaxFeatures.cost`, which
+includes the outer products of the features, most of them in few dimensions), and projections of the
+input alone. The paper does not state how it scaled the rows. Here columns are standardised and rows
+have length one, so that ratios are to be compared, not values.
 
-C2. Relative root mean squared error against the angle, d = 64, lengths 1 and 1.5; 128 frequencies
-for plain estimators, hybrids matched in cost. In brackets the closed form for i.i.d. frequencies.
+C2. Relative root mean squared error against the angle, for d = 64 and lengths 1 and 1.5, with 128
+frequencies for plain estimators and hybrids of the same cost. The closed form for i.i.d.
+frequencies is in brackets.
 
 C3. One-dimensional Wasserstein and Kolmogorov-Smirnov distances between the true softmax
 distribution of a query over classes and the estimated one, and the share of negative estimates,
-against the number of features. The paper's queries are those of a language model of the Penn
-Treebank; here rows of scikit-learn's digits, centred, length 1.5, 500 of them as classes.
+against the number of features. The paper's queries come from a language model of the Penn Treebank;
+here they are rows of scikit-learn's digits, centred and of length 1.5, of which 500 are classes.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/hybrid_features.py [--draws 200]
 """

@@ -1,14 +1,15 @@
 """Tables 2 and 3 of "Simplex random features": classification by kernel regression, m = d.
 
-Eight UCI sets; positive features of the Gaussian kernel; the class with the largest sum wins. Our
-choices, where the paper is silent: categories as indicator columns, columns standardised on the
-training rows, 60 % of the rows to train, 20 % to validate, 20 % to test. As in the paper, sigma
-(one over the lengthscale) is where i.i.d. features, m = 10 d, classify the validation rows best, on at
-most 1000 rows to train and 500 to validate. Then m = d for simplex and simplex+, and, columns of
-zeros appended up to a power of two as Hadamard matrices ask, for i.i.d., orthogonal and simplex
-features, regular and fast. Printed: accuracy (standard error over draws of the frequencies, the
-same splits for all), beside the paper's; then, for the claim simplex >= orthogonal >= i.i.d., the
-differences in standard errors. "exact" is kernel regression without features, at the same sigma.
+There are eight UCI sets and positive features of the Gaussian kernel; the class with the largest
+sum wins. Where the paper does not say, these are our choices: categories as indicator columns,
+columns standardised on the training rows, 60 % of the rows to train, 20 % to validate, 20 % to
+test. As in the paper, sigma (one over the lengthscale) is the value at which i.i.d. features with
+m = 10 d classify the validation rows best, on at most 1000 rows to train and 500 to validate. Then
+m = d for all systems: simplex and simplex+, and i.i.d., orthogonal and simplex features, regular
+and fast, on columns padded with zeros to a power of two, as Hadamard matrices need. Printed are the
+accuracy beside the paper's (with a standard error over draws of the frequencies; all systems have
+the same splits), and, for the claim simplex >= orthogonal >= i.i.d., the differences in standard
+errors. "exact" is kernel regression without features, at the same sigma.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/kernel_regression.py [--draws 20] [--json OUT]
 """

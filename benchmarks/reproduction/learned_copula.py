@@ -1,8 +1,9 @@
 """A learned Gaussian copula of norms against pairwise norms on a table of data (A4, Fig. 5).
 
-Inputs are standardised, the lengthscale is the exact GP's, m = d. The copula is learned on the
-error of the Gram matrix of the training inputs; root mean squared errors of every system on the
-same inputs follow, over fresh draws. The paper: on boston the copula reaches PNC's error, no less.
+Inputs are standardised, the lengthscale is that of the exact GP, and m = d. The copula is learned
+on the error of the Gram matrix of the training inputs. Printed are the root mean squared errors of
+all systems on the same inputs, over fresh draws. In the paper, the copula reaches PNC's error on
+boston and no lower one.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/learned_copula.py [--data boston]
 """

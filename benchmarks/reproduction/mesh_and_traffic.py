@@ -1,22 +1,24 @@
 """Interpolation on meshes and roads: the papers' protocol (A9, A10), and the real task.
 
-Meshes: nodes are faces, the signal is the z component of their normals, 5 % are hidden. Traffic:
-1016 nodes, 325 sensors, 250 of them for training.
+Meshes have faces as nodes and the z component of their normals as the signal, of which 5 % are
+hidden. Traffic has 1016 nodes with 325 sensors, 250 of them for training.
 
-`--protocol frozen`: heat kernel, its time, outputscale and noise by the evidence of 8 i.i.d.
-walkers (p = 0.4), then frozen; the exact posterior with those against m in {16, 32, 64} ({4, 8, 16}
-for traffic) walkers: i.i.d., antithetic, sigma (n = 50), and beside them stratified+systematic with
-the same lengths, the same with 1 and 2 exact hops, matched lengths without, and this package's
-defaults. Relative Frobenius error of the kernel on all nodes, test RMSE, and KL(exact ||
-approximate) over all hidden nodes jointly, not per point, as in the papers. "KL distance" is the
-gap to i.i.d. in standard errors. The papers' claim: sigma gives better values. `--time` freezes a
-diffusion time instead, with outputscale and noise by the exact evidence.
+`--protocol frozen` is that of the papers. The time of a heat kernel, the outputscale and the noise
+maximise the evidence of 8 i.i.d. walkers (p = 0.4) and are then frozen. The exact posterior with
+these is compared with m in {16, 32, 64} walkers ({4, 8, 16} for traffic): i.i.d., antithetic and
+sigma (n = 50); stratified+systematic with the same lengths, also with 1 and 2 exact hops; matched
+lengths without hops; and the defaults of this package. Printed are the relative Frobenius error of
+the kernel on all nodes, the test RMSE, and KL(exact || approximate) over all hidden nodes jointly,
+not per point, as in the papers. "KL distance" is the difference to i.i.d. in standard errors. The
+papers claim that sigma gives better values. `--time` freezes a diffusion time instead, with
+outputscale and noise by the exact evidence.
 
-`--protocol real`: each method fitted by its own evidence: RMSE, NLPD, coverage of 95 % intervals,
-KL per point to its own exact twin, and RMSE over that of the best exact graph GP: the one of most
-evidence among heat, regularised Laplacian and Matern; and over the lowest RMSE of the three, which
-only the hidden values tell. RMSE is over all hidden nodes, the other figures over the first
-`--joint` of them. `--show` prints the table of figures recorded by `--json`.
+`--protocol real` fits each method by its own evidence. Printed are RMSE, NLPD, coverage of 95 %
+intervals, KL per point to the method's own exact twin, and two ratios of the RMSE: to the exact
+graph GP with the most evidence among heat, regularised Laplacian and Matern, and to the lowest RMSE
+of the three, which is known from the hidden values only. RMSE is over all hidden nodes, the other
+figures over the first `--joint` of them. `--show` prints the table of figures that `--json`
+recorded.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/mesh_and_traffic.py --protocol frozen
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/mesh_and_traffic.py --protocol real

@@ -1,8 +1,9 @@
 """Mean variance of Fourier and Laplace features under optimal and plain sampling (D1).
 
-On one law of data (a fixed sample of Gaussian inputs), by exact formulas and by simulation with one
-independent frequency, so that a figure is the variance of m frequencies times m. The papers'
-Fourier features are complex exponentials; pairs of sine and cosine are their real part.
+The data are a fixed sample of Gaussian inputs. Variances come from exact formulas and from a
+simulation with one independent frequency, so that a figure is m times the variance with m
+frequencies. The papers' Fourier features are complex exponentials; pairs of sine and cosine are
+their real part.
 
     python benchmarks/reproduction/optimal_sampling.py [--draws 20000]
 """

@@ -1,10 +1,10 @@
 """PageRank error `|rho^ - rho|_2` of coupled walkers against i.i.d. (A11; figure 9).
 
-"Variance-reducing couplings", appendix E.3: m = 2 walkers a node, p in {.1, ..., .9}, sigma of
-n = 10 quantiles solved on the Erdos-Renyi graph of 100 nodes, 1000 repeats, connected graphs of 34
-to 2708 nodes (the largest component of cora here has 2485). The claim: sigma is at least as good
-as i.i.d. and antithetic walkers everywhere. "Distance" is (sigma - other) in standard errors of
-the paired difference, negative where sigma is better.
+"Variance-reducing couplings", appendix E.3: m = 2 walkers for each node, p in {.1, ..., .9}, sigma
+with n = 10 quantiles solved on the Erdos-Renyi graph of 100 nodes, 1000 repeats, connected graphs
+of 34 to 2708 nodes (the largest component of cora here has 2485). The paper claims that sigma is at
+least as good as i.i.d. and antithetic walkers everywhere. "Distance" is (sigma - other) in standard
+errors of the paired difference, negative where sigma is better.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/pagerank_errors.py [--json FILE]
 """

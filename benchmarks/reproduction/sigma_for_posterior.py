@@ -1,10 +1,11 @@
 """Sigma solved for the KL of the posterior, beside sigma solved for the variance of the kernel.
 
-Graph GPs, heat kernel, half of the nodes observed, y drawn from the exact GP, noise 0.1 of the
-variance, known hyperparameters. Sigma is solved on an Erdos-Renyi graph of 100 nodes in three
-ways: for the kernel's squared error (the papers), for the KL to second order (`posterior_weights`),
-and by a search over swaps for the least simulated KL. Printed: KL(exact || approximate) per hidden
-node over that of sigma for the kernel, with standard errors over draws of the walkers.
+The models are graph GPs with a heat kernel and known hyperparameters. Half of the nodes is
+observed, y is drawn from the exact GP, and the noise is 0.1 of the variance. Sigma is solved on an
+Erdos-Renyi graph of 100 nodes in three ways: for the kernel's squared error (as in the papers), for
+the KL to second order (`posterior_weights`), and by a search over swaps for the least simulated KL.
+Printed is KL(exact || approximate) per hidden node over that of sigma for the kernel, with standard
+errors over draws of the walkers.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/sigma_for_posterior.py
 """

@@ -1,10 +1,11 @@
 """Sigma from the linear objective against the exact quadratic one (A8; figure 8).
 
-eurosis, 2-regularised Laplacian (sigma = 1), m = 2; both permutations are solved on the
-Erdos-Renyi graph of 100 nodes, the quadratic one by search through all n! of them. The papers'
-finding to confirm: no significant difference in the kernel's error. Errors are over those of
-i.i.d. walkers, of paired draws; the distance is (linear - quadratic) in standard errors. Equal
-permutations have distance zero. Cayley distance: transpositions from one permutation to the other.
+The graph is eurosis, the kernel the 2-regularised Laplacian (sigma = 1), with m = 2 walkers. Both
+permutations are solved on the Erdos-Renyi graph of 100 nodes, the quadratic one by a search through
+all n! of them. The papers found no significant difference in the kernel's error. Errors are ratios
+to those of i.i.d. walkers in paired draws. The distance is (linear - quadratic) in standard errors,
+zero for equal permutations; the Cayley distance is the number of transpositions from one
+permutation to the other.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/sigma_objectives.py [--json FILE]
 """

@@ -1,7 +1,8 @@
 """Squared Frobenius error of Gram matrices by Laplace features against m (B2; Reid et al., Fig. 7).
 
-N = d = 64 inputs from N(0, 0.01 I); m from d to 10 d; directions iid, orthogonal, simplex,
-simplex-plus and the fast ones. Means over draws, standard errors in brackets.
+There are N = d = 64 inputs from N(0, 0.01 I) and m from d to 10 d frequencies, with iid, orthogonal,
+simplex and simplex-plus directions and the fast ones. Printed are means over draws, with standard
+errors in brackets.
 
     python benchmarks/reproduction/simplex_gram_errors.py [--draws 200]
 """

@@ -1,10 +1,10 @@
 """KL to the exact posterior by iterative solves, beside the dense figure, seed by seed.
 
-For each set, size and seed a sparse-spectrum model is given `size` rows at hyperparameters that
-were fitted to 1000 of them, and compared with its exact twin at `--points` test rows three times:
-dense; with one solve a point, whose error is bounded; and by random probes, whose error is
-estimated. The last columns say whether the dense figure lies within the bounds, and how many
-standard errors, beyond the bounds, it is from the probes' estimate.
+For each set, size and seed a sparse-spectrum model is given `size` rows, with hyperparameters that
+were fitted to 1000 of them, and compared with its exact twin at `--points` test rows in three ways:
+by dense algebra; by one solve for each point, whose error is bounded; and by random probes, whose
+error is estimated. The last columns say whether the dense figure lies within the bounds, and its
+distance beyond the bounds from the probes' estimate, in standard errors.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/stochastic_kl.py --sets power kin40k \
         --sizes 2000 5000 --seeds 5

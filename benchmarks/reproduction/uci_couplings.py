@@ -1,13 +1,13 @@
 """Tables 1, 3 and 4 of "Variance-reducing couplings": couplings on six UCI sets.
 
-Protocol (their appendix B.1): 20 random splits; 256 training and 256 test points, or half of the
-data each; inputs standardised on the training points (our choice); Fourier features take the
-isotropic lengthscale, outputscale and noise of an exact GP's evidence, with m = d frequencies;
-Laplace features take `l = 2 mean_ij |x_i + x_j|` and fit outputscale and noise only, with d
-directions and their negatives, m = 2 d. Printed: kernel RMSE over that of i.i.d. features (Table 1), KL(exact ||
-approximate) in nats per test point (Table 3), RMSE of predictions over that of i.i.d. (Table 4);
-each as mean and standard error over splits, beside the paper's figure and the distance between the
-two in standard errors of both.
+The protocol is that of their appendix B.1: 20 random splits with 256 training and 256 test points,
+or half of the data each; inputs standardised on the training points (our choice). Fourier features
+take the isotropic lengthscale, outputscale and noise of an exact GP's evidence, with m = d
+frequencies. Laplace features take `l = 2 mean_ij |x_i + x_j|` and fit outputscale and noise only,
+with d directions and their negatives, m = 2 d. Printed are the kernel RMSE over that of i.i.d.
+features (Table 1), KL(exact || approximate) in nats per test point (Table 3) and the RMSE of
+predictions over that of i.i.d. (Table 4): each as mean and standard error over splits, beside the
+paper's figure and the distance between the two in standard errors of both.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/uci_couplings.py [--draws 20] [--json OUT]
 """

@@ -1,10 +1,11 @@
 """Relative Frobenius error of kernel estimates against that of i.i.d. walkers (MATH 9).
 
-Every coupling (lengths x steps), m in {2, 4, 16, 64} walkers, chance of halting p in {.1, .3, .5}
-and the law matched to the kernel; heat t = 1, t = 4 and the 2-regularised Laplacian with s = 1.
-Then exact hops r = 0..4 behind both laws. "steps" is a walker's mean number of moves. Errors are root mean squares over draws, relative to `|K|_F`;
-a ratio's standard error is that of paired draws. Sigma is solved on the Erdos-Renyi graph of 100
-nodes with n = 30 for the kernel and p in use.
+A first table has every coupling (lengths x steps) with m in {2, 4, 16, 64} walkers, chances of
+halting p in {.1, .3, .5} and the law matched to the kernel, for heat kernels with t = 1 and t = 4
+and the 2-regularised Laplacian with s = 1. A second one has exact hops r = 0..4 under both laws.
+"steps" is the mean number of moves of a walker. Errors are root mean squares over draws, relative to
+`|K|_F`; the standard error of a ratio is that of paired draws. Sigma is solved on the Erdos-Renyi
+graph of 100 nodes with n = 30 for the kernel and p in use.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/walk_errors.py [--json FILE] [--quick]
 """

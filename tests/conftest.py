@@ -1,4 +1,4 @@
-"""Fixtures of every test, and what must be set before the numerical libraries are imported."""
+"""Fixtures for all tests, and settings that numerical libraries read when they are imported."""
 
 import os
 import sys
@@ -35,7 +35,7 @@ settings.load_profile("coupledgp")
 
 
 def _seeds() -> list[int]:
-    """Seeds of the statistical tests: `7`, `1,2,3` or `0-4` in the environment variable."""
+    """Seeds for the statistical tests, written as `7`, `1,2,3` or `0-4` in the variable."""
     text = os.environ.get(SEED_VARIABLE, DEFAULT_SEED)
     seeds = []
     for part in text.split(","):
@@ -46,13 +46,13 @@ def _seeds() -> list[int]:
 
 @pytest.fixture(params=_seeds())
 def seed(request: pytest.FixtureRequest) -> int:
-    """Seed for which a statistical test must hold; any other would do as well."""
+    """Seed for a statistical test, which must hold for any other seed as well."""
     return int(request.param)
 
 
 @pytest.fixture
 def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
-    """Generator of a stream of its own for each test and each seed."""
+    """Generator with a separate stream for each test and each seed."""
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
 
 
@@ -69,7 +69,7 @@ def _one_thread_a_worker() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _settings_of_gpytorch(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Undo what importing BoTorch does to everybody: its settings make gpytorch dense up to 4096.
+    """Undo the global settings of BoTorch, which make gpytorch dense for up to 4096 rows.
 
     Tests of gpytorch must not depend on whether a test of BoTorch ran before in the same process.
     """

@@ -1,4 +1,4 @@
-"""Small graphs every test of walks runs on, and the statistics of replicated draws."""
+"""Small graphs for the tests of walks, and the statistics of replicated draws."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from coupledgp.graphs import Graph
 
 
 def plain_graph() -> Graph:
-    """Two components, a hub, a self-loop and an isolated node; 14 nodes, unweighted."""
+    """Unweighted graph of 14 nodes: two components, a hub, a self-loop and an isolated node."""
     edges = [(0, k) for k in range(1, 6)] + [(1, 2), (2, 3), (5, 5), (6, 7), (7, 8), (8, 6), (8, 9)]
     edges += [(9, 10), (10, 11), (11, 12), (12, 6), (4, 5)]
     return Graph.from_edges([a for a, _ in edges], [b for _, b in edges], n_nodes=14)
 
 
 def weighted_graph() -> Graph:
-    """The same edges with weights over a factor of thirty."""
+    """The same edges with weights that differ by up to a factor of thirty."""
     plain = plain_graph()
     upper = sparse.triu(plain.adjacency).tocoo()
     weights = np.random.default_rng(5).uniform(0.1, 3.0, upper.data.size)
@@ -32,12 +32,12 @@ def karate() -> Graph:
 
 
 def copies(graph: Graph, n_copies: int) -> Graph:
-    """Disjoint copies of a graph: one draw of walks from all is as many independent draws."""
+    """Disjoint copies of a graph, on which one draw of walks gives an independent draw each."""
     return Graph.from_scipy(sparse.block_diag([graph.adjacency] * n_copies, format="csr"))
 
 
 def blocks(matrix: sparse.csr_array, n_copies: int) -> np.ndarray:
-    """The diagonal blocks of features of copies, shape (n_copies, n, n)."""
+    """Diagonal blocks (n_copies, n, n) of the features of all copies."""
     size = matrix.shape[1] // n_copies
     coo = matrix.tocoo()
     out = np.zeros((n_copies, size, size))
@@ -46,10 +46,10 @@ def blocks(matrix: sparse.csr_array, n_copies: int) -> np.ndarray:
 
 
 def assert_mean_is(draws: np.ndarray, truth: np.ndarray) -> None:
-    """The squared error of the mean over its Monte Carlo variance is within error of one.
+    """Require the mean of draws (R, ...) to be as expected, within its Monte Carlo error.
 
-    `draws` (R, ...). For errors with covariance C / R, `sum(error^2) / (tr C / R)` has mean one
-    and variance `2 tr(C^2) / (tr C)^2`; six standard errors are allowed, plus rounding.
+    For errors with covariance C / R, `sum(error^2) / (tr C / R)` has mean one and variance
+    `2 tr(C^2) / (tr C)^2`; six standard errors are allowed, plus rounding.
     """
     n_draws = draws.shape[0]
     samples = draws.reshape(n_draws, -1)

@@ -1,4 +1,4 @@
-"""Lets tests see every change of the code that the compiled walk engine is made of."""
+"""Makes sure that tests run the present code of the compiled walk engine."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ from coupledgp.features.walks import visits as walk_visits
 def forget_stale_code() -> None:
     """Remove cached machine code of walks that is older than any of its sources.
 
-    numba compiles a cached function again when its own file has changed, not when a file it
-    inlines has: broken laws of steps would pass their tests.
+    numba compiles a cached function again when its own file has changed, but not when the file of
+    an inlined function has. Without this, broken laws of steps would pass their tests.
     """
     sources = (counter, steps, walk_engine, walk_steps, walk_visits)
     changed = max(Path(str(module.__file__)).stat().st_mtime for module in sources)

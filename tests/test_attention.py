@@ -30,7 +30,7 @@ def make(**options: Any) -> cgp.CoupledAttention:
 
 
 def exact_twin(module: cgp.CoupledAttention, **options: Any) -> torch.nn.MultiheadAttention:
-    """torch's module with the same parameters."""
+    """Make torch's own module with the same parameters."""
     twin = torch.nn.MultiheadAttention(E, H, dtype=torch.float64, **options)
     state = {k: v for k, v in module.state_dict().items() if not k.startswith("features")}
     twin.load_state_dict(state)
@@ -38,7 +38,7 @@ def exact_twin(module: cgp.CoupledAttention, **options: Any) -> torch.nn.Multihe
 
 
 def reference(log_q: Tensor, log_k: Tensor, values: Tensor, causal: bool) -> Tensor:
-    """The definition, with all scores, in logarithms."""
+    """Attention by its definition, with all scores, in logarithms."""
     scores = torch.logsumexp(log_q[..., :, None, :] + log_k[..., None, :, :], -1)
     if causal:
         later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
@@ -233,7 +233,7 @@ class TestPrecision:
 
 
 class TestStandIn:
-    """What code written for `torch.nn.MultiheadAttention` does."""
+    """Uses of `torch.nn.MultiheadAttention` in which the module stands in for it."""
 
     @pytest.mark.parametrize("options", [{}, {"bias": False}, {"kdim": 5, "vdim": 3}], ids=str)
     def test_same_parameters_and_states(self, options: dict[str, Any]) -> None:

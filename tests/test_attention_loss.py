@@ -26,7 +26,7 @@ def frequencies(rng: np.random.Generator) -> Tensor:
 def plain_error(
     frequencies: Tensor, q: np.ndarray, k: np.ndarray, v: np.ndarray, causal: bool, scale: float
 ) -> float:
-    """The definition, with all scores, for one head."""
+    """Error of linear attention by its definition, with all scores, for one head."""
     features = ComplexExponentialFeatures.from_frequencies(frequencies)
     estimates = features.estimate(q * scale**0.5, k * scale**0.5).numpy()
     exact = np.exp(scale * q @ k.T)
@@ -121,7 +121,7 @@ def test_wrong_frequencies_are_named() -> None:
 
 
 class TestLearning:
-    """One call for every cost."""
+    """Couplings are learned on every cost by the same call."""
 
     def losses(self, seed: int) -> dict[str, Any]:
         rng = np.random.default_rng(seed)

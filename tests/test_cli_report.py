@@ -150,7 +150,7 @@ COMPARE = "cgp.diagnostics.compare(gp, X[:64], y[:64], method='stochastic', prog
 
 
 def interrupted(arguments, tmp_path):
-    """Start a process, press Ctrl-C once conjugate gradients run; its code and its stderr."""
+    """Exit code and stderr of a process that is interrupted while conjugate gradients run."""
     process = subprocess.Popen(
         arguments, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=tmp_path,
         env=os.environ | {"FORCE_COLOR": "1", "COLUMNS": "200", "OMP_NUM_THREADS": "1"},

@@ -25,7 +25,7 @@ needs_files = pytest.mark.skipif(
 
 @pytest.fixture
 def script(monkeypatch):
-    """The script, imported as if from its own folder."""
+    """Import the script as if from its own folder."""
     monkeypatch.syspath_prepend(str(FOLDER))
     yield importlib.import_module("copula_objectives")
     for path in FOLDER.glob("*.py"):

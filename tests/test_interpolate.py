@@ -58,7 +58,7 @@ def edges(tmp_path):
 
 @pytest.fixture
 def values(tmp_path):
-    """Every second node has a value, one row has none."""
+    """Table with a value for every second node, and one row without a value."""
     observed = {"node": [*NAMES[::2], "n1"], "value": [*VALUES[::2], ""]}
     return write(tmp_path / "values.csv", observed)
 

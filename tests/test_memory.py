@@ -1,7 +1,7 @@
-"""Peak memory of `fit`, measured in processes of its own: it must not grow with the number of rows.
+"""Peak memory of `fit`, measured in separate processes: it must not grow with the number of rows.
 
-What grows is counted beside the data: the table itself is there before, its features would be
-sixteen times as large as it.
+Growth is counted from the state in which the table is in memory. The features of all rows would be
+sixteen times as large as the table.
 """
 
 import json
@@ -52,7 +52,7 @@ print(json.dumps(extra))
 
 
 def extra_bytes(n: int) -> list[int]:
-    """Peak resident memory of a fit, without and with an optimizer, above what was there before."""
+    """Growth of peak resident memory by a fit, without and with an optimizer, in bytes."""
     result = subprocess.run(
         [sys.executable, "-c", SCRIPT, *map(str, (n, DIM, N_FREQUENCIES))],
         capture_output=True, text=True, check=False,

@@ -23,7 +23,7 @@ N_DRAWS = 400
 
 
 def draw(graph: Graph, p_halt: float, n_walks: int, coupling: str) -> np.ndarray:
-    """Independent estimates (N_DRAWS, n_nodes), from one call on as many copies of the graph."""
+    """Independent estimates (N_DRAWS, n_nodes), by one call on N_DRAWS copies of the graph."""
     many = pagerank(copies(graph, N_DRAWS), p_halt, n_walks, coupling, generator=1)
     return N_DRAWS * many.reshape(N_DRAWS, graph.n_nodes)
 

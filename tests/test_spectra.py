@@ -38,7 +38,7 @@ def mp_tails(spectrum: Spectrum, norm: float, dim: int) -> tuple[mpmath.mpf, mpm
 
 
 def mp_norm_error(spectrum: Spectrum, norm: float, dim: int, tail: float, upper: bool) -> float:
-    """Relative error of a norm with a given tail probability: residual over logarithmic slope."""
+    """Relative error of a norm for a given tail probability, as residual over slope."""
     with mpmath.workdps(40):
         probability = mp_tails(spectrum, norm, dim)[int(upper)]
         step = mpmath.mpf("1e-12")

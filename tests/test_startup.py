@@ -1,4 +1,4 @@
-"""What is imported when: nothing heavy at the start, and every public name at its first use."""
+"""Time of imports: nothing heavy at the start, and every public name at its first use."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Same seed, same result, whatever the number of threads: each in a process of its own.
 
 Frequencies and features are the same to the bit. Sums over rows are not: matrix products split
-them by threads, so that predictions agree to rounding, and what an optimizer makes of it to less.
+them by threads, so that predictions agree to rounding, and results of an optimizer less closely.
 """
 
 import os
@@ -49,7 +49,7 @@ VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def run(threads: int, path: Path) -> dict[str, np.ndarray]:
-    """What the script computes with that many threads, in torch and in numpy."""
+    """Results of the script, with a given number of threads in torch and in numpy."""
     environment = os.environ | dict.fromkeys(VARIABLES, str(threads))
     process = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(threads), str(path)],

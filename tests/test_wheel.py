@@ -52,7 +52,7 @@ class Installed:
 
 
 def checked(command: list[str], folder: Path, variables: dict[str, str] | None = None) -> str:
-    """Output of a command that must succeed."""
+    """Run a command that must succeed, and return its output."""
     result = subprocess.run(
         command, cwd=folder, env=variables, capture_output=True, text=True, check=False
     )
@@ -73,8 +73,8 @@ def build_wheel(folder: Path) -> Path:
 def new_environment(folder: Path) -> None:
     """Make an environment that sees what is installed beside pytest, save editable packages.
 
-    A path file of one folder is not searched in another: the path files by which editable
-    packages are found do not count here.
+    Python reads path files in the folder of an environment only, not in the folders that they
+    name, so that the path files of editable packages have no effect here.
     """
     venv.create(folder, with_pip=False)
     paths = {"base": str(folder), "platbase": str(folder)}

@@ -1,4 +1,4 @@
-"""The z-tests of statistics, and a series that the theory module is checked against."""
+"""The z-tests of means, and a series against which the theory module is checked."""
 
 import numpy as np
 from scipy import special
@@ -16,7 +16,7 @@ def orthogonal_moment(sign: float, dim: int, t: float) -> float:
 
 
 def z_score(samples: np.ndarray, expected: np.ndarray | float) -> np.ndarray:
-    """How many standard errors the mean over the first axis is from what is expected."""
+    """Distance of the mean of draws (n, ...) from its expectation, in standard errors."""
     samples = np.asarray(samples, dtype=np.float64)
     error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
     difference = samples.mean(axis=0) - expected
@@ -30,7 +30,7 @@ MAX_Z = 5.0
 
 
 def assert_mean(samples: np.ndarray, expected: np.ndarray | float) -> None:
-    """The mean over the first axis is what is expected, to within its standard error."""
+    """Require the mean of draws (n, ...) to be as expected, within its standard error."""
     z = z_score(samples, expected)
     worst = float(np.max(np.abs(z)))
     assert worst < MAX_Z, f"mean is {worst:.1f} standard errors from {expected}"

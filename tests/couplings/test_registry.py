@@ -50,7 +50,7 @@ def _restored_registries() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Axes(Directions):
-    """Signed coordinate axes in turn: uniform on the sphere they are not."""
+    """Signed coordinate axes in turn, which are not uniform on the sphere."""
 
     def sample(self, norms: np.ndarray, dim: int, rng: np.random.Generator) -> np.ndarray:
         return np.eye(dim)[np.arange(norms.size) % dim]

@@ -20,7 +20,7 @@ DIMS = [1, 2, 3, 4, 7, 16]
 
 
 def simplex_rows(dim: int) -> np.ndarray:
-    """The matrix S of MATH 3, entry by entry."""
+    """The matrix S (d, d) of MATH 3, entry by entry."""
     rows = np.zeros((dim, dim))
     for i in range(dim - 1):
         rows[i, i] = np.sqrt(dim / (dim - 1))

@@ -1,4 +1,4 @@
-"""What each coupling couples: orthogonality, paired norms, shared norms, strata, signs."""
+"""The structure of each coupling: orthogonality, paired and shared norms, strata, signs."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ SIZES = [(1, 1), (3, 1), (2, 5), (5, 5), (8, 3), (9, 4), (13, 2)]
 
 
 def blocks(frequencies: np.ndarray) -> list[np.ndarray]:
-    """Runs of d frequencies, the last one cut."""
+    """Blocks of d consecutive frequencies, of which the last may be shorter."""
     dim = frequencies.shape[1]
     return [frequencies[i : i + dim] for i in range(0, len(frequencies), dim)]
 

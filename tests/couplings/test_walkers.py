@@ -108,7 +108,7 @@ def _restored_registries() -> Iterator[None]:
 
 
 class MirroredSteps(Steps):
-    """Pairs of co-located walkers at opposite quantiles: a law of a user's own."""
+    """Pairs of walkers on one node at opposite quantiles, an example of a user's own law."""
 
     def choose(self, u: FloatArray, degree: int, weights: FloatArray | None) -> np.ndarray:
         v = u[0].copy()

@@ -1,4 +1,4 @@
-"""Fixtures of the UCI loader's tests: a folder, no network, and an OpenML of their own."""
+"""Fixtures for the tests of the UCI loader: a folder, no network, and an imitated OpenML."""
 
 import gzip
 import socket
@@ -15,7 +15,7 @@ from tests.datasets.local_server import listening
 
 @pytest.fixture
 def isolated(monkeypatch, tmp_path):
-    """No folder, an empty download cache, no proxy, and no way past this machine."""
+    """Take away the folder, the downloads of earlier runs, the proxy and the network."""
 
     def connect(sock, address):
         assert address[0] == "127.0.0.1", f"a test tried to reach {address}"

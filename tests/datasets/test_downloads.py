@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning
 
 
 class Server:
-    """What is at which path: a body, a status, or a body cut short."""
+    """Bodies that the server gives by path, whole or cut short, and the paths it was asked for."""
 
     def __init__(self, url: str) -> None:
         self.url = url

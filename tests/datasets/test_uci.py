@@ -17,7 +17,7 @@ needs_files = pytest.mark.skipif(
 
 
 def replace_cell(path, row, column, text):
-    """Put `text` in a cell; row 1 is the header, column counts from 0."""
+    """Put `text` into a cell; the header is row 1, and columns count from 0."""
     lines = path.read_text().splitlines()
     cells = lines[row - 1].split(",")
     cells[column] = text

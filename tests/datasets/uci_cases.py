@@ -16,7 +16,7 @@ SHAPES = {
 
 
 def numbers(name, seed=0):
-    """Return values of the set's size, the target last, exact in three decimals."""
+    """Return random values (n, d + 1) of the set's size with three decimals; the target is last."""
     n, d = SHAPES[name]
     return np.random.default_rng(seed).integers(0, 10**6, size=(n, d + 1)) / 1000.0
 

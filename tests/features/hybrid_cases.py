@@ -1,4 +1,4 @@
-"""Inputs, estimators and mean squared errors that the tests of hybrid features share."""
+"""Inputs, estimators and mean squared errors for the tests of hybrid features."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ DIM = 3
 
 
 def pairs(rng: np.random.Generator, length: float = 0.7) -> tuple[np.ndarray, np.ndarray]:
-    """Ten pairs of vectors of about this length: long ones have heavy tails."""
+    """Ten pairs of vectors of about the given length; estimates for long ones have heavy tails."""
     X, Y = rng.normal(size=(2, 10, DIM))
     scale = length * rng.uniform(0.7, 1.0, size=(2, 10, 1))
     return tuple(
@@ -33,18 +33,18 @@ def softmax(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 
 
 def paired(features: SoftmaxFeatures, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Estimates of the kernel of each pair, (pairs,)."""
+    """Estimates of the kernel for each pair, shape (pairs,)."""
     return (features.queries(X) * features.keys(Y)).sum(-1).numpy()
 
 
 def trigonometric_mse(x: np.ndarray, y: np.ndarray) -> float:
-    """Times m, sine and cosine features; the form of MATH section 5."""
+    """m times the mean squared error of sine and cosine features, by the formula of MATH 5."""
     plus, minus = np.sum((x + y) ** 2), np.sum((x - y) ** 2)
     return np.exp(plus) / np.exp(2 * x @ y) * (1 - np.exp(-minus)) ** 2 / 2
 
 
 def general(generator: Any, kernel: str = "softmax") -> HybridFeatures:
-    """Three estimators, one coefficient with a constant and one without."""
+    """A hybrid of three estimators, with one coefficient that has a constant and one without."""
     rng = np.random.default_rng(generator)
     bases = [
         ComplexExponentialFeatures(DIM, 3, A, "iid", rng, kernel=kernel)

@@ -30,7 +30,7 @@ SIZES = {2: 5, 3: 5, 8: 12}
 
 @lru_cache(maxsize=4)
 def ensembles(text: str, m: int, dim: int, spectrum: str, seed: int) -> np.ndarray:
-    """Independent draws of all frequencies, (repetitions, m, d)."""
+    """Independent ensembles of frequencies, shape (repetitions, m, d)."""
     rng = np.random.default_rng([seed, m, dim])
     coupling, law = parse_coupling(text), parse_spectrum(spectrum)
     repetitions = FEWER if text in SEQUENCES else REPETITIONS
@@ -38,7 +38,7 @@ def ensembles(text: str, m: int, dim: int, spectrum: str, seed: int) -> np.ndarr
 
 
 def estimates(features: str, frequencies: np.ndarray, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """Dot products of the package's own features, (repetitions, pairs)."""
+    """Dot products of the package's own features, shape (repetitions, pairs)."""
     n, m, dim = frequencies.shape
     feature_map = MAPS[features](dim, n * m, "iid", generator=0)
     feature_map.frequencies.copy_(torch.as_tensor(frequencies.reshape(n * m, dim)))
@@ -51,8 +51,8 @@ def estimates(features: str, frequencies: np.ndarray, X: np.ndarray, Y: np.ndarr
 def pairs(features: str, dim: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Pairs of inputs with the same `|x - y|`, or `|x + y|`, in all directions.
 
-    The error depends on that length only (and on a factor, for Laplace features), so averaging
-    over directions sharpens the test. Laplace estimates have heavy tails: a shorter length there.
+    The error depends on that length only (and on a factor, for Laplace features), so that averages
+    over directions sharpen the test. Laplace estimates have heavy tails, and so a shorter length.
     """
     length = 1.1 if features == "fourier" else 0.5
     directions = rng.normal(size=(12, dim))

@@ -18,7 +18,7 @@ every_case = pytest.mark.parametrize(("dim", "m", "coupling"), CASES)
 
 
 def twins(kind: type[FeatureMap], dim: int, m: int, coupling: str) -> tuple[FeatureMap, FeatureMap]:
-    """A fast map, and one that holds its frequencies."""
+    """A fast map, and a map that holds the same frequencies as a matrix."""
     fast = kind(dim, m, coupling, generator=3)
     return fast, kind.from_frequencies(fast.frequencies, coupling, "gaussian")
 

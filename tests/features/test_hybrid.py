@@ -33,7 +33,7 @@ DRAWS = 1500
 
 
 def signed_mse(x: np.ndarray, y: np.ndarray) -> float:
-    """Times m, positive features on m frequencies and their negatives."""
+    """m times the mean squared error of positive features on m frequencies and their negatives."""
     plus = np.sum((x + y) ** 2)
     return np.exp(plus) * np.exp(2 * x @ y) * (1 - np.exp(-plus)) ** 2 / 2
 

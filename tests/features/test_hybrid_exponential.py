@@ -32,14 +32,14 @@ MATRICES: dict[str, np.ndarray] = {
 def single_frequency_estimates(
     matrix: Any, X: np.ndarray, Y: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Independent estimates of one frequency each, (repetitions, pairs)."""
+    """Independent estimates by one frequency each, shape (repetitions, pairs)."""
     features = ComplexExponentialFeatures(DIM, REPETITIONS, matrix, "iid", rng)
     terms = (features.queries(X) * features.keys(Y)).numpy() * REPETITIONS
     return terms.reshape(len(X), -1, REPETITIONS).sum(axis=1).T
 
 
 def exponential_mse(matrix: np.ndarray, x: np.ndarray, y: np.ndarray) -> float:
-    """Of one frequency, by complex arithmetic of its own."""
+    """Mean squared error of estimates by one frequency, in plain complex arithmetic."""
     a, b = matrix @ x, np.linalg.inv(matrix).T @ y
     z, sm2 = a + b, np.exp(2 * x @ y)
     scale = np.exp(-a @ a - b @ b)

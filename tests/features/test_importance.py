@@ -19,7 +19,7 @@ def points(n: int, shift: float = 0.0) -> np.ndarray:
 
 
 def gram_errors(n_draws: int, rng: np.random.Generator, m: int, **arguments) -> np.ndarray:  # type: ignore[no-untyped-def]
-    """Errors of the Gram matrix of the data, and of the keys if there are any."""
+    """Errors of the Gram matrix of the data, or of data against keys where there are keys."""
     X, Y = arguments["data"], arguments.get("keys", arguments["data"])
     exact = np.exp(-0.5 * np.square(X[:, None] - Y).sum(-1))
     errors = np.empty((n_draws, *exact.shape))
@@ -89,7 +89,7 @@ def test_antithetic_under_a_lopsided_proposal_would_be_biased(rng: np.random.Gen
     w = 2 * X[rng.integers(6, size=50_000)] + rng.normal(size=(50_000, DIM))
 
     def estimates(frequencies: np.ndarray) -> np.ndarray:
-        """Of `K(x_0, x_0) = 1`, one for each frequency."""
+        """Estimates of `K(x_0, x_0) = 1`, one for each frequency."""
         x, log_ratio = X[0], -mixture_log_ratio(frequencies, X)
         return np.exp(2 * (frequencies @ x - x @ x) + log_ratio)
 

@@ -20,7 +20,7 @@ both = pytest.mark.parametrize("kind", MAPS, ids=lambda kind: kind.__name__)
 
 
 def plain(feature_map: FeatureMap, X: np.ndarray) -> np.ndarray:
-    """The formulas of MATH 2, row by row."""
+    """Features (n, M) by the formulas of MATH 2, row by row."""
     w = feature_map.frequencies.double().numpy()
     m = len(w)
     rows = []

@@ -62,7 +62,7 @@ def test_approximates_the_kernel_that_rbf_sampler_approximates(rng: np.random.Ge
 
 @pytest.mark.parametrize("sampler", [RBFSampler(), FourierSampler(), LaplaceSampler()], ids=repr)
 class TestInterfaceOfRBFSampler:
-    """What code written for `RBFSampler` calls."""
+    """The methods and attributes that code written for `RBFSampler` uses."""
 
     def test_fit_transform(self, sampler: Any, rng: np.random.Generator) -> None:
         X = rng.normal(size=(8, 3))

@@ -20,7 +20,7 @@ from coupledgp.graphs import Graph
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    """Up to twelve nodes and twenty edges, loops and parallel edges among them."""
+    """Graphs of up to twelve nodes and twenty edges, with loops and parallel edges."""
     n = draw(st.integers(1, 12))
     ends = st.tuples(st.integers(0, n - 1), st.integers(0, n - 1))
     edges = draw(st.lists(ends, max_size=20))

@@ -107,7 +107,7 @@ def test_joining_data_copies_nothing_of_a_single_batch():
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Broken(WeightSpaceGP):
-    """A process whose faults are named."""
+    """A process with one named fault."""
 
     fault: str = ""
 

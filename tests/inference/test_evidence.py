@@ -46,7 +46,7 @@ def exact_problem(spectrum: str, n: int, n_outputs: int, rng: np.random.Generato
 
 
 def plain_gram(problem: EvidenceProblem, lengthscale: np.ndarray) -> np.ndarray:
-    """`Phi Phi'` or the kernel matrix, unit outputscale."""
+    """Matrix `Phi Phi'`, or the kernel matrix, with unit outputscale, shape (n, n)."""
     if isinstance(problem, ExactEvidence):
         scaled = problem.X / lengthscale
         distance = np.sqrt(np.square(scaled[:, None] - scaled).sum(axis=2))
@@ -71,7 +71,7 @@ def plain_evidence(problem: EvidenceProblem, lengthscale: np.ndarray, v: float, 
 
 
 def evidence_of_many_digits(gram: np.ndarray, targets: np.ndarray, v: float, s: float) -> float:
-    """The same for ill-conditioned laws, to forty digits."""
+    """The evidence of ill-conditioned laws, to forty digits."""
     with mpmath.workdps(40):
         cov = mpmath.matrix((v * gram).tolist()) + mpmath.mpf(s) * mpmath.eye(len(gram))
         root = mpmath.cholesky(cov)
@@ -91,7 +91,7 @@ def by_differences(
     v: float,
     s: float,
 ) -> Evidence:
-    """Central differences in the logarithms."""
+    """Gradient by central differences in the logarithms of the hyperparameters."""
     step = 1e-5
 
     def slope(move: Callable[[float], float]) -> float:

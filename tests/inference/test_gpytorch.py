@@ -38,7 +38,7 @@ def _exact_settings() -> Iterator[None]:
 
 
 class TheirModel(gpytorch.models.ExactGP):
-    """`v kernel + s I`, zero mean, everything set by hand."""
+    """Exact GP of gpytorch with covariance `v kernel + s I`, zero mean and given parameters."""
 
     def __init__(self, X: Tensor, y: Tensor, kernel: Any) -> None:
         likelihood = gpytorch.likelihoods.GaussianLikelihood()
@@ -54,7 +54,7 @@ class TheirModel(gpytorch.models.ExactGP):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
 
     def evidence(self) -> Evidence:
-        """Value and gradient in log hyperparameters: raw ones pass through a softplus."""
+        """Evidence and its gradient in log hyperparameters, from raw ones behind a softplus."""
         self.train()
         mll = gpytorch.mlls.ExactMarginalLogLikelihood(self.likelihood, self)
         value = mll(self(*self.train_inputs), self.train_targets) * len(self.train_targets)
@@ -74,7 +74,7 @@ class TheirModel(gpytorch.models.ExactGP):
         )
 
     def law(self, X: Tensor) -> tuple[np.ndarray, np.ndarray]:
-        """Joint law of observations."""
+        """Mean and covariance of observations."""
         self.eval()
         with torch.no_grad():
             law = self.likelihood(self(X))

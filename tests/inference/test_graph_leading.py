@@ -25,7 +25,7 @@ Y = np.sin(NODES[:, None] / 60.0) + 1e-3 * RNG.standard_normal((NODES.size, 1))
 
 @pytest.fixture
 def few_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fewer eigenpairs than nodes, and no other method."""
+    """Make the method use fewer eigenpairs than nodes, and allow no other method."""
     monkeypatch.setattr(graph_moments, "LEADING_PAIRS", 50)
     monkeypatch.setattr(node_priors, "SPECTRAL_LIMIT", 10)
 

@@ -23,7 +23,7 @@ RNG = np.random.default_rng(11)
 
 
 def mixed_graph():
-    """Weights, a self-loop, an isolated node and two components."""
+    """Weighted graph with a self-loop, an isolated node and two components."""
     rows = [0, 1, 2, 3, 3, 5, 6, 7, 5]
     columns = [1, 2, 3, 0, 3, 6, 7, 5, 7]
     return cgp.Graph.from_edges(rows, columns, RNG.uniform(0.5, 2, 9), n_nodes=9)
@@ -88,7 +88,7 @@ def test_samples_have_the_kernel_as_covariance(name, kernel):
     sizes = [graph.n_nodes, n_edges, n_alone]
 
     class Sources:
-        """Gives the rows of an identity over all sources of noise."""
+        """Stands in for random numbers: the rows of an identity over all sources of noise."""
 
         calls = 0
 

@@ -11,7 +11,7 @@ WIDE = ScaleBounds()
 
 
 def random_evidence(rng: np.random.Generator, n_outputs: int = 1) -> SpectralEvidence:
-    """Eigenvalues and energies over many orders of magnitude: often with several maxima."""
+    """Evidence with eigenvalues and energies of many orders of magnitude, and several maxima."""
     r = int(rng.integers(2, 7))
     n = r + int(rng.integers(0, 30))
     eigenvalues = np.exp(rng.uniform(np.log(1e-6), np.log(1e3), r))
@@ -21,7 +21,7 @@ def random_evidence(rng: np.random.Generator, n_outputs: int = 1) -> SpectralEvi
 
 
 def plain_value(e: SpectralEvidence, v: float, s: float) -> float:
-    """Log density of targets with the given energies: a diagonal covariance."""
+    """Log density of targets with the given energies under a diagonal covariance."""
     variances = np.concatenate([v * e.eigenvalues + s, np.full(e.n_rows - e.eigenvalues.size, s)])
     quad = (e.energies / (v * e.eigenvalues + s)).sum() + e.remainder / s
     return float(-0.5 * (quad + e.n_outputs * np.log(2 * np.pi * variances).sum()))
@@ -33,7 +33,7 @@ def brute_force(
     outputscale: float | None = None,
     noise: float | None = None,
 ) -> float:
-    """Greatest evidence in the box: a fine grid, its best points polished by L-BFGS."""
+    """Largest evidence in the box, from a fine grid whose best points L-BFGS improves."""
     axes = [
         np.linspace(*np.log(interval), 60) if kept is None else np.log([kept])
         for interval, kept in ((bounds.outputscale, outputscale), (bounds.noise, noise))

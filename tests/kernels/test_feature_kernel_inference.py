@@ -20,7 +20,7 @@ from tests.kernels.feature_kernel_cases import LENGTHSCALE, ard_kernel, both, da
 
 
 class Model(gpytorch.models.ExactGP):
-    """Zero mean, `v kernel + s I`."""
+    """Exact GP of gpytorch with zero mean and covariance `v kernel + s I`."""
 
     def __init__(self, X: Tensor, y: Tensor, kernel: FeatureKernel) -> None:
         super().__init__(X, y, gpytorch.likelihoods.GaussianLikelihood())
@@ -41,7 +41,7 @@ class Model(gpytorch.models.ExactGP):
 
 @contextmanager
 def cholesky_sizes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Orders of all matrices that torch factorises meanwhile."""
+    """Collect the orders of all matrices that torch factorises within the context."""
     sizes: list[int] = []
     with monkeypatch.context() as patch:
         for name in ("cholesky", "cholesky_ex", "eigh", "svd", "qr"):

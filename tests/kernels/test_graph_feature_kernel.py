@@ -168,7 +168,7 @@ def model_of(n: int, kernel: GraphFeatureKernel | None = None) -> Model:
 
 @contextmanager
 def factor_sizes() -> Iterator[list[int]]:
-    """Sizes of every matrix that is factorised meanwhile."""
+    """Collect the sizes of all matrices that are factorised within the context."""
     sizes: list[int] = []
 
     def counting(function: Callable) -> Callable:

@@ -28,12 +28,12 @@ TERMS = 7
 
 
 def small_graph() -> Graph:
-    """Five nodes in a ring with one chord, weighted."""
+    """Weighted ring of five nodes with one chord."""
     return Graph.from_edges([0, 1, 2, 3, 4, 0], [1, 2, 3, 4, 0, 2], [1.0, 2.0, 0.5, 1.0, 1.5, 0.7])
 
 
 def dense_powers(graph: Graph, n_terms: int) -> torch.Tensor:
-    """`T_k(W~)`, shape (n_terms, n, n)."""
+    """Dense matrices `T_k(W~)`, shape (n_terms, n, n)."""
     matrix = graph.normalized_adjacency.toarray()
     terms = [np.eye(graph.n_nodes), matrix]
     while len(terms) < n_terms:

@@ -50,7 +50,7 @@ SQUARE = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
 
 @pytest.fixture(autouse=True)
 def _torch_seed(seed: int) -> Iterator[None]:
-    """BoTorch draws from torch's global generator."""
+    """Seed torch's global generator, from which BoTorch draws."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
@@ -78,7 +78,7 @@ def features(X: Tensor, center: Tensor) -> Tensor:
 
 
 def dense_law(X: Tensor, Y: Tensor, X_test: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean (p, k) and covariance (p, p) by the n x n route."""
+    """Mean (p, k) and covariance (p, p) by dense algebra with (n, n) matrices."""
     train, test = features(X, X.mean(0)), features(X_test, X.mean(0))
     gram = train @ train.T + S * torch.eye(len(X)).double()
     weights = torch.linalg.solve(gram, train @ test.T)
@@ -509,7 +509,7 @@ class TestOptimisation:
 
 
 def best_of_random(problem: Any, n: int, rng: np.random.Generator) -> float:
-    """Median over 21 searches of the regret of n random points."""
+    """Median regret of n random points, over 21 searches."""
     low, high = problem.bounds
     X = low + (high - low) * data(rng, 21 * n, len(low))
     best = problem(X).reshape(21, n).amax(1)

@@ -25,7 +25,7 @@ def stored():
 
 
 def points_of(model, stored):
-    """Where the model predicted when it was saved."""
+    """Points at which the model predicted when it was saved."""
     if hasattr(model, "graph"):
         graph = model.graph
         return list(range(graph.n_nodes) if graph.labels is None else graph.labels)[:12]

@@ -208,7 +208,7 @@ def test_fitted_objects_win_over_parameters_set_later(fitted, tmp_path):
 
 
 class OwnCoupling(FrequencyCoupling):
-    """One with neither a text form nor equality."""
+    """A coupling with neither a text form nor equality."""
 
     def _sample(self, n_frequencies, dim, spectrum, rng):
         return rng.standard_normal((n_frequencies, dim))
@@ -216,7 +216,7 @@ class OwnCoupling(FrequencyCoupling):
 
 @dataclass(frozen=True)
 class OwnSpectrum(GaussianSpectrum):
-    """One whose text form, inherited, names another spectrum."""
+    """A spectrum whose text form is inherited and names another spectrum."""
 
 
 @pytest.mark.parametrize(

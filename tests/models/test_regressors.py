@@ -28,7 +28,7 @@ IDS = ["columns", "rows", "matern", "laplace", "exact"]
 
 
 def table(n=90, k=1, seed=0):
-    """Inputs of unlike scale and offset, and noisy smooth targets."""
+    """Inputs with different scales and offsets, and noisy smooth targets."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3)) * [1, 20, 0.05] + [0, 300, 7]
     f = np.sin(X[:, :1]) + 0.05 * (X[:, 1:2] - 300)

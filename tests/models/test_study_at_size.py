@@ -34,7 +34,7 @@ def model():
 
 @pytest.fixture
 def solves(monkeypatch):
-    """Dense algebra for 100 rows at most, and no exact process at all; points of each solve."""
+    """Allow dense algebra for 100 rows and no exact process; collect the points of each solve."""
 
     def refused(self):
         raise AssertionError("the exact process was computed")

@@ -135,7 +135,7 @@ def test_contracts_run_under_unittest() -> None:
 
 @dataclass(frozen=True)
 class Broken(FrequencyCoupling):
-    """Independent Gaussian frequencies, spoilt."""
+    """Independent Gaussian frequencies with a fault."""
 
     spoil: Callable[[np.ndarray, np.random.Generator], np.ndarray]
 
@@ -209,7 +209,7 @@ class TestBrokenParts:
                 return 1.01 * super().sample(norms, dim, rng)
 
         class ByNorm(IidDirections):
-            """The longest frequency points up: uniform as a set, not each alone."""
+            """Directions with the longest frequency upwards: uniform as a set, but not each alone."""
 
             def sample(self, norms, dim, rng):  # type: ignore[no-untyped-def]
                 drawn = super().sample(norms, dim, rng)
@@ -286,7 +286,7 @@ class TestBrokenParts:
                 return out.zero_()
 
         class Forgetful(FeatureMap):
-            """Has randomness that its state does not hold."""
+            """A feature map with randomness that its state does not hold."""
 
             def __init__(self, *args: Any, **kwargs: Any) -> None:
                 super().__init__(*args, **kwargs)

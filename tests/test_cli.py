@@ -409,6 +409,22 @@ def test_predict_in_a_new_process(model_path, data, tmp_path, call):
     assert here == there
 
 
+def test_predict_adds_intervals(model_path, data, tmp_path, call):
+    out = call("predict", model_path, data, "-o", tmp_path / "out.csv", "--interval", "0.9")
+    assert "'mean', 'std', 'lower_90' and 'upper_90'" in out
+    table = read_csv(tmp_path / "out.csv")
+    mean, std, low, high = (
+        np.array(table[name], dtype=float) for name in ("mean", "std", "lower_90", "upper_90")
+    )
+    np.testing.assert_allclose((low + high) / 2, mean, rtol=1e-9)
+    np.testing.assert_allclose(high - low, 2 * 1.6448536269514722 * std, rtol=1e-9)
+
+
+def test_an_interval_of_no_probability(model_path, data, tmp_path, fails):
+    line = fails("predict", model_path, data, "-o", tmp_path / "out.csv", "--interval", "95")
+    assert "level: expected probabilities between 0 and 1, got [95.0]" in line
+
+
 def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
     call("predict", model_path, data, "-o", tmp_path / "p.parquet", "--prefix", "price_")
     call("predict", model_path, tmp_path / "p.parquet", "-o", tmp_path / "q.tsv", "--latent")

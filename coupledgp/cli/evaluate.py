@@ -179,6 +179,18 @@ def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatA
     return np.concatenate(means), np.concatenate(stds)
 
 
+def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, FloatArray]:
+    """Ends of the central interval at each row of a table or matrix, a few thousand at a time."""
+    parts = [
+        model.predict_interval(X[start : start + BATCH_ROWS], level)
+        for start in range(0, len(X), BATCH_ROWS)
+    ]
+    if not parts:
+        return np.zeros(0), np.zeros(0)
+    lower, upper = zip(*parts, strict=True)
+    return np.concatenate(lower), np.concatenate(upper)
+
+
 def log_density_in_batches(model: Any, test: Rows) -> FloatArray:
     """Log predictive density of each test row, a few thousand at a time."""
     starts = range(0, len(test), BATCH_ROWS)

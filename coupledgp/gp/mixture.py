@@ -27,6 +27,9 @@ from coupledgp.inference.spectra.mixture import mixture_log_density, precision_w
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
+# Halvings of the interval around a quantile: it is then as narrow as rounding.
+BISECTIONS = 60
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MixtureGP(GaussianProcess):
@@ -156,6 +159,33 @@ class MixtureGP(GaussianProcess):
         """See the base class; the density of the mixture itself."""
         densities = [member.log_density(points, targets) for member in self.members]
         return mixture_log_density(np.array(densities), self.weights)
+
+    def quantiles(
+        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; of the mixture's own distribution function, by bisection.
+
+        The quantile lies between the least and the greatest of the members'.
+        """
+        moments = [member.law(points, "variance") for member in self.members]
+        each = [
+            member.noise.quantiles(mean, variance, probabilities)
+            for member, (mean, variance) in zip(self.members, moments, strict=True)
+            if variance is not None
+        ]
+        low, high = np.min(each, axis=0), np.max(each, axis=0)
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            below = sum(
+                weight * member.noise.probabilities(middle, mean, variance)
+                for weight, member, (mean, variance) in zip(
+                    self.weights, self.members, moments, strict=True
+                )
+                if variance is not None
+            )
+            too_low = below < probabilities
+            low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
+        return 0.5 * (low + high)
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class: the mean over members, whose priors have mean zero."""

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.random import FloatArray
@@ -38,6 +39,18 @@ class Noise(ABC):
     ) -> FloatArray:
         """Log density (p,) of targets (p, k) whose predictive moments are given, both (p, k)."""
 
+    @abstractmethod
+    def quantiles(
+        self, mean: FloatArray, variance: FloatArray, probabilities: FloatArray
+    ) -> FloatArray:
+        """Quantiles (p, k, q) of laws with moments (p, k) at probabilities (q,)."""
+
+    @abstractmethod
+    def probabilities(
+        self, values: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """Chances (p, k, q) that an observation lies below values (p, k, q), moments (p, k)."""
+
 
 @dataclass(frozen=True)
 class GaussianNoise(Noise):
@@ -62,3 +75,18 @@ class GaussianNoise(Noise):
     ) -> FloatArray:
         """See the base class."""
         return gaussian_log_density(targets, mean, variance)
+
+    def quantiles(
+        self, mean: FloatArray, variance: FloatArray, probabilities: FloatArray
+    ) -> FloatArray:
+        """See the base class."""
+        return mean[..., None] + np.sqrt(variance)[..., None] * special.ndtri(probabilities)
+
+    def probabilities(
+        self, values: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """See the base class."""
+        chances: FloatArray = special.ndtr(
+            (values - mean[..., None]) / np.sqrt(variance)[..., None]
+        )
+        return chances

@@ -194,6 +194,12 @@ class GaussianProcess(ABC):
         """Log predictive density (p,) of targets (p, k), each point by itself, outputs jointly."""
 
     @abstractmethod
+    def quantiles(
+        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """Quantiles (p, k, q) of observations at points, each by itself, for probabilities (q,)."""
+
+    @abstractmethod
     def prior(self, points: Points) -> FloatArray:
         """Prior covariance (p, p, k) of f at points, units of y squared."""
 
@@ -301,6 +307,14 @@ class NormalizedProcess(GaussianProcess):
         mean, variance = self.law(points, "variance", report=report)
         assert variance is not None
         return self.noise.log_density(targets, mean, variance)
+
+    def quantiles(
+        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class."""
+        mean, variance = self.law(points, "variance", report=report)
+        assert variance is not None
+        return self.noise.quantiles(mean, variance, probabilities)
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class."""

@@ -34,7 +34,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.progress import Progress, reporter, silent
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import check_positive_int, check_vector
 
 # Results that speak of the rows of one fit, and not of those that come later.
 OF_ONE_FIT = ("selection_", "kl_per_point_")
@@ -182,6 +182,62 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
         with self._reporter("predict") as report:
             return self.process_.log_density(data.points, data.targets, report=report)
 
+    def _quantiles(self, X: Any, probabilities: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        wanted = check_probabilities(probabilities, "quantiles")
+        points, record = self.points(X), self.fitted_
+        with self._reporter("predict") as report:
+            found = record.process.quantiles(points, wanted, report=report)
+        return record.shaped(found, 1)
+
+    def predict_quantiles(self, X: Any, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
+        """Quantiles of observations at each point, noise included.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d), or labels of p nodes.
+        quantiles
+            Probabilities (q,) in (0, 1).
+
+        Returns
+        -------
+        FloatArray
+            Shape (p, q), or (p, k, q) for targets of two dimensions. Of several members they are
+            those of the mixture itself, not of its mean and standard deviation.
+
+        Raises
+        ------
+        InvalidInputError
+            A probability is not between 0 and 1, or `X` does not fit the training data.
+        """
+        return self._quantiles(X, quantiles)
+
+    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Central interval that holds an observation with the probability `level`.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d), or labels of p nodes.
+        level
+            Probability in (0, 1).
+
+        Returns
+        -------
+        (FloatArray, FloatArray)
+            Lower and upper ends, (p,), or (p, k) for targets of two dimensions: the quantiles
+            `(1 - level) / 2` and `(1 + level) / 2`.
+
+        Raises
+        ------
+        InvalidInputError
+            `level` is not between 0 and 1, or `X` does not fit the training data.
+        """
+        (checked,) = check_probabilities([level], "level")
+        ends = self._quantiles(X, [(1 - checked) / 2, (1 + checked) / 2])
+        return ends[..., 0], ends[..., 1]
+
     def _prior_covariance(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         record = self.fitted_
@@ -248,6 +304,21 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fitted is not None
+
+
+def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
+    """Return probabilities (q,) strictly between 0 and 1."""
+    try:
+        array = check_vector(value, name)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, InvalidInputError):
+            raise
+        raise InvalidInputError(f"{name}: expected probabilities, got {value!r}") from None
+    if not ((array > 0) & (array < 1)).all():
+        raise InvalidInputError(
+            f"{name}: expected probabilities between 0 and 1, got {array.tolist()}"
+        )
+    return array
 
 
 def plain_seed(random_state: Any) -> int | None:

@@ -29,6 +29,13 @@ def predict(
     latent: Annotated[
         bool, typer.Option("--latent", help="Leave the noise out of the standard deviation.")
     ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            help="Also add the ends of the central interval of this probability, such as 0.95.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of a sentence.")
     ] = False,
@@ -44,13 +51,14 @@ def predict(
     if output.resolve() in (model.resolve(), data.resolve()):
         raise InvalidInputError(f"--output: expected a path of its own, got {str(output)!r}")
     with reporter("predict"), written_whole(output) as temporary:
-        table, added = with_predictions(model, data, prefix, latent, output)
+        table, added = with_predictions(model, data, prefix, latent, output, interval)
         write_table(table, temporary, like=output)
     result = {"rows": table.num_rows, "output": str(output), "added": added}
     if as_json:
         print(json.dumps(result))
         return
-    names = " and ".join(repr(name) for name in added)
+    *others, last = (repr(name) for name in added)
+    names = f"{', '.join(others)} and {last}"
     rows = "1 row" if table.num_rows == 1 else f"{table.num_rows} rows"
     Console(highlight=False, soft_wrap=True).print(
         f"{rows} with {names} written to {output}", markup=False

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.evaluate import predict_in_batches
+from coupledgp.cli.evaluate import intervals_in_batches, predict_in_batches
 from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.models import load_model
@@ -16,16 +16,23 @@ from coupledgp.random import FloatArray
 
 
 def with_predictions(
-    model: Path, data: Path, prefix: str, latent: bool, output: Path
+    model: Path, data: Path, prefix: str, latent: bool, output: Path, interval: float | None = None
 ) -> tuple[pa.Table, list[str]]:
     """Return the table with means and standard deviations added, and the names of these columns.
+
+    With `interval` also the ends of the central interval of that probability, noise included.
 
     Columns of a CSV file keep their text where `output` is such a file too.
     """
     fitted = load_model(model)
     table = read_table(data)
     inputs = _inputs(fitted, table, str(data))
-    added = _columns(predict_in_batches(fitted, inputs, latent), prefix)
+    mean, std = predict_in_batches(fitted, inputs, latent)
+    law = {"mean": mean, "std": std}
+    if interval is not None:
+        lower, upper = intervals_in_batches(fitted, inputs, interval)
+        law |= {f"lower_{100 * interval:g}": lower, f"upper_{100 * interval:g}": upper}
+    added = _columns(law, prefix)
     if data.suffix.lower() not in PARQUET and output.suffix.lower() not in PARQUET:
         table = read_table(data, text_columns=True)  # to keep every other column as it stands
     for name, values in added.items():
@@ -52,13 +59,12 @@ def _inputs(model: Any, table: pa.Table, source: str) -> Any:
     return np.column_stack(numeric(table, table.column_names, source).columns)
 
 
-def _columns(law: tuple[FloatArray, FloatArray], prefix: str) -> dict[str, FloatArray]:
-    """Columns to add; those of several outputs are numbered."""
-    mean, std = law
-    if mean.ndim == 1:
-        return {f"{prefix}mean": mean, f"{prefix}std": std}
+def _columns(law: dict[str, FloatArray], prefix: str) -> dict[str, FloatArray]:
+    """Columns to add, from values (p,) or (p, k); those of several outputs are numbered."""
+    if law["mean"].ndim == 1:
+        return {f"{prefix}{name}": values for name, values in law.items()}
     return {
         f"{prefix}{name}_{k}": values[:, k]
-        for k in range(mean.shape[1])
-        for name, values in (("mean", mean), ("std", std))
+        for k in range(law["mean"].shape[1])
+        for name, values in law.items()
     }

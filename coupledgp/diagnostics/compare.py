@@ -44,7 +44,7 @@ def compare(
 ) -> PosteriorReport:
     """Compare a fitted model's predictive law with a reference, by default its exact twin.
 
-    Both laws speak of observations at the test points jointly, noise included. The figures are
+    Both are joint laws of observations at the test points, noise included. The figures are
     those of MATH section 7; with several outputs each is the mean over outputs.
 
     Parameters
@@ -60,11 +60,11 @@ def compare(
     method
         `"dense"`: both laws from the estimators' `predict`; the exact twin of n rows takes O(n^3)
         time and O(n^2) memory. `"stochastic"`: the reference's law by iterative solves with its
-        exact kernel, never stored, O(n) memory a test point. For up to `options.n_columns` points
-        one solve a point, and nothing is random; for more, divergences of the joint laws at all
-        points by random probes, scores at a random subset. Standard errors of the probes and
-        bounds of what the solver leaves undone are in `report.accuracy`. `"auto"`: dense for given
-        references and for up to 5000 training rows.
+        exact kernel, which is never stored, in O(n) memory for each test point. Up to
+        `options.n_columns` points have one solve each, and nothing is random; for more points the
+        divergences of the joint laws are computed by random probes, and the scores at a random
+        subset. Standard errors of the probes and bounds of the solver's errors are in
+        `report.accuracy`. `"auto"`: dense for given references and for up to 5000 training rows.
     options
         Tolerances and sizes of the stochastic method.
     progress
@@ -104,9 +104,9 @@ class ReferenceLaw:
     ----------
     law : Law
     text : str
-        What it is of.
+        Text of the reference.
     subject : Subject or None
-        The fitted reference at its points; None where its law was solved for.
+        The fitted reference at its points; None where its law came from iterative solves.
     settings : dict or None
         Settings of the iterative solves and the work they took; None for dense algebra.
     """
@@ -145,7 +145,7 @@ def reference_law(
     options: StochasticOptions,
     report: Progress,
 ) -> ReferenceLaw:
-    """Law of the reference, by default the exact process, solved for or by dense algebra."""
+    """Law of the reference, by default the exact process, by iterative solves or dense algebra."""
     _check_points(len(X_test))
     if not solved:
         report("exact GP")
@@ -186,10 +186,7 @@ def report_beside(
     """Report on a model beside a law that is known at the same points."""
     start = time.perf_counter()
     law, steps = law_of_model(subject, exact, options, report)
-    settings = exact.settings
-    if settings is not None:
-        seconds = settings["seconds"] + time.perf_counter() - start
-        settings = settings | {"model_iterations": steps, "seconds": seconds}
+    seconds = time.perf_counter() - start
     check_shapes(law.mean.shape, exact.law.mean.shape)
     y = None if y_test is None else check_targets(y_test, law.mean.shape)
     nlpds = mixture_nlpd(subject, y), mixture_nlpd(exact.subject, y)
@@ -202,9 +199,10 @@ def report_beside(
         **score_figures(law, exact.law, y, nlpds),
     )
     accuracy = Accuracy("dense")
-    if settings is not None:
+    if exact.settings is not None:
+        work = {"model_iterations": steps, "seconds": exact.settings["seconds"] + seconds}
         bounds = solver_bounds(law, exact.law, y)
-        accuracy = Accuracy("stochastic", bounds, settings=settings)
+        accuracy = Accuracy("stochastic", bounds, settings=exact.settings | work)
     predictions = Predictions(law.mean, law.std, exact.law.mean, exact.law.std, y)
     errors = None
     if law.prior is not None and exact.law.prior is not None:
@@ -224,10 +222,12 @@ def law_of_model(
 
 
 def _text(model: Any, reference: Any) -> str:
+    """Text of the reference in a report."""
     return f"exact GP of {model!r}" if reference is None else repr(reference)
 
 
 def _check_points(n_points: int) -> None:
+    """Refuse no points, and more than memory suffices for."""
     if n_points == 0:
         raise InvalidInputError("X_test: expected at least one point, got none")
     check_memory(
@@ -238,6 +238,7 @@ def _check_points(n_points: int) -> None:
 
 
 def _check_reference(model: Any, reference: Any, method: str) -> None:
+    """Refuse models without a reference, and references without the kernel that solves need."""
     source = model if reference is None else reference
     if reference is None and process_of(model) is None and not hasattr(model, "exact_twin"):
         raise InvalidInputError(
@@ -251,5 +252,6 @@ def _check_reference(model: Any, reference: Any, method: str) -> None:
 
 
 def _is_large(model: Any) -> bool:
+    """Whether the exact twin of a model has too many rows for dense algebra by default."""
     process = process_of(model)
     return process is not None and len(process.data) > DENSE_ROWS

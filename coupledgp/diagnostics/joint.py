@@ -50,8 +50,30 @@ def compare_jointly(
 ) -> PosteriorReport:
     """Report on a model beside the exact GP that `source` states.
 
-    Divergences of the laws at all points by `options.n_probes` probes; scores, which need the
-    exact variance of each point, at `options.n_columns` of them drawn at random.
+    Divergences of the laws at all points are computed by `options.n_probes` probes; scores, which
+    need the exact variance of each point, at `options.n_columns` of the points, drawn at random.
+
+    Parameters
+    ----------
+    subject
+        The model at p test points.
+    source
+        Process that states its exact kernel.
+    reference
+        Text of the exact GP.
+    y_test
+        Targets (p,) or (p, k), or None.
+    options
+        Tolerances and sizes.
+    report
+        Callback that shows progress.
+
+    Raises
+    ------
+    InvalidInputError
+        Shapes do not fit, or memory does not suffice.
+    NumericalError
+        A solver does not reach its tolerance, or the tolerance is too large for so little noise.
     """
     start = time.perf_counter()
     problem, points = source.exact_problem(), subject.points
@@ -69,15 +91,14 @@ def compare_jointly(
         predictive_law(system, points[chosen], options.tolerance, report),
         problem.offset, problem.scale,
     )  # fmt: skip
-    part = None if y is None else y[chosen]
-    own = (law.mean[chosen], law.std[chosen])
-    if part is not None:
+    predictions = Predictions(
+        law.mean[chosen], law.std[chosen], columns.mean, columns.std,
+        None if y is None else y[chosen],
+    )  # fmt: skip
+    if y is not None:
         density = mixture_nlpd(subject, y)
-        density = None if density is None else density[chosen]
-        figures |= marginal_scores(part, *own, "", density)
-        figures |= marginal_scores(part, columns.mean, columns.std, "reference_")
-        figures["differences"] = differences(part, *own, columns.mean, columns.std, (density, None))
-        bounds = score_bounds(columns, part)
+        figures |= _scores(predictions, None if density is None else density[chosen])
+        bounds = score_bounds(columns, y[chosen])
         accuracy.bounds.update({f"reference_{name}": pair for name, pair in bounds.items()})
     accuracy.settings.update(
         asdict(options),
@@ -85,14 +106,28 @@ def compare_jointly(
         seconds=time.perf_counter() - start,
     )
     size = {"n_test": len(points), "n_outputs": law.mean.shape[1], "n_scored": len(chosen)}
-    predictions = Predictions(*own, columns.mean, columns.std, part)
     return PosteriorReport(
         Figures(**size, **figures), predictions, repr(subject.model), reference, accuracy,
         remarks=subject.remarks,
     )  # fmt: skip
 
 
+def _scores(p: Predictions, density: FloatArray | None) -> dict[str, Any]:
+    """Scores of both laws at the points that are scored, and their differences.
+
+    `density` are negative log densities (p,) of the model, if it is a mixture.
+    """
+    assert p.y is not None
+    own, other = (p.mean, p.std), (p.reference_mean, p.reference_std)
+    return (
+        marginal_scores(p.y, *own, "", density)
+        | marginal_scores(p.y, *other, "reference_")
+        | {"differences": differences(p.y, *own, *other, (density, None))}
+    )
+
+
 def _check_size(system: LinearSystem, n_points: int, options: StochasticOptions) -> None:
+    """Refuse comparisons that need more memory than there is."""
     at_once = options.n_columns + options.n_probes + 3 * system.targets.shape[1]
     check_memory(
         system.bytes_needed(at_once) + 8 * (n_points * system.n_rows + 8 * n_points**2),
@@ -142,7 +177,7 @@ def _joint_figures(
     options: StochasticOptions,
     rng: np.random.Generator,
 ) -> tuple[dict[str, Any], Accuracy]:
-    """Both divergences and joint densities, means over outputs, and their errors."""
+    """Both divergences and the joint densities, means over outputs, and their errors."""
     named: dict[str, list[ProbeEstimate]] = {}
     for k in range(law.mean.shape[1]):
         for name, estimate in _output_figures(law, exact, y, k, options, rng).items():
@@ -169,7 +204,7 @@ def _output_figures(
     options: StochasticOptions,
     rng: np.random.Generator,
 ) -> dict[str, ProbeEstimate]:
-    """Divergences and joint densities of output k."""
+    """Divergences and joint densities of output k, for laws at p points and targets (p, k)."""
     p, scale = len(law.mean), exact.scale[k]
     root = covariance_root(law.cov[..., k] / scale**2, "cov_q")
 
@@ -181,14 +216,10 @@ def _output_figures(
     relative = exact.relative_to(root)
     kl, reverse, logdet, forms = divergences(relative, shift, gaps, options.n_probes, rng)
     exact.n_iterations += relative.n_iterations
-    # Bound h of the error of the mean, in the norm of cov_q.
-    half = solve_triangular(root, exact.prior, lower=True)
-    share = np.linalg.norm(solve_triangular(root, half.T, lower=True), 2)
-    h = float(exact.radius[k] * np.sqrt(share))
-    far = (h * float(np.linalg.norm(shift)) + 0.5 * h**2) / p
+    more = _mean_error(exact, root, shift, k)
     named = {
-        "kl_per_point": widened(kl, far),
-        "reverse_kl_per_point": widened(reverse, far),
+        "kl_per_point": widened(kl, more),
+        "reverse_kl_per_point": widened(reverse, more),
     }
     if y is None:
         return named
@@ -202,6 +233,18 @@ def _output_figures(
     return named
 
 
+def _mean_error(exact: _ExactLaw, root: FloatArray, shift: FloatArray, k: int) -> float:
+    """Bound of the error per point that the exact mean of output k leaves in a divergence.
+
+    The error of the mean is h at most in the norm of `root root'`, root (p, p), in which the
+    difference of the means is `shift` (p,).
+    """
+    half = solve_triangular(root, exact.prior, lower=True)
+    share = np.linalg.norm(solve_triangular(root, half.T, lower=True), 2)
+    h = float(exact.radius[k] * np.sqrt(share))
+    return (h * float(np.linalg.norm(shift)) + 0.5 * h**2) / len(shift)
+
+
 def widened(estimate: ProbeEstimate, more: float) -> ProbeEstimate:
-    """The estimate with both bounds moved outwards by `more`."""
+    """Return the estimate with both bounds moved outwards by `more`."""
     return estimate._replace(below=estimate.below + more, above=estimate.above + more)

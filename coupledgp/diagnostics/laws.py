@@ -26,9 +26,9 @@ class Law:
     prior : FloatArray (p, p, k) or None
         Prior covariance of f, where it is known.
     noise : FloatArray (k,) or None
-        Noise variances, likewise.
+        Noise variances, where they are known.
     cov_error : FloatArray (p, p, k) or None
-        The true covariance lies between `cov - cov_error` and `cov`. None: it is `cov`.
+        The true covariance lies between `cov - cov_error` and `cov`; None if it equals `cov`.
     mean_error : FloatArray (k,) or None
         The error e of a mean has `e e' <= mean_error^2 cov_error`.
     """
@@ -52,14 +52,14 @@ class Law:
         return self.cov[..., k] - self.cov_error[..., k]
 
     def mean_bounds(self) -> FloatArray:
-        """Bound of the error of each mean, (p, k)."""
+        """Bounds (p, k) of the errors of the means."""
         if self.cov_error is None or self.mean_error is None:
             return np.zeros_like(self.mean)
         return self.mean_error * np.sqrt(np.einsum("iik->ik", self.cov_error))
 
 
 def law_of(subject: Subject, name: str) -> Law:
-    """Joint law of a model at its test points; `name` is the argument's in errors."""
+    """Joint law of a model at its test points; `name` is that of the argument in messages."""
     if subject.process is not None:
         return law_of_process(subject.process, subject.points)
     return law_of_estimator(subject.model, subject.points, name)
@@ -74,7 +74,7 @@ def law_of_process(process: GaussianProcess, points: Points) -> Law:
 
 
 def law_of_estimator(estimator: Any, X: Any, name: str) -> Law:
-    """Law that an estimator's `predict(X, return_cov=True)` states.
+    """Joint law at points X (p, d) that an estimator's `predict(X, return_cov=True)` returns.
 
     Raises
     ------

@@ -14,6 +14,7 @@ from coupledgp.inference.linalg.system import SystemOptions, predictive_law
 from coupledgp.progress import Progress
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
+# Precisions of the solver's steps.
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -24,8 +25,8 @@ class StochasticOptions:
     Attributes
     ----------
     tolerance : float
-        Relative residual of the conjugate gradients; the error of a covariance goes with its
-        square. On graphs, and for products with random probes, a hundredth of it is used.
+        Relative residual of the conjugate gradients, to whose square the error of a covariance is
+        proportional. On graphs, and for products with random probes, a hundredth of it is used.
     dtype : str
         `"float32"`: steps of the solver in single precision, residuals in double precision.
         `"float64"`: all in double precision.
@@ -36,7 +37,7 @@ class StochasticOptions:
         Largest number of test points that each have a solve of their own; of more test points,
         this many are scored.
     n_probes : int
-        Random vectors for the joint law of more points.
+        Number of random vectors for the joint law of more test points than `n_columns`.
     seed : int
         Seed for the pivots, the probes and the choice of scored points.
     """
@@ -75,7 +76,7 @@ def solved_law(
 
 
 def own_law(subject: Subject, options: StochasticOptions, report: Progress) -> tuple[Law, int]:
-    """Law of a model: by solves too where its posterior takes some, as on large graphs."""
+    """Law of a model: by solves where its own posterior needs some, as on large graphs."""
     problem = None if subject.process is None else subject.process.own_problem()
     if problem is not None:
         return solved_law(problem, subject.points, options, report)

@@ -209,7 +209,7 @@ class TestBrokenParts:
                 return 1.01 * super().sample(norms, dim, rng)
 
         class ByNorm(IidDirections):
-            """Directions with the longest frequency upwards: uniform as a set, but not each alone."""
+            """Directions with the longest frequency up: uniform as a set, but not each alone."""
 
             def sample(self, norms, dim, rng):  # type: ignore[no-untyped-def]
                 drawn = super().sample(norms, dim, rng)

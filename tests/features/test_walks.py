@@ -9,9 +9,9 @@ from coupledgp.features import (
     WalkFeatures,
     plan_hops,
     sample_walks,
-    walk_features,
     walked_series,
 )
+from coupledgp.features.walks import operator as walk_features
 from coupledgp.features.walks.hops import filter_norm, hop_nodes, split_series
 from coupledgp.graphs import Graph
 from tests.graph_cases import assert_mean_is, blocks, copies, karate, plain_graph, weighted_graph

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -45,10 +45,13 @@ class StationaryPrior:
         Kernel kappa of unit lengthscale and variance.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v, and the noise variance, normalised.
+    likelihood : Likelihood
+        Law of observations of that noise variance.
     """
 
     spectrum: Spectrum
     hyperparameters: Hyperparameters
+    likelihood: Likelihood = GaussianNoise
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between rows a (n, d) and b (p, d), normalised units."""
@@ -132,9 +135,9 @@ class ExactGP(NormalizedProcess):
         return self.evidence
 
     @property
-    def noise(self) -> GaussianNoise:
+    def noise(self) -> Noise:
         """See the base class."""
-        return GaussianNoise(self.hyperparameters.noise)
+        return self.stationary_prior.likelihood(self.hyperparameters.noise)
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
@@ -201,6 +204,7 @@ class ExactGP(NormalizedProcess):
 
     def state(self) -> tuple[Header, Arrays]:
         """See the base class; the rows, from which it predicts, are always part of it."""
+        check_stored(self.stationary_prior.likelihood)
         header, arrays = hyperparameters_state(self.hyperparameters)
         header["kernel"] = text_of(self.stationary_prior.spectrum, "kernel")
         arrays |= {"factor": self.factor, "alpha": self.alpha}

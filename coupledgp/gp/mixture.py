@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -76,7 +76,7 @@ class MixtureGP(GaussianProcess):
         return kept(self.rows)
 
     @property
-    def noise(self) -> GaussianNoise:
+    def noise(self) -> Noise:
         """See the base class."""
         return self.members[0].noise
 

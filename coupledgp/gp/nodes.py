@@ -17,7 +17,7 @@ from coupledgp.gp.node_state import (
     recipe_from,
     recipe_state,
 )
-from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import Arrays, Data, Header, NormalizedProcess, Points, Want
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
@@ -122,6 +122,8 @@ class NodeGP(NormalizedProcess):
         Whether the units follow the data when observations are added.
     rows : Data
         Node numbers (n,) and targets (n, k).
+    likelihood : Likelihood
+        Law of observations of the noise variance.
     known_evidence : NodeEvidence or None
         The log evidence where it is known already; otherwise it is computed when asked for.
     """
@@ -134,6 +136,7 @@ class NodeGP(NormalizedProcess):
     normalize: bool
     rows: Data
     known_evidence: NodeEvidence | None = None
+    likelihood: Likelihood = GaussianNoise
 
     @classmethod
     def given(
@@ -171,9 +174,9 @@ class NodeGP(NormalizedProcess):
         return self.rows
 
     @property
-    def noise(self) -> GaussianNoise:
+    def noise(self) -> Noise:
         """See the base class."""
-        return GaussianNoise(self.posterior.noise)
+        return self.likelihood(self.posterior.noise)
 
     @property
     def hyperparameters(self) -> NodeHyperparameters:
@@ -296,9 +299,10 @@ class NodeGP(NormalizedProcess):
                 data, units
             )  # it costs little, and refuses kernels that overflow
         scales = Scales(self.posterior.outputscale, self.posterior.noise, np.nan)
-        return NodeGP.given(
+        made = NodeGP.given(
             self.recipe, self.chosen, self.settings, scales, data, units, self.normalize, known
         )
+        return replace(made, likelihood=self.likelihood)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> NodeGP:
         """See the base class."""
@@ -313,6 +317,7 @@ class NodeGP(NormalizedProcess):
 
     def state(self) -> tuple[Header, Arrays]:
         """See the base class."""
+        check_stored(self.likelihood)
         posterior = self.posterior
         labels, arrays = graph_state(self.graph)
         arrays |= {

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.random import FloatArray
 
@@ -15,7 +17,8 @@ from coupledgp.random import FloatArray
 class Noise(ABC):
     """The law of observations y given values f of the function, in normalised units.
 
-    A process adds it to the law of f, draws from it and scores with it by these methods only.
+    A process adds it to the law of f, draws from it and scores with it by these methods only. The
+    posterior of f takes observations to have independent Gaussian noise of this variance.
 
     Attributes
     ----------
@@ -50,6 +53,10 @@ class Noise(ABC):
         self, values: FloatArray, mean: FloatArray, variance: FloatArray
     ) -> FloatArray:
         """Chances (p, k, q) that an observation lies below values (p, k, q), moments (p, k)."""
+
+
+# Makes the noise of a fitted variance: the likelihood of a process.
+Likelihood = Callable[[float], Noise]
 
 
 @dataclass(frozen=True)
@@ -90,3 +97,11 @@ class GaussianNoise(Noise):
             (values - mean[..., None]) / np.sqrt(variance)[..., None]
         )
         return chances
+
+
+def check_stored(likelihood: Likelihood) -> None:
+    """Refuse to write a process whose likelihood a file does not name."""
+    if likelihood is not GaussianNoise:
+        raise InvalidInputError(
+            f"model: expected Gaussian noise, the only one that a file can name, got {likelihood!r}"
+        )

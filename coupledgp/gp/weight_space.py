@@ -13,7 +13,7 @@ from torch import Tensor
 from coupledgp.features import FeatureMap
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.noise import GaussianNoise
+from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -59,16 +59,19 @@ class FeaturePrior:
         Shift c of the inputs.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v, and the noise variance, normalised.
+    likelihood : Likelihood
+        Law of observations of that noise variance.
     """
 
     feature_map: FeatureMap
     center: FloatArray
     hyperparameters: Hyperparameters
+    likelihood: Likelihood = GaussianNoise
 
     @property
     def stationary(self) -> StationaryPrior:
         """The prior whose kernel the features estimate."""
-        return StationaryPrior(self.feature_map.spectrum, self.hyperparameters)
+        return StationaryPrior(self.feature_map.spectrum, self.hyperparameters, self.likelihood)
 
     @property
     def is_fitted(self) -> bool:
@@ -158,9 +161,9 @@ class WeightSpaceGP(NormalizedProcess):
         return self.feature_prior.hyperparameters
 
     @property
-    def noise(self) -> GaussianNoise:
+    def noise(self) -> Noise:
         """See the base class."""
-        return GaussianNoise(self.hyperparameters.noise)
+        return self.feature_prior.likelihood(self.hyperparameters.noise)
 
     @property
     def feature_map(self) -> FeatureMap:
@@ -262,6 +265,7 @@ class WeightSpaceGP(NormalizedProcess):
 
     def state(self) -> tuple[Header, Arrays]:
         """See the base class."""
+        check_stored(self.feature_prior.likelihood)
         own, statistics = self.feature_map, self.statistics
         header, arrays = hyperparameters_state(self.hyperparameters)
         arrays |= {"center": self.feature_prior.center, **_map_arrays(own)}

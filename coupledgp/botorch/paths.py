@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from botorch.models.deterministic import DeterministicModel
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from coupledgp.botorch.model import SparseSpectrumGP
+from coupledgp.botorch.base import WeightSpaceModel
 
 
 class PathwiseSample(DeterministicModel):
@@ -28,7 +27,7 @@ class PathwiseSample(DeterministicModel):
 
     weights: Tensor
 
-    def __init__(self, model: SparseSpectrumGP, weights: Tensor) -> None:
+    def __init__(self, model: WeightSpaceModel, weights: Tensor) -> None:
         super().__init__()
         self._model = (model,)  # in a tuple: the model is used, its state is its own
         self.register_buffer("weights", weights)

@@ -9,8 +9,7 @@ from scipy import linalg
 
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import fused_product
-from coupledgp.graphs.spectrum import lanczos_density
-from coupledgp.kernels.graph.exact import Spectrum
+from coupledgp.graphs.spectrum import Eigenpairs, lanczos_density
 from coupledgp.random import FloatArray
 
 SPARE = 1.25  # columns iterated per eigenpair wanted
@@ -20,7 +19,7 @@ MAX_PASSES = 6
 
 
 @lru_cache(maxsize=2)
-def leading_eigenpairs(graph: Graph, n_pairs: int) -> Spectrum:
+def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
     """The greatest eigenvalues of `W~`, ascending, and their eigenvectors (n_nodes, n).
 
     Subspace iteration with Chebyshev filters and Rayleigh-Ritz steps (Zhou et al., 2006), until
@@ -45,7 +44,7 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Spectrum:
         V, edge = vectors, min(float(values[0]), 1.0 - 1e-6)
     keep = min(good, n_pairs)
     first = values.size - keep
-    return Spectrum(np.clip(values[first:], -1.0, 1.0), np.ascontiguousarray(vectors[:, first:]))
+    return Eigenpairs(np.clip(values[first:], -1.0, 1.0), np.ascontiguousarray(vectors[:, first:]))
 
 
 def density_quantile(graph: Graph, n_above: int) -> float:

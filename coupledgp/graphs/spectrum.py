@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,20 @@ from scipy import linalg
 
 from coupledgp.graphs.graph import Graph
 from coupledgp.random import FloatArray, Seed, as_rng
+
+
+class Eigenpairs(NamedTuple):
+    """Eigenvalues (k,) of `W~`, ascending, and their eigenvectors (n_nodes, k)."""
+
+    values: FloatArray
+    vectors: FloatArray
+
+
+@lru_cache(maxsize=4)
+def dense_spectrum(graph: Graph) -> Eigenpairs:
+    """All eigenvalues and eigenvectors of `W~`, O(n^3), remembered for the last graphs."""
+    values, vectors = linalg.eigh(graph.normalized_adjacency.toarray(), overwrite_a=True)
+    return Eigenpairs(np.clip(values, -1.0, 1.0), vectors)
 
 
 class SpectralDensity(NamedTuple):

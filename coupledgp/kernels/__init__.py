@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
+    from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum
     from coupledgp.kernels.gpytorch.features import FourierFeatureKernel as FourierFeatureKernel
     from coupledgp.kernels.gpytorch.features import LaplaceFeatureKernel as LaplaceFeatureKernel
     from coupledgp.kernels.gpytorch.walks import GraphFeatureKernel as GraphFeatureKernel
     from coupledgp.kernels.graph.base import GraphKernel as GraphKernel
     from coupledgp.kernels.graph.exact import SeriesOperator as SeriesOperator
     from coupledgp.kernels.graph.exact import dense_kernel as dense_kernel
-    from coupledgp.kernels.graph.exact import dense_spectrum as dense_spectrum
     from coupledgp.kernels.graph.families import GraphMaternKernel as GraphMaternKernel
     from coupledgp.kernels.graph.families import HeatKernel as HeatKernel
     from coupledgp.kernels.graph.families import InverseCosineKernel as InverseCosineKernel
@@ -31,10 +31,11 @@ else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
         {
+            "coupledgp.graphs.spectrum": ["dense_spectrum"],
             "coupledgp.kernels.gpytorch.features": ["FourierFeatureKernel", "LaplaceFeatureKernel"],
             "coupledgp.kernels.gpytorch.walks": ["GraphFeatureKernel"],
             "coupledgp.kernels.graph.base": ["GraphKernel"],
-            "coupledgp.kernels.graph.exact": ["SeriesOperator", "dense_kernel", "dense_spectrum"],
+            "coupledgp.kernels.graph.exact": ["SeriesOperator", "dense_kernel"],
             "coupledgp.kernels.graph.families": [
                 "GraphMaternKernel",
                 "HeatKernel",

@@ -10,12 +10,12 @@ from scipy import linalg
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.graphs.spectrum import Eigenpairs
 from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
 from coupledgp.inference.nodes.moments import SERIES_DEGREE, leading_of
 from coupledgp.inference.nodes.posterior import GraphPosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphKernel, SeriesOperator
-from coupledgp.kernels.graph.exact import Spectrum
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
@@ -124,7 +124,7 @@ class LeadingPosterior(GraphPosterior):
         return np.sqrt(self.noise) * (half.T @ rng.standard_normal((half.shape[0], n_samples)))
 
 
-def negligible_below(pairs: Spectrum, kernel: GraphKernel, tolerance: float) -> bool:
+def negligible_below(pairs: Eigenpairs, kernel: GraphKernel, tolerance: float) -> bool:
     """Whether a kernel is at most `tolerance` of its maximum below the known eigenvalues."""
     if not pairs.values.size:
         return False

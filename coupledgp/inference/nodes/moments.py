@@ -19,7 +19,8 @@ from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.graphs.products import fused_product
-from coupledgp.kernels.graph.exact import Spectrum, chebyshev_coefficients, dense_spectrum
+from coupledgp.graphs.spectrum import Eigenpairs, dense_spectrum
+from coupledgp.kernels.graph.exact import chebyshev_coefficients
 from coupledgp.random import FloatArray
 
 IntArray = NDArray[np.int64]
@@ -194,13 +195,13 @@ class ChebyshevMoments(GraphMoments):
             self._n_moments += 1
 
 
-def leading_of(graph: Graph) -> Spectrum:
+def leading_of(graph: Graph) -> Eigenpairs:
     """The leading eigenpairs that are kept of a graph, as many as memory allows."""
     n_pairs = min(LEADING_PAIRS, LEADING_ENTRIES // graph.n_nodes, graph.n_nodes // 4)
     return leading_eigenpairs(graph, max(n_pairs, 1))
 
 
-def constant_below(pairs: Spectrum, functions: Sequence[Function], tolerance: float) -> bool:
+def constant_below(pairs: Eigenpairs, functions: Sequence[Function], tolerance: float) -> bool:
     """Whether all functions are constant on the spectrum below the pairs, to `tolerance`."""
     if not pairs.values.size:
         return False

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 from scipy.fft import dct
 from scipy.sparse.linalg import LinearOperator
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import by_column_blocks, fused_product
+from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.random import FloatArray
 
 SERIES_TOLERANCE = 1e-8
 DEGREE_LIMIT = 2**13
-
-
-class Spectrum(NamedTuple):
-    """Eigenvalues (n,) and eigenvectors (n, n) of `W~`."""
-
-    values: FloatArray
-    vectors: FloatArray
-
-
-@lru_cache(maxsize=4)
-def dense_spectrum(graph: Graph) -> Spectrum:
-    """All eigenvalues and eigenvectors of `W~`, O(n^3), remembered for the last graphs."""
-    values, vectors = linalg.eigh(graph.normalized_adjacency.toarray(), overwrite_a=True)
-    return Spectrum(np.clip(values, -1.0, 1.0), vectors)
 
 
 def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:

@@ -228,6 +228,18 @@ class WeightSpaceModel(Model):
             )
         return self._base
 
+    def subset_output(self, idcs: list[int]) -> Self:
+        """The model of some of the outputs."""
+        other = self._sibling()
+        other.train_targets = self.train_targets[:, idcs]
+        other._num_outputs = len(idcs)
+        if hasattr(self, "outcome_transform"):
+            other.outcome_transform = self.outcome_transform.subset_output(idcs=idcs)
+        if self._further is not None:
+            other._further = (self._further[0], self._further[1][..., idcs])
+        other._forget()
+        return other
+
     def _sibling(self) -> Self:
         """A copy whose state is its own; what was computed from the data is shared."""
         other = copy(self)

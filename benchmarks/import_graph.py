@@ -14,12 +14,14 @@ from it. Four kinds of imports are told apart:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 RUNNING = ("eager", "local", "named")
+_ENTRY_POINT = re.compile(r"[\w.]+:[\w.]+")
 
 
 @dataclass(frozen=True)
@@ -210,8 +212,8 @@ def _named_modules(tree: ast.AST) -> Iterator[tuple[ast.Constant, str]]:
             for text in node.args:
                 if isinstance(text, ast.Constant) and isinstance(text.value, str):
                     yield text, text.value
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and ":" in node.value:
-            yield node, node.value
+        elif isinstance(node, ast.Constant) and _ENTRY_POINT.fullmatch(str(node.value)):
+            yield node, str(node.value)
 
 
 def _statements(node: ast.AST, kind: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:

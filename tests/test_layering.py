@@ -109,7 +109,8 @@ class Layering:
 
     def _goes_down(self, item: Import) -> bool:
         source, target = self.part(item.source), self.part(item.target)
-        return source == target or self.levels[target] < self.levels[source]
+        # The package imported whole lies on no floor.
+        return source == target or (target != "" and self.levels[target] < self.levels[source])
 
     def _may_be_late(self, item: Import) -> bool:
         source, target = self.path(item.source), self.path(item.target)

@@ -14,7 +14,7 @@ PACKAGE = Path(coupledgp.__file__).parent
 FLOORS = [
     ["errors", "lazy"],
     ["random", "progress"],
-    ["counter"],
+    ["counter", "descent"],
     ["validation"],
     ["registry"],
     ["spectra", "graphs"],

@@ -26,6 +26,7 @@ from coupledgp.couplings import (
     parse_coupling,
 )
 from coupledgp.couplings.frequencies.registry import norms_from_uniforms
+from coupledgp.descent import constant, descend
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.registry import FeaturesLike, make_features, parse_features
@@ -204,9 +205,6 @@ class _Schedule:
     patience: int
 
 
-CHECK_EVERY = 10
-
-
 @dataclass(frozen=True)
 class _Ensembles:
     """Draws of frequencies as functions of the factor L of the correlations."""
@@ -255,35 +253,31 @@ def _descend(
     rng: np.random.Generator,
     report: Callable[[str], None],
 ) -> LearnedCopula:
-    """Adam on theta, with held-out draws that decide when to stop and what to keep."""
-    theta = torch.eye(ensembles.order, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.Adam([theta], lr=schedule.learning_rate)
+    """Descend in theta, with held-out draws that decide when to stop and which state to keep."""
+    theta = torch.eye(ensembles.order, dtype=torch.float64)
     held_out = ensembles.draw(schedule.n_held_out, rng)
-    with torch.no_grad():
-        start = best_loss = _finite(ensembles.mean_loss(cholesky_factor(theta), held_out))
-    best, waited, losses = theta.detach().clone(), 0, []
-    for step in range(1, schedule.n_steps + 1):
-        optimizer.zero_grad()
-        value = ensembles.mean_loss(
-            cholesky_factor(theta), ensembles.draw(schedule.batch_size, rng)
-        )
-        losses.append(_finite(value))
-        value.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        if step % CHECK_EVERY and step < schedule.n_steps:
-            continue
-        with torch.no_grad():
-            current = _finite(ensembles.mean_loss(cholesky_factor(theta), held_out))
-        report(f"step {step}, loss {current:.4g}, independent norms {start:.4g}")
-        waited += 1
-        if current < best_loss:
-            best, best_loss, waited = theta.detach().clone(), current, 0
-        if waited >= schedule.patience:
-            break
-    factor = cholesky_factor(best).numpy()
-    norms = GaussianCopulaNorms(factor @ factor.T)
-    coupling = replace(ensembles.coupling, norms=norms)
-    return LearnedCopula(coupling, start, best_loss, np.array(losses), waited >= schedule.patience)
+
+    def loss() -> Tensor:
+        draws = ensembles.draw(schedule.batch_size, rng)
+        value = ensembles.mean_loss(cholesky_factor(theta), draws)
+        _finite(value)
+        return value
+
+    found = descend(
+        [theta],
+        loss,
+        lambda: _finite(ensembles.mean_loss(cholesky_factor(theta), held_out)),
+        schedule.n_steps,
+        constant(schedule.learning_rate),
+        patience=schedule.patience,
+        on_check=lambda check: report(
+            f"step {check.step}, loss {check.score:.4g}, independent norms {check.start_score:.4g}"
+        ),
+    )
+    factor = cholesky_factor(found.best[0]).numpy()
+    coupling = replace(ensembles.coupling, norms=GaussianCopulaNorms(factor @ factor.T))
+    losses = np.array(found.losses)
+    return LearnedCopula(coupling, found.start_score, found.score, losses, found.stopped_early)
 
 
 def cholesky_factor(theta: Tensor) -> Tensor:

@@ -27,7 +27,6 @@ from coupledgp.inference.spectra.mixture import (
 )
 from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
 from coupledgp.inference.spectra.training import (
-    Adam,
     KLSettings,
     QueryPoints,
     fit_loss,
@@ -140,18 +139,6 @@ def test_bad_frequencies_are_named(table):
         loss(torch.ones(4, 2))
     with pytest.raises(InvalidInputError, match=r"weights: expected shape \(4,\)"):
         loss(torch.ones(4, 3), torch.ones(3))
-
-
-def test_adam_is_torch_s():
-    start = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64)
-    ours, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
-    optimizer, reference = Adam([ours]), torch.optim.Adam([theirs], lr=0.05)
-    for _ in range(20):
-        optimizer.step((ours**4).sum() + ours.prod(), 0.05)
-        reference.zero_grad()
-        ((theirs**4).sum() + theirs.prod()).backward()
-        reference.step()
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
 def start_map(seed=0):

@@ -21,12 +21,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coupledgp.descent import Check, constant, descend
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.inference.search.profile import ROUNDINGS
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
 from coupledgp.inference.spectra.mixture import gaussian_log_density
-from coupledgp.inference.spectra.training import CHECK_EVERY, Adam
+from coupledgp.inference.spectra.training import LEARNING_RATE
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -149,25 +150,23 @@ class Trajectory:
 
     def run(self, stage: Stage, report: Progress) -> Member:
         """Take the steps of a stage; return its best state on the held-out rows."""
-        moved = [self.frequencies, self.log_weights]
-        moved += [getattr(self, f"log_{name}") for name in sorted(self.space.free)]
-        best, best_score = self.state(), self.score()
-        for variable in moved:
-            variable.requires_grad_()
-        optimizer = Adam(moved)
-        for step in range(1, stage.n_steps + 1):
-            loss = self.loss(stage.jitter)
-            optimizer.step(loss)
-            self._keep_in_bounds()
-            if step % CHECK_EVERY and step < stage.n_steps:
-                continue
-            score = self.score()
-            report(f"loss {float(loss.detach()):.4f}, held-out NLPD {score:.4f}")
-            if score < best_score or step <= CHECK_EVERY:
-                best, best_score = self.state(), score
-        for variable in moved:
-            variable.requires_grad_(False)
-        return best
+        names = ["frequencies", "log_weights"]
+        names += [f"log_{name}" for name in sorted(self.space.free)]
+
+        def show(check: Check) -> None:
+            report(f"loss {check.loss:.4f}, held-out NLPD {check.score:.4f}")
+
+        found = descend(
+            [getattr(self, name) for name in names],
+            lambda: self.loss(stage.jitter),
+            self.score,
+            stage.n_steps,
+            constant(LEARNING_RATE),
+            keep_start=False,
+            after_step=self._keep_in_bounds,
+            on_check=show,
+        )
+        return self.state(**dict(zip(names, found.best, strict=True)))
 
     def loss(self, jitter: float) -> Tensor:
         """Minus the log evidence of one batch and the log prior, per target."""
@@ -198,16 +197,19 @@ class Trajectory:
             least = max(bounds.noise[0], rounding * float(self.log_outputscale.exp()))
             self.log_noise.clamp_(float(np.log(least)), float(np.log(bounds.noise[1])))
 
-    def state(self) -> Member:
-        """The present state."""
-        lengthscale = (self.base * self.log_lengthscale.detach().exp()).numpy().copy()
+    def state(self, **values: Tensor) -> Member:
+        """The present state, with other values of the variables that are named."""
+
+        def value(name: str) -> Tensor:
+            return values.get(name, getattr(self, name)).detach()
+
         return Member(
-            self.frequencies.detach().clone(),
-            self.log_weights.detach().softmax(0),
+            value("frequencies").clone(),
+            value("log_weights").softmax(0),
             Hyperparameters(
-                lengthscale,
-                float(self.log_outputscale.detach().exp()),
-                float(self.log_noise.detach().exp()),
+                (self.base * value("log_lengthscale").exp()).numpy().copy(),
+                float(value("log_outputscale").exp()),
+                float(value("log_noise").exp()),
             ),
         )
 

@@ -6,14 +6,14 @@ posterior needs them, and the prior of the features is further from that of the 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.descent import cosine, descend
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
@@ -24,7 +24,6 @@ from coupledgp.random import FloatArray
 SpectrumLoss = Callable[[Tensor, Tensor], Tensor]
 
 LEARNING_RATE = 0.03
-CHECK_EVERY = 10
 
 
 @dataclass(frozen=True)
@@ -107,40 +106,6 @@ def start_of(feature_map: FeatureMap) -> tuple[Tensor, Tensor]:
     return frequencies, weights.clamp_min(torch.finfo(torch.float64).eps).log()
 
 
-class Adam:
-    """Adam (Kingma and Ba, 2015). `torch.optim` would import torch's compiler: seconds, unused.
-
-    Parameters
-    ----------
-    variables
-        Leaf tensors that require gradients; they are changed in place.
-    """
-
-    decay, square_decay, epsilon = 0.9, 0.999, 1e-8
-
-    def __init__(self, variables: Sequence[Tensor]) -> None:
-        self.variables = list(variables)
-        self.means = [torch.zeros_like(v) for v in self.variables]
-        self.squares = [torch.zeros_like(v) for v in self.variables]
-        self.n_steps = 0
-
-    def step(self, loss: Tensor, rate: float = LEARNING_RATE) -> None:
-        """Move every variable down the gradient of the loss."""
-        gradients = torch.autograd.grad(loss, self.variables)
-        self.n_steps += 1
-        unbiased = 1 - self.decay**self.n_steps
-        unbiased_square = 1 - self.square_decay**self.n_steps
-        parts = zip(self.variables, gradients, self.means, self.squares, strict=True)
-        with torch.no_grad():
-            for variable, gradient, mean, square in parts:
-                mean.lerp_(gradient, 1 - self.decay)
-                square.mul_(self.square_decay).addcmul_(
-                    gradient, gradient, value=1 - self.square_decay
-                )
-                scale = (square / unbiased_square).sqrt_().add_(self.epsilon)
-                variable.addcdiv_(mean, scale, value=-rate / unbiased)
-
-
 def fit_posterior_kl(
     teacher: Teacher,
     queries: QueryPoints,
@@ -176,7 +141,7 @@ def fit_posterior_kl(
 
     starts = [start_of(draw()) for _ in range(settings.n_starts)]
     best = min(starts, key=lambda start: float(judge(start[0], start[1].softmax(0))))
-    return descend(step_loss, judge, best, settings.n_steps, report)
+    return fit_spectrum(step_loss, judge, best, settings.n_steps, report)
 
 
 def fit_loss(
@@ -184,32 +149,42 @@ def fit_loss(
 ) -> SpectrumFit:
     """Fit frequencies and weights to a loss; the best state by the loss itself is kept."""
     start = start_of(feature_map)
-    return descend(loss, loss, start, settings.n_steps, report)
+    return fit_spectrum(loss, loss, start, settings.n_steps, report)
 
 
-def descend(
+def fit_spectrum(
     loss: SpectrumLoss,
     judge: SpectrumLoss,
     start: tuple[Tensor, Tensor],
     n_steps: int,
     report: Progress,
 ) -> SpectrumFit:
-    """Adam on frequencies and log weights; the best state as judged every few steps is kept."""
-    frequencies, log_weights = (t.clone().requires_grad_() for t in start)
-    optimizer = Adam([frequencies, log_weights])
-    best = _judged(judge, frequencies, log_weights, 0, None)
-    for step in range(1, n_steps + 1):
+    """Descend in frequencies (m, d) and log weights (m,); the best state as judged is kept."""
+    frequencies, log_weights = (t.clone() for t in start)
+
+    def step_loss() -> Tensor:
         value = loss(frequencies, log_weights.softmax(0))
         check_loss(value, frequencies)
-        rate = 0.5 * LEARNING_RATE * (1 + math.cos(math.pi * (step - 1) / n_steps))
-        optimizer.step(value, rate)
-        if step % CHECK_EVERY and step < n_steps:
-            continue
-        best = _judged(judge, frequencies, log_weights, step, best)
-        report(
-            f"spectrum, step {step} of {n_steps}, loss {best.loss:.4g} (was {best.start_loss:.4g})"
-        )
-    return best
+        return value
+
+    def score() -> float:
+        value = judge(frequencies, log_weights.softmax(0))
+        check_scalar(value)
+        return float(value)
+
+    found = descend(
+        [frequencies, log_weights],
+        step_loss,
+        score,
+        n_steps,
+        cosine(LEARNING_RATE, n_steps),
+        on_check=lambda check: report(
+            f"spectrum, step {check.step} of {n_steps}, loss {check.best_score:.4g} (was "
+            f"{check.start_score:.4g})"
+        ),
+    )
+    best, best_weights = found.best
+    return SpectrumFit(best, best_weights.softmax(0), found.start_score, found.score, found.step)
 
 
 def check_loss(value: Tensor, frequencies: Tensor) -> None:
@@ -235,22 +210,3 @@ def _no_loss(value: object) -> InvalidInputError:
         "objective: expected a function of frequencies and weights that returns a scalar tensor "
         f"differentiable in them, got {value!r}"
     )
-
-
-def _judged(
-    judge: SpectrumLoss,
-    frequencies: Tensor,
-    log_weights: Tensor,
-    step: int,
-    best: SpectrumFit | None,
-) -> SpectrumFit:
-    """The better of a state and the best one before it."""
-    weights = log_weights.detach().softmax(0)
-    with torch.no_grad():
-        value = judge(frequencies.detach(), weights)
-    check_scalar(value)
-    loss = float(value)
-    if best is not None and not loss < best.loss:
-        return best
-    start_loss = loss if best is None else best.start_loss
-    return SpectrumFit(frequencies.detach().clone(), weights, start_loss, loss, step)

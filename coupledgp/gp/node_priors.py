@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from coupledgp.features.walks.hops import (
     HOP_TOLERANCE,
     MIN_AFFORDABLE_HOPS,
     HopNodes,
+    series_at_scales,
 )
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
@@ -26,7 +28,6 @@ from coupledgp.inference.nodes.exact_evidence import tolerance_for
 from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.kernels import GraphKernel
-from coupledgp.random import FloatArray
 
 # Nodes up to which all eigenvectors are computed: they take about a second.
 SPECTRAL_LIMIT = 1200
@@ -34,7 +35,7 @@ SPECTRAL_LIMIT = 1200
 WALK_TOLERANCE = 1e-6
 # Multiples of the kernel's scale that the matched law of lengths is a mean over: too long a law is
 # cheap, too short a one is not, and one round of a fit moves the scale by a factor of two.
-LAW_FACTORS = (0.5, 1.0, 2.0)
+REDRAWN_FACTORS = (0.5, 1.0, 2.0)
 # Hops end where what they leave to the walkers is this share of the root of the noise.
 HIDDEN_BY_NOISE = 0.01
 # Walkers behind a wide kernel make thousands of steps each, hops are a few milliseconds. The
@@ -146,17 +147,8 @@ class WalkRecipe(NodePriorRecipe):
 
     def _length_law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
         """The length law; a matched one is the mean over neighbouring scales."""
-
-        def series_at_scales() -> FloatArray:
-            series = [
-                walked_series(kernel.scaled(factor), plan, WALK_TOLERANCE) for factor in LAW_FACTORS
-            ]
-            rows = np.zeros((len(series), max(row.size for row in series)))
-            for k, row in enumerate(series):
-                rows[k, : row.size] = row
-            return rows
-
-        return parse_length_law(self.length_law, self.p_halt, series_at_scales)
+        series = partial(series_at_scales, kernel, plan, REDRAWN_FACTORS)
+        return parse_length_law(self.length_law, self.p_halt, series)
 
 
 @dataclass(frozen=True, eq=False)

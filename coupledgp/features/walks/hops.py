@@ -15,15 +15,17 @@ is `2^(1-r)`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 
 from coupledgp.features.walks.modulation import (
+    SERIES_TOLERANCE,
     ModulationLike,
     coefficients,
     n_terms_for,
@@ -212,3 +214,38 @@ def walked_series(f: ModulationLike, plan: HopPlan, tolerance: float) -> FloatAr
     left = np.cumsum(np.abs(c)[::-1])[::-1] * filter_norm(nodes)
     needed = np.flatnonzero(left > tolerance * tail_of(f, 0))
     return c[: int(needed.max()) + 1] if needed.size else c[:1]
+
+
+class Scalable(Protocol):
+    """A graph kernel whose length of diffusion can be changed."""
+
+    def scaled(self, factor: float) -> ModulationLike:
+        """The kernel at a scale that is `factor` times as large."""
+
+
+def series_at_scales(kernel: Scalable, plan: HopPlan, factors: Sequence[float]) -> FloatArray:
+    """The series walked at several scales of a kernel, for a length law that is to serve them all.
+
+    A law that is matched to one scale is ruinous at a larger one, whose walks it makes too short,
+    and costs little at a smaller one. So a kernel whose scale is still to be moved takes the mean
+    of the laws matched to the scales that it may be moved to.
+
+    Parameters
+    ----------
+    kernel
+        The kernel at its present scale.
+    plan
+        Exact hops; walkers carry the rest of the series.
+    factors
+        Multiples of the present scale.
+
+    Returns
+    -------
+    FloatArray (n_factors, n_terms)
+        The series of each scale, filled with zeros to the same length.
+    """
+    series = [walked_series(kernel.scaled(factor), plan, SERIES_TOLERANCE) for factor in factors]
+    rows = np.zeros((len(series), max(row.size for row in series)))
+    for k, row in enumerate(series):
+        rows[k, : row.size] = row
+    return rows

@@ -1,4 +1,4 @@
-"""Maximum evidence of an exact graph kernel: parameters and noise ratio at once, by L-BFGS.
+"""Maximum evidence of an exact graph kernel: parameters and noise ratio at once.
 
 The output scale is profiled out. Noise is searched as a multiple of the kernel's mean diagonal,
 `r = e^u tr K / N`, so that one range serves every diffusion time.
@@ -10,21 +10,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import minimize
 
 from coupledgp.errors import NumericalError
 from coupledgp.inference.nodes.evidence import RATIO_BOUNDS, Scales
 from coupledgp.inference.nodes.exact_evidence import JointEvidence, Terms, slopes_of
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState
+from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 
 START_RATIOS = (1e-5, 1e-3, 1e-1)
 N_STARTS = 2
-MAX_ITERATIONS = 60
-# The search ends when a step gains less than this part of the evidence, or the slope is flat.
-FLAT = 1e-8
-GRADIENT_TOLERANCE = 1e-3
+# The search ends when a step gains less than this part of the evidence, or the slope, in nats a
+# log unit, is flat.
+STOPPING = Stopping(max_iterations=60, value_tolerance=1e-8, gradient_tolerance=1e-3)
 SCALE_TOLERANCE = 1e-8
 STEP = 1.5  # as far as one round moves a parameter: no step of a line search asks for the absurd
 STAGE = "exact"
@@ -121,7 +120,7 @@ class JointObjective:
         return point
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """For L-BFGS; a place whose covariance is not positive definite to rounding is refused."""
+        """Value and slope; a place whose covariance has no Cholesky factor is refused."""
         try:
             point = self.at(variables)
         except NumericalError:
@@ -160,6 +159,7 @@ def fit_families(
     kept: Kept,
     checkpoint: Checkpoint,
     report: Callable[[str], None] = lambda message: None,
+    minimise: Minimiser = lbfgs,
 ) -> tuple[Point, FitState]:
     """Maximise the evidence of exact kernels, and take the best of several families.
 
@@ -178,6 +178,8 @@ def fit_families(
         Where to keep finished rounds.
     report
         Called with a line of progress after each evaluation.
+    minimise
+        The optimiser.
 
     Returns
     -------
@@ -192,7 +194,7 @@ def fit_families(
             state = _compare(objectives[family], starts[family])
             checkpoint.save(state)
         while not state.settled:
-            state = _improve(objectives[family], state)
+            state = _improve(objectives[family], state, minimise)
             checkpoint.save(state)
         results = [*state.finished, (state.theta, state.objective)]
         if len(results) == len(starts):
@@ -229,32 +231,25 @@ def _compare(objective: JointObjective, start: GraphKernel) -> FitState:
     return FitState(chosen, -value, 1, objective.n_evaluations, not pending, pending, STAGE)
 
 
-def _improve(objective: JointObjective, state: FitState) -> FitState:
-    """L-BFGS from the first pending start."""
+def _improve(objective: JointObjective, state: FitState, minimise: Minimiser) -> FitState:
+    """Search from the first pending start."""
     origin, *pending = state.pending
     before = objective.n_evaluations
     box = [
         (max(low, t - step), min(high, t + step))
         for t, step, (low, high) in zip(origin, objective.steps, objective.bounds, strict=True)
     ]
-    result = minimize(
-        objective.value_and_gradient,
-        np.array(origin),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=box,
-        options={"maxiter": MAX_ITERATIONS, "ftol": FLAT, "gtol": GRADIENT_TOLERANCE},
-    )
-    better = -float(result.fun) > state.objective
+    found = minimise(objective.value_and_gradient, np.array(origin), box, STOPPING)
+    better = -found.value > state.objective
     if any(
         x in ends and x not in bounds
-        for x, ends, bounds in zip(result.x.tolist(), box, objective.bounds, strict=True)
+        for x, ends, bounds in zip(found.point.tolist(), box, objective.bounds, strict=True)
     ):
-        pending = [result.x.tolist(), *pending]
+        pending = [found.point.tolist(), *pending]
     return replace(
         state,
-        theta=result.x.tolist() if better else state.theta,
-        objective=max(-float(result.fun), state.objective),
+        theta=found.point.tolist() if better else state.theta,
+        objective=max(-found.value, state.objective),
         n_rounds=state.n_rounds + 1,
         n_evaluations=state.n_evaluations + objective.n_evaluations - before,
         settled=not pending,

@@ -14,18 +14,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.nodes.evidence import Evidence, Scales
 from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 
-REACH = 2.0  # as far as a matched law is made for, see `LAW_FACTORS` of the regressor
+# Factor by which one round moves a parameter at most: as far as a matched length law is made for,
+# see `REDRAWN_FACTORS` of `gp.node_priors`.
+REACH = 2.0
 SETTLED = 0.15
 MAX_ROUNDS = 8
 THETA_TOLERANCE = 1e-3
+STOPPING = Stopping(max_iterations=60, gradient_tolerance=THETA_TOLERANCE)
 REFUSED = 1e15  # nats, of a place where walks give no usable kernel
 
 PriorFactory = Callable[[GraphKernel], GraphPrior]
@@ -177,6 +181,7 @@ def fit_kernel(
     checkpoint: Checkpoint | None = None,
     max_rounds: int = MAX_ROUNDS,
     scan_starts: bool = True,
+    minimise: Minimiser = lbfgs,
 ) -> tuple[GraphKernel, FitState]:
     """Maximise the evidence over the kernel's parameters, output scale and noise.
 
@@ -196,6 +201,8 @@ def fit_kernel(
         Rounds at most, the scan not counted.
     scan_starts
         Whether the family's own starting points are tried too.
+    minimise
+        The optimiser, for kernels of several parameters.
 
     Returns
     -------
@@ -218,7 +225,7 @@ def fit_kernel(
     while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
         kernel = start.with_theta(np.array(state.theta))
         objective = Objective(make_prior(kernel), make_evidence, outputscale, noise)
-        theta = improve(objective, kernel)
+        theta = improve(objective, kernel, minimise)
         moved = float(np.abs(theta - kernel.theta).max())
         state = FitState(
             theta.tolist(),
@@ -261,7 +268,7 @@ def scan(
     return FitState(best.theta.tolist(), -value, 1, len(results), best.theta.size == 0)
 
 
-def improve(objective: Objective, kernel: GraphKernel) -> FloatArray:
+def improve(objective: Objective, kernel: GraphKernel, minimise: Minimiser) -> FloatArray:
     """One round: the best parameters within `REACH` of the kernel's."""
     theta = kernel.theta
     reach = np.log(REACH)
@@ -277,12 +284,5 @@ def improve(objective: Objective, kernel: GraphKernel) -> FloatArray:
             options={"xatol": 10 * THETA_TOLERANCE},
         )
     else:
-        minimize(
-            objective.value_and_gradient,
-            theta,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=box,
-            options={"maxiter": 60, "gtol": THETA_TOLERANCE},
-        )
+        minimise(objective.value_and_gradient, theta, box, STOPPING)
     return objective.best[1]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from scipy.optimize import minimize
 
+from coupledgp.inference.search.minimise import Minimiser, Minimum, Stopping, lbfgs
 from coupledgp.inference.search.problem import Evidence, EvidenceProblem, Geometry
 from coupledgp.inference.search.profile import ScaleBounds, profile_scales
 from coupledgp.progress import Progress, silent
@@ -18,6 +18,9 @@ SUBSET_ROWS = 1024
 START_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 # Iterations on the subset before the search goes on with every row.
 SUBSET_ITERATIONS = 30
+# Of the value and its gradient per target: further digits of the hyperparameters change no
+# prediction that the data could tell apart.
+TOLERANCES = (1e-9, 1e-5)
 
 
 @dataclass(frozen=True)
@@ -104,8 +107,9 @@ def maximise_evidence(
     max_iterations: int = 100,
     rng: np.random.Generator,
     report: Progress = silent,
+    minimise: Minimiser = lbfgs,
 ) -> OptimizationResult:
-    """Maximise the log evidence by L-BFGS over log lengthscales, the variances profiled out.
+    """Maximise the log evidence over log lengthscales, the variances profiled out.
 
     At each lengthscale the best outputscale and noise follow from one eigendecomposition, so the
     search runs over lengthscales only; by the envelope theorem the gradient is the partial one.
@@ -121,52 +125,51 @@ def maximise_evidence(
     n_restarts
         Further starts besides the best one; as many random ones join the deterministic grid.
     max_iterations
-        L-BFGS iterations on the whole table.
+        Iterations of the optimiser on the whole table.
     rng
         Chooses the subset and the random starts.
     report
         Called with a line of progress after each evaluation.
+    minimise
+        The optimiser.
     """
-    search = _Search(problem, space, report)
+    search = _Search(problem, space, report, minimise)
     if "lengthscale" not in space.free:
         lengthscale = space.base if space.lengthscale is None else space.lengthscale
-        return search.finish(lengthscale, _Run(lengthscale, 0.0, 1, True))
+        return search.finish(lengthscale, 1, True)
     starts = space.starts(n_restarts, rng)
     small = problem
     if problem.n_rows > 2 * SUBSET_ROWS:
         rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))
         small = problem.subset(rows)
-    trial = _Search(small, space, lambda message: report(f"start values: {message}"))
+    trial = _Search(small, space, lambda text: report(f"start values: {text}"), minimise)
     ranked = sorted(starts, key=trial.value)[: 1 + n_restarts]
     iterations = max_iterations if small is problem else SUBSET_ITERATIONS
     runs = [trial.run(start, iterations) for start in ranked]
     best = min(runs, key=lambda run: run.value)
     if small is not problem:
-        best = search.run(best.theta, max_iterations)
-    result = search.finish(space.lengthscales(best.theta), best)
+        best = search.run(best.point, max_iterations)
+    result = search.finish(space.lengthscales(best.point), best.n_iterations, best.converged)
     return replace(result, n_evaluations=result.n_evaluations + trial.n_evaluations)
 
 
-@dataclass(frozen=True)
-class _Run:
-    """Where one run of L-BFGS ended."""
-
-    theta: FloatArray
-    value: float
-    n_iterations: int
-    converged: bool
-
-
 class _Search:
-    """L-BFGS on one problem, over log lengthscales alone or together with the log variances.
+    """Search on one problem, over log lengthscales alone or together with the log variances.
 
     Profiled, the variances follow from an eigendecomposition in each evaluation; jointly, they are
     two more variables and a Cholesky factor is enough. The first needs fewer evaluations, the
     second cheaper ones when the smaller side of the features is most of the cost.
     """
 
-    def __init__(self, problem: EvidenceProblem, space: SearchSpace, report: Progress) -> None:
+    def __init__(
+        self,
+        problem: EvidenceProblem,
+        space: SearchSpace,
+        report: Progress,
+        minimise: Minimiser = lbfgs,
+    ) -> None:
         self.problem, self.space, self.report = problem, space, report
+        self.minimise = minimise
         self.n_evaluations = 0
         self.count = problem.n_rows * problem.n_outputs
         self.free_scales = [name for name in ("outputscale", "noise") if name in space.free]
@@ -210,8 +213,8 @@ class _Search:
         self.report(f"evaluation {self.n_evaluations}, log evidence {per_row:.4f} a row")
         return evidence
 
-    def run(self, start: FloatArray, max_iterations: int) -> _Run:
-        """L-BFGS from theta."""
+    def run(self, start: FloatArray, max_iterations: int) -> Minimum:
+        """Minimise from theta (1,) or (d,); the point of the result is a theta too."""
         lower, upper = self.space.log_range
         bounds = [(min(lower, t), max(upper, t)) for t in start]
         variables = start
@@ -223,22 +226,18 @@ class _Search:
             for name in self.free_scales:
                 low, high = getattr(self.space.bounds, name)
                 bounds.append((np.log(low), np.log(high)))
-        result = minimize(
-            self.jointly if self.joint else self.profiled,
-            variables,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": max_iterations, "ftol": 1e-9, "gtol": 1e-5},
-        )
-        return _Run(result.x[: start.size], float(result.fun), result.nit, bool(result.success))
+        function = self.jointly if self.joint else self.profiled
+        found = self.minimise(function, variables, bounds, Stopping(max_iterations, *TOLERANCES))
+        return replace(found, point=found.point[: start.size])
 
-    def finish(self, lengthscale: FloatArray, run: _Run) -> OptimizationResult:
+    def finish(
+        self, lengthscale: FloatArray, n_iterations: int, converged: bool
+    ) -> OptimizationResult:
         """Profile the variances once more at the final lengthscales."""
         geometry = self.problem.at(lengthscale)
         outputscale, noise = self.scales(geometry)
         best = Hyperparameters(lengthscale, outputscale, noise)
         value = geometry.value(outputscale, noise)
         return OptimizationResult(
-            best, value, self.n_evaluations + 1, max(run.n_iterations, 1), run.converged
+            best, value, self.n_evaluations + 1, max(n_iterations, 1), converged
         )

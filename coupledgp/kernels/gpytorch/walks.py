@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from copy import deepcopy
+from functools import partial
 from typing import Any, Literal, Self
 
 import gpytorch
@@ -25,7 +26,7 @@ from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
 from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation, Walks, plan_hops, sample_walks, walked_series
-from coupledgp.features.walks.hops import split_series
+from coupledgp.features.walks.hops import series_at_scales, split_series
 from coupledgp.features.walks.modulation import SERIES_TOLERANCE, n_terms_for
 from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
@@ -35,8 +36,9 @@ from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
 from coupledgp.random import FloatArray, Seed
 
-# Training moves the scale: walks too short for it are ruinous, walks too long cost little.
-LAW_FACTORS = (0.5, 1.0, 2.0, 4.0)
+# Multiples of the scale that the length law is made for. Training moves the scale and draws no
+# walks anew: walks too short for it are ruinous, walks too long cost little.
+TRAINING_FACTORS = (0.5, 1.0, 2.0, 4.0)
 DENSE_ENTRIES = 2**24
 VISIT_NAMES = Visits._fields
 
@@ -121,7 +123,8 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
             else plan_hops(self.graph, self.start, m, exact_hops)
         )
         if walks is None:
-            law = parse_length_law(length_law, p_halt, lambda: series_at_scales(self.start, plan))
+            scales = partial(series_at_scales, self.start, plan, TRAINING_FACTORS)
+            law = parse_length_law(length_law, p_halt, scales)
             series = walked_series(self.start, plan, SERIES_TOLERANCE)
             walks = sample_walks(
                 self.graph,
@@ -271,17 +274,6 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
                 setattr(self, name, torch.empty_like(tensor, device=self.theta.device))
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
         self._restore()
-
-
-def series_at_scales(kernel: GraphKernel, plan: HopPlan) -> FloatArray:
-    """What is walked at several scales of the kernel, shape (n_scales, n_terms)."""
-    series = [
-        walked_series(kernel.scaled(factor), plan, SERIES_TOLERANCE) for factor in LAW_FACTORS
-    ]
-    rows = np.zeros((len(series), max(row.size for row in series)))
-    for k, row in enumerate(series):
-        rows[k, : row.size] = row
-    return rows
 
 
 BUFFERS = (*VISIT_NAMES, "start_nodes", "survival_bits", "hop_bits", "scalars", "fingerprint")

@@ -1,0 +1,72 @@
+"""Optimisers: their result, their box, and one of a user's own in every search."""
+
+import numpy as np
+import pytest
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features import FourierFeatures
+from coupledgp.inference.search.minimise import (
+    OPTIMIZERS,
+    Box,
+    Minimum,
+    Stopping,
+    ValueAndGradient,
+    lbfgs,
+    parse_optimizer,
+)
+from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray
+
+
+def bowl(x: FloatArray) -> tuple[float, FloatArray]:
+    target = np.array([0.5, 3.0])
+    return float(((x - target) ** 2).sum()), 2 * (x - target)
+
+
+def test_the_minimum_in_a_box() -> None:
+    found = lbfgs(bowl, np.zeros(2), [(-1.0, 1.0), (-1.0, 2.0)], Stopping(50))
+    np.testing.assert_allclose(found.point, [0.5, 2.0], atol=1e-6)
+    assert found.value == pytest.approx(1.0)
+    assert found.converged
+    assert found.n_iterations >= 1
+
+
+def test_a_search_that_runs_out_of_iterations_says_so() -> None:
+    def valley(x: FloatArray) -> tuple[float, FloatArray]:
+        slope = 4 * (x - 1) ** 3 + np.array([0.0, 200 * x[1]])
+        return float(((x - 1) ** 4).sum() + 100 * x[1] ** 2), slope
+
+    found = lbfgs(valley, np.full(2, 9.0), [(-20.0, 20.0)] * 2, Stopping(2, 1e-14, 1e-12))
+    assert not found.converged
+    assert found.n_iterations == 2
+
+
+def test_names_and_functions() -> None:
+    assert parse_optimizer("lbfgs") is OPTIMIZERS["lbfgs"]
+    assert parse_optimizer(lbfgs) is lbfgs
+    with pytest.raises(InvalidInputError, match=r"optimizer: expected one of 'lbfgs'; got 'adam'"):
+        parse_optimizer("adam")
+
+
+def test_a_search_uses_the_optimiser_it_is_given(rng: np.random.Generator) -> None:
+    X = rng.normal(size=(40, 2))
+    stream = FeatureStream(FourierFeatures(2, 8, generator=0), X, np.zeros(2), np.ones(2))
+    problem = FeatureEvidence(stream, np.sin(X[:, :1]))
+    starts = []
+
+    def stay(
+        function: ValueAndGradient, start: FloatArray, box: Box, stopping: Stopping
+    ) -> Minimum:
+        starts.append(start)
+        assert stopping.max_iterations == 7
+        assert all(low <= x <= high for x, (low, high) in zip(start, box, strict=True))
+        return Minimum(start, function(start)[0], 3, False)
+
+    space = SearchSpace(np.ones(2), ard=True, lengthscale=np.array([2.0, 3.0]))
+    result = maximise_evidence(
+        problem, space, n_restarts=0, max_iterations=7, rng=rng, minimise=stay
+    )
+    np.testing.assert_allclose(result.hyperparameters.lengthscale, [2.0, 3.0])
+    assert (len(starts), result.n_iterations, result.converged) == (1, 3, False)

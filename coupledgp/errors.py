@@ -21,5 +21,5 @@ class ModelFileError(CoupledGPError, ValueError):
     """A saved model cannot be read: not a model file, damaged, or of an unknown version."""
 
 
-class MemoryLimitError(CoupledGPError, MemoryError):
-    """The computation would not fit in memory; the message gives the estimate and a remedy."""
+class MemoryLimitError(InvalidInputError, MemoryError):
+    """What was asked for would not fit in memory; the message gives the estimate and a remedy."""

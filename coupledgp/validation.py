@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -94,23 +93,3 @@ def check_vector(value: ArrayLike, name: str) -> FloatArray:
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
     return array
-
-
-def check_memory(needed: float, what: str, advice: str) -> None:
-    """Refuse a computation that cannot fit in this machine's memory.
-
-    Parameters
-    ----------
-    needed
-        Bytes alive at once.
-    what
-        What needs them, as in "X: 100000 rows of the exact GP".
-    advice
-        What to do instead.
-    """
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > total:
-        raise InvalidInputError(
-            f"{what} need about {needed / 2**30:.0f} GiB, this machine has {total / 2**30:.0f}; "
-            f"{advice}"
-        )

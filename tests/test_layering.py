@@ -13,7 +13,7 @@ PACKAGE = Path(coupledgp.__file__).parent
 # From the ground up, folders and single files; neighbours on one line do not import each other.
 FLOORS = [
     ["errors", "lazy"],
-    ["random", "progress"],
+    ["random", "progress", "memory"],
     ["counter", "descent"],
     ["validation"],
     ["registry"],

@@ -24,8 +24,9 @@ from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_
 from coupledgp.diagnostics.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, reporter
-from coupledgp.validation import check_choice, check_memory
+from coupledgp.validation import check_choice
 
 # Matrices (p, p) of float64 that are alive at once at the peak of a comparison: covariances, priors
 # and factors of both laws.

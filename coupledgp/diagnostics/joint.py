@@ -31,9 +31,9 @@ from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.inference.linalg.system import LinearSystem, predictive_law
+from coupledgp.memory import check_memory
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_memory
 
 # Factors on the tolerance of the solves: the errors of covariances are of second order in the
 # residuals, those of means and of products with probes of first order, so these are solved further.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,7 @@ from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
+from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
@@ -231,12 +231,10 @@ class ExactGP(NormalizedProcess):
 
 
 def check_dense_size(n_rows: int, n_matrices: int) -> None:
-    """Refuse a dense computation that cannot fit in this machine's memory."""
-    needed = n_matrices * 8 * n_rows**2
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > total:
-        raise InvalidInputError(
-            f"X: {n_rows} rows need about {needed / 2**30:.0f} GiB for the exact GP, this machine "
-            f"has {total / 2**30:.0f}; use SparseSpectrumGPRegressor, or a subset of rows "
-            "(conditioned_on(X_subset, y_subset).exact_twin())"
-        )
+    """Refuse a dense computation that cannot fit in memory."""
+    check_memory(
+        n_matrices * 8 * n_rows**2,
+        f"X: {n_rows} rows of the exact GP",
+        "use SparseSpectrumGPRegressor, or a subset of rows "
+        "(conditioned_on(X_subset, y_subset).exact_twin())",
+    )

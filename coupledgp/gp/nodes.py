@@ -40,9 +40,9 @@ from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPr
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
+from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, draw_seed
-from coupledgp.validation import check_memory
 
 # Observations up to which a Cholesky factor serves: of an evidence, which is evaluated often, and
 # of a posterior, which is computed once.

@@ -349,7 +349,9 @@ def test_an_exact_model_that_cannot_fit_in_memory_is_refused():
     n = 10_000_000
     X = np.broadcast_to(np.zeros((1, 1)), (n, 1))
     gp = cgp.ExactGPRegressor()
-    with pytest.raises(InvalidInputError, match=r"10000000 rows need about \d+ GiB"):
+    with pytest.raises(
+        InvalidInputError, match=r"10000000 rows of the exact GP need about \d+ GiB"
+    ):
         gp.fit(X, np.zeros(n))
 
 

@@ -1,43 +1,44 @@
-"""Estimates of memory before a run, and the refusal of what cannot fit."""
+"""Memory that walks take, estimated before they are sampled."""
 
 from __future__ import annotations
 
-import os
-
-from coupledgp.errors import MemoryLimitError
+from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray
 
 # A visit is at most a step (2), a count (4), a node (4) and a pointer (8); a feature adds 12.
 VISIT_BYTES = 30.0
 
 
-def available_bytes() -> float:
-    """Free memory of this machine; infinite where it cannot be told."""
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return float(line.split()[1]) * 1024
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (OSError, ValueError, AttributeError):
-        return float("inf")
-
-
 def walk_bytes(n_rows: int, n_walks: int, survival: FloatArray) -> float:
-    """Upper estimate of the memory of walks and their features.
+    """Upper estimate of the bytes of walks and their features.
 
     Every walker makes `1 + sum_{t>=1} S_t` visits on average; merging only makes them fewer.
+
+    Parameters
+    ----------
+    n_rows
+        Number of start nodes.
+    n_walks
+        Number of walkers of each.
+    survival
+        Probabilities `S_t` (max_length + 1,) that a walk has at least t steps.
     """
     return VISIT_BYTES * n_rows * n_walks * float(survival.sum())
 
 
-def check_memory(needed: float, limit: float | None, n_walks: int) -> None:
-    """Refuse what needs more than the limit, with advice."""
-    allowed = available_bytes() if limit is None else float(limit)
-    if needed > allowed:
-        fitting = int(n_walks * allowed / needed)
-        advice = f"n_walks <= {fitting}, " if fitting else ""
-        raise MemoryLimitError(
-            f"walks: about {needed / 2**30:.3g} GiB needed, {allowed / 2**30:.3g} GiB allowed; "
-            f"use {advice}fewer nodes, a larger p_halt or a smaller max_length"
-        )
+def check_walk_memory(n_rows: int, n_walks: int, survival: FloatArray, limit: float | None) -> None:
+    """Refuse walks that need more than the limit, or than is available if that is None.
+
+    Raises
+    ------
+    MemoryLimitError
+        The walks would not fit; the message says what would make them smaller.
+    """
+
+    def advice(share: float) -> str:
+        fitting = int(n_walks * share)
+        fewer = f"n_walks <= {fitting}, " if fitting else ""
+        return f"use {fewer}fewer nodes, a larger p_halt or a smaller max_length"
+
+    needed = walk_bytes(n_rows, n_walks, survival)
+    check_memory(needed, f"walks: {n_walks} from each of {n_rows} nodes", advice, limit)

@@ -22,7 +22,7 @@ from coupledgp.couplings.walkers.registry import (
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.compiled_steps import moves_of
 from coupledgp.features.walks.engine import walk
-from coupledgp.features.walks.memory import check_memory, walk_bytes
+from coupledgp.features.walks.memory import check_walk_memory
 from coupledgp.features.walks.modulation import (
     ModulationLike,
     check_modulation,
@@ -207,7 +207,7 @@ def sample_walks(
         The series the walks are for: coefficients or a graph kernel. Needed by the matched law;
         sigma is solved for it (for the 2-regularised Laplacian with s = 1 if left out).
     memory_limit
-        Bytes the walks may take; the machine's free memory if left out.
+        Bytes the walks may take; the available memory if left out.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def sample_walks(
     longest = check_max_length(max_length, law, modulation)
     survival = law.survival(longest)
     rows = check_nodes(graph, nodes)
-    check_memory(walk_bytes(rows.size, n_walks, survival), memory_limit, n_walks)
+    check_walk_memory(rows.size, n_walks, survival, memory_limit)
     parsed = tuned(parsed, law, modulation, longest)
     seed = int(as_rng(generator).integers(2**63))
     visits = walk_in_chunks(graph, rows, n_walks, parsed, law, longest, seed)

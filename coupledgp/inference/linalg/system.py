@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from coupledgp.memory import check_memory
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_memory
 
 
 @dataclass(frozen=True)

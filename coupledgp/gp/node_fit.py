@@ -19,6 +19,7 @@ from coupledgp.inference.nodes.exact_evidence import joint_problem
 from coupledgp.inference.nodes.exact_search import Kept, Point, fit_families
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
+from coupledgp.inference.search.minimise import Minimiser, lbfgs
 from coupledgp.kernels import GraphKernel
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -66,6 +67,8 @@ class NodeFitter:
         A file of finished rounds.
     identity : dict
         Settings that tell the fit from others in the checkpoint.
+    minimise : Minimiser
+        The optimiser of kernel parameters.
     """
 
     recipe: NodePriorRecipe
@@ -81,6 +84,7 @@ class NodeFitter:
     report: Progress
     checkpoint: Path | None = None
     identity: dict[str, Any] | None = None
+    minimise: Minimiser = lbfgs
 
     def fit(self) -> tuple[NodeGP, NodeSearch]:
         """Search for the kernel and the scales, then condition on the data."""
@@ -129,7 +133,9 @@ class NodeFitter:
         elif self.settings.solver != "iterative":
             problem = joint_problem(self.graph, self.data.points, self.targets, self.settings.seed)
             kept = Kept(self._keeps_kernel, self._kept("outputscale"), self._kept("noise"))
-            point, state = fit_families(problem.evidence, kernels, kept, record, self.report)
+            point, state = fit_families(
+                problem.evidence, kernels, kept, record, self.report, self.minimise
+            )
             if problem.is_whole and self.recipe.follows_exact(point.kernel, point.scales):
                 search = NodeSearch(state.n_rounds, state.n_evaluations, state.settled)
                 return FittedKernel(point.kernel, point, search)
@@ -156,6 +162,7 @@ class NodeFitter:
                 self._kept("noise"),
                 record,
                 scan_starts=scan,
+                minimise=self.minimise,
             )
             states.append(state)
             finished[family] = state.theta, state.objective

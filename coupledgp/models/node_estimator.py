@@ -18,6 +18,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points,
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
 from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
 from coupledgp.models.estimator import FittedModel, ProcessRegressor, fitted_result, plain_seed
 from coupledgp.progress import reporter
@@ -134,6 +135,7 @@ class NodeRegressor(ProcessRegressor):
                 report=report,
                 checkpoint=None if checkpoint is None else Path(checkpoint),
                 identity=self._identity(),
+                minimise=parse_optimizer(self.optimizer) if self.optimizer else lbfgs,
             )
             process, search = fitter.fit()
         return process, dict(zip(STORED_RESULTS, search, strict=True))
@@ -150,7 +152,7 @@ class NodeRegressor(ProcessRegressor):
 
     def _check_common(self) -> None:
         if self.optimizer is not None:
-            check_choice(self.optimizer, ["lbfgs"], "optimizer")
+            parse_optimizer(self.optimizer)
         check_choice(self.solver, ["auto", "dense", "iterative"], "solver")
         for name in self.fixed or ():
             check_choice(name, HYPERPARAMETERS, "fixed")

@@ -15,6 +15,7 @@ from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
+from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
 from coupledgp.inference.search.optimize import OptimizationResult, SearchSpace
 from coupledgp.models.estimator import (
     Columns,
@@ -104,8 +105,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
 
         `base` are data-driven lengthscales (d,); nothing is searched unless `free`.
         """
-        if self.optimizer is not None:
-            check_choice(self.optimizer, ["lbfgs"], "optimizer")
+        minimise = lbfgs if self.optimizer is None else parse_optimizer(self.optimizer)
         fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
         for name in fixed:
             check_choice(name, HYPERPARAMETERS, "fixed")
@@ -127,6 +127,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
             outputscale=scales["outputscale"],
             noise=scales["noise"],
             free=frozenset(HYPERPARAMETERS) - fixed if searched else frozenset(),
+            minimise=minimise,
         )
 
     def _default_fixed(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Minimisation of a smooth function in a box: the optimisers that a search can use.
 
-An optimiser is a function with the arguments of `lbfgs`. One more takes a function here and a line
-in `OPTIMIZERS`; a function of a user's own is taken as it is.
+An optimiser is a function with the arguments of `lbfgs`. One more is a function here and a line in
+`OPTIMIZERS`, by whose name every estimator takes it.
 """
 
 from __future__ import annotations
@@ -104,14 +104,12 @@ def lbfgs(function: ValueAndGradient, start: FloatArray, box: Box, stopping: Sto
 OPTIMIZERS: dict[str, Minimiser] = {"lbfgs": lbfgs}
 
 
-def parse_optimizer(optimizer: str | Minimiser) -> Minimiser:
-    """Return the optimiser that a name stands for, or the function that was given.
+def parse_optimizer(name: str) -> Minimiser:
+    """Return the optimiser of a name.
 
     Raises
     ------
     InvalidInputError
         The name is unknown; the message lists the choices.
     """
-    if callable(optimizer):
-        return optimizer
-    return OPTIMIZERS[check_choice(optimizer, OPTIMIZERS, "optimizer")]
+    return OPTIMIZERS[check_choice(name, OPTIMIZERS, "optimizer")]

@@ -34,7 +34,7 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class SearchSpace:
-    """What is free, where the search starts and how far it may go.
+    """Free hyperparameters, where the search for them starts, how it goes on and how far.
 
     Parameters
     ----------
@@ -48,6 +48,12 @@ class SearchSpace:
         Variances that are kept if not free; otherwise ignored: the best are found without a start.
     free
         Names among lengthscale, outputscale, noise that are optimised.
+    bounds
+        Box of the variances.
+    log_range
+        Least and greatest log of a lengthscale over its base.
+    minimise
+        The optimiser of the lengthscales.
     """
 
     base: FloatArray
@@ -58,6 +64,7 @@ class SearchSpace:
     free: frozenset[str] = frozenset({"lengthscale", "outputscale", "noise"})
     bounds: ScaleBounds = field(default_factory=ScaleBounds)
     log_range: tuple[float, float] = (np.log(1e-3), np.log(1e4))
+    minimise: Minimiser = lbfgs
 
     @property
     def kept_outputscale(self) -> float | None:
@@ -107,7 +114,6 @@ def maximise_evidence(
     max_iterations: int = 100,
     rng: np.random.Generator,
     report: Progress = silent,
-    minimise: Minimiser = lbfgs,
 ) -> OptimizationResult:
     """Maximise the log evidence over log lengthscales, the variances profiled out.
 
@@ -130,10 +136,8 @@ def maximise_evidence(
         Chooses the subset and the random starts.
     report
         Called with a line of progress after each evaluation.
-    minimise
-        The optimiser.
     """
-    search = _Search(problem, space, report, minimise)
+    search = _Search(problem, space, report)
     if "lengthscale" not in space.free:
         lengthscale = space.base if space.lengthscale is None else space.lengthscale
         return search.finish(lengthscale, 1, True)
@@ -142,7 +146,7 @@ def maximise_evidence(
     if problem.n_rows > 2 * SUBSET_ROWS:
         rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))
         small = problem.subset(rows)
-    trial = _Search(small, space, lambda text: report(f"start values: {text}"), minimise)
+    trial = _Search(small, space, lambda text: report(f"start values: {text}"))
     ranked = sorted(starts, key=trial.value)[: 1 + n_restarts]
     iterations = max_iterations if small is problem else SUBSET_ITERATIONS
     runs = [trial.run(start, iterations) for start in ranked]
@@ -161,15 +165,8 @@ class _Search:
     second cheaper ones when the smaller side of the features is most of the cost.
     """
 
-    def __init__(
-        self,
-        problem: EvidenceProblem,
-        space: SearchSpace,
-        report: Progress,
-        minimise: Minimiser = lbfgs,
-    ) -> None:
+    def __init__(self, problem: EvidenceProblem, space: SearchSpace, report: Progress) -> None:
         self.problem, self.space, self.report = problem, space, report
-        self.minimise = minimise
         self.n_evaluations = 0
         self.count = problem.n_rows * problem.n_outputs
         self.free_scales = [name for name in ("outputscale", "noise") if name in space.free]
@@ -227,7 +224,9 @@ class _Search:
                 low, high = getattr(self.space.bounds, name)
                 bounds.append((np.log(low), np.log(high)))
         function = self.jointly if self.joint else self.profiled
-        found = self.minimise(function, variables, bounds, Stopping(max_iterations, *TOLERANCES))
+        found = self.space.minimise(
+            function, variables, bounds, Stopping(max_iterations, *TOLERANCES)
+        )
         return replace(found, point=found.point[: start.size])
 
     def finish(

@@ -183,10 +183,6 @@ class DataStatistics:
             self._checked(chunk, dtype) for chunk in chain([first], chunks)
         )
 
-    def update(self, chunks: Iterable[Chunk]) -> None:
-        """Add chunks in place; `updated` is the way to do so."""
-        vars(self).update(vars(self.updated(chunks)))
-
     def _with(self, chunks: Iterator[Chunk]) -> DataStatistics:
         if self.moments is not None:
             return replace(self, moments=self.moments.updated(chunks))

@@ -1,8 +1,10 @@
 """Optimisers: their result, their box, and one of a user's own in every search."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
+import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.search.minimise import (
@@ -45,7 +47,6 @@ def test_a_search_that_runs_out_of_iterations_says_so() -> None:
 
 def test_names_and_functions() -> None:
     assert parse_optimizer("lbfgs") is OPTIMIZERS["lbfgs"]
-    assert parse_optimizer(lbfgs) is lbfgs
     with pytest.raises(InvalidInputError, match=r"optimizer: expected one of 'lbfgs'; got 'adam'"):
         parse_optimizer("adam")
 
@@ -64,9 +65,35 @@ def test_a_search_uses_the_optimiser_it_is_given(rng: np.random.Generator) -> No
         assert all(low <= x <= high for x, (low, high) in zip(start, box, strict=True))
         return Minimum(start, function(start)[0], 3, False)
 
-    space = SearchSpace(np.ones(2), ard=True, lengthscale=np.array([2.0, 3.0]))
-    result = maximise_evidence(
-        problem, space, n_restarts=0, max_iterations=7, rng=rng, minimise=stay
-    )
+    space = SearchSpace(np.ones(2), ard=True, lengthscale=np.array([2.0, 3.0]), minimise=stay)
+    result = maximise_evidence(problem, space, n_restarts=0, max_iterations=7, rng=rng)
     np.testing.assert_allclose(result.hyperparameters.lengthscale, [2.0, 3.0])
     assert (len(starts), result.n_iterations, result.converged) == (1, 3, False)
+
+
+def test_estimators_take_an_optimiser_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One entry of the table serves tables and graphs alike."""
+    calls = []
+
+    def counted(function: ValueAndGradient, start: FloatArray, box: Box, stop: Stopping) -> Minimum:
+        calls.append(start.size)
+        return lbfgs(function, start, box, stop)
+
+    monkeypatch.setitem(OPTIMIZERS, "counted", counted)
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    settings = {"optimizer": "counted", "random_state": 0, "progress": False}
+    for table_model in (
+        cgp.SparseSpectrumGPRegressor(n_frequencies=8, **settings),
+        cgp.ExactGPRegressor(**settings),
+    ):
+        calls.clear()
+        table_model.fit(X, np.sin(X[:, 0]))
+        assert calls
+    graph = cgp.Graph.from_networkx(nx.path_graph(12), weight=None)
+    for solver, kernel in (("dense", "heat"), ("iterative", "learned")):
+        calls.clear()
+        model = cgp.GraphGPRegressor(graph, kernel=kernel, n_walks=8, solver=solver, **settings)
+        model.fit(np.arange(12), np.sin(np.arange(12) / 3))
+        assert calls
+    with pytest.raises(InvalidInputError, match="optimizer: expected one of 'counted', 'lbfgs'"):
+        cgp.ExactGPRegressor(optimizer="newton").fit(X, X[:, 0])

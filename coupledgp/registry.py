@@ -176,13 +176,13 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         if name is not None:
             return name
         text = str(value)
-        if any(_same(make(text), value) for make in self.patterns.values()):
+        if any(self._same(make(text), value) for make in self.patterns.values()):
             return text
         self.available()  # which loads what installed packages add
         return self._name_of(value)
 
     def _name_of(self, value: Kind) -> str | None:
-        return next((name for name, known in self.known.items() if _same(known, value)), None)
+        return next((name for name, known in self.known.items() if self._same(known, value)), None)
 
     def describe(self, value: Kind) -> str:
         """A short text to show: the name, if need be with the parameters that differ from its own.
@@ -207,6 +207,18 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         """What an object is, in words."""
         return f"a {self.kind.__name__}"
 
+    def _same(self, known: Any, value: Any) -> bool:
+        """Whether two objects are equal or, without an equality of their own, alike."""
+        if _equal(known, value):
+            return True
+        kinds = {type(known), type(value)}
+        if len(kinds) > 1 or not isinstance(value, self.kind):
+            return False
+        if getattr(type(known), "__eq__", None) is not object.__eq__:
+            return False
+        mine, its = vars(known), vars(value)
+        return mine.keys() == its.keys() and all(_equal(mine[name], its[name]) for name in mine)
+
     def _checked(self, given: Any, name: str) -> Kind:
         """The object itself, or the one that a class or function makes."""
         made = given if self.accepts(given) or not callable(given) else given()
@@ -222,7 +234,7 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         try:
             # The module that is loaded here may register its objects itself.
             loaded = self._checked(point.load(), point.name)
-            if not _same(self.known.get(point.name), loaded):
+            if not self._same(self.known.get(point.name), loaded):
                 self.register(point.name, loaded)
         except Exception as error:  # whatever another package's code raises
             warnings.warn(
@@ -248,17 +260,12 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
     __hash__ = object.__hash__
 
 
-def _same(known: Any, value: Any) -> bool:
-    """Whether two objects are one, or of one class and equal, or, without `__eq__`, alike."""
+def _equal(known: Any, value: Any) -> bool:
+    """Whether two values are one, or of one class and equal."""
     if known is value or type(known) is not type(value):
         return known is value
     if isinstance(known, np.ndarray):
         return np.array_equal(known, value)
-    if getattr(type(known), "__eq__", None) is object.__eq__:
-        mine, its = getattr(known, "__dict__", None), getattr(value, "__dict__", None)
-        if mine is None or its is None or mine.keys() != its.keys():
-            return False
-        return all(_same(mine[name], its[name]) for name in mine)
     try:
         return bool(known == value)
     except ValueError:  # of arrays in a dataclass, which compare entry by entry
@@ -271,5 +278,5 @@ def _differences(value: Any, known: Any) -> list[str]:
     return [
         f"{name}={reprlib.repr(getattr(value, name))}"
         for name in names
-        if not _same(getattr(value, name), getattr(known, name))
+        if not _equal(getattr(value, name), getattr(known, name))
     ]

@@ -10,6 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,14 @@ class TestTexts:
         registry.register("plain", Plain(4))
         assert registry.text_of(Plain(4)) == "plain"
         assert registry.text_of(Plain(5)) is None
+
+    def test_functions_are_known_as_themselves(self) -> None:
+        registry: Registry[Any] = Registry(Colour, "tests.makers", {})
+        registry.accepts = callable  # type: ignore[method-assign]
+        registry.register("made", partial(Colour, 1))
+        assert registry.text_of(registry["made"]) == "made"
+        for other in (partial(Colour, 1), lambda: Colour(1), Colour):
+            assert registry.text_of(other) is None
 
     def test_solved_and_given_lengths_are_told_apart(self) -> None:
         ten = cgp.couplings.WalkerCoupling(cgp.couplings.SigmaLengths(order=10))

@@ -4,7 +4,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS, NORMS
+from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
+from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
+from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.kernels.graph.registry import GRAPH_KERNELS
 from coupledgp.registry import Registry
+from coupledgp.spectra import SPECTRA
+
+REGISTRIES: list[Registry[Any]] = [
+    SPECTRA, DIRECTIONS, NORMS, COUPLINGS, LENGTHS, STEPS, LENGTH_LAWS, FEATURE_MAPS,
+    SOFTMAX_FEATURES, GRAPH_KERNELS,
+]  # fmt: skip
 
 
 @contextmanager

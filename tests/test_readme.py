@@ -7,6 +7,7 @@ import pytest
 
 from coupledgp.couplings import parse_coupling
 from coupledgp.diagnostics.score_table import SCORES
+from tests.registries import REGISTRIES, forgotten
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,8 +26,9 @@ def test_code_blocks_run_in_order(tmp_path, monkeypatch, capsys):
     assert len(BLOCKS) >= 3
     names: dict[str, object] = {}
     try:
-        for block in BLOCKS:
-            exec(compile(block, "README.md", "exec"), names)
+        with forgotten(*REGISTRIES):
+            for block in BLOCKS:
+                exec(compile(block, "README.md", "exec"), names)
     finally:  # other tests have the package's own scores
         SCORES.clear()
         SCORES.update(before)

@@ -19,25 +19,17 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.couplings.frequencies.registry import (
-    COUPLINGS,
-    DIRECTIONS,
-    NORMS,
     coupling_text,
     describe_coupling,
     parse_coupling,
 )
 from coupledgp.couplings.walkers.registry import (
-    LENGTH_LAWS,
-    LENGTHS,
-    STEPS,
     parse_walker_coupling,
     walker_coupling_text,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
-from coupledgp.features.registry import FEATURE_MAPS, features_text, make_features
+from coupledgp.features.registry import features_text, make_features
 from coupledgp.kernels.graph.registry import (
-    GRAPH_KERNELS,
     graph_kernel_from,
     graph_kernel_state,
     parse_graph_kernel,
@@ -45,12 +37,7 @@ from coupledgp.kernels.graph.registry import (
 from coupledgp.registry import Registry, Vocabulary
 from coupledgp.spectra import SPECTRA, MaternSpectrum, parse_spectrum, spectrum_text
 from tests.little_package import ENTRY_POINTS, install
-from tests.registries import forgotten
-
-REGISTRIES = [
-    SPECTRA, DIRECTIONS, NORMS, COUPLINGS, LENGTHS, STEPS, LENGTH_LAWS, FEATURE_MAPS,
-    SOFTMAX_FEATURES, GRAPH_KERNELS,
-]  # fmt: skip
+from tests.registries import REGISTRIES, forgotten
 
 
 @dataclass(frozen=True)
@@ -337,6 +324,36 @@ class TestCommandLine:
         out = folder / "predicted.csv"
         run = in_a_process_of_its_own(folder, "predict", model, table, "-o", str(out))
         assert run.returncode == 0, run.stderr
+        assert np.isfinite(np.loadtxt(out, delimiter=",", skiprows=1)).all()
+
+    def test_named_features_choose_among_their_couplings(self, folder: Path) -> None:
+        run = in_a_process_of_its_own(
+            folder, "fit", str(folder / "table.csv"), "-t", "y", "--features", "own-features",
+            "--coupling", "auto", "--n-frequencies", "8", "--kl-target", "9", "--json",
+            "--compare", "none", "-o", str(folder / "features.model"),
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        found = json.loads(run.stdout)
+        assert found["model"]["features"] == "own-features"
+        tried = {trial["coupling"] for trial in found["selection"]["trials"]}
+        assert tried == {"iid", "whole-turned"}
+
+    def test_a_graph_model_of_named_parts(self, folder: Path) -> None:
+        graph, values = folder / "ring.csv", folder / "values.csv"
+        ends = np.column_stack([np.arange(30), np.roll(np.arange(30), -1)])
+        np.savetxt(graph, ends, "%d", ",", header="source,target", comments="")
+        seen = np.column_stack([np.arange(0, 30, 2), np.sin(np.arange(0, 30, 2) / 3)])
+        np.savetxt(values, seen, ["%d", "%g"], ",", header="node,value", comments="")
+        out = folder / "law.csv"
+        run = in_a_process_of_its_own(
+            folder, "interpolate", str(graph), "--values", str(values), "-o", str(out), "--json",
+            "--kernel", "own-heat", "--coupling", "own-lengths+own-steps", "--length-law", "short",
+            "--exact-hops", "0",
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+        found = json.loads(run.stdout)
+        assert found["fitted"]["kernel"].startswith("OwnHeat(")
+        assert found["model"]["coupling"] == "own-lengths+own-steps"
         assert np.isfinite(np.loadtxt(out, delimiter=",", skiprows=1)).all()
 
     def test_names_of_packages_are_among_the_choices(self, folder: Path) -> None:

@@ -27,6 +27,8 @@ FIT_HELP = """Fit a Gaussian process to a table, score it, and compare it with t
 Every column but the target is an input; use --drop for those that are not. Without --test, a fifth
 of the rows is held out for scoring; --holdout 0 fits all rows and scores none.
 
+--kernel, --features and --coupling also take the names that installed packages add.
+
 The NLPD is that of the model's own density: Gaussian, or a mixture's for --frequencies fitted with
 the evidence as objective. Up to 40 000 rows the exact GP beside it is that of all rows; above 5000
 it takes iterative solves at 128 test rows (240 CPU seconds for 36 000 rows of 8 columns).
@@ -58,6 +60,8 @@ GRAPH is a mesh file, an edge table with columns source, target and perhaps weig
 GraphML or GML. VALUES is a table with columns node and value; a node without a value is unobserved.
 Mesh faces and vertices are numbered from 0. An OUT ending in .ply is the mesh coloured by the mean,
 with properties mean and std.
+
+--kernel, --coupling and --length-law also take the names that installed packages add.
 
 Examples:
 

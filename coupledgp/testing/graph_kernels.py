@@ -94,8 +94,10 @@ class GraphKernelContract:
             self._require_same(changed.with_theta(kernel.theta), "with_theta of another kernel")
 
     def test_constructor_round_trip(self) -> None:
-        """`parameters` are arguments of the constructor that make the same kernel."""
-        self._require_same(type(self.kernel)(**self.kernel.parameters()), "parameters")
+        """`parameters` are arguments of the constructor that make an equal kernel."""
+        again = type(self.kernel)(**self.kernel.parameters())
+        self._require_same(again, "parameters")
+        require(again == self.kernel, f"expected {self.kernel!r} made anew to be equal to it")
 
     def _require_same(self, other: GraphKernel, what: str) -> None:
         """Require the class and the functions of another kernel to be this one's."""

@@ -257,10 +257,21 @@ def test_states_of_every_kernel() -> None:
     assert graph_kernel_from(old).scale == 1.25
 
 
-def test_a_constructor_that_keeps_its_arguments_elsewhere_is_told() -> None:
-    class Hidden(HeatKernel):
-        def __init__(self, diffusion: float) -> None:
-            super().__init__(diffusion)
+class Hidden(HeatKernel):
+    def __init__(self, diffusion: float) -> None:
+        super().__init__(diffusion)
 
+
+def test_a_constructor_that_keeps_its_arguments_elsewhere_is_told() -> None:
     with pytest.raises(InvalidInputError, match="arguments of Hidden, got none for diffusion"):
         Hidden(2.0).parameters()
+
+
+def test_kernels_are_compared_by_class_and_parameters() -> None:
+    assert HeatKernel(np.float64(0.1)) == HeatKernel(0.1) != Faster(0.1)
+    assert Faster(np.float64(0.1)) == Faster(0.1)
+    assert hash(Faster(np.float64(0.1))) == hash(Faster(0.1))
+    assert LearnedKernel([0.1, 0.7]) != LearnedKernel([0.1, 0.7], centre=[0.2, 0.3])
+    hidden = Hidden(2.0)
+    assert hidden == hidden
+    assert hidden != Hidden(2.0)

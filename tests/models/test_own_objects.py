@@ -31,8 +31,6 @@ from coupledgp.couplings import (
     register_lengths,
     register_steps,
 )
-from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS
-from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features import (
     AngularHybridFeatures,
@@ -42,15 +40,14 @@ from coupledgp.features import (
     register_features,
     register_softmax_features,
 )
-from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.kernels import HeatKernel, register_graph_kernel
 from coupledgp.kernels.graph.registry import GRAPH_KERNELS
 from coupledgp.random import as_rng
-from coupledgp.spectra import SPECTRA, GaussianSpectrum, register_spectrum
+from coupledgp.spectra import GaussianSpectrum, register_spectrum
 from coupledgp.testing import FeatureMapContract
 from tests.graph_cases import karate
-from tests.registries import forgotten
+from tests.registries import REGISTRIES, forgotten
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(40, 2))
@@ -126,10 +123,7 @@ class Idle(IndependentSteps):
 
 @pytest.fixture(autouse=True)
 def _registries() -> Iterator[None]:
-    with forgotten(
-        COUPLINGS, DIRECTIONS, FEATURE_MAPS, GRAPH_KERNELS, LENGTHS, LENGTH_LAWS, SOFTMAX_FEATURES,
-        SPECTRA, STEPS,
-    ):  # fmt: skip
+    with forgotten(*REGISTRIES):
         yield
 
 

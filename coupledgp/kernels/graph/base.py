@@ -101,11 +101,20 @@ class GraphKernel(ABC):
         tails: FloatArray = np.cumsum(np.abs(self.modulation(LONG_SERIES))[::-1])[::-1]
         return tails
 
+    @cached_property
+    def _key(self) -> tuple[Any, ...]:
+        """What kernels are compared by: the class and the parameters, whatever their types."""
+        try:
+            parameters = self.parameters()
+        except InvalidInputError:  # of a class that does not keep its arguments
+            return (id(self),)
+        return type(self), *((k, repr(np.asarray(v).tolist())) for k, v in parameters.items())
+
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and repr(other) == repr(self)
+        return isinstance(other, GraphKernel) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(repr(self))
+        return hash(self._key)
 
 
 def deconvolve(alpha: FloatArray) -> FloatArray:

@@ -19,24 +19,26 @@ from coupledgp.testing.checks import require, require_close, require_mean
 
 
 class ProcessContract:
-    """Tests of a process: everything that selection, files and comparisons rely on.
+    """Tests of a process, for everything that selection, files and comparisons rely on.
 
     Attributes
     ----------
     process
-        A process given some data.
+        A process that has been given some data.
     points
-        Points (p, ...) away from the data, in the form it computes with.
+        Points (p, ...) away from the data, in the form with which the process computes.
     further
         More data.
     coupling, size
-        Of another draw; None where the process draws nothing.
+        Coupling and size of another draw; the coupling is None for a process that draws nothing.
     tolerance
-        Of results that two computations give, relative to the predictive standard deviation.
+        Largest difference between two computations of one result, in predictive standard
+        deviations.
     solver_tolerance
-        Of the exact law by iterative solves, likewise.
+        Largest difference between the exact law and the law by iterative solves, likewise.
     n_samples, seed
-        Draws of a statistical test, and the seed of all draws; any must do.
+        Number of draws in a statistical test, and the seed for all draws; the tests must pass for
+        any seed.
     """
 
     process: GaussianProcess
@@ -60,7 +62,7 @@ class ProcessContract:
             raise AssertionError(f"{item.name} was set on a process that should be frozen")
 
     def test_new_processes_leave_the_old_one_alone(self) -> None:
-        """Neither `updated`, `conditioned` nor `redrawn` changes the law they start from."""
+        """The methods `updated`, `conditioned` and `redrawn` leave the process as it was."""
         before = self._law(self.process)
         self.process.updated(self.further)
         self.process.conditioned(self.further)
@@ -71,7 +73,7 @@ class ProcessContract:
             require(np.array_equal(old, new), f"the {name} has changed")
 
     def test_shapes(self) -> None:
-        """Means (p, k), variances (p, k), covariances (p, p, k), samples (p, k, n)."""
+        """Results have the shapes (p, k), for covariances (p, p, k), for samples (p, k, n)."""
         p, k = len(self.points), self.process.units.n_outputs
         mean, none = self.process.law(self.points, "mean")
         require(none is None and mean.shape == (p, k), f"mean: got shape {mean.shape}")
@@ -83,7 +85,7 @@ class ProcessContract:
         require(self.process.prior(self.points).shape == (p, p, k), "prior: wrong shape")
 
     def test_variance_is_the_diagonal_of_the_covariance(self) -> None:
-        """Variance and covariance agree; the law of observations has the noise added."""
+        """The variance is the covariance's diagonal; the law of observations adds the noise."""
         laws = {}
         for latent in (False, True):
             variance = self.process.law(self.points, "variance", latent=latent).spread
@@ -101,7 +103,7 @@ class ProcessContract:
             require_close(gap / noise, np.ones_like(gap), self.tolerance, "noise")
 
     def test_samples_follow_the_law(self) -> None:
-        """Mean and covariance of many draws are those of the law."""
+        """Many draws have the mean and the covariance of the law."""
         if not self.process.is_gaussian:
             return  # the point prediction of a mixture is not its mean
         rng = np.random.default_rng([self.seed, 1])
@@ -113,7 +115,7 @@ class ProcessContract:
         require_mean(products, covariance, "products of samples")
 
     def test_log_density_is_that_of_the_law(self) -> None:
-        """Gaussian of the law's moments; of a mixture a density with the law's second moment."""
+        """The density is the Gaussian of the law; a mixture's has the second moment of its law."""
         mean, variance = self.process.law(self.points, "variance")
         assert variance is not None
         if self.process.is_gaussian:
@@ -133,7 +135,7 @@ class ProcessContract:
         require_close(moment / variance[0, 0], 1.0, 1e-3, "second moment of the density")
 
     def test_updates_are_those_of_all_data_at_once(self) -> None:
-        """`updated` gives the law of `conditioned` on all data, in units that follow them."""
+        """The process after `updated` has the law of `conditioned` on all data, and its units."""
         together = self.process.data.followed_by(self.further)
         at_once = self.process.conditioned(together, renormalize=True)
         updated = self.process.updated(self.further)
@@ -141,7 +143,7 @@ class ProcessContract:
         self._require_same_law(updated, at_once, "updated")
 
     def test_conditioning_keeps_units(self) -> None:
-        """Other data in other units change the law and not the hyperparameters."""
+        """A process that is given other data keeps its units."""
         moved = Data.of(self.further.points, 3.0 + 2.0 * self.further.targets)
         other = self.process.conditioned(moved)
         for name in ("offset", "scale"):
@@ -149,7 +151,7 @@ class ProcessContract:
             require_close(new, old, 0.0, name)
 
     def test_draws_are_fixed_by_their_seed(self) -> None:
-        """One seed, one law; a process that draws nothing says so."""
+        """One seed gives one law; a process that draws nothing refuses to redraw."""
         if self.coupling is None:
             try:
                 self.process.redrawn("iid", self.size, self.seed)
@@ -165,7 +167,7 @@ class ProcessContract:
         require(not np.array_equal(first[1], other[1]), "two seeds, one covariance")
 
     def test_state_restores_the_law_to_the_bit(self) -> None:
-        """What a file holds, JSON and arrays, gives the same process."""
+        """The values and arrays of a model file give the same process."""
         header, arrays = self.process.state()
         header = json.loads(json.dumps(header, allow_nan=False))
         copies = {name: np.asarray(value).copy(order="K") for name, value in arrays.items()}
@@ -180,7 +182,7 @@ class ProcessContract:
         )
 
     def test_exact_law(self) -> None:
-        """The exact process is its own, and iterative solves of its problem give its law."""
+        """The exact process is its own exact process; iterative solves give the same law."""
         exact = self.process.exact()
         require(exact.exact() is exact, "the exact process of an exact process is another one")
         problem = self.process.exact_problem()

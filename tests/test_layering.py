@@ -18,6 +18,7 @@ FLOORS = [
     ["validation"],
     ["registry"],
     ["spectra", "graphs"],
+    ["datasets"],
     ["couplings"],
     ["inference/linalg"],
     ["inference/search"],
@@ -30,7 +31,7 @@ FLOORS = [
     ["selection"],
     ["models", "botorch"],
     ["models/botorch_model"],  # another name of botorch.model
-    ["attention", "pagerank", "testing", "datasets"],
+    ["attention", "pagerank", "testing"],
     ["cli"],
     ["__main__"],
 ]

@@ -8,20 +8,22 @@ import torch
 from coupledgp.gp.units import safe_scale
 from coupledgp.random import FloatArray
 
-# Rows from which the mean of |x_i + x_j| in the Laplace rule is estimated: all pairs of them.
+# Most rows over whose pairs the mean of |x_i + x_j| in the Laplace rule is taken: four million
+# pairs, which take a fraction of a second.
 RULE_ROWS = 2000
 HYPERPARAMETERS = ("lengthscale", "outputscale", "noise")
 
 
 def spread_lengthscale(inputs: FloatArray, ard: bool) -> FloatArray:
-    """Data-driven lengthscales (d,): `sqrt(d)` standard deviations of the columns."""
+    """Data-driven lengthscales (d,): `sqrt(d)` standard deviations of the columns of (n, d)."""
     return np.sqrt(inputs.shape[1]) * column_spread(inputs, ard)
 
 
 def column_spread(inputs: FloatArray, ard: bool) -> FloatArray:
-    """Standard deviation of each column (d,), or their root mean square in each place.
+    """Standard deviations (d,) of the columns of (n, d), or, without `ard`, their root mean square.
 
-    Constant columns count as one if ARD: they have no scale, and none is needed.
+    The root mean square stands in all d places. With `ard` a constant column, which has no scale,
+    gets the value one.
     """
     mean, variance = column_moments(inputs)
     if ard:
@@ -40,7 +42,7 @@ def column_moments(inputs: FloatArray, chunk: int = 65536) -> tuple[FloatArray, 
 
 
 def laplace_lengthscale(centred: FloatArray, rng: np.random.Generator) -> float:
-    """`2 mean_ij |x_i + x_j|` over the rows (n, d), all pairs, on at most 2000 rows."""
+    """`2 mean_ij |x_i + x_j|` over all pairs of rows of (n, d), of at most 2000 random rows."""
     if len(centred) > RULE_ROWS:
         centred = centred[np.sort(rng.choice(len(centred), RULE_ROWS, replace=False))]
     rows = torch.as_tensor(centred)

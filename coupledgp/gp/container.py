@@ -29,7 +29,10 @@ FORMAT, FORMAT_VERSION = "coupledgp-model", 1
 
 
 def pack(header: Header, arrays: Arrays) -> bytes:
-    """Bytes of the file. Transposed arrays are stored as they lie and named in the header."""
+    """Return the bytes of the file.
+
+    Transposed arrays are stored in their order in memory, and their names are in the header.
+    """
     transposed, packed = [], {}
     for name in sorted(arrays):
         value = np.asarray(arrays[name])
@@ -55,7 +58,13 @@ def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
 
 
 def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:
-    """Return the header and the arrays of a file, or a `ModelFileError` that names it."""
+    """Return the header and the arrays, of any shape, of a file.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, of another kind or of an unknown version.
+    """
     path.open("rb").close()  # a missing or forbidden file is the system's error, not a damaged one
     try:
         with safe_open(path, framework="numpy") as file:

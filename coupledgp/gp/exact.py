@@ -31,7 +31,7 @@ from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 
-# Matrices of n x n float64 alive at once while the evidence is optimised.
+# Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
 MATRICES_AT_ONCE = 6
 
 
@@ -44,9 +44,9 @@ class StationaryPrior:
     spectrum : Spectrum
         Kernel kappa of unit lengthscale and variance.
     hyperparameters : Hyperparameters
-        Lengthscales l (d,) in units of the inputs; v, and the noise variance, normalised.
+        Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
     likelihood : Likelihood
-        Law of observations of that noise variance.
+        Law of observations given f, made of the noise variance.
     """
 
     spectrum: Spectrum
@@ -60,7 +60,7 @@ class StationaryPrior:
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
     def problem(self, data: Data, units: Units) -> ExactProblem:
-        """State prior and data, whose law need not be computable."""
+        """State prior and data as a problem, also where its law is too large to compute."""
         hyper = self.hyperparameters
         return ExactProblem(
             self.spectrum, data.points, units.normalized(data.targets), hyper.lengthscale,
@@ -98,7 +98,9 @@ class ExactGP(NormalizedProcess):
     Attributes
     ----------
     stationary_prior : StationaryPrior
+        Kernel, hyperparameters and likelihood.
     units : Units
+        Units of y.
     normalize : bool
         Whether the units follow the data when rows are added.
     rows : Data
@@ -108,7 +110,7 @@ class ExactGP(NormalizedProcess):
     alpha : Tensor (n, k)
         `(K + s I)^-1 y`, normalised targets.
     evidence : float
-        Log evidence of y in its own units.
+        Log evidence of y in its own units, nats.
     """
 
     stationary_prior: StationaryPrior
@@ -157,7 +159,7 @@ class ExactGP(NormalizedProcess):
             torch.as_tensor(self.stationary_prior.covariance(points, points))
             - whitened.T @ whitened
         )
-        # Next to nothing may be left, and what rounding left of it need not be symmetric.
+        # The covariance may be as small as its rounding errors, which need not be symmetric.
         posterior = (posterior + posterior.T) / 2
         posterior.diagonal().copy_(variance)
         return mean, posterior.numpy()
@@ -192,12 +194,12 @@ class ExactGP(NormalizedProcess):
         return self.stationary_prior.given(data, units, self.normalize)
 
     def updated(self, data: Data) -> ExactGP:
-        """See the base class; at the cost of one Cholesky factor of all rows."""
+        """See the base class; the cost is that of one Cholesky factor of all rows."""
         both = self.rows.followed_by(data)
         return self.conditioned(Data.of(both.points, both.targets), renormalize=True)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> ExactGP:
-        """Refuse: nothing is drawn."""
+        """Refuse, since an exact process draws nothing."""
         raise InvalidInputError(
             "model: expected one with frequencies or walkers to draw again, got an exact GP"
         )

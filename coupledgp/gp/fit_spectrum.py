@@ -40,10 +40,11 @@ from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
-# Held-out rows that members are credited with beforehand: of few rows, which tell little of who is
-# over-confident, the sampled spectrum keeps a good part.
+# Prior counts of the weights of members, in held-out rows: few held-out rows tell little about
+# which members are over-confident, and then the sampled spectrum keeps a large weight.
 SAMPLED_COUNT, ONE_FACTOR_COUNT, FITTED_COUNT = 4.0, 2.0, 1.0
-# Unlabelled points per row of the teacher: more add nothing, as they are drawn with replacement.
+# Most unlabelled points per row of the teacher: more add nothing, since they are drawn with
+# replacement.
 FURTHER_POINTS = 20
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -51,18 +52,19 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 @dataclass(frozen=True, eq=False)
 class FittedPriors:
-    """Feature priors that a fit ended with, and how it went.
+    """Results of a fit of hyperparameters and frequencies.
 
     Attributes
     ----------
     priors : tuple of FeaturePrior
-        One, or the members of a mixture, the sampled spectrum first.
+        Fitted priors: one, or the K members of a mixture, the sampled spectrum first.
     weights : FloatArray (K,)
         Weights of the mixture, of sum one.
     search : OptimizationResult
         The search for the hyperparameters of the first prior.
     start_loss, loss : float or None
-        The objective that moved the frequencies, before and after; None where there is none.
+        Value of the objective that moved the frequencies, before and after the fit; None where no
+        objective did.
     """
 
     priors: tuple[FeaturePrior, ...]
@@ -74,22 +76,24 @@ class FittedPriors:
 
 @dataclass(frozen=True, eq=False)
 class SpectrumFitter:
-    """Everything a fit of hyperparameters and frequencies knows.
+    """Problem, settings and methods of a fit of hyperparameters and frequencies.
 
     Attributes
     ----------
     problem : FeatureEvidence
         Evidence of the table under the sampled frequencies.
     space : SearchSpace
-        Free hyperparameters and starts.
+        Free hyperparameters and starts of the search.
     rng : numpy.random.Generator
         Source of all draws.
     report : Progress
-        Told of each step.
+        Function that is called with a few words at each step.
     n_restarts, max_iterations : int
-        Of the search for the hyperparameters.
+        Number of starts besides the best one, and largest number of iterations, of the search for
+        the hyperparameters.
     teacher_rows, batch_rows : int
-        Most rows of the exact GP that a posterior is fitted to, and of one step on the evidence.
+        Largest number of rows of the exact GP to whose posterior a spectrum is fitted, and of one
+        step on the evidence.
     queries : FloatArray (q, d) or None
         Points at which the posterior matters.
     """
@@ -147,8 +151,8 @@ class SpectrumFitter:
     def to_evidence(self) -> FittedPriors:
         """Sampled spectrum, fitted ones, and the weights of their mixture.
 
-        The sampled members have the hyperparameters of all rows, the first is the very prior that
-        `sampled` gives; the held-out rows flatter them a little for that.
+        The first member is the prior that `sampled` gives. The hyperparameters of the sampled
+        members are fitted to all rows, so that the held-out rows favour them a little.
         """
         stream, problem = self.problem.stream, self.problem
         found = self._maximise(problem, self.space)
@@ -174,11 +178,11 @@ class SpectrumFitter:
         return FittedPriors(tuple(priors), mixture_weights(densities, credit), found)
 
     def _one_factor(self, found: OptimizationResult, sampled: Member) -> list[Member]:
-        """The sampled spectrum with one free factor on all lengthscales, unless refuted.
+        """The sampled spectrum with one free factor on all lengthscales, as a member or none.
 
-        The evidence overfits many lengthscales to few rows: a member that cannot is a hedge. It is
-        left out where its evidence is lower by `(d - 1) log n` or more, twice Schwarz's criterion:
-        there it would only cost.
+        Maximum evidence overfits many lengthscales to few rows; this member, with one factor,
+        cannot, and protects the mixture. It is left out where its evidence is lower by
+        `(d - 1) log n` or more, twice Schwarz's criterion: there it would add only cost.
         """
         space = self.space
         if not (space.ard and space.base.size > 1 and "lengthscale" in space.free):

@@ -27,7 +27,7 @@ from coupledgp.inference.spectra.mixture import mixture_log_density, precision_w
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
-# Halvings of the interval around a quantile: it is then as narrow as rounding.
+# Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60
 
 
@@ -38,14 +38,14 @@ class MixtureGP(GaussianProcess):
     Attributes
     ----------
     members : tuple of WeightSpaceGP
-        Processes with feature maps and hyperparameters of their own, without the rows, which the
-        mixture keeps once.
+        Processes, each with a feature map and hyperparameters of its own, without the rows, which
+        the mixture keeps once.
     weights : FloatArray (K,)
-        Positive numbers of sum one.
+        Weights of the members, positive, of sum one.
     units : Units
-        Those of all members.
+        Units of y, the same for all members.
     rows : Data or None
-        The data, where they are kept.
+        Observations; None if they were not kept.
     """
 
     members: tuple[WeightSpaceGP, ...]
@@ -55,7 +55,7 @@ class MixtureGP(GaussianProcess):
 
     @classmethod
     def of(cls, members: list[WeightSpaceGP], weights: FloatArray, rows: Data | None) -> MixtureGP:
-        """Mix processes of the same data."""
+        """Mix K processes of the same data with weights (K,)."""
         return cls(
             tuple(member.without_data() for member in members), weights, members[0].units, rows
         )
@@ -86,12 +86,12 @@ class MixtureGP(GaussianProcess):
         return self.members[0].hyperparameters
 
     def summary(self) -> dict[str, Any]:
-        """That of the first member."""
+        """See the base class; the value of the first member."""
         return self.members[0].summary()
 
     @property
     def log_evidence(self) -> float:
-        """That of the first member."""
+        """See the base class; the value of the first member."""
         return self.members[0].log_evidence
 
     @property
@@ -112,7 +112,11 @@ class MixtureGP(GaussianProcess):
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
-        """Precision-weighted mean (p, k) and second moments about it, in units of y."""
+        """See the base class.
+
+        The mean (p, k) is the precision-weighted mean of the members' means, the spread the second
+        moments of the mixture about it.
+        """
         laws = [member.law(points, "variance", latent=True) for member in self.members]
         means = np.array([law.mean for law in laws])
         latent_variances = np.array([law.spread for law in laws])
@@ -142,7 +146,7 @@ class MixtureGP(GaussianProcess):
         latent: bool = False,
         report: Progress = silent,
     ) -> FloatArray:
-        """See the base class; each draw is of a member that is drawn by the weights."""
+        """See the base class; each draw comes from a member that is drawn by the weights."""
         chosen = rng.choice(len(self.members), size=n_samples, p=self.weights)
         drawn = np.empty((len(points), self.units.n_outputs, n_samples))
         for k, (member, generator) in enumerate(
@@ -163,9 +167,10 @@ class MixtureGP(GaussianProcess):
     def quantiles(
         self, points: Points, probabilities: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class; of the mixture's own distribution function, by bisection.
+        """See the base class.
 
-        The quantile lies between the least and the greatest of the members'.
+        The distribution function of the mixture is inverted by bisection, between the least and
+        the greatest of the members' quantiles.
         """
         moments = [member.law(points, "variance") for member in self.members]
         each = [
@@ -188,7 +193,7 @@ class MixtureGP(GaussianProcess):
         return 0.5 * (low + high)
 
     def prior(self, points: Points) -> FloatArray:
-        """See the base class: the mean over members, whose priors have mean zero."""
+        """See the base class; the weighted mean over members, whose priors have mean zero."""
         covariance: FloatArray = sum(
             weight * member.prior(points)
             for weight, member in zip(self.weights, self.members, strict=True)
@@ -222,7 +227,7 @@ class MixtureGP(GaussianProcess):
         return replace(self, rows=None)
 
     def state(self) -> tuple[Header, Arrays]:
-        """That of the first member, and those of the others under `member.K.` names."""
+        """See the base class; the other members' values have names that start with `member.K.`."""
         header, arrays = self.first.state()
         arrays["member_weights"] = self.weights
         header["members"] = []

@@ -1,4 +1,4 @@
-"""Fits of a graph kernel and its scales by maximum evidence, and the process they end with."""
+"""Fits of a graph kernel and its scales by maximum evidence, which return a fitted process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,17 @@ from coupledgp.random import FloatArray
 
 
 class NodeSearch(NamedTuple):
-    """How a search went: rounds, evaluations of the evidence, and whether the last one stayed."""
+    """Record of a search.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Number of rounds of redrawn walks.
+    n_evaluations : int
+        Number of evaluations of the evidence.
+    converged : bool
+        Whether the last round left the hyperparameters where they were.
+    """
 
     n_rounds: int = 0
     n_evaluations: int = 0
@@ -34,7 +44,17 @@ class NodeSearch(NamedTuple):
 
 
 class FittedKernel(NamedTuple):
-    """A kernel, its place in the exact search if that was enough, and how the search went."""
+    """A fitted kernel.
+
+    Attributes
+    ----------
+    kernel : GraphKernel
+        Kernel of greatest evidence.
+    point : Point or None
+        Result of the search by the exact evidence, if that search sufficed.
+    search : NodeSearch
+        Record of the search.
+    """
 
     kernel: GraphKernel
     point: Point | None
@@ -43,12 +63,14 @@ class FittedKernel(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class NodeFitter:
-    """Everything a fit on nodes knows.
+    """Data, settings and methods of a fit on nodes.
 
     Attributes
     ----------
     recipe : NodePriorRecipe
+        Settings that turn a kernel into a prior.
     settings : NodeSettings
+        Settings of the computation of evidence and posterior.
     kernels : tuple of GraphKernel
         A kernel of each family that is compared.
     searches : bool
@@ -56,17 +78,19 @@ class NodeFitter:
     fixed : frozenset of str
         Names among kernel, outputscale and noise that are not optimised.
     outputscale, noise : float
-        Values of those that are not optimised, normalised.
+        Variances in normalised units, used where they are not optimised.
     data : Data
         Node numbers (n,) and targets (n, k).
     units : Units
+        Units of y.
     normalize : bool
+        Whether the units follow the data when observations are added.
     report : Progress
-        Told of each evaluation.
+        Function that is called with a few words at each evaluation.
     checkpoint : Path or None
-        A file of finished rounds.
+        JSON file of finished rounds.
     identity : dict
-        Settings that tell the fit from others in the checkpoint.
+        Settings by which the checkpoint recognises the fit.
     minimise : Minimiser
         The optimiser of kernel parameters.
     """
@@ -121,7 +145,7 @@ class NodeFitter:
         return value
 
     def _search(self) -> FittedKernel:
-        """By the evidence of the exact kernel, and on by that of redrawn walks where it differs."""
+        """Search by the evidence of the exact kernel, then of redrawn walks where that differs."""
         record = Checkpoint(self.checkpoint, self._problem())
         stored = record.load()
         kernels = list(self.kernels)
@@ -148,7 +172,7 @@ class NodeFitter:
     def _in_rounds(
         self, kernels: list[GraphKernel], families: range, record: Checkpoint, scan: bool
     ) -> FittedKernel:
-        """The best kernel of some families by rounds of redrawn walks, each family in turn."""
+        """Find the best kernel of some families by rounds of redrawn walks, family by family."""
         finished = dict(enumerate(record.finished))
         states: list[FitState] = []
         nodes, targets = self.data.points, self.targets
@@ -177,7 +201,7 @@ class NodeFitter:
         return FittedKernel(kernel, None, search)
 
     def _problem(self) -> dict[str, Any]:
-        """Settings, seed and data, by which a checkpoint knows its fit."""
+        """Settings, seed and data, by which a checkpoint recognises its fit."""
         graph = self.recipe.graph
         data = hashlib.sha256(self.data.points.tobytes() + self.targets.tobytes())
         data.update(graph.indptr.tobytes() + graph.indices.tobytes() + graph.weights.tobytes())
@@ -185,12 +209,12 @@ class NodeFitter:
         return {"settings": self.identity or {}, "seed": seed, "data": data.hexdigest()}
 
     def _condition(self, found: FittedKernel) -> NodeGP:
-        """Posterior at the kernel, with the scales that are free at their best there."""
+        """Condition on the data at the fitted kernel, the free scales at maximum evidence there."""
         known = self._known_scales(found)
         chosen = self.recipe.make(found.kernel, known)
         scales, error = self._scales(found, chosen.prior)
         if known is None:
-            # Only now is it known how accurate the prior has to be.
+            # The prior is made again, since its accuracy depends on the scales, known only now.
             chosen = self.recipe.make(found.kernel, scales)
             scales, error = self._scales(found, chosen.prior)
         value = scales.log_evidence - self.units.log_jacobian(len(self.data))
@@ -200,7 +224,7 @@ class NodeFitter:
         )  # fmt: skip
 
     def _scales(self, found: FittedKernel, prior: GraphPrior) -> tuple[Scales, float]:
-        """Scales at their best under a prior, and the error of the log evidence."""
+        """Scales of maximum evidence under a prior, and the standard error of the log evidence."""
         if found.point is not None and not self._is_dense:
             return found.point.scales, found.point.error
         measures = self.settings.evidence(prior, self.data.points, self.targets).measures
@@ -208,7 +232,7 @@ class NodeFitter:
         return scales, measures.log_evidence_error(scales.outputscale, scales.noise)
 
     def _known_scales(self, found: FittedKernel) -> Scales | None:
-        """Scales that the prior has to be accurate for: those found, or those given."""
+        """Scales by which the accuracy of the prior is chosen: those found, or those given."""
         if found.point is not None:
             return found.point.scales
         outputscale, noise = self._kept("outputscale"), self._kept("noise")

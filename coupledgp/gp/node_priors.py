@@ -1,4 +1,4 @@
-"""How a prior over the nodes of a graph is made for a kernel: walks behind hops, or exact."""
+"""Recipes that turn a graph kernel into a prior over nodes: walks behind hops, or exact."""
 
 from __future__ import annotations
 
@@ -29,24 +29,26 @@ from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.kernels import GraphKernel
 
-# Nodes up to which all eigenvectors are computed: they take about a second.
+# Largest number of nodes for which all eigenvectors are computed, in about a second.
 SPECTRAL_LIMIT = 1200
-# Relative error at which the walked series ends.
+# Relative error at which the walked series is cut: far below the error of the walks.
 WALK_TOLERANCE = 1e-6
-# Multiples of the kernel's scale that the matched law of lengths is a mean over: too long a law is
-# cheap, too short a one is not, and one round of a fit moves the scale by a factor of two.
+# Multiples of the kernel's scale over which the matched law of lengths is a mean. One round of a
+# fit moves the scale by up to a factor of two, and walks that are too short cost more accuracy than
+# walks that are too long.
 REDRAWN_FACTORS = (0.5, 1.0, 2.0)
-# Hops end where what they leave to the walkers is this share of the root of the noise.
+# Share of the noise's standard deviation below which the error of the walks is hidden by the noise,
+# so that more hops would not show.
 HIDDEN_BY_NOISE = 0.01
-# Walkers behind a wide kernel make thousands of steps each, hops are a few milliseconds. The
-# product of r hops is as small as 2^-r: beyond this the least float is near.
+# Most hops. They take a few milliseconds, where walkers behind a wide kernel make thousands of
+# steps each. The product of r hops is as small as 2^-r, which for more hops nears the least float.
 MAX_HOPS = 960
 
 Method = Literal["auto", "spectral", "series", "cholesky"]
 
 
 class ChosenPrior(NamedTuple):
-    """A prior, the name of the method behind it, and why it was chosen."""
+    """A prior, the name of its method, and the reason for the method in words."""
 
     prior: GraphPrior
     method: str
@@ -66,11 +68,11 @@ class NodePriorRecipe(ABC):
 
     @abstractmethod
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
-        """The prior for a kernel, accurate enough for the scales if they are known."""
+        """Make the prior of a kernel, as accurate as the scales need if they are known."""
 
     @abstractmethod
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
-        """Whether the prior is the exact one as far as the evidence can tell."""
+        """Whether the evidence under the prior equals that under the exact kernel to its error."""
 
     @abstractmethod
     def redrawn(self, coupling: Any, size: int, seed: int) -> NodePriorRecipe:
@@ -107,7 +109,10 @@ class WalkRecipe(NodePriorRecipe):
         return replace(self, coupling=parsed, n_walks=size, seed=seed)
 
     def plan(self, kernel: GraphKernel, scales: Scales | None) -> HopPlan:
-        """Hops whose walked rest the noise hides: an error e adds e^2 of the variance of f."""
+        """Plan hops so that the noise hides the error of the walked rest.
+
+        An error e, relative to the standard deviation of f, adds e^2 times the variance of f.
+        """
         tolerance = HOP_TOLERANCE
         if scales is not None:
             density = lanczos_density(self.graph.closed)
@@ -125,12 +130,12 @@ class WalkRecipe(NodePriorRecipe):
         )
 
     def _most_hops(self) -> int:
-        """As many as cost some milliseconds a product; `plan_hops` stops earlier by itself."""
+        """Largest number of hops: a product with them takes some milliseconds."""
         affordable = AFFORDABLE_COST // max(self.graph.indices.size, 1)
         return max(MIN_AFFORDABLE_HOPS, min(affordable, MAX_HOPS))
 
     def behind(self, kernel: GraphKernel, plan: HopPlan) -> WalkPrior:
-        """The prior of walkers behind given hops."""
+        """Make the prior of walkers behind given hops."""
         law = self._length_law(kernel, plan)
         series = walked_series(kernel, plan, WALK_TOLERANCE)
         longest = self.max_length
@@ -146,7 +151,7 @@ class WalkRecipe(NodePriorRecipe):
         )
 
     def _length_law(self, kernel: GraphKernel, plan: HopPlan) -> LengthLaw:
-        """The length law; a matched one is the mean over neighbouring scales."""
+        """Make the law of lengths; a matched one is the mean over neighbouring scales."""
         series = partial(series_at_scales, kernel, plan, REDRAWN_FACTORS)
         return parse_length_law(self.length_law, self.p_halt, series)
 
@@ -169,7 +174,7 @@ class ExactRecipe(NodePriorRecipe):
                 SpectralPrior(graph, kernel), "spectral", f"{self.graph.n_nodes} nodes"
             )
         tolerance = self.tolerance
-        if scales is not None:  # what the noise does not hide counts
+        if scales is not None:  # only errors that the noise does not hide matter
             tolerance = min(tolerance, tolerance_for(scales.noise / scales.outputscale))
         if self.method == "auto" and is_leading(graph, kernel, tolerance):
             prior = LeadingPrior(graph, kernel, tolerance)
@@ -187,7 +192,7 @@ class ExactRecipe(NodePriorRecipe):
         return True
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> NodePriorRecipe:
-        """Refuse: nothing is drawn."""
+        """Refuse, since an exact prior draws nothing."""
         raise InvalidInputError(
             "model: expected one with frequencies or walkers to draw again, got an exact GP"
         )

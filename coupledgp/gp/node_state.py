@@ -1,7 +1,7 @@
 """Parts of processes on graphs as headers, of values that JSON can hold, and arrays.
 
-Of walks a file holds the settings, the hops and the seed, from which every walk is drawn again
-bit for bit.
+Walks are not stored: a file holds their settings, the hops and the seed, from which every walk is
+drawn again bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from coupledgp.graphs.assembly import Csr
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 
-# Parameters that are objects, and their texts.
+# Functions that return the text of a parameter that is an object, by the parameter's name.
 TEXTS: dict[str, Callable[[Any], str | None]] = {
     "coupling": walker_coupling_text,
     "length_law": length_law_text,
@@ -52,7 +52,7 @@ def recipe_state(recipe: NodePriorRecipe) -> Header:
 
 
 def recipe_from(header: Header, graph: Graph, seed: int) -> NodePriorRecipe:
-    """The recipe of `recipe_state`, or of a header with further names, as of version 0.1.0."""
+    """The recipe of `recipe_state`; further names in a header, as of version 0.1.0, are ignored."""
     values = {name: parameter_from(name, value) for name, value in header.items()}
     if "n_walks" not in values:
         return ExactRecipe(graph, values["method"], values["tolerance"])

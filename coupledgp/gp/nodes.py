@@ -1,4 +1,4 @@
-"""A Gaussian process on the nodes of a graph, given data."""
+"""The Gaussian process on the nodes of a graph, given data."""
 
 from __future__ import annotations
 
@@ -44,28 +44,29 @@ from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, draw_seed
 
-# Observations up to which a Cholesky factor serves: of an evidence, which is evaluated often, and
-# of a posterior, which is computed once.
+# Largest numbers of observations for which a Cholesky factor is used: for the evidence, which is
+# evaluated often, and for the posterior, which is computed once.
 DENSE_EVIDENCE_LIMIT = 1024
 DENSE_POSTERIOR_LIMIT = 4096
-# Most entries of the covariances between the observations and all nodes that are formed at once.
+# Most entries of the covariances between the observations and all nodes that are formed at once,
+# 128 MiB.
 DENSE_ENTRIES = 2**24
 
 
 @dataclass(frozen=True)
 class NodeSettings:
-    """How laws on nodes are computed; the attributes are parameters of `GraphGPRegressor`.
+    """Settings of computations on nodes; the attributes are parameters of `GraphGPRegressor`.
 
     Attributes
     ----------
     solver : str
         `"auto"`, `"dense"` or `"iterative"`.
     n_probes : int
-        Probes of the iterative evidence.
+        Number of random vectors of the iterative evidence.
     exact_variances : int
-        Most nodes whose variances cost a solve each.
+        Largest number of nodes whose variances are computed by a solve each.
     n_variance_samples : int
-        Pathwise samples that give the variances of more nodes.
+        Number of pathwise samples from which the variances of more nodes are estimated.
     seed : int
         Seed of probes and of pathwise samples.
     """
@@ -77,7 +78,7 @@ class NodeSettings:
     seed: int = 0
 
     def is_dense(self, n_observed: int, n_nodes: int, limit: int) -> bool:
-        """Whether a Cholesky factor of the observations serves."""
+        """Whether to use a Cholesky factor of the observations' covariance."""
         if self.solver != "auto":
             return self.solver == "dense"
         return n_observed <= limit and n_observed * n_nodes <= DENSE_ENTRIES
@@ -90,7 +91,15 @@ class NodeSettings:
 
 
 class NodeEvidence(NamedTuple):
-    """Log evidence of y in its own units, nats, and its standard error, zero where it is exact."""
+    """Log evidence of y in its own units.
+
+    Attributes
+    ----------
+    value : float
+        Log evidence, nats.
+    error : float
+        Its standard error, nats; zero where it is exact.
+    """
 
     value: float
     error: float
@@ -98,7 +107,7 @@ class NodeEvidence(NamedTuple):
 
 @dataclass(frozen=True)
 class NodeHyperparameters:
-    """Kernel, and the variances of f and of the noise in normalised units."""
+    """Fitted kernel, and the variances of f and of the noise in normalised units."""
 
     kernel: GraphKernel
     outputscale: float
@@ -112,20 +121,23 @@ class NodeGP(NormalizedProcess):
     Attributes
     ----------
     recipe : NodePriorRecipe
-        How the prior was made, and is made again for another draw.
+        Settings from which the prior was made, and is made again for another draw.
     chosen : ChosenPrior
-        The prior.
+        Prior of f, with its method.
     settings : NodeSettings
+        Settings of the computation of evidence and posterior.
     posterior : GraphPosterior
+        Posterior of f in normalised units.
     units : Units
+        Units of y.
     normalize : bool
         Whether the units follow the data when observations are added.
     rows : Data
         Node numbers (n,) and targets (n, k).
     likelihood : Likelihood
-        Law of observations of the noise variance.
+        Law of observations given f, made of the noise variance.
     known_evidence : NodeEvidence or None
-        The log evidence where it is known already; otherwise it is computed when asked for.
+        Log evidence if it is known already; None: it is computed when asked for.
     """
 
     recipe: NodePriorRecipe
@@ -191,7 +203,7 @@ class NodeGP(NormalizedProcess):
 
     @cached_property
     def node_evidence(self) -> NodeEvidence:
-        """Log evidence of y in its own units, and its standard error."""
+        """Log evidence of y in its own units and its standard error, nats."""
         if self.known_evidence is not None:
             return self.known_evidence
         return self._measured(self.rows, self.units)
@@ -202,7 +214,7 @@ class NodeGP(NormalizedProcess):
         Raises
         ------
         NumericalError
-            The kernel's diagonal has overflowed, as that of walks which are far too long.
+            The kernel's diagonal has overflowed, as happens with walks that are far too long.
         """
         measures = self.settings.evidence(
             self.prior_of_nodes, data.points, units.normalized(data.targets)
@@ -233,7 +245,7 @@ class NodeGP(NormalizedProcess):
         return mean, self.posterior.sampled_variance(points, count, rng, report)
 
     def _check_joint_size(self, n_wanted: int) -> None:
-        """Refuse a joint law that does not fit, before it is begun."""
+        """Refuse a joint law that does not fit in memory, before it is computed."""
         block = min(n_wanted, BLOCK) * (2 * self.graph.n_nodes + self.posterior.nodes.size)
         check_memory(
             8.0 * ((2 + self.units.n_outputs) * n_wanted**2 + 3 * block),
@@ -261,7 +273,7 @@ class NodeGP(NormalizedProcess):
         )  # fmt: skip
 
     def exact_problem(self) -> GraphProblem:
-        """See the base class; to the tolerance that the noise asks for."""
+        """See the base class; accurate to a small share of the noise."""
         own = self.own_problem()
         if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior)):
             return own
@@ -278,7 +290,7 @@ class NodeGP(NormalizedProcess):
         return self.remade(ExactRecipe(self.graph), self.settings)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> NodeGP:
-        """See the base class; `size` is the number of walkers of a node."""
+        """See the base class; `size` is the number of walkers per node."""
         own = draw_seed(seed)
         recipe = self.recipe.redrawn(coupling, size, own)
         return self.remade(recipe, replace(self.settings, seed=own))
@@ -375,7 +387,7 @@ class NodeGP(NormalizedProcess):
 
 
 def posterior_class(prior: GraphPrior, dense: bool) -> Callable[..., GraphPosterior]:
-    """How the posterior of a prior is computed."""
+    """Return the class that computes the posterior of a prior."""
     if isinstance(prior, LeadingPrior):
         return LeadingPosterior
     return DensePosterior if dense else IterativePosterior

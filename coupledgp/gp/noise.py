@@ -1,4 +1,4 @@
-"""The law of an observation given the function: the seam at which other noises enter."""
+"""The law of an observation given the function: the interface that other noises implement."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Noise(ABC):
         """Chances (p, k, q) that an observation lies below values (p, k, q), moments (p, k)."""
 
 
-# Makes the noise of a fitted variance: the likelihood of a process.
+# Likelihood of a process: a function that returns the law of observations for a noise variance.
 Likelihood = Callable[[float], Noise]
 
 

@@ -1,8 +1,8 @@
 """The protocol of a fitted Gaussian process.
 
-Choosing a coupling, saving, comparing and reporting know a process by the methods of
-`GaussianProcess` alone, so a new kind of process is one class. A process is frozen: nothing of it
-changes after it is made, and `updated`, `conditioned` and `redrawn` return new ones.
+Choosing a coupling, saving, comparing and reporting use the methods of `GaussianProcess` only, so a
+new kind of process is one class. A process is frozen: it does not change after it is made, and
+`updated`, `conditioned` and `redrawn` return new ones.
 
 Points are in the form that a process computes with: rows (p, d) of float64 for tables, node
 numbers (p,) for graphs. Estimators turn a user's tables and labels into points.
@@ -31,12 +31,20 @@ Header: TypeAlias = dict[str, Any]  # of values that JSON can hold
 Arrays: TypeAlias = dict[str, Any]  # of torch tensors and NumPy arrays
 
 
-# Hyperparameters that are variances.
+# Names of the hyperparameters that are variances, which a summary states in units of y squared.
 VARIANCES = ("outputscale", "noise")
 
 
 class PredictiveLaw(NamedTuple):
-    """Mean (p, k) and variance (p, k), covariance (p, p, k) or nothing, in units of y."""
+    """Predictive law at p points of k outputs.
+
+    Attributes
+    ----------
+    mean : FloatArray (p, k)
+        Mean in units of y.
+    spread : FloatArray (p, k) or (p, p, k), or None
+        Variance or covariance in units of y squared; None if only the mean was asked for.
+    """
 
     mean: FloatArray
     spread: FloatArray | None
@@ -76,11 +84,11 @@ class Data:
         return sum(len(targets) for _, targets in self.batches)
 
     def followed_by(self, other: Data) -> Data:
-        """These observations and then others."""
+        """These observations followed by others, in batches of their own."""
         return Data(self.batches + other.batches)
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Data:
-        """Some observations, by their places."""
+        """The observations at places (m,) in the order of all batches, as one batch."""
         return Data.of(self.points[rows], self.targets[rows])
 
 
@@ -130,22 +138,22 @@ class GaussianProcess(ABC):
         Raises
         ------
         CoupledGPError
-            They were not kept, as in a model file without its rows.
+            The observations were not kept, as in a model file without its rows.
         """
 
     @property
     @abstractmethod
     def noise(self) -> Noise:
-        """Law of observations given the function, in normalised units; a mixture's: its first's."""
+        """Law of observations given f, in normalised units; for a mixture its first member's."""
 
     @property
     @abstractmethod
     def hyperparameters(self) -> Any:
-        """Fitted hyperparameters in normalised units; a mixture's: its first member's."""
+        """Fitted hyperparameters in normalised units; for a mixture its first member's."""
 
     @abstractmethod
     def summary(self) -> dict[str, Any]:
-        """Hyperparameters by name, variances (k,) in units of y squared."""
+        """Hyperparameters by name; variances (k,) are in units of y squared."""
 
     @property
     @abstractmethod
@@ -159,7 +167,7 @@ class GaussianProcess(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences that a reader of a comparison with this process should know."""
+        """Sentences that a report of a comparison with this process prints beside the figures."""
         return ()
 
     def __repr__(self) -> str:
@@ -191,13 +199,13 @@ class GaussianProcess(ABC):
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """Log predictive density (p,) of targets (p, k), each point by itself, outputs jointly."""
+        """Log predictive density (p,), nats, of targets (p, k): points alone, outputs jointly."""
 
     @abstractmethod
     def quantiles(
         self, points: Points, probabilities: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """Quantiles (p, k, q) of observations at points, each by itself, for probabilities (q,)."""
+        """Quantiles (p, k, q) of an observation at each point alone, at probabilities (q,)."""
 
     @abstractmethod
     def prior(self, points: Points) -> FloatArray:
@@ -212,20 +220,20 @@ class GaussianProcess(ABC):
         """Prior and data of the exact process, which may be too large to be computed."""
 
     def own_problem(self) -> Problem | None:
-        """Prior and data of this process where its law comes from solves; otherwise None."""
+        """Prior and data of this process if its law is computed by solves; otherwise None."""
         return None
 
     @abstractmethod
     def conditioned(self, data: Data, *, renormalize: bool = False) -> GaussianProcess:
         """Return the same prior given other data.
 
-        Hyperparameters keep their values in units of y; with `renormalize` in normalised units,
-        which are then those of the new data.
+        Hyperparameters keep their values in units of y; with `renormalize` they keep their values
+        in normalised units, and the units are those of the new data.
         """
 
     @abstractmethod
     def updated(self, data: Data) -> GaussianProcess:
-        """Return the process given its own data and then more.
+        """Return the process given its own data and further data.
 
         Hyperparameters keep their values in normalised units, which follow the data.
         """
@@ -246,11 +254,11 @@ class GaussianProcess(ABC):
 
     @abstractmethod
     def state(self) -> tuple[Header, Arrays]:
-        """Values and arrays from which `from_state` of its class makes the same process."""
+        """Return values and arrays from which `from_state` of its class makes the same process."""
 
 
 class NormalizedProcess(GaussianProcess):
-    """A process whose outputs share a law in normalised units; subclasses state that of f."""
+    """A process whose outputs share one law of f in normalised units, which subclasses compute."""
 
     def summary(self) -> dict[str, Any]:
         """See the base class."""
@@ -263,17 +271,17 @@ class NormalizedProcess(GaussianProcess):
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """Mean (p, k) of f and its variance (p,), its covariance (p, p) or nothing, normalised."""
+        """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
 
     @abstractmethod
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """Draws (p, k, n_samples) of f, normalised."""
+        """Draws (p, k, n_samples) of f in normalised units."""
 
     @abstractmethod
     def latent_prior(self, points: Points) -> FloatArray:
-        """Prior covariance (p, p) of f, normalised."""
+        """Prior covariance (p, p) of f in normalised units."""
 
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
@@ -322,14 +330,14 @@ class NormalizedProcess(GaussianProcess):
 
 
 def text(value: Any) -> str:
-    """A short text of a hyperparameter."""
+    """A short text of a hyperparameter, to print."""
     if isinstance(value, np.ndarray):
         return np.array2string(value, precision=4, threshold=16, separator=", ")
     return repr(value)
 
 
 def kept(data: Data | None) -> Data:
-    """Return the data, which a process from a file without its rows does not have."""
+    """Return the data; raise CoupledGPError if they are None, as in a file without the rows."""
     if data is None:
         raise CoupledGPError(
             "this model was saved without its training rows, which the exact twin and "

@@ -1,4 +1,4 @@
-"""Parts of processes as headers, of values that JSON can hold, and arrays."""
+"""Parts of processes as headers, whose values JSON can hold, and arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.spectra import spectrum_text
 
-# Parameters that are objects, and their texts.
+# Functions that return the text of a parameter that is an object, by the parameter's name.
 TEXTS: dict[str, Callable[[Any], str | None]] = {
     "kernel": spectrum_text,
     "coupling": coupling_text,
@@ -38,7 +38,7 @@ def scalars(record: Any) -> Header:
 
 
 def record_from(kind: type[Any], name: str, header: Header, arrays: Arrays) -> Any:
-    """Put a dataclass together again; a field that is found nowhere was None."""
+    """Make a dataclass of its stored fields; a field that was not stored is None."""
     found = {f.name: arrays.get(f"{name}.{f.name}") for f in fields(kind)}
     return kind(**{**found, **header[name]})
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from coupledgp.random import FloatArray
 
-# Relative spread below which targets are one number.
+# Relative standard deviation below which targets count as constant: a few rounding errors.
 ROUNDING = 10 * float(np.finfo(float).eps)
 
 
@@ -60,7 +60,7 @@ class Units:
 
 
 def safe_scale(std: FloatArray, mean: FloatArray) -> FloatArray:
-    """Standard deviations (k,) with one in place of those that are zero to rounding."""
+    """Standard deviations (k,), where one replaces a value that is zero to rounding."""
     return np.where(std > ROUNDING * np.abs(mean), std, 1.0)
 
 

@@ -58,9 +58,9 @@ class FeaturePrior:
     center : FloatArray (d,)
         Shift c of the inputs.
     hyperparameters : Hyperparameters
-        Lengthscales l (d,) in units of the inputs; v, and the noise variance, normalised.
+        Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
     likelihood : Likelihood
-        Law of observations of that noise variance.
+        Law of observations given f, made of the noise variance.
     """
 
     feature_map: FeatureMap
@@ -75,13 +75,13 @@ class FeaturePrior:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the frequencies were moved, and so are no sample of the spectral measure."""
+        """Whether the frequencies were fitted, and so are no sample of the spectral measure."""
         own = self.feature_map
         rule = own.coupling.weights(own.n_frequencies, own.dim, own.spectrum)
         return own.weights is not None and rule is None
 
     def stream(self, points: Points) -> FeatureStream:
-        """Features of rows (p, d), some rows at a time."""
+        """Features (p, M) of rows (p, d), computed some rows at a time."""
         lengthscale = self.hyperparameters.lengthscale
         return FeatureStream(self.feature_map, points, self.center, lengthscale)
 
@@ -115,15 +115,17 @@ class WeightSpaceGP(NormalizedProcess):
     Attributes
     ----------
     feature_prior : FeaturePrior
+        Feature map, hyperparameters and likelihood.
     statistics : DataStatistics
         Sufficient statistics of the data.
     posterior : WeightPosterior
-        Law of the weights.
+        Posterior of the weights, in normalised units.
     units : Units
+        Units of y.
     normalize : bool
         Whether the units follow the data when rows are added.
     rows : Data or None
-        The data, where they are kept.
+        Observations; None if they were not kept.
     """
 
     feature_prior: FeaturePrior
@@ -142,7 +144,7 @@ class WeightSpaceGP(NormalizedProcess):
         normalize: bool,
         rows: Data | None,
     ) -> WeightSpaceGP:
-        """Solve for the weights, given the statistics of the data."""
+        """Compute the posterior of the weights from the statistics of the data."""
         hyper = feature_prior.hyperparameters
         posterior = statistics.posterior(
             torch.as_tensor(units.offset), torch.as_tensor(units.scale),
@@ -240,7 +242,7 @@ class WeightSpaceGP(NormalizedProcess):
         return self.feature_prior.given(data, units, self.normalize)
 
     def updated(self, data: Data) -> WeightSpaceGP:
-        """See the base class; the cost does not depend on the rows before."""
+        """See the base class; the cost does not depend on the number of earlier rows."""
         statistics = self.statistics.updated(self.feature_prior.chunks(data))
         units = self.units
         if self.normalize:
@@ -318,7 +320,7 @@ class WeightSpaceGP(NormalizedProcess):
 
 
 def _map_arrays(feature_map: FeatureMap) -> Arrays:
-    """Arrays of a feature map by their names in a file: those that only some maps have marked."""
+    """Arrays of a feature map by their names in a file; those only some maps have get a prefix."""
     state = feature_map.state_dict()
     return {k if _is_common(k) else f"{MAP_PREFIX}{k}": v for k, v in state.items()}
 

@@ -18,9 +18,9 @@ class AutomaticSize(ProcessRegressor):
     Attributes
     ----------
     size_parameter : str
-        Parameter that is the number of frequencies or walkers.
+        Name of the parameter that is the number of frequencies or walkers.
     default_coupling : str
-        Coupling where only the size is chosen for.
+        Text of the coupling that is used where `"auto"` would choose only the size.
     """
 
     size_parameter: ClassVar[str]
@@ -35,7 +35,7 @@ class AutomaticSize(ProcessRegressor):
         return is_auto(self.coupling) or is_auto(getattr(self, self.size_parameter))
 
     def _fit_automatic(self, X: Any, y: ArrayLike) -> FittedModel:
-        """Fit with the coupling and size that a target of KL asks for."""
+        """Choose the coupling and size that meet the target of the KL, and fit with them."""
         fitted, selection, measured = fit_automatic(self, X, y)
         record: FittedModel = fitted.fitted_
         chosen = {"selection_": selection, "kl_per_point_": measured.kl_per_point}

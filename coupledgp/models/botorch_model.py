@@ -1,4 +1,4 @@
-"""Kept for its name: `coupledgp.botorch` is where the BoTorch model lives."""
+"""Public name of the BoTorch model, which is defined in `coupledgp.botorch`."""
 
 from coupledgp.botorch.model import SparseSpectrumGP
 

@@ -1,7 +1,7 @@
-"""The shell of the estimators: it checks, searches, and assigns one frozen result last.
+"""Base of the estimators: they check, search, and assign one frozen result last.
 
-Everything that a fit finds is in one `FittedModel`, which `fit` and `partial_fit` replace by a
-single assignment: an error or an interrupt before it leaves the estimator as it was.
+All results of a fit are in one `FittedModel`, which `fit` and `partial_fit` replace by a single
+assignment: an error or an interrupt before it leaves the estimator as it was.
 """
 
 from __future__ import annotations
@@ -36,13 +36,21 @@ from coupledgp.progress import Progress, reporter, silent
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int, check_vector
 
-# Results that speak of the rows of one fit, and not of those that come later.
+# Results that hold for the rows of one fit only: `partial_fit` drops them.
 OF_ONE_FIT = ("selection_", "kl_per_point_")
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns of a table: how many, and their names (d,) if it had any."""
+    """The columns of a table.
+
+    Attributes
+    ----------
+    n_features : int
+        Number of columns d.
+    names : array of str (d,) or None
+        Names of the columns, if the table had any.
+    """
 
     n_features: int
     names: Any = None
@@ -50,13 +58,14 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """What a fit found.
+    """Results of a fit.
 
     Attributes
     ----------
     process : GaussianProcess
+        Fitted process.
     ndim : int
-        Dimensions of the y that was given, 1 or 2: results have the same.
+        Number of dimensions of the y that was given, 1 or 2; predictions have the same.
     results : Mapping of str to Any
         Further fitted attributes of the estimator by name.
     columns : Columns or None
@@ -69,17 +78,20 @@ class FittedModel:
     columns: Columns | None = None
 
     def with_process(self, process: GaussianProcess) -> FittedModel:
-        """The same model with a process given other data."""
+        """The same model with another process, without the results that hold for one fit only."""
         results = {k: v for k, v in self.results.items() if k not in OF_ONE_FIT}
         return replace(self, process=process, results=results)
 
     def shaped(self, array: FloatArray, axis: int) -> FloatArray:
-        """An array without its axis of outputs if y had none."""
+        """An array (..., k, ...) without its axis of outputs, at `axis`, if y was of shape (n,)."""
         return np.moveaxis(array, axis, 0)[0] if self.ndim == 1 else array
 
 
 def fitted_result(name: str, text: str) -> Any:
-    """A property that reads a result of the last fit; without one it does not exist."""
+    """Return a property that reads a result of the last fit by its name.
+
+    Without such a result it raises AttributeError, so that the property seems not to exist.
+    """
 
     def read(model: ProcessRegressor) -> Any:
         try:
@@ -110,11 +122,11 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
 
     @abstractmethod
     def points(self, X: Any) -> Points:
-        """Return points in the form that `process_` computes with, checked."""
+        """Return checked points as `process_` takes them: rows (p, d), or node numbers (p,)."""
 
     @abstractmethod
     def _further_data(self, X: Any, y: ArrayLike) -> Data:
-        """More observations, checked against those of the fit."""
+        """Further observations, points (n, ...) and targets (n, k), checked against the fit's."""
 
     @property
     def process_(self) -> GaussianProcess:
@@ -148,7 +160,7 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
 
     @property
     def fitted_(self) -> FittedModel:
-        """Everything that the last fit found, replaced as a whole by the next."""
+        """All results of the last fit, replaced as a whole by the next."""
         if self._fitted is None:
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet")
         return self._fitted
@@ -203,8 +215,8 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         FloatArray
-            Shape (p, q), or (p, k, q) for targets of two dimensions. Of several members they are
-            those of the mixture itself, not of its mean and standard deviation.
+            Shape (p, q), or (p, k, q) for targets of two dimensions. For a model of several members
+            they are quantiles of the mixture, not of a Gaussian of its mean and standard deviation.
 
         Raises
         ------
@@ -322,6 +334,6 @@ def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
 
 
 def plain_seed(random_state: Any) -> int | None:
-    """A random state as a file holds it: an int, or None for what is none."""
+    """A random state as a file holds it: an int, or None for any other kind of random state."""
     is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
     return int(random_state) if is_seed else None

@@ -46,9 +46,9 @@ class ExactGPRegressor(TableRegressor):
     fixed
         Names of hyperparameters the optimizer leaves alone.
     n_restarts
-        How many starts besides the best are tried.
+        Number of starting points, besides the best one, from which L-BFGS is run as well.
     max_iter
-        Most iterations of L-BFGS.
+        Largest number of iterations of L-BFGS.
     progress
         Show progress on stderr; None does so on a terminal.
 
@@ -110,8 +110,9 @@ class ExactGPRegressor(TableRegressor):
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> ExactGPRegressor:
-        """Add rows (n, d) and targets (n,) or (n, k), hyperparameters fixed; first, this is `fit`.
+        """Add rows (n, d) and targets (n,) or (n, k), hyperparameters fixed.
 
+        On an unfitted model this is `fit`.
         The posterior is recomputed, at the cost of one Cholesky factor of all rows. An error
         leaves the model as it was.
         """

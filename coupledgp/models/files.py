@@ -1,4 +1,4 @@
-"""Fitted models to files and back, without pickle.
+"""Writing fitted models to files and reading them, without pickle.
 
 A file holds the arrays from which predictions are computed, bit for bit and in the memory order
 they were computed in, and the sufficient statistics, so that `partial_fit` can go on. Its header
@@ -68,7 +68,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Returns
     -------
     SparseSpectrumGPRegressor, ExactGPRegressor, GraphGPRegressor or ExactGraphGPRegressor
-        The fitted model. A `random_state` that was no int is None.
+        The fitted model. Its `random_state` is None if it was anything but an int.
 
     Raises
     ------

@@ -34,7 +34,7 @@ FeaturesLike: TypeAlias = str | Callable[..., Features]
 
 
 class _KernelRegression(BaseEstimator):
-    """What the classifier and the regressor share."""
+    """Base of the classifier and the regressor: sums of features over the training rows."""
 
     lengthscale: ArrayLike | None
     features: FeaturesLike
@@ -44,7 +44,7 @@ class _KernelRegression(BaseEstimator):
     random_state: Any
 
     def _fit(self, inputs: FloatArray, targets: FloatArray) -> None:
-        """Sum features times targets (n, C), and features, over the rows."""
+        """Sum features times targets (n, C), and features alone, over the rows (n, d)."""
         dim = inputs.shape[1]
         scale = scott_lengthscale(inputs) if self.lengthscale is None else self.lengthscale
         self.lengthscale_ = check_lengthscale(scale, dim)
@@ -61,12 +61,12 @@ class _KernelRegression(BaseEstimator):
 
     @property
     def _in_logarithms(self) -> bool:
-        """Whether the features are positive and come by their logarithms."""
+        """Whether the features are positive and are computed by their logarithms."""
         positive = getattr(self.features_, "is_positive", False)
         return bool(positive) or hasattr(self.features_, "log_features")
 
     def _chunks(self, inputs: FloatArray) -> Iterator[tuple[slice, Tensor]]:
-        """Centred and scaled rows, some at a time."""
+        """Centred and scaled rows (b, d), at most CHUNK_ROWS at a time, with their slices."""
         for start in range(0, len(inputs), CHUNK_ROWS):
             rows = slice(start, start + CHUNK_ROWS)
             yield rows, torch.as_tensor((inputs[rows] - self._center) / self.lengthscale_)
@@ -147,7 +147,7 @@ class KernelRegressionRegressor(MultiOutputMixin, RegressorMixin, _KernelRegress
     features_, lengthscale_
         The features, of unit lengthscale, and the lengthscales (d,).
     n_features_in_, feature_names_in_
-        Of X, as in scikit-learn.
+        Number and names of the columns of X, as in scikit-learn.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class KernelRegressionRegressor(MultiOutputMixin, RegressorMixin, _KernelRegress
         targets = np.asarray(targets, dtype=np.float64)
         self._y_ndim = targets.ndim
         targets = targets.reshape(len(targets), -1)
-        # Relative to the mean: estimates of the kernel then err about what they are to add.
+        # Relative to the mean, so that errors of the kernel are multiplied by deviations of y only.
         self._y_mean = targets.mean(axis=0)
         self._low, self._high = targets.min(axis=0), targets.max(axis=0)
         self._fit(inputs, targets - self._y_mean)

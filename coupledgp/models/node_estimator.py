@@ -1,4 +1,4 @@
-"""What the regressors on graphs share: their checks, search and results."""
+"""Base of the regressors on graphs: checks, search and results."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class NodeRegressor(ProcessRegressor):
 
     @abstractmethod
     def _check_parameters(self) -> None:
-        """Refuse bad parameters of the subclass, before anything is computed."""
+        """Refuse invalid parameters of the subclass, before anything is computed."""
 
     @abstractmethod
     def _recipe(self, seed: int) -> NodePriorRecipe:
-        """How the priors of this model are made."""
+        """The settings by which this model makes a prior of a kernel."""
 
     def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
         """Fit the hyperparameters by maximum evidence, then the posterior.
@@ -93,7 +93,7 @@ class NodeRegressor(ProcessRegressor):
         return self._updated(nodes, y) if self.__sklearn_is_fitted__() else self.fit(nodes, y)
 
     def checked(self, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
-        """Return node numbers (n,) with targets (n, k), and the dimensions of y."""
+        """Return node numbers (n,) with targets (n, k), the number of dimensions of y, and None."""
         numbers = check_nodes(check_graph(self.graph), nodes)
         targets = check_node_targets(y, numbers.size)
         return Data.of(numbers, targets.reshape(numbers.size, -1)), targets.ndim, None
@@ -114,7 +114,7 @@ class NodeRegressor(ProcessRegressor):
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
     ) -> tuple[NodeGP, dict[str, Any]]:
-        """Fit hyperparameters and condition on data: the process, and further results."""
+        """Fit hyperparameters and condition on data; return the process and further results."""
         units = Units.of(data.targets, self.normalize_y)
         # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
         searches = self.optimizer is not None and not are_constant(data.targets, units.offset)
@@ -146,7 +146,7 @@ class NodeRegressor(ProcessRegressor):
         )
 
     def _identity(self) -> dict[str, str]:
-        """Settings that tell a fit from others."""
+        """Settings of a fit as texts, by which a checkpoint recognises it."""
         ignored = ("random_state", "progress")
         return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
 
@@ -166,7 +166,7 @@ class NodeRegressor(ProcessRegressor):
         return DEFAULT_SCALES[name] if given is None else check_positive(given, name)
 
     def _candidates(self, searches: bool) -> tuple[GraphKernel, ...]:
-        """Kernels whose families are compared: of `"auto"` several, heat first."""
+        """Kernels whose families are compared: one, or for `"auto"` several, heat first."""
         if isinstance(self.kernel, str) and self.kernel == "auto":
             several = searches and "kernel" not in (self.fixed or ())
             names = AUTO_KERNELS if several else AUTO_KERNELS[:1]
@@ -221,8 +221,8 @@ class NodeRegressor(ProcessRegressor):
         Returns
         -------
         FloatArray or (FloatArray, FloatArray)
-            Mean, (p,) or (p, n_outputs), and what was asked for; standard deviations have the
-            mean's shape, the covariance is (p, p) or (p, p, n_outputs).
+            Mean, (p,) or (p, n_outputs), and the standard deviation of the same shape if
+            `return_std`, or the covariance (p, p) or (p, p, n_outputs) if `return_cov`.
 
         Raises
         ------
@@ -270,7 +270,8 @@ class NodeRegressor(ProcessRegressor):
         Returns
         -------
         FloatArray
-            Nats, (p,), in units of y; of several outputs jointly, which are independent.
+            Log densities (p,), nats, of y in its own units; several outputs, which are independent,
+            are scored jointly.
         """
         return self._log_density(nodes, y)
 

@@ -34,8 +34,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     `y = f + e`, `f ~ N(0, v Phi Phi')`, `e ~ N(0, s I)`, where `Phi` are walk features whose
     kernel estimate is positive semidefinite and unbiased off the diagonal (MATH 9). With
     `exact_hops="auto"` the first terms of the kernel's series are computed and the walkers carry
-    what is left. `coupling="sigma", length_law="geometric", exact_hops=0` is the estimator of
-    "Variance-reducing couplings".
+    the remaining terms. `coupling="sigma", length_law="geometric", exact_hops=0` is the estimator
+    of "Variance-reducing couplings".
 
     Parameters
     ----------
@@ -47,11 +47,12 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         starts; `"auto"` takes the one of heat, regularised Laplacian and Matern whose exact
         evidence is greatest.
     n_walks
-        Walkers m per node. `"auto"`: as many as it takes for the KL from the exact posterior to
-        this one to fall below `kl_target`; see `selection_`.
+        Number of walkers m per node. `"auto"`: the least number for which the KL from the exact
+        posterior to this one falls below `kl_target`; see `selection_`.
     coupling
-        `lengths[+steps]`, see `couplings.parse_walker_coupling`. `"auto"`: the one that comes
-        closest to the exact posterior.
+        Joint law of the walkers of a node: an object or a text `lengths[+steps]`, see
+        `couplings.parse_walker_coupling`. `"auto"`: the one that comes closest to the exact
+        posterior.
     length_law
         `"matched"` (to the walked series at half, once and twice the kernel's scale),
         `"geometric"`, another registered name, a `LengthLaw`, or a function `(p_halt, series)` that
@@ -60,15 +61,17 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         Chance of halting before each step under the geometric law.
     exact_hops
         A number of hops, or `"auto"`: the fewest that bring the expected relative error of the
-        kernel below 1e-3, at most `max_hops` (see `features.plan_hops`). What was chosen, and
-        why, is in `plan_`.
+        kernel below 1e-3, at most `max_hops` (see `features.plan_hops`). The number in use and the
+        reason for it are in `plan_`.
     hop_nodes
-        `"chebyshev"`, `"ritz"` or `"power"`, see `features.plan_hops`.
+        Kind of the interpolation nodes of the hops: `"chebyshev"`, `"ritz"` or `"power"`, see
+        `features.plan_hops`.
     max_hops
-        Cost bound of `"auto"`, in products with `W~` per product with the features; by default
-        as many as a hundred million multiply-adds pay for, from 64 to 960.
+        Largest number of hops under `"auto"`, each a product with `W~` in every product with the
+        features; by default as many as a hundred million multiply-adds pay for, from 64 to 960.
     max_length
-        Longest walk; by default so long that less than 1e-6 of the series is lost.
+        Length, in steps, at which walks end; by default the least with which less than 1e-6 of the
+        series is lost.
     normalize_y
         Centre y and scale it to unit variance.
     optimizer
@@ -83,17 +86,17 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         and conjugate gradients), or `"auto"`: a dense evidence for up to 1024 observations, which
         is evaluated often, and a dense posterior for up to 4096.
     n_probes
-        Random vectors of the iterative log-determinant; what error they leave is in
-        `log_marginal_likelihood_error_`.
+        Number of random vectors of the iterative log-determinant; the standard error that they
+        leave is in `log_marginal_likelihood_error_`.
     exact_variances, n_variance_samples
         For more nodes than `exact_variances` the iterative solver takes standard deviations from
         `n_variance_samples` pathwise samples.
     random_state
         Seed of the walks and probes.
     kl_target
-        Nats per point, for `"auto"`. It is measured at a quarter of the observed nodes, at most
-        256, given the others; a ConvergenceWarning says if it could not be met.
-
+        Target of the KL for `"auto"`, nats per point. The KL is measured at a quarter of the
+        observed nodes, at most 256, given the others; a ConvergenceWarning is given if it does not
+        meet the target.
     progress
         Show progress on stderr; None does so on a terminal.
 
@@ -102,18 +105,21 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     kernel_, outputscale_, noise_
         Fitted kernel, and variances in units of y squared.
     plan_
-        The exact hops in use, the error expected, and why (`features.HopPlan`).
+        The exact hops in use, the error that is expected, and the reason for their number
+        (`features.HopPlan`).
     truncation_
-        What the longest walk neglects of the walked series (`features.Truncation`).
+        Size of the part of the walked series that is beyond the longest walk
+        (`features.Truncation`).
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of y in original units, and its standard error (zero for a dense solver).
     selection_, kl_per_point_
-        Of `"auto"`: what was tried and why it was chosen (`selection_.explain()`), and the KL that
-        was measured after the fit.
+        With `"auto"` only: the trials of the search and the reason for its choice
+        (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     n_walks_
-        Walkers per node in use.
+        Number of walkers per node in use.
     n_rounds_, n_evaluations_, converged_
-        Rounds of redrawn walks, evaluations of the evidence, and whether the last round stayed.
+        Number of rounds of redrawn walks, number of evaluations of the evidence, and whether the
+        last round left the hyperparameters where they were.
     """
 
     def __init__(
@@ -169,14 +175,14 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     default_coupling: ClassVar[str] = "stratified+systematic"
 
     def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
-        """Fit as `NodeRegressor.fit` does, after choosing what is `"auto"`.
+        """Fit as `NodeRegressor.fit` does, after choosing the coupling and size if `"auto"`.
 
         Parameters
         ----------
         nodes, y
             Labels of n nodes and observations (n,) or (n, n_outputs).
         checkpoint
-            A JSON file of finished rounds; None where something is `"auto"`.
+            A JSON file of finished rounds; it must be None where the coupling or size is `"auto"`.
 
         Raises
         ------
@@ -192,7 +198,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     @property
     def n_walks_(self) -> int:
-        """Walkers per node in use."""
+        """Number of walkers per node in use."""
         return self._walk_prior.n_walks
 
     @property
@@ -202,7 +208,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     @property
     def truncation_(self) -> Truncation:
-        """What the longest walk neglects of the walked series."""
+        """Size of the part of the walked series that is beyond the longest walk."""
         return self._walk_prior.features(self.process_.posterior.nodes).truncation
 
     @property
@@ -256,7 +262,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             seed=seed,
         )
 
-    # What the choice of a coupling and a size asks of an estimator, see `selection.protocol`.
+    # The methods by which a coupling and a size are chosen, see `selection.protocol`.
 
     @property
     def candidate_couplings(self) -> tuple[str, ...]:
@@ -268,7 +274,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         return parse_walker_coupling(coupling, name)
 
     def size_range(self, data: Data) -> tuple[int, int]:
-        """First and last number of walkers that are tried."""
+        """Smallest and largest number of walkers that are tried."""
         return MIN_WALKS, MAX_WALKS
 
     def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
@@ -317,7 +323,7 @@ class ExactGraphGPRegressor(NodeRegressor):
     Attributes
     ----------
     method_, method_reason_
-        The method in use at the fitted kernel, and why.
+        The method in use at the fitted kernel, and the reason for it in words.
     """
 
     def __init__(
@@ -362,7 +368,7 @@ class ExactGraphGPRegressor(NodeRegressor):
 
     @property
     def method_reason_(self) -> str:
-        """Why it was chosen."""
+        """The reason for the method in use, in words."""
         return self.process_.chosen.reason
 
     def exact_twin(self) -> ExactGraphGPRegressor:

@@ -44,7 +44,7 @@ from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_positive_int, check_vector
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
-# The largest size that "auto" tries.
+# The largest size that "auto" tries: its matrix of 16384 features takes 2 GiB.
 MAX_FREQUENCIES = 8192
 
 
@@ -64,8 +64,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         or another registered name; a subclass of `FeatureMap`, or a function of its arguments (see
         `features.parse_features`).
     n_frequencies
-        Number of frequencies m. `"auto"`: as many as it takes for the KL from the exact posterior
-        to this one to fall below `kl_target`; see `selection_`.
+        Number of frequencies m. `"auto"`: the least number for which the KL from the exact
+        posterior to this one falls below `kl_target`; see `selection_`.
     coupling
         Joint law of the frequencies: an object or a text such as `"orthogonal+pnc"`. `"auto"`: the
         one that comes closest to the exact posterior.
@@ -75,7 +75,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         them, each with a weight (MATH section 4). They are then no unbiased sample of the kernel:
         `compare(...).prior_kl_per_point` says how far the prior is from the kernel's.
     objective
-        What fitted frequencies are fitted to. `"evidence"`: several spectra from annealed and
+        Objective of the fit of the frequencies. `"evidence"`: several spectra from annealed and
         early-stopped maximisation of the evidence, which together with the sampled one are the
         members of a mixture whose weights a held-out tenth of the rows decides; for prediction.
         `"posterior-kl"`: KL from the posterior of an exact GP on `teacher_rows` rows, which also
@@ -105,9 +105,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         `("lengthscale",)` for Laplace features, whose evidence would trade the rule's low variance
         for an easier kernel.
     n_restarts
-        How many starts besides the best are tried.
+        Number of starting points, besides the best one, from which L-BFGS is run as well.
     max_iter
-        Most iterations of L-BFGS on the whole table.
+        Largest number of iterations of L-BFGS on the whole table.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
@@ -117,14 +117,15 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     progress
         Show progress on stderr; None does so on a terminal.
     teacher_rows
-        Most rows of the exact GP of `objective="posterior-kl"`, drawn from the table.
+        Largest number of rows, drawn from the table, of the exact GP of `objective="posterior-kl"`.
     batch_rows
-        Most rows of one step of `objective="evidence"` with fitted frequencies; of longer tables
-        each step takes rows of its own.
+        Largest number of rows in one step of `objective="evidence"` with fitted frequencies; for a
+        longer table each step draws its own rows.
     kl_target
-        Nats per point, for `"auto"`. It is measured after the fit, at each quarter of the rows
-        given the others, or, from 1024 rows on, at 256 of them; a ConvergenceWarning says if it
-        could not be met, or not surely.
+        Target of the KL for `"auto"`, nats per point. The KL is measured after the fit, at each
+        quarter of the rows given the others, or, from 1024 rows on, at 256 of them; a
+        ConvergenceWarning is given if it, or its mean plus two standard errors, is above the
+        target.
 
     Attributes
     ----------
@@ -135,25 +136,26 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         Log evidence of y (in its own units) at the fitted hyperparameters.
     features_
         The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d) and
-        `features_.weights` (m,) where frequencies were fitted. The sampled one of several members.
+        `features_.weights` (m,) where frequencies were fitted. With several members, the map of the
+        sampled spectrum.
     members_, member_weights_
-        The models whose laws are mixed and their weights: the sampled spectrum first; with `ard`
-        then the same with one factor on all lengthscales; then the fitted ones. The model itself
-        and one where frequencies were not fitted to the evidence. `predict` gives the
-        precision-weighted mean and the root of the mixture's second moment about it,
-        `log_density` the density of the mixture itself, `sample_y` draws of it.
+        The models whose laws are mixed and their weights (K,): the sampled spectrum first; with
+        `ard` then the same with one factor on all lengthscales; then the fitted ones. Where
+        frequencies were not fitted to the evidence, the model itself with weight one. `predict`
+        gives the precision-weighted mean and the root of the mixture's second moment about it,
+        `log_density` the density of the mixture itself, `sample_y` draws from it.
     spectrum_start_loss_, spectrum_loss_
-        The objective before and after, on points no step has seen, for `"posterior-kl"`; of a
-        function, its value.
+        Value of the objective before and after the frequencies were fitted: for `"posterior-kl"`
+        at points that no step used, for a function its own value.
     n_evaluations_, converged_
-        Evaluations of the evidence that fitting took, and whether L-BFGS converged.
+        Number of evaluations of the evidence in the fit, and whether L-BFGS converged.
     selection_, kl_per_point_
-        Of `"auto"`: what was tried and why it was chosen (`selection_.explain()`), and the KL that
-        was measured after the fit.
+        With `"auto"` only: the trials of the search and the reason for its choice
+        (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     n_frequencies_
         Number of frequencies in use.
     n_features_in_, feature_names_in_
-        Of X, as in scikit-learn.
+        Number and names of the columns of X, as in scikit-learn.
 
     Examples
     --------
@@ -270,7 +272,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
 
     @property
     def features_(self) -> FeatureMap:
-        """The feature map in use; the sampled one of several members."""
+        """The feature map in use; with several members, that of the sampled spectrum."""
         return self._first.feature_map
 
     @property
@@ -287,7 +289,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
 
     @property
     def members_(self) -> list[SparseSpectrumGPRegressor]:
-        """Models whose laws are mixed, the sampled spectrum first; the model itself if single."""
+        """Models whose laws are mixed, the sampled spectrum first; otherwise the model alone."""
         process = self.process_
         if not isinstance(process, MixtureGP):
             return [self]
@@ -302,8 +304,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     def exact_twin(self) -> ExactGPRegressor:
         """Return the exact GP at this model's hyperparameters, fitted to the same data.
 
-        They are the teacher's for frequencies fitted to a posterior, and those of the sampled
-        spectrum for frequencies fitted to the evidence, which speak of kernels of their own.
+        Its hyperparameters are the teacher's if frequencies were fitted to a posterior, and those
+        of the sampled spectrum if they were fitted to the evidence, since fitted spectra define
+        kernels of their own.
         """
         record = self.fitted_
         hyper = record.process.hyperparameters
@@ -408,7 +411,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             results |= {"spectrum_start_loss_": found.start_loss, "spectrum_loss_": found.loss}
         return results
 
-    # What the choice of a coupling and a size asks of an estimator, see `selection.protocol`.
+    # The methods by which a coupling and a size are chosen, see `selection.protocol`.
 
     @property
     def candidate_couplings(self) -> tuple[str, ...]:
@@ -420,15 +423,15 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         return parse_coupling(coupling, name)
 
     def size_range(self, data: Data) -> tuple[int, int]:
-        """First and last number of frequencies that are tried.
+        """Smallest and largest number of frequencies that are tried.
 
-        With more features than rows the exact GP is the cheaper one.
+        With more features than rows the exact GP is cheaper.
         """
         n_rows, dim = len(data), data.points.shape[1]
         return min(max(dim, 4), n_rows), min(MAX_FREQUENCIES, n_rows)
 
     def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
-        """Fit, or keep, in the exact GP what this model would fit or keep on these rows."""
+        """Fit the exact GP to these rows, with the hyperparameters fixed that this model fixes."""
         self._check_parameters(len(data))
         fixed = self._default_fixed() if self.fixed is None else self.fixed
         lengthscale = self.lengthscale

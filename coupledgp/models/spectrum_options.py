@@ -11,7 +11,7 @@ from coupledgp.validation import check_choice, check_positive_int
 
 SPECTRA = ("sampled", "fitted")
 OBJECTIVES = ("evidence", "posterior-kl")
-# Fewer rows leave none to hold out.
+# Fewest rows to which frequencies are fitted: with fewer there is none to hold out.
 LEAST_ROWS = 10
 
 
@@ -41,7 +41,7 @@ def check_fitting(model: Any, n_rows: int) -> None:
 
 
 def check_use_of_queries(model: Any) -> None:
-    """Refuse query points where nothing is compared at them."""
+    """Refuse query points where the objective makes no use of them."""
     if model.frequencies != "fitted" or model.objective != "posterior-kl":
         raise InvalidInputError(
             "queries: expected none unless frequencies='fitted' and objective='posterior-kl', got "

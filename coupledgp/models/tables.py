@@ -1,4 +1,4 @@
-"""What the regressors of tables share: their checks, search and results."""
+"""Base of the regressors of tables: checks, search and results."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike
 from coupledgp.validation import check_choice, check_lengthscale, check_positive
 
-# Kept when the optimizer is off and none was given; in units of the normalised targets.
+# Values kept when the optimizer is off and none was given, in units of the normalised targets.
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
-# Fitted numbers that a file holds; those a model lacks stay out of it.
+# Fitted numbers that a file holds if the model has them.
 STORED_RESULTS = (
     "n_evaluations_", "n_iter_", "converged_", "spectrum_start_loss_", "spectrum_loss_",
 )  # fmt: skip
@@ -65,7 +65,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
     def fit_data(
         self, data: Data, columns: Columns, *further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
-        """Fit hyperparameters and condition on data: the process, and further results."""
+        """Fit hyperparameters and condition on data; return the process and further results."""
 
     def _fit(self, X: ArrayLike, y: ArrayLike, *further: Any) -> FittedModel:
         data, ndim, columns = self.checked(X, y)
@@ -73,7 +73,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
         return FittedModel(process, ndim, results, columns)
 
     def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, int, Columns]:
-        """Return data (n, d) and (n, k), the dimensions of y, and the columns of X."""
+        """Return data (n, d) and (n, k), the number of dimensions of y, and the columns of X."""
         carrier = TableColumns()
         inputs, targets = validate_data(
             carrier, X, y, estimator=self, dtype=np.float64, multi_output=True, y_numeric=True
@@ -101,9 +101,9 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
         return Data.of(inputs, targets)
 
     def _search_space(self, inputs: FloatArray, base: FloatArray, free: bool) -> SearchSpace:
-        """What is free and where the search starts, from the parameters and inputs (n, d).
+        """Free hyperparameters and starts of the search, from the parameters and inputs (n, d).
 
-        `base` are data-driven lengthscales (d,); nothing is searched unless `free`.
+        `base` are data-driven lengthscales (d,). Without `free` all hyperparameters are fixed.
         """
         minimise = lbfgs if self.optimizer is None else parse_optimizer(self.optimizer)
         fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
@@ -184,7 +184,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
             Inputs (p, d).
         return_std
             Also return the standard deviation, (p,) or (p, k); exactly the root of the diagonal of
-            what `return_cov` gives.
+            the covariance.
         return_cov
             Also return the covariance, (p, p) or (p, p, k).
         latent
@@ -193,7 +193,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
         Returns
         -------
         FloatArray or (FloatArray, FloatArray)
-            Mean, (p,) or (p, k), and what was asked for.
+            Mean, (p,) or (p, k), and the standard deviation or covariance if asked for.
 
         Raises
         ------
@@ -213,7 +213,8 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
         Returns
         -------
         FloatArray
-            Nats, (p,), in units of y; of several outputs jointly, which are independent.
+            Log densities (p,), nats, of y in its own units; several outputs, which are independent,
+            are scored jointly.
         """
         return self._log_density(X, y)
 
@@ -256,9 +257,10 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
         return self._conditioned_on(X, y)
 
     def prior_covariance(self, X: ArrayLike) -> FloatArray:
-        """Prior covariance of f at inputs (p, d), units of y squared; a mixture's of its members.
+        """Prior covariance of f at inputs (p, d), units of y squared.
 
-        Shape (p, p), or (p, p, k) for targets of two dimensions.
+        Shape (p, p), or (p, p, k) for targets of two dimensions. For a mixture it is the weighted
+        mean over the members.
         """
         return self._prior_covariance(X)
 
@@ -276,7 +278,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
     @classmethod
     @abstractmethod
     def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
-        """The process of a file."""
+        """The process that the header and arrays of a file describe."""
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
@@ -330,7 +332,7 @@ def checked_rows(X: ArrayLike, columns: Columns, estimator: Any, name: str) -> F
 
 
 def search_results(search: OptimizationResult) -> dict[str, Any]:
-    """Fitted attributes that state how a search went."""
+    """Fitted attributes that describe a search: numbers of evaluations and steps, convergence."""
     return {
         "n_evaluations_": search.n_evaluations,
         "n_iter_": search.n_iterations,

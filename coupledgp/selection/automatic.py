@@ -1,4 +1,4 @@
-"""Fits that choose their own coupling and size: as many features as a target of KL takes."""
+"""Fits that choose their own coupling and the number of features that meets a target of the KL."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.selection.search import ERRORS, Selection, select
 from coupledgp.validation import check_positive
 
-# Rounds of fitting, measuring and growing.
+# Most rounds of fitting, measuring the KL and growing: with MAX_GROWTH, up to 256 times a size.
 MAX_ROUNDS = 5
-# A size grows by this much beyond what the KL measured asks for, at most so many times.
+# Factor on the size at which the measured KL would meet the target, since the KL is an estimate,
+# and the largest ratio of one round's size to the last, since the extrapolation is local.
 MARGIN, MAX_GROWTH = 1.2, 4.0
 N_QUERY = 256
 
@@ -42,10 +43,10 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike) -> tuple[Any, Selection, Mea
     Returns
     -------
     (fitted estimator, Selection, Measured)
-        A fitted copy whose coupling and size are known, how they were chosen, and the KL that was
-        measured given the fitted hyperparameters: at 256 rows given the others, or at each quarter
-        of a smaller table in turn. A ConvergenceWarning says that it, or the mean of the quarters
-        plus two standard errors, is above the target.
+        A fitted copy whose coupling and size are known, the search that chose them, and the KL that
+        was measured given the fitted hyperparameters: at 256 rows given the others, or at each
+        quarter of a smaller table in turn. A ConvergenceWarning is given if this KL, or the mean of
+        the quarters plus two standard errors, is above the target.
 
     Raises
     ------
@@ -97,7 +98,15 @@ def _select(model: Any, name: str, X: Any, y: ArrayLike, seed: int) -> Selection
 
 @dataclass(frozen=True)
 class Measured:
-    """KL of a fitted model, nats per point, and the standard error over the parts measured."""
+    """KL from the exact process to a fitted model, measured at held-out points.
+
+    Attributes
+    ----------
+    kl_per_point : float
+        Nats per point, the mean over the sets of held-out points.
+    standard_error : float
+        Standard error of this mean, nats per point; zero for one set.
+    """
 
     kl_per_point: float
     standard_error: float = 0.0
@@ -113,10 +122,11 @@ class Measured:
 
 
 def measured_kl(process: GaussianProcess, seed: int, progress: bool | None = None) -> Measured:
-    """KL to the exact process at some rows, given the others, hyperparameters kept.
+    """Measure the KL to the exact process at held-out rows, given the others, hyperparameters kept.
 
-    At 256 rows; at each quarter of a smaller table in turn, where a quarter alone is few points.
-    On graphs, where each part costs a walk from every node, at one quarter.
+    The held-out rows are 256 random ones of a large table. A smaller table is measured at each of
+    its quarters in turn, since one quarter has few points; a graph at one quarter of its
+    observations, since each measurement costs a walk from every node.
     """
     queries = _query_rows(len(process.data), seed, process.own_problem() is None)
     found = [_kl_given(process, query, progress) for query in queries]
@@ -125,7 +135,7 @@ def measured_kl(process: GaussianProcess, seed: int, progress: bool | None = Non
 
 
 def _query_rows(n_rows: int, seed: int, every_quarter: bool) -> list[IntArray]:
-    """Rows to compare at: all of a small table, a quarter at a time, or 256 at random."""
+    """Sets of held-out rows: the quarters of a small table, or one random set of at most 256."""
     order = np.random.default_rng(seed).permutation(n_rows)
     n_query = min(N_QUERY, max(n_rows // ROWS_A_QUERY, MIN_ROWS // ROWS_A_QUERY))
     if every_quarter and n_query < N_QUERY:

@@ -1,4 +1,4 @@
-"""Approximations and the exact process compared at rows that both were not given."""
+"""Approximations compared with the exact process at rows that neither of them was given."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from coupledgp.diagnostics.measures import kl_per_point
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 
-# One query point for at least this many rows: fewer training rows would say little.
+# Least number of rows per query point, so that at least three quarters of the rows are training
+# rows: the posterior of fewer says little about that of the whole table.
 ROWS_A_QUERY = 4
 MIN_ROWS = 8
 
@@ -55,7 +56,7 @@ class HeldOutRows:
         seed: int,
         progress: bool | None = False,
     ) -> HeldOutRows:
-        """Split the rows and fit the exact process, whose progress is shown if there is any.
+        """Split the rows at random and fit the exact process to the training rows.
 
         Raises
         ------
@@ -87,7 +88,8 @@ class HeldOutRows:
     def kl_per_point(self, coupling: Any, size: int, seed: int) -> float:
         """`KL(exact || approximate)` at the query rows, nats per row and output.
 
-        Infinite where the approximation has no posterior, as of walks whose kernel overflows.
+        It is infinite where the approximation has no posterior, as when the kernel of the walks
+        overflows.
         """
         try:
             process = self.model.approximation(self.exact, coupling, size, seed)

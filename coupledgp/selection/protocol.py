@@ -1,4 +1,4 @@
-"""What choosing a coupling and a size asks of an estimator."""
+"""The methods of an estimator by which a coupling and a size are chosen for it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,14 @@ class Selectable(Protocol):
         """Return a coupling from its text form or an object; `name` is the argument's."""
 
     def checked(self, X: Any, y: ArrayLike) -> tuple[Data, int, Any]:
-        """Return data in the form that processes compute with, and the dimensions of y."""
+        """Return checked data, the number of dimensions of y, and the columns of X.
+
+        The data hold points (n, d) of a table or node numbers (n,), and targets (n, k). The columns
+        are None on graphs.
+        """
 
     def size_range(self, data: Data) -> tuple[int, int]:
-        """First and last size that is tried on data."""
+        """Smallest and largest size that is tried on data."""
 
     def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
         """Fit the exact process of the same settings on data."""
@@ -79,7 +83,7 @@ def named_couplings(model: Any, couplings: Any) -> dict[str, Any]:
     Raises
     ------
     InvalidInputError
-        It is no list of couplings that the model takes.
+        `couplings` is no list of couplings that the model takes.
     """
     if isinstance(couplings, str) or not len(couplings):
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""Which coupling, and how many features: the cheapest whose posterior is close enough."""
+"""Search for the coupling and the least size whose posterior is close enough to the exact one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from coupledgp.selection.held_out import HeldOutRows
 from coupledgp.selection.protocol import check_selectable, named_couplings, with_parameters
 from coupledgp.validation import check_positive, check_positive_int
 
-# A size passes if mean + ERRORS standard errors of its draws lies below the target.
+# A size passes if mean + ERRORS standard errors of its draws lies below the target: one-sided, with
+# a confidence of about 97.5 percent.
 ERRORS = 2.0
-# Sizes tried between one that fails and one that passes are a fourth root of two apart.
+# Sizes tried between one that fails and one that passes are a fourth root of two apart: a size is
+# found to 19 percent, finer than the errors of the KL tell apart.
 STEPS_A_DOUBLING = 4
-# The next size is this share of what the KL so far promises, and at most so many times the last.
+# Factor on the size at which the KL would meet the target if it fell as 1 / size, so that the
+# search approaches it from below, and the largest ratio of that size to the last.
 CAUTION, MAX_FACTOR = 0.7, 16
 
 
@@ -30,14 +33,14 @@ Candidate: TypeAlias = tuple[str, Any]
 
 @dataclass(frozen=True)
 class Trial:
-    """One coupling at one size, over several draws.
+    """KL of one coupling at one size, over several draws.
 
     Attributes
     ----------
     coupling : str
         Printed name of the coupling.
     size : int
-        Frequencies, or walkers a node.
+        Number of frequencies, or of walkers per node.
     kl_per_point, standard_error : float
         Mean over draws of `KL(exact || approximate)` per query point, nats, and its standard error.
     candidate
@@ -57,7 +60,7 @@ class Trial:
 
     @property
     def named(self) -> Candidate:
-        """The coupling's name, and the coupling."""
+        """The printed name of the coupling and the coupling itself."""
         return self.coupling, self.candidate
 
     def to_dict(self) -> dict[str, Any]:
@@ -68,27 +71,28 @@ class Trial:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cheapest coupling and size that came close enough, and all that was tried.
+    """The coupling of least size that came close enough, and all trials of the search.
 
     Attributes
     ----------
     best : Trial
-        The choice: the first trial of `trials` that met the target at the least size; the one of
-        least KL if none did.
+        Chosen trial: of those that met the target, the first at the least size; if none did, the
+        trial of least KL.
     met : bool
         Whether the bound of `best` lies below `kl_target`.
     kl_target : float
-        Nats per point.
+        Target of the KL, nats per point.
     trials : tuple of Trial
-        In the order they were made.
+        All trials in the order in which they were made.
     size_name : str
-        Parameter of the estimator that the size is.
+        Name of the estimator's parameter that is the size.
     n_train, n_query : int
-        Rows the laws were conditioned on, and rows they were compared at, jointly.
+        Number of rows that the laws were conditioned on, and of rows at which they were compared,
+        jointly.
     n_rows : int
-        Rows given.
+        Number of rows that were given.
     estimator
-        The estimator with the choice as its parameters, not fitted.
+        Unfitted estimator with the chosen coupling and size as its parameters.
     """
 
     best: Trial
@@ -112,7 +116,7 @@ class Selection:
         return self.best.size
 
     def explain(self) -> str:
-        """Say in words what was chosen and why."""
+        """Name the chosen coupling and size and the KL that decided, in words."""
         best = self.best
         what = f"coupling={best.coupling!r}, {self.size_name}={best.size}"
         found = f"KL {best.kl_per_point:.3g} ± {best.standard_error:.2g} nats per point"
@@ -193,21 +197,21 @@ def select(
         A `SparseSpectrumGPRegressor` or `GraphGPRegressor`, fitted or not, whose other parameters
         are kept; it is not changed.
     X, y
-        What `model.fit` takes.
+        Inputs (n, d), or labels of n nodes, and targets (n,) or (n, k), as for `model.fit`.
     kl_target
-        Nats per query point.
+        Target of the KL, nats per query point.
     couplings
         Texts or objects to choose from; None: a few that serve the model's features.
     sizes
         Numbers of frequencies or walkers to try, in ascending order; None: see above.
     n_draws
-        Draws of each, 2 or more.
+        Number of draws of each coupling at each size, 2 or more.
     n_query
-        Query points, at most a quarter of the rows.
+        Number of query points, at most a quarter of the rows.
     max_rows
-        At most so many rows, query points included, are used; the exact GP costs their cube. With
-        more rows the posterior is narrower, and the same features are farther from it: check the
-        fitted model with `diagnostics.compare`.
+        Largest number of rows that are used, query points included; the cost of the exact GP grows
+        with its cube. With more rows the posterior is narrower, and the same features are farther
+        from it: check the fitted model with `diagnostics.compare`.
     random_state
         Seed of the choice of rows and of the draws.
     progress
@@ -216,7 +220,7 @@ def select(
     Raises
     ------
     InvalidInputError
-        The model is of no kind that is chosen for, or an argument is invalid.
+        The model has no coupling and size to choose, or an argument is invalid.
     """
     check_positive(kl_target, "kl_target")
     check_positive_int(n_draws, "n_draws", minimum=2)
@@ -247,7 +251,7 @@ def _check_sizes(sizes: Sequence[int]) -> list[int]:
 
 
 class _Search:
-    """Trials made so far, and ways to look for the cheapest that passes."""
+    """Trials made so far, and searches for the least size that passes."""
 
     def __init__(
         self,
@@ -263,7 +267,7 @@ class _Search:
         self.trials: list[Trial] = []
 
     def given(self, candidates: list[Candidate], sizes: Sequence[int]) -> Trial:
-        """The first size of a list at which a coupling passes."""
+        """The best trial at the first size of a list at which a coupling passes."""
         for size in sizes:
             passed = self._passing(candidates, size)
             if passed:
@@ -271,7 +275,7 @@ class _Search:
         return self._closest()
 
     def growing(self, candidates: list[Candidate]) -> Trial:
-        """The least size at which a coupling passes, to a fourth root of two."""
+        """The best trial at the least size at which a coupling passes, to a fourth root of two."""
         failed, size = 0, self.rows.first_size
         while True:
             passed = self._passing(candidates, size)
@@ -283,7 +287,7 @@ class _Search:
         return self._between(failed, passed) if failed else passed[0]
 
     def _contenders(self, size: int) -> list[Candidate]:
-        """Couplings that may be the best: within the errors of the best at a size."""
+        """Couplings whose KL at a size is within the standard errors of the least one."""
         made = [trial for trial in self.trials if trial.size == size]
         limit = min(trial.bound for trial in made)
         # The lower end of a trial, mean minus two errors, against the lowest upper end.

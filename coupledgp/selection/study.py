@@ -1,4 +1,4 @@
-"""Studies of a fitted model: its couplings side by side, and the report a person sends on."""
+"""Studies of a fitted model: a comparison of couplings, and a report on one page."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def coupling_study(
         Fitted `SparseSpectrumGPRegressor` or `GraphGPRegressor`; its coupling and size do not
         matter.
     X_test, y_test
-        Test points and, if there are any, targets.
+        Test inputs (p, d), or labels of p nodes, and, if there are any, targets (p,) or (p, k).
     couplings
-        Texts or objects.
+        Couplings to compare, texts or objects.
     sizes
         Numbers of frequencies or walkers.
     n_draws
-        Draws of each, 2 or more.
+        Number of draws of each coupling at each size, 2 or more.
     random_state
-        Seed; the draws of every coupling and size have the same seeds.
+        Seed of the draws, the same for every coupling and size.
     reference
         Fitted exact model; None: `model.exact_twin()`.
     method, options
@@ -114,7 +114,7 @@ def _check_study(
 def _subset(
     X: Any, y: ArrayLike | None, options: StochasticOptions
 ) -> tuple[Any, FloatArray | None]:
-    """As many test points as have a solve each, at random."""
+    """A random subset of at most `options.n_columns` test points, each of which costs a solve."""
     rng = np.random.default_rng(options.seed)
     chosen = np.sort(rng.choice(len(X), options.n_columns, replace=False))
     if hasattr(X, "iloc"):
@@ -143,7 +143,7 @@ class _Draws:
     def study(
         self, couplings: dict[str, Any], sizes: list[int], n_draws: int, seed: int
     ) -> CouplingStudy:
-        """Every coupling at every size."""
+        """Measure every coupling at every size."""
         seeds = range(seed, seed + n_draws)
         rows = [
             self._row(name, coupling, size, seeds)
@@ -191,24 +191,24 @@ def posterior_report(
     options: StochasticOptions | None = None,
     progress: bool | None = None,
 ) -> StudyReport:
-    """Everything there is to say about a fitted model's posterior, on one page.
+    """Report on one page how far a fitted model's posterior is from the exact one.
 
     Parameters
     ----------
     model
         Fitted `SparseSpectrumGPRegressor` or `GraphGPRegressor`.
     X_test, y_test
-        Test points and, if there are any, targets.
+        Test inputs (p, d), or labels of p nodes, and, if there are any, targets (p,) or (p, k).
     couplings, sizes
         Also compare these with each other (`coupling_study`); sizes default to a quarter of the
         model's, its own and four times as many.
     n_draws, random_state
-        Of that comparison.
+        Number of draws of each coupling at each size in that comparison, and their seed.
     geometry
         For graphs: a trimesh mesh whose faces or vertices are the nodes, or positions (n_nodes, 2).
         Mean, standard deviation and error are drawn on it.
     title, data
-        Heading of the page, and what the data are, in words.
+        Heading of the page, and a description of the data in words.
     method, options
         How the exact GP's law is computed, as in `compare`; once, for the comparison of couplings
         too.
@@ -218,7 +218,7 @@ def posterior_report(
     Returns
     -------
     StudyReport
-        With `to_html(path)`, `to_json(path)`, `to_dict()`, and all figures of `compare`.
+        Report with `to_html(path)`, `to_json(path)`, `to_dict()`, and all figures of `compare`.
 
     Raises
     ------
@@ -263,7 +263,7 @@ def _compared(
     options: StochasticOptions,
     progress: bool | None,
 ) -> tuple[PosteriorReport, CouplingStudy | None]:
-    """The model and, if asked for, draws of couplings and sizes beside the same exact law."""
+    """Compare the model and, if asked for, other couplings and sizes with one exact law."""
     solved = by_solves(model, None, method)
     probed = solved and by_probes(model, len(X_test), options)
     base = None
@@ -292,7 +292,7 @@ def _hyperparameters(model: Any) -> str:
 
 
 def _node_map(layout: NodeLayout, model: Any, X_test: Any, y_test: ArrayLike | None) -> NodeMap:
-    """The law at every node, the observed nodes, and the error where a target is known."""
+    """Maps of the law at every node, of the observed nodes, and of the error at test targets."""
     mean, std = model.predict(return_std=True)
     index = model.graph.index
     errors = np.full(len(mean), np.nan)

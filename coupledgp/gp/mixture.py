@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
@@ -29,6 +31,12 @@ from coupledgp.random import FloatArray
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60
+# Arrays of a file that all members have in common.
+SHARED = ("X", "y", "y_mean", "y_scale")
+
+
+Member: TypeAlias = WeightSpaceGP | ExactGP
+Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,36 +45,47 @@ class MixtureGP(GaussianProcess):
 
     Attributes
     ----------
-    members : tuple of WeightSpaceGP
-        Processes, each with a feature map and hyperparameters of its own, without the rows, which
-        the mixture keeps once.
+    members : tuple of WeightSpaceGP or of ExactGP
+        Processes with hyperparameters, and feature maps, of their own. They do without the rows
+        where they can; the mixture keeps these once.
     weights : FloatArray (K,)
         Weights of the members, positive, of sum one.
     units : Units
         Units of y, the same for all members.
     rows : Data or None
         Observations; None if they were not kept.
+    purpose : str
+        `"prediction"`: spectra fitted to predict. `"hyperparameters"`: one process averaged over
+        draws of its hyperparameters.
     """
 
-    members: tuple[WeightSpaceGP, ...]
+    members: tuple[Member, ...]
     weights: FloatArray
     units: Units
     rows: Data | None
+    purpose: Purpose = "prediction"
 
     @classmethod
-    def of(cls, members: list[WeightSpaceGP], weights: FloatArray, rows: Data | None) -> MixtureGP:
+    def of(
+        cls,
+        members: Sequence[Member],
+        weights: FloatArray,
+        rows: Data | None,
+        purpose: Purpose = "prediction",
+    ) -> MixtureGP:
         """Mix K processes of the same data with weights (K,)."""
-        return cls(
-            tuple(member.without_data() for member in members), weights, members[0].units, rows
-        )
+        bare = tuple(member.without_data() for member in members)
+        return cls(bare, weights, members[0].units, rows, purpose)
 
     @property
-    def members_with_data(self) -> list[WeightSpaceGP]:
+    def members_with_data(self) -> list[Member]:
         """The members, each with the data."""
+        if self.rows is None:
+            return list(self.members)
         return [replace(member, rows=self.rows) for member in self.members]
 
     @property
-    def first(self) -> WeightSpaceGP:
+    def first(self) -> Member:
         """The first member, with the data."""
         return self.members_with_data[0]
 
@@ -102,9 +121,16 @@ class MixtureGP(GaussianProcess):
     @property
     def remarks(self) -> tuple[str, ...]:
         """See the base class."""
+        count = len(self.members)
+        if self.purpose == "hyperparameters":
+            return (
+                f"The model's law is a mixture over {count} settings of the hyperparameters. Its "
+                "marginal NLPD is that of the mixture; all other figures are those of the Gaussian "
+                "law with the model's mean and covariance.",
+            )
         return (
             FITTED_REMARK,
-            f"The model's law is a mixture of {len(self.members)} Gaussian laws, fitted to "
+            f"The model's law is a mixture of {count} Gaussian laws, fitted to "
             "predict, not to be near the reference. Its marginal NLPD is that of the mixture; all "
             "other figures are those of the Gaussian law with the model's mean and covariance.",
         )
@@ -200,25 +226,45 @@ class MixtureGP(GaussianProcess):
         )
         return covariance
 
-    def exact(self) -> ExactGP:
-        """Return the exact process with the hyperparameters of the first member."""
-        return self.first.exact()
+    def exact(self) -> MixtureGP | ExactGP:
+        """Return the exact process with the hyperparameters of the first member.
+
+        Of a mixture over hyperparameters the mixture of the members' exact processes.
+        """
+        if self.purpose == "prediction":
+            return self.first.exact()
+        if all(isinstance(member, ExactGP) for member in self.members):
+            return self
+        exact = [member.exact() for member in self.members_with_data]
+        return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
     def exact_problem(self) -> ExactProblem:
-        """See the base class."""
+        """See the base class.
+
+        Raises
+        ------
+        InvalidInputError
+            The mixture is over hyperparameters, so that it has no single kernel to solve with.
+        """
+        if self.purpose == "hyperparameters":
+            raise InvalidInputError(
+                "method: a model whose hyperparameters are averaged has no single kernel to solve "
+                "with; use method='dense' on fewer rows, or compare a member (members_[0])"
+            )
         return self.first.exact_problem()
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> MixtureGP:
         """See the base class; the weights are kept."""
         members = [member.conditioned(data, renormalize=renormalize) for member in self.members]
-        return MixtureGP.of(members, self.weights, data)
+        return MixtureGP.of(members, self.weights, data, self.purpose)
 
     def updated(self, data: Data) -> MixtureGP:
         """See the base class; the weights are kept."""
         rows = None if self.rows is None else self.rows.followed_by(data)
-        return MixtureGP.of([member.updated(data) for member in self.members], self.weights, rows)
+        members = [member.updated(data) for member in self.members]
+        return MixtureGP.of(members, self.weights, rows, self.purpose)
 
-    def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
+    def redrawn(self, coupling: Any, size: int, seed: int) -> GaussianProcess:
         """Return the first member with another draw of its frequencies."""
         return self.first.redrawn(coupling, size, seed)
 
@@ -230,23 +276,26 @@ class MixtureGP(GaussianProcess):
         """See the base class; the other members' values have names that start with `member.K.`."""
         header, arrays = self.first.state()
         arrays["member_weights"] = self.weights
-        header["members"] = []
+        header |= {"members": [], "purpose": self.purpose}
         for k, member in enumerate(self.members[1:]):
             own, more = member.state()
-            arrays |= {f"member.{k}.{name}": value for name, value in more.items()}
+            own_arrays = {name: value for name, value in more.items() if name not in SHARED}
+            arrays |= {f"member.{k}.{name}": value for name, value in own_arrays.items()}
             header["members"].append(own)
         return header, arrays
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> MixtureGP:
         """Put the process of `state` together again."""
-        first = WeightSpaceGP.from_state(header, arrays)
+        kind = WeightSpaceGP if "features" in header else ExactGP
+        first = kind.from_state(header, arrays)
         members = [first]
-        # Files of version 0.1.0 state the units and the rule for them once, with the first member.
-        shared = {name: arrays[name] for name in ("y_mean", "y_scale", "center")}
+        # Version 0.1.0 states the rule for the units once, with the first member.
+        shared = {name: arrays[name] for name in (*SHARED, "center") if name in arrays}
         for k, own in enumerate(header["members"]):
             prefix = f"member.{k}."
             more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
             member = {"normalize": header["normalize"], **own}
-            members.append(WeightSpaceGP.from_state(member, {**shared, **more}))
-        return cls.of(members, arrays["member_weights"].numpy(), first.rows)
+            members.append(kind.from_state(member, {**shared, **more}))
+        purpose = header.get("purpose", "prediction")
+        return cls.of(members, arrays["member_weights"].numpy(), first.rows, purpose)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -248,7 +248,7 @@ class GaussianProcess(ABC):
             The process draws nothing.
         """
 
-    def without_data(self) -> GaussianProcess:
+    def without_data(self) -> Self:
         """Return the process without its data where it predicts without them; else itself."""
         return self
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from numpy.typing import ArrayLike
 
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search.optimize import maximise_evidence
+from coupledgp.inference.search.averaging import HyperparameterPrior
+from coupledgp.inference.search.optimize import Hyperparameters, maximise_evidence
 from coupledgp.models.estimator import Columns, FittedModel
-from coupledgp.models.tables import TableRegressor, search_results
+from coupledgp.models.tables import TableRegressor, averaged_results, search_results
 from coupledgp.progress import reporter
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
@@ -51,9 +54,24 @@ class ExactGPRegressor(TableRegressor):
         Largest number of iterations of L-BFGS.
     progress
         Show progress on stderr; None does so on a terminal.
+    hyperparameters
+        `"maximum"`: those of greatest evidence. `"averaged"`: averaged over their posterior by
+        importance sampling, which keeps intervals honest on few rows, where the maximum is
+        over-confident; the law is then a mixture, whose first member has the hyperparameters of
+        greatest posterior, which `lengthscale_`, `outputscale_` and `noise_` state.
+    hyperparameter_prior
+        Laws of the logarithms of the hyperparameters where they are averaged, a
+        `HyperparameterPrior` or its fields by name; None: normal laws with standard deviation 1 of
+        `log l` about the log of the data-driven lengthscale and of `log v` about 0, and 1.7 of
+        `log s` about -3, for the normalised y.
+    n_hyperparameter_draws
+        Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
+        of the mixture unless its weight is below 1e-4.
 
     Attributes
     ----------
+    n_effective_draws_
+        Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
     lengthscale_, outputscale_, noise_
         Fitted hyperparameters, in units of X and of y squared.
     log_marginal_likelihood_value_
@@ -75,6 +93,9 @@ class ExactGPRegressor(TableRegressor):
         n_restarts: int = 1,
         max_iter: int = 100,
         progress: bool | None = None,
+        hyperparameters: str = "maximum",
+        hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
+        n_hyperparameter_draws: int = 48,
     ) -> None:
         self.kernel = kernel
         self.ard = ard
@@ -88,6 +109,9 @@ class ExactGPRegressor(TableRegressor):
         self.n_restarts = n_restarts
         self.max_iter = max_iter
         self.progress = progress
+        self.hyperparameters = hyperparameters
+        self.hyperparameter_prior = hyperparameter_prior
+        self.n_hyperparameter_draws = n_hyperparameter_draws
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> ExactGPRegressor:
         """Fit the hyperparameters by maximum evidence, then the posterior.
@@ -128,6 +152,7 @@ class ExactGPRegressor(TableRegressor):
 
     def fit_data(self, data: Data, columns: Columns) -> tuple[GaussianProcess, dict[str, Any]]:
         check_dense_size(len(data), MATRICES_AT_ONCE)
+        self._check_averaging()
         rng = self._rng()
         spectrum = parse_spectrum(self.kernel, "kernel")
         units = Units.of(data.targets, self.normalize_y)
@@ -136,17 +161,28 @@ class ExactGPRegressor(TableRegressor):
         # Constant targets say nothing about scales: the evidence has no maximum.
         space = self._search_space(data.points, base, free=bool(normalized.any()))
         with reporter("fit", self.progress) as report:
+            problem = ExactEvidence(spectrum, data.points, normalized)
             found = maximise_evidence(
-                ExactEvidence(spectrum, data.points, normalized),
+                problem,
                 space,
                 n_restarts=check_positive_int(self.n_restarts, "n_restarts", minimum=0),
                 max_iterations=check_positive_int(self.max_iter, "max_iter"),
                 rng=rng,
                 report=report,
             )
-        prior = StationaryPrior(spectrum, found.hyperparameters)
-        return prior.given(data, units, self.normalize_y), search_results(found)
+            average = self._averaged(problem, space, found.hyperparameters, rng, report)
+
+        def given(hyperparameters: Hyperparameters) -> ExactGP:
+            prior = StationaryPrior(spectrum, hyperparameters)
+            return prior.given(data, units, self.normalize_y)
+
+        if average is None:
+            return given(found.hyperparameters), search_results(found)
+        members = [given(hyperparameters) for hyperparameters in average.hyperparameters]
+        process = MixtureGP.of(members, average.weights, data, "hyperparameters")
+        return process, averaged_results(found, average)
 
     @classmethod
     def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
-        return ExactGP.from_state(header, arrays)
+        kind = MixtureGP if "members" in header else ExactGP
+        return kind.from_state(header, arrays)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
+from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.inference.search.optimize import SearchSpace
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
@@ -35,6 +37,7 @@ from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.spectrum_options import check_fitting, check_use_of_queries
 from coupledgp.models.tables import (
     TableRegressor,
+    averaged_results,
     checked_rows,
     search_results,
 )
@@ -126,9 +129,24 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         quarter of the rows given the others, or, from 1024 rows on, at 256 of them; a
         ConvergenceWarning is given if it, or its mean plus two standard errors, is above the
         target.
+    hyperparameters
+        `"maximum"`: those of greatest evidence. `"averaged"`: averaged over their posterior by
+        importance sampling, which keeps intervals honest on few rows, where the maximum is
+        over-confident; the law is then a mixture, whose first member has the hyperparameters of
+        greatest posterior, which `lengthscale_`, `outputscale_` and `noise_` state.
+    hyperparameter_prior
+        Laws of the logarithms of the hyperparameters where they are averaged, a
+        `HyperparameterPrior` or its fields by name; None: normal laws with standard deviation 1 of
+        `log l` about the log of the data-driven lengthscale and of `log v` about 0, and 1.7 of
+        `log s` about -3, for the normalised y.
+    n_hyperparameter_draws
+        Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
+        of the mixture unless its weight is below 1e-4.
 
     Attributes
     ----------
+    n_effective_draws_
+        Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
     lengthscale_, outputscale_, noise_
         Fitted hyperparameters, in units of X and of y squared; those of the sampled spectrum if
         there are several members.
@@ -192,6 +210,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         teacher_rows: int = 500,
         batch_rows: int = 8192,
         kl_target: float = 0.01,
+        hyperparameters: str = "maximum",
+        hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
+        n_hyperparameter_draws: int = 48,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -215,6 +236,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         self.teacher_rows = teacher_rows
         self.batch_rows = batch_rows
         self.kl_target = kl_target
+        self.hyperparameters = hyperparameters
+        self.hyperparameter_prior = hyperparameter_prior
+        self.n_hyperparameter_draws = n_hyperparameter_draws
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"
@@ -342,12 +366,22 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         with reporter("fit", self.progress) as report:
             problem = FeatureEvidence(stream, normalized)
             found = self._fitted_priors(problem, space, rng, report, queries)
-        return self._given(found, data, units), self._results(found)
+            first = found.priors[0]
+            average = self._averaged(problem, space, first.hyperparameters, rng, report)
+        if average is None:
+            return self._given(found, data, units), self._results(found)
+        members = [
+            replace(first, hyperparameters=hyperparameters).given(data, units, self.normalize_y)
+            for hyperparameters in average.hyperparameters
+        ]
+        process = MixtureGP.of(members, average.weights, data, "hyperparameters")
+        return process, averaged_results(found.search, average)
 
     def _check_parameters(self, n_rows: int) -> None:
         refuse_as_covariance(self.features)
         parse_features(self.features)
         check_fitting(self, n_rows)
+        self._check_averaging()
         check_choice(self.dtype, DTYPES, "dtype")
 
     def _drawn(

@@ -29,6 +29,11 @@ def check_fitting(model: Any, n_rows: int) -> None:
                 "frequencies='fitted', got frequencies='sampled'"
             )
         return
+    if model.hyperparameters == "averaged":
+        raise InvalidInputError(
+            "hyperparameters: expected 'maximum' where frequencies are fitted, got 'averaged'; "
+            "average those of sampled frequencies"
+        )
     if parse_features(model.features) is not FourierFeatures:
         raise InvalidInputError(
             "frequencies: only those of features='fourier' can be fitted, got "

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,18 @@ from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
+from coupledgp.inference.search.averaging import (
+    Average,
+    HyperparameterPrior,
+    average_hyperparameters,
+)
 from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
-from coupledgp.inference.search.optimize import OptimizationResult, SearchSpace
+from coupledgp.inference.search.optimize import (
+    Hyperparameters,
+    OptimizationResult,
+    SearchSpace,
+)
+from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.models.estimator import (
     Columns,
     FittedModel,
@@ -24,15 +36,18 @@ from coupledgp.models.estimator import (
     fitted_result,
     plain_seed,
 )
+from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import check_choice, check_lengthscale, check_positive
+from coupledgp.validation import check_choice, check_lengthscale, check_positive, check_positive_int
 
+HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 # Values kept when the optimizer is off and none was given, in units of the normalised targets.
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
 # Fitted numbers that a file holds if the model has them.
 STORED_RESULTS = (
-    "n_evaluations_", "n_iter_", "converged_", "spectrum_start_loss_", "spectrum_loss_",
+    "n_effective_draws_", "n_evaluations_", "n_iter_", "converged_", "spectrum_start_loss_",
+    "spectrum_loss_",
 )  # fmt: skip
 
 
@@ -59,7 +74,14 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
     n_restarts: int
     max_iter: int
 
+    hyperparameters: str
+    hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None
+    n_hyperparameter_draws: int
+
     n_iter_ = fitted_result("n_iter_", "Iterations of the search on all rows.")
+    n_effective_draws_ = fitted_result(
+        "n_effective_draws_", "Effective number of draws of averaged hyperparameters."
+    )
 
     @abstractmethod
     def fit_data(
@@ -129,6 +151,35 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
             free=frozenset(HYPERPARAMETERS) - fixed if searched else frozenset(),
             minimise=minimise,
         )
+
+    def _check_averaging(self) -> None:
+        """Refuse options of the averaging over hyperparameters, before any work."""
+        check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
+        check_positive_int(self.n_hyperparameter_draws, "n_hyperparameter_draws", minimum=2)
+        self._hyperparameter_prior()
+
+    def _hyperparameter_prior(self) -> HyperparameterPrior:
+        given = self.hyperparameter_prior
+        if isinstance(given, HyperparameterPrior):
+            return given
+        try:
+            return HyperparameterPrior(**({} if given is None else given))
+        except TypeError as error:
+            raise InvalidInputError(f"hyperparameter_prior: {error}") from None
+
+    def _averaged(
+        self,
+        problem: EvidenceProblem,
+        space: SearchSpace,
+        found: Hyperparameters,
+        rng: np.random.Generator,
+        report: Progress,
+    ) -> Average | None:
+        """Draws of the hyperparameters with weights, where they are asked for and any is free."""
+        if self.hyperparameters == "maximum" or not space.free:
+            return None
+        prior, n_draws = self._hyperparameter_prior(), self.n_hyperparameter_draws
+        return average_hyperparameters(problem, space, found, prior, n_draws, rng, report)
 
     def _default_fixed(self) -> tuple[str, ...]:
         """Names of hyperparameters that stay at their defaults unless `fixed` says otherwise."""
@@ -311,6 +362,8 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
             return value if isinstance(value, str) else text_of(value, name)
         if isinstance(value, (np.ndarray, np.generic)):
             return value.tolist()
+        if isinstance(value, HyperparameterPrior):
+            return asdict(value)
         if isinstance(value, (list, tuple)):
             return [self._plain("", item) for item in value]
         return value
@@ -338,3 +391,10 @@ def search_results(search: OptimizationResult) -> dict[str, Any]:
         "n_iter_": search.n_iterations,
         "converged_": search.converged,
     }
+
+
+def averaged_results(search: OptimizationResult, average: Average) -> dict[str, Any]:
+    """Fitted attributes of a search whose hyperparameters were averaged."""
+    results = search_results(search)
+    results["n_evaluations_"] += average.n_evaluations
+    return {**results, "n_effective_draws_": average.n_effective}

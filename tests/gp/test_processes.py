@@ -36,6 +36,10 @@ TABLES = {
     },
 }  # fmt: skip
 MIXED = {"n_frequencies": 4, "frequencies": "fitted", "max_iter": 5, "random_state": 3}
+AVERAGED = {
+    "n_frequencies": 9, "hyperparameters": "averaged", "n_hyperparameter_draws": 8,
+    "random_state": 3,
+}  # fmt: skip
 GRAPHS = {
     "walks": {"n_walks": 6, "exact_hops": 1, "random_state": 3},
     "walks by solves": {"n_walks": 6, "solver": "iterative", "kernel": "heat", "random_state": 3},
@@ -46,7 +50,7 @@ METHODS = ["spectral", "series", "cholesky"]
 @cache
 def process_of_table(name, n_outputs):
     y = Y[n_outputs][:, 0] if n_outputs == 1 else Y[n_outputs]
-    settings = {**TABLES, "mixture": MIXED}.get(name)
+    settings = {**TABLES, "mixture": MIXED, "averaged": AVERAGED}.get(name)
     kind = cgp.ExactGPRegressor if settings is None else cgp.SparseSpectrumGPRegressor
     return kind(**(settings or {"random_state": 3})).fit(X, y).process_
 
@@ -62,7 +66,7 @@ def process_of_graph(name, n_outputs):
 
 
 class TestTables(ProcessContract):
-    @pytest.fixture(autouse=True, params=[*TABLES, "mixture", "exact"])
+    @pytest.fixture(autouse=True, params=[*TABLES, "mixture", "averaged", "exact"])
     def _choose(self, request, seed):
         for n_outputs in (1, 2):
             self.process = process_of_table(request.param, n_outputs)
@@ -73,7 +77,7 @@ class TestTables(ProcessContract):
 
 
 class TestOneOutput(ProcessContract):
-    @pytest.fixture(autouse=True, params=["features", "mixture", "exact"])
+    @pytest.fixture(autouse=True, params=["features", "mixture", "averaged", "exact"])
     def _choose(self, request, seed):
         self.process = process_of_table(request.param, 1)
         self.points, self.further, self.seed = X_TEST, Data.of(X_MORE, Y_MORE[1]), seed

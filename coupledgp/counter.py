@@ -2,7 +2,7 @@
 
 No state is carried from one draw to the next, so a walker's path is the same for any number of
 threads, any chunking and any subset of nodes. The function is three rounds of the splitmix64
-finaliser (Steele, Lea and Flood, 2014), one a coordinate.
+finaliser (Steele, Lea and Flood, 2014), one for each coordinate.
 """
 
 from __future__ import annotations

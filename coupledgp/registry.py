@@ -62,9 +62,9 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
     group
         Group of entry points by which installed packages add objects.
     objects
-        The package's own.
+        The package's own objects by name.
     vocabulary
-        The words that may stand in the same text form; of its own if left out.
+        The words of the text form in which the names stand; one of the registry's own if left out.
     patterns
         Functions that make an object of a text of some form, or return None for other texts, under
         the form's name in messages. `str` of such an object must be the text.
@@ -126,7 +126,7 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         value
             Text or object.
         name
-            What the argument is called in an error message.
+            Name of the argument in error messages.
 
         Raises
         ------
@@ -164,14 +164,11 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         return list(self.known)
 
     def choices(self) -> list[str]:
-        """What a text may be: names, and forms of text."""
+        """Texts that `parse` accepts: names, and forms of text."""
         return [*self.available(), *self.patterns]
 
     def text_of(self, value: Kind) -> str | None:
-        """The text that `parse` makes an equal object of; None if there is none.
-
-        It is what a file can hold of the object.
-        """
+        """The text from which `parse` makes an equal object, for files; None if there is none."""
         name = self._name_of(value)
         if name is not None:
             return name
@@ -185,9 +182,10 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         return next((name for name, known in self.known.items() if self._same(known, value)), None)
 
     def describe(self, value: Kind) -> str:
-        """A short text to show: the name, if need be with the parameters that differ from its own.
+        """A short text to print: the name of the registered object of the same class.
 
-        Without a registered object of the same class it is `str(value)`.
+        Parameters that differ from those of the registered object follow. Without such an object
+        the text is `str(value)`.
         """
         text = self.text_of(value)
         if text is not None:
@@ -204,7 +202,7 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
 
     @property
     def expected(self) -> str:
-        """What an object is, in words."""
+        """Description of the objects of this kind for error messages."""
         return f"a {self.kind.__name__}"
 
     def _same(self, known: Any, value: Any) -> bool:
@@ -227,7 +225,7 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         return made
 
     def _load(self, point: EntryPoint) -> None:
-        """Register what an entry point names, once; if that fails, say so and go on."""
+        """Register the object of an entry point, once; give a warning if that fails."""
         if point in self._tried:
             return
         self._tried.add(point)
@@ -255,7 +253,7 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
     def __len__(self) -> int:
         return len(self.available())
 
-    # Registries are compared as what they are, not by their content.
+    # Registries are compared by identity, not by their content.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 

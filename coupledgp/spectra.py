@@ -32,22 +32,23 @@ class Spectrum(ABC):
     def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
         """Inverse CDF of the norm of a frequency in `dim` dimensions, `F^-1(u)`, 0 <= u <= 1.
 
-        Accurate to a few ulps for small `u`; for the upper tail use `norm_isf`.
+        The result has the shape of `u`, any. It is accurate to a few ulps for small `u`; for the
+        upper tail use `norm_isf`.
         """
 
     @abstractmethod
     def norm_isf(self, q: ArrayLike, dim: int) -> FloatArray:
-        """Inverse survival function of the norm, `F^-1(1 - q)`, accurate for tiny `q`."""
+        """Inverse survival function `F^-1(1 - q)` of the norm, q of any shape, accurate if tiny."""
 
     @abstractmethod
     def norm_cdf(self, norm: ArrayLike, dim: int) -> FloatArray:
-        """CDF `F` of the norm of a frequency in `dim` dimensions."""
+        """CDF `F` of the norm of a frequency in `dim` dimensions, at norms of any shape."""
 
     def norm_pdf(self, norm: ArrayLike, dim: int) -> FloatArray:
-        """Density of the norm, for norms above zero.
+        """Density of the norm, for norms above zero, of any shape.
 
-        By central differences of `norm_cdf` (relative error about 1e-9 where the density is not
-        tiny) unless a subclass has the closed form.
+        It is computed by central differences of `norm_cdf` (relative error about 1e-9 where the
+        density is not tiny) unless a subclass has the closed form.
         """
         r = np.asarray(norm, dtype=np.float64)
         step = 1e-5 * r
@@ -55,7 +56,7 @@ class Spectrum(ABC):
 
     @abstractmethod
     def n_uniforms(self, dim: int) -> int:
-        """How many independent uniforms `from_uniforms` needs for one frequency."""
+        """Number of independent uniforms that `from_uniforms` needs for one frequency."""
 
     @abstractmethod
     def from_uniforms(self, u: FloatArray) -> FloatArray:
@@ -66,11 +67,11 @@ class Spectrum(ABC):
 
     @abstractmethod
     def kernel(self, r: ArrayLike) -> FloatArray:
-        """Kernel `kappa(r)` at scaled distance `r >= 0`, with `kappa(0) = 1`."""
+        """Kernel `kappa(r)` at scaled distances `r >= 0` of any shape, with `kappa(0) = 1`."""
 
     @abstractmethod
     def kernel_slope(self, r: ArrayLike) -> FloatArray:
-        """`-kappa'(r) / r`, from which gradients in lengthscales follow.
+        """`-kappa'(r) / r` at distances of any shape, from which gradients in lengthscales follow.
 
         `d kappa / d log l_j = (x_j - y_j)^2 / l_j^2 * (-kappa'(r) / r)`. Where the limit at
         `r = 0` is infinite (Matern with nu <= 1) zero is returned: its factor there is zero.
@@ -286,7 +287,7 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
         `"matern12"`, ...), `"matern-NU"` for NU from 0.1 to 100, as in `"matern-0.7"`, or a name
         that `register_spectrum` or an installed package added.
     name
-        What the argument is called in an error message.
+        Name of the argument in error messages.
 
     Raises
     ------
@@ -298,7 +299,7 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
 
 
 def spectrum_text(spectrum: Spectrum) -> str | None:
-    """The text that `parse_spectrum` makes an equal spectrum of, for files; None without one."""
+    """The text from which `parse_spectrum` makes an equal spectrum, for files; None without one."""
     return SPECTRA.text_of(spectrum)
 
 

@@ -1,4 +1,4 @@
-"""Checks of arguments. Each names the argument, what was expected and what came."""
+"""Checks of arguments, whose errors name the argument, the expected value and the given one."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def check_gaussian(
 
 
 def check_vector(value: ArrayLike, name: str) -> FloatArray:
-    """Return a non-empty finite vector in float64."""
+    """Return a non-empty finite vector (n,) in float64."""
     array = np.asarray(value, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
         raise InvalidInputError(f"{name}: expected a non-empty 1-D array, got shape {array.shape}")

@@ -1,4 +1,4 @@
-"""What a `SparseSpectrumGP` knows before it is asked: data, transforms, hyperparameters."""
+"""Data, transforms, hyperparameters and weights of a `SparseSpectrumGP`, without its laws."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class WeightSpaceModel(Model):
         self.eval()
 
     def _set_transformed_inputs(self) -> None:
-        """Nothing to do: training inputs are transformed where they are used."""
+        """Do nothing: training inputs are transformed where they are used."""
 
     def _design(self) -> FloatArray:
         """Training inputs (n, d) after their transform."""
@@ -129,7 +129,7 @@ class WeightSpaceModel(Model):
         return FeatureStream(self.feature_map, self._design(), center, lengthscale)
 
     def _forget(self) -> None:
-        """Drop what was computed from data and hyperparameters."""
+        """Drop the posterior that was computed from data and hyperparameters."""
         self._statistics: DataStatistics | None = None
         self._base: WeightPosterior | None = None
 
@@ -241,7 +241,7 @@ class WeightSpaceModel(Model):
         return other
 
     def _sibling(self) -> Self:
-        """A copy whose state is its own; what was computed from the data is shared."""
+        """A copy with buffers of its own that shares the posterior computed from the data."""
         other = copy(self)
         for registry in ("_buffers", "_modules", "_parameters"):
             other.__dict__[registry] = deepcopy(self.__dict__[registry])

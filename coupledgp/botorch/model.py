@@ -52,7 +52,8 @@ class SparseSpectrumGP(WeightSpaceModel, FantasizeMixin):
     Attributes
     ----------
     lengthscale, outputscale, noise, center
-        Buffers, with the frequencies the state of the model.
+        Hyperparameters and shift of the inputs, buffers that with the frequencies are the state of
+        the model.
     train_inputs, train_targets
         `(train_X,)`, and outcomes (n, k) after their transform. They are not part of the state.
 
@@ -98,7 +99,7 @@ class SparseSpectrumGP(WeightSpaceModel, FantasizeMixin):
         return mean, root @ root.mT
 
     def _conditioned(self) -> Conditioning:
-        """Law of what the training data leave open, given the fantasies."""
+        """Law of f minus its prediction from the training data, given the fantasies."""
         assert self._further is not None
         if self._conditioning is not None:
             return self._conditioning
@@ -152,8 +153,9 @@ class SparseSpectrumGP(WeightSpaceModel, FantasizeMixin):
     def condition_on_observations(self, X: Tensor, Y: Tensor, **kwargs: Any) -> Self:
         """Return the model given further observations, hyperparameters and transforms fixed.
 
-        Exact. Observations without a batch join the training data; a batch of them, or fantasies,
-        stays beside it, with matrices of their number only, and gradients in X pass through.
+        The result is exact. Observations without a batch join the training data. A batch of them,
+        or fantasies, is kept apart, with matrices of the size of their number only, and gradients
+        in X pass through.
 
         Parameters
         ----------
@@ -232,7 +234,7 @@ class SparseSpectrumGP(WeightSpaceModel, FantasizeMixin):
 
 @DrawMatheronPaths.register(SparseSpectrumGP)  # type: ignore[untyped-decorator]
 def _draw_paths(model: SparseSpectrumGP, sample_shape: torch.Size, **kwargs: Any) -> MatheronPath:
-    """Make BoTorch's `draw_matheron_paths` and what rests on it use exact weight-space draws."""
+    """Make BoTorch's `draw_matheron_paths` and its callers use exact weight-space draws."""
     return MatheronPath(model.sample_paths(sample_shape))
 
 
@@ -241,7 +243,7 @@ def _normal(mean: Tensor, covariance: Tensor, dtype: torch.dtype) -> Multivariat
     batch = np.broadcast_shapes(mean.shape[:-1], covariance.shape[:-2])
     mean = mean.expand(*batch, mean.shape[-1])
     covariance = covariance.expand(*batch, *covariance.shape[-2:])
-    # An operator is factorised when that is needed, with jitter where it is singular.
+    # gpytorch factorises an operator only when it is needed, and adds jitter if it is singular.
     return MultivariateNormal(mean.to(dtype), to_linear_operator(covariance.to(dtype)))
 
 

@@ -58,7 +58,7 @@ class PathwiseSample(DeterministicModel):
 
 
 class MatheronPath(torch.nn.Module):
-    """What BoTorch's pathwise samplers expect of a path: outputs come as the last batch dimension.
+    """Path as BoTorch's pathwise samplers expect it: outputs are the last batch dimension.
 
     With one output: (..., n, d) to (..., n). With k: (..., 1, n, d) to (..., k, n).
     """
@@ -68,7 +68,7 @@ class MatheronPath(torch.nn.Module):
         self.sample = sample
 
     def forward(self, values: Tensor, **kwargs: Any) -> Tensor:
-        """Values of the functions."""
+        """Values of the functions at inputs (..., n, d), of the shapes stated for the class."""
         if self.sample.num_outputs == 1:
             return self.sample(values).squeeze(-1)
         return self.sample(values.squeeze(-3)).mT

@@ -1,6 +1,7 @@
-"""Feature maps: samples of a coupling turned into a matrix whose Gram estimates a kernel.
+"""Feature maps: samples of a coupling turned into a matrix whose Gram matrix estimates a kernel.
 
-Of Euclidean inputs, from frequencies; of the nodes of a graph, from walks that are sampled once.
+Features of Euclidean inputs are made of frequencies, features of the nodes of a graph of walks that
+are sampled once.
 """
 
 from typing import TYPE_CHECKING

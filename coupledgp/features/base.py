@@ -1,4 +1,4 @@
-"""What a feature map of Euclidean inputs is."""
+"""The base class of feature maps of Euclidean inputs."""
 
 from __future__ import annotations
 
@@ -38,34 +38,36 @@ class FeatureMap(torch.nn.Module, ABC):
     generator
         Seed or generator of the frequencies; the same seed gives the same bits.
     dtype, device
-        Of the frequencies, hence of the features. They are drawn in float64 on the CPU and then
-        converted.
+        Data type and device of the frequencies, hence of the features. Frequencies are drawn in
+        float64 on the CPU and then converted.
 
     Attributes
     ----------
     frequencies
         Buffer (m, d): it moves with `.to()` and is part of `state_dict()`. Under a fast coupling
-        there is none: they are formed whenever they are asked for. Setting it replaces them.
+        there is no buffer: the matrix is formed at each access. Setting it replaces the
+        frequencies.
     transform
-        Products with the frequencies of a fast coupling, a module in their place; otherwise None.
+        Module that computes products with the frequencies of a fast coupling; otherwise None.
     weights
-        Buffer (m,) of `a_i >= 0` with sum one, by which the frequencies count: each enters the
-        features with `sqrt(a_i)` in place of `m^{-1/2}`. None: all count the same, `a_i = 1/m`.
+        Buffer (m,) of weights `a_i >= 0` of sum one: frequency i enters the features with
+        `sqrt(a_i)` in place of `m^{-1/2}`. None: all weights are equal, `a_i = 1/m`.
     n_features
         Length M of a feature vector.
     maker
-        What made the map, with the arguments of the constructor: its class, or a function.
+        Class or function that made the map from the arguments of the constructor.
     gaussian_only
-        Of the class: whether the map exists for the Gaussian kernel only.
+        Class attribute: whether the map exists for the Gaussian kernel only.
     lengthscale_by_rule
-        Of the class: whether estimators take the lengthscale from the rule `2 mean_ij |x_i + x_j|`
-        and keep it, as they should where the variance of the estimates grows with `|x + y|`.
+        Class attribute: whether estimators take the lengthscale from the rule
+        `2 mean_ij |x_i + x_j|` and keep it, as they should where the variance of the estimates
+        grows with `|x + y|`.
     product_sign
-        Of the class: for features whose estimate is `(c/m) sum_i g(w_i)`, 1 if
+        Class attribute: for features whose estimate is `(c/m) sum_i g(w_i)`, 1 if
         `g(w) = exp(w . (x + y))` and -1 if `g(w) = cos(w . (x - y))`, whose errors
         `coupledgp.theory` knows; None for others.
     couplings_to_try
-        Of the class: texts of the couplings among which `"auto"` chooses.
+        Class attribute: texts of the couplings among which `"auto"` chooses.
     """
 
     gaussian_only: ClassVar[bool] = False
@@ -124,13 +126,13 @@ class FeatureMap(torch.nn.Module, ABC):
         spectrum: SpectrumLike,
         weights: Tensor | None = None,
     ) -> Self:
-        """Return a map with the given frequencies (m, d), drawn before; it keeps this very tensor.
+        """Return a map with the given frequencies (m, d); it keeps this tensor without a copy.
 
-        `coupling` and `spectrum` are the laws they were drawn from, `weights` (m,) is kept as
-        `check_weights` returns it.
+        `coupling` and `spectrum` are the laws that the frequencies were drawn from; `weights` (m,)
+        are checked by `check_weights`.
         """
         m, dim = frequencies.shape
-        # Another draw, at once replaced: it runs every check of the constructor.
+        # The constructor's own draw is replaced at once; the call runs every check.
         feature_map = cls(dim, m, coupling, spectrum, generator=0, dtype=frequencies.dtype)
         feature_map.frequencies = frequencies
         feature_map.weights = None if weights is None else check_weights(weights, frequencies)
@@ -158,7 +160,7 @@ class FeatureMap(torch.nn.Module, ABC):
         spectrum: SpectrumLike,
         state: Mapping[str, Tensor],
     ) -> Self:
-        """Return a map whose buffers are these very tensors, those of another's `state_dict()`.
+        """Return a map with the buffers of another map's `state_dict()`, without copies.
 
         Raises
         ------
@@ -168,7 +170,7 @@ class FeatureMap(torch.nn.Module, ABC):
         return cls(dim, n_frequencies, coupling, spectrum, generator=0).restored(state)
 
     def restored(self, state: Mapping[str, Tensor]) -> Self:
-        """Return this map with other buffers: these very tensors, of another's `state_dict()`.
+        """Return this map with the buffers of another map's `state_dict()`, without copies.
 
         Raises
         ------
@@ -190,12 +192,12 @@ class FeatureMap(torch.nn.Module, ABC):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the frequencies and of the features."""
+        """Data type of the frequencies and of the features."""
         return self._stored.dtype
 
     @property
     def device(self) -> torch.device:
-        """Of the frequencies and of the features."""
+        """Device of the frequencies and of the features."""
         return self._stored.device
 
     @property
@@ -242,7 +244,7 @@ class FeatureMap(torch.nn.Module, ABC):
         X
             Inputs (..., n, d), already divided by the lengthscales.
         out
-            Where to write the result (n, M), for X of two dimensions; saves an allocation.
+            Tensor (n, M) to write the result to, for X of two dimensions; saves an allocation.
 
         Returns
         -------
@@ -281,7 +283,7 @@ class FeatureMap(torch.nn.Module, ABC):
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
         """Gradient in the inputs of `sum(upstream * phi(inputs))`, shape (n, d).
 
-        By automatic differentiation unless a subclass knows better.
+        Computed by automatic differentiation unless a subclass has a closed form.
 
         Parameters
         ----------

@@ -36,11 +36,14 @@ class FourierFeatures(FeatureMap):
         return out.mul_(self.amplitudes if self.weights is None else self.amplitudes.repeat(2))
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
-        """Closed form: in the phases `z`, `upstream_sin * cos(z) - upstream_cos * sin(z)`."""
+        """See the base class; closed form, from `phase_gradient`."""
         return self.project_back(self.phase_gradient(features, upstream))
 
     def phase_gradient(self, features: Tensor, upstream: Tensor) -> Tensor:
-        """Gradient in the phases `w_i . x`, (n, m), from that in the features; overwrites it."""
+        """Gradient in the phases `z_i = w_i . x`, (n, m), from that in the features, (n, 2 m).
+
+        It is `upstream_sin * cos(z) - upstream_cos * sin(z)`; `upstream` may be overwritten.
+        """
         m = self.n_frequencies
         by_phase = upstream[:, :m].mul_(features[:, m:])
         return by_phase.addcmul_(upstream[:, m:], features[:, :m], value=-1)

@@ -19,16 +19,16 @@ COMPILED_DTYPES = (torch.float32, torch.float64)
 class HadamardTransform(torch.nn.Module):
     """The map `x -> W x` and its transpose, W the (m, d) frequencies of a fast coupling.
 
-    O(m log d) time for each input and O(m) numbers of storage, against O(m d) for the matrix. On
-    the CPU by compiled loops, elsewhere (and in half precision) by torch operations. Buffers:
-    `norms`, `units` and `signs` of `StructuredFrequencies`.
+    It takes O(m log d) time for each input and stores O(m) numbers, where the matrix takes O(m d).
+    Products are computed by compiled loops on the CPU, elsewhere and in half precision by torch
+    operations. Buffers are `norms`, `units` and `signs` of `StructuredFrequencies`.
 
     Parameters
     ----------
     frequencies
-        The ensemble.
+        The frequencies, in structured form.
     dtype, device
-        Of the norms and units; the signs are integers.
+        Data type and device of the norms and units; the signs are integers.
     """
 
     norms: Tensor
@@ -66,7 +66,7 @@ class HadamardTransform(torch.nn.Module):
         return self(unit).T.contiguous()
 
     def _project(self, inputs: Tensor) -> Tensor:
-        """`inputs W'` for (n, d)."""
+        """`inputs W'` (n, m) for inputs (n, d)."""
         if self._compiled:
             drawn = inputs.new_empty(len(inputs), self.norms.numel())
             self._run_compiled(inputs, False, drawn)
@@ -77,7 +77,7 @@ class HadamardTransform(torch.nn.Module):
         return drawn
 
     def _project_back(self, values: Tensor) -> Tensor:
-        """`values W` for (n, m)."""
+        """`values W` (n, d) for values (n, m)."""
         n_drawn = self.norms.numel()
         if self.antithetic:
             opposite = values[:, n_drawn:]
@@ -130,7 +130,7 @@ class HadamardTransform(torch.nn.Module):
 
     @property
     def _run(self) -> int:
-        """Coordinates that one unit multiplies."""
+        """Number of coordinates that one unit multiplies."""
         return min(self.units.shape[1], 8)
 
     @property
@@ -159,7 +159,10 @@ class _Product(torch.autograd.Function):
 
 
 def hadamard_product(values: Tensor) -> Tensor:
-    """Multiply the last dimension, a power of two p, by the normalised Hadamard matrix."""
+    """Multiply the last dimension of values (..., p), p a power of two, by the Hadamard matrix.
+
+    The matrix is normalised; the result has the shape (..., p).
+    """
     shape, size = values.shape, values.shape[-1]
     half = 1
     while half < size:

@@ -25,7 +25,7 @@ from coupledgp.spectra import GaussianSpectrum
 from coupledgp.validation import check_positive_int
 
 INDEPENDENT = DirectionsAndNorms()
-# Candidates of which one is drawn, for each frequency under two laws.
+# Number of candidates per frequency under two laws, from which the frequencies are resampled.
 POOL = 32
 
 
@@ -54,8 +54,8 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
         Number of frequencies m.
     coupling
         Joint law of the deviations z. Antithetic frequencies w, -w need a proposal that is
-        symmetric about zero (`symmetric=True`); with keys, resampling would undo any coupling, and
-        independent frequencies are all there is.
+        symmetric about zero (`symmetric=True`). With keys, resampling would undo any coupling, so
+        that only independent frequencies are accepted.
     generator
         Seed or generator; the same seed gives the same bits.
     keys
@@ -120,7 +120,7 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
 
     @classmethod
     def from_frequencies(cls, *args: object, **kwargs: object) -> ImportanceLaplaceFeatures:
-        """Not for this map: its frequencies mean nothing without their ratios."""
+        """Refuse, since frequencies of this map are of no use without their density ratios."""
         raise InvalidInputError(
             "ImportanceLaplaceFeatures: expected to be made from data; to restore one, make it "
             "from any data of the same size and load its state_dict"
@@ -128,7 +128,10 @@ class ImportanceLaplaceFeatures(LaplaceFeatures):
 
 
 def mixture_log_ratio(frequencies: FloatArray, data: FloatArray) -> FloatArray:
-    """`log psi(w) - log p(w) = log mean_i exp(2 w . x_i - 2 |x_i|^2)`, shape (m,)."""
+    """`log psi(w) - log p(w) = log mean_i exp(2 w . x_i - 2 |x_i|^2)`, shape (m,).
+
+    The frequencies are (m, d), the data (n, d).
+    """
     exponents = 2 * frequencies @ data.T - 2 * np.square(data).sum(axis=1)
     largest = exponents.max(axis=1, keepdims=True)
     return largest[:, 0] + np.log(np.exp(exponents - largest).mean(axis=1))
@@ -137,7 +140,7 @@ def mixture_log_ratio(frequencies: FloatArray, data: FloatArray) -> FloatArray:
 def _draw_mixture(
     data: FloatArray, m: int, coupling: FrequencyCoupling, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Frequencies (m, d) of the mixture, and `log p - log psi` (m,)."""
+    """Draw frequencies (m, d) from the mixture; return them and `log p - log psi` (m,)."""
     antithetic = isinstance(coupling, DirectionsAndNorms) and coupling.antithetic
     n_drawn = -(-m // 2) if antithetic else m
     if isinstance(coupling, DirectionsAndNorms):
@@ -154,7 +157,7 @@ def _draw_mixture(
 def _draw_resampled(
     queries: FloatArray, keys: FloatArray, m: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Frequencies resampled from a pool of the two mixtures' mean, and `log p - log psi`."""
+    """Resample frequencies (m, d) from a pool of the two mixtures' mean; also `log p - log psi`."""
     size = POOL * m
     halves = [
         2 * rows[rng.integers(len(rows), size=size // 2)]

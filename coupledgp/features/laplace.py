@@ -72,6 +72,6 @@ class LaplaceFeatures(FeatureMap):
         return self._log_features(inputs).exp()
 
     def pullback(self, inputs: Tensor, features: Tensor, upstream: Tensor) -> Tensor:
-        """Closed form: `phi' = phi (w - 2 x)`."""
+        """See the base class; closed form `phi' = phi (w - 2 x)`."""
         by_exponent = upstream.mul_(features)
         return self.project_back(by_exponent) - 2 * inputs * by_exponent.sum(1, keepdim=True)

@@ -40,16 +40,16 @@ FrequencyLoss: TypeAlias = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LearnedCopula:
-    """A learned coupling and how it came about.
+    """A learned coupling and the record of its fit.
 
     Parameters
     ----------
     coupling
-        The coupling: as any other, with a text form, to be used and saved wherever one is.
+        The learned coupling. It has a text form and can be used and saved like any other.
     start_loss, loss
         Mean loss of the independent norms and of the coupling, over the same held-out draws.
     losses
-        Mean loss of each step's draws.
+        Mean loss over the draws of each step, shape (n_steps,).
     stopped_early
         Whether the held-out loss had stopped falling before the last step.
     """
@@ -78,7 +78,7 @@ def gram_loss(
     Returns
     -------
     callable
-        Differentiable; the mean is over the pairs of different inputs.
+        Differentiable loss of frequencies (m, d); the mean is over the pairs of different inputs.
     """
     parse_features(features)
     law = parse_spectrum(spectrum)
@@ -142,8 +142,8 @@ def learn_copula(
     Parameters
     ----------
     objective
-        What the coupling is to be good at: any differentiable loss of frequencies (m, d), float64,
-        a scalar. Ready ones, all in `coupledgp`:
+        Loss that the coupling minimises: any differentiable function of frequencies (m, d) in
+        float64 that returns a scalar. Losses in `coupledgp`:
 
         * `gram_loss(X)`: mean squared error of the kernel between inputs;
         * `posterior_kl_loss(X, y, queries, ...)`: KL from the exact GP's predictive law;
@@ -163,10 +163,10 @@ def learn_copula(
     generator
         Seed or generator.
     n_steps, batch_size, learning_rate
-        Of Adam; draws of the ensemble for each step.
+        Number of steps of Adam, number of draws of the frequencies in each, and step size.
     n_held_out, patience
-        The mean loss of so many other draws, the same ones each time, is taken every ten steps;
-        after `patience` times without improvement the fit stops. The best correlations are kept.
+        Every ten steps the mean loss of `n_held_out` other draws, always the same, is taken; after
+        `patience` such checks without improvement the fit stops. The best correlations are kept.
     progress
         As in `coupledgp.progress.reporter`.
 
@@ -217,12 +217,12 @@ class _Ensembles:
 
     @property
     def order(self) -> int:
-        """Norms in a block."""
+        """Number of norms in a block."""
         return self.coupling.directions.ambient_dim(self.dim)
 
     @property
     def n_drawn(self) -> int:
-        """Frequencies without the negatives."""
+        """Number of frequencies that are drawn, without their negatives."""
         m = self.n_frequencies
         return -(-m // 2) if self.coupling.antithetic else m
 
@@ -243,7 +243,8 @@ class _Ensembles:
         frequencies = norms[:, :, None] * units
         if self.coupling.antithetic:
             frequencies = torch.cat([frequencies, -frequencies], dim=1)[:, : self.n_frequencies]
-        # One by one, so that any loss will do; at 256 rows a batch would be no faster.
+        # One draw at a time, so that the loss need not accept batches; at 256 rows a batch would be
+        # no faster.
         return torch.stack([self.loss(each) for each in frequencies]).mean()
 
 
@@ -281,7 +282,10 @@ def _descend(
 
 
 def cholesky_factor(theta: Tensor) -> Tensor:
-    """`L_ij = theta_ij / sqrt(sum_{k <= i} theta_ik^2)`, j <= i: the rows of L have length one."""
+    """Lower factor `L_ij = theta_ij / sqrt(sum_{k <= i} theta_ik^2)` of theta, both (n, n).
+
+    The rows of L have length one.
+    """
     lower = theta.tril()
     return lower / lower.norm(dim=1, keepdim=True)
 

@@ -1,4 +1,4 @@
-"""Names of feature maps of Euclidean inputs: what `features=` may be, everywhere."""
+"""Names of feature maps of Euclidean inputs, the values of every argument `features`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
         return f"a subclass of {self.kind.__name__} or a function of its arguments"
 
 
-# Shared with the features of `features.hybrid.registry`.
+# Words shared with the features of `features.hybrid.registry`, so that no name means two maps.
 WORDS = Vocabulary()
 FEATURE_MAPS: FeatureRegistry[FeatureMap] = FeatureRegistry(
     FeatureMap,
@@ -44,7 +44,7 @@ FEATURE_MAPS: FeatureRegistry[FeatureMap] = FeatureRegistry(
 
 
 def parse_features(features: FeaturesLike, name: str = "features") -> FeatureFactory:
-    """Return what makes the feature map that is named, or the class or function itself.
+    """Return the class or function that a name stands for, or the class or function itself.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def parse_features(features: FeaturesLike, name: str = "features") -> FeatureFac
         `"fourier"`, `"laplace"` or a registered name; a subclass of `FeatureMap`; or a function
         `(dim, n_frequencies, coupling, spectrum, generator, *, dtype)` that makes a `FeatureMap`.
     name
-        What the argument is called in an error message.
+        Name of the argument in error messages.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def make_features(
     device: torch.device | str | None = None,
     name: str = "features",
 ) -> FeatureMap:
-    """Draw a feature map, whatever its kind.
+    """Draw a feature map of any kind.
 
     Parameters
     ----------
@@ -112,14 +112,14 @@ def restore_features(
     spectrum: SpectrumLike,
     state: Mapping[str, Tensor],
 ) -> FeatureMap:
-    """Make a map whose buffers are these very tensors, those of another's `state_dict()`.
+    """Make a map with the buffers of another map's `state_dict()`, without copies.
 
     Parameters
     ----------
     features, dim, n_frequencies, coupling, spectrum
-        What the other map was made with.
+        Arguments that the other map was made with, as in `make_features`.
     state
-        Its `state_dict()`.
+        The `state_dict()` of the other map.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def restore_features(
 
 
 def features_text(features: FeaturesLike | FeatureMap) -> str | None:
-    """The registered name of a class or function, or of what made a map; None if it has none."""
+    """The registered name of a class or function, or of the maker of a map; None without one."""
     if isinstance(features, str):
         return features
     return FEATURE_MAPS.text_of(features.maker if isinstance(features, FeatureMap) else features)

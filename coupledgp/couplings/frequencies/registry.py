@@ -95,8 +95,8 @@ class DirectionsAndNorms(FrequencyCoupling):
         Law of the uniforms behind the norms.
     antithetic
         Draw the first `ceil(m/2)` frequencies and append their negatives (without the last one's
-        if m is odd), `m` in all. For Fourier features this changes nothing but the count: cosine
-        is even.
+        if m is odd), `m` in all. For Fourier features the negatives add nothing, since cosine is
+        even: for even m the estimate is that of m / 2 frequencies.
     """
 
     directions: Directions = field(default_factory=IidDirections)
@@ -145,7 +145,7 @@ class DirectionsAndNorms(FrequencyCoupling):
 
 
 def norms_from_uniforms(u: FloatArray, dim: int, spectrum: Spectrum) -> FloatArray:
-    """Norms `F^-1(u)`, each inverted from its nearer tail."""
+    """Norms `F^-1(u)` at uniforms u of any shape, each inverted from its nearer tail."""
     lower = u <= 0.5
     norms = np.empty_like(u)
     norms[lower] = spectrum.norm_ppf(u[lower], dim)
@@ -168,7 +168,7 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
         `"stratified"`, as in `"orthogonal+pnc"`, or `"copula:ROWS"` as `GaussianCopulaNorms`
         writes it; names added by the register functions count.
     name
-        What the argument is called in an error message.
+        Name of the argument in error messages.
 
     Raises
     ------
@@ -191,16 +191,16 @@ def parse_coupling(coupling: CouplingLike, name: str = "coupling") -> FrequencyC
 
 
 def coupling_text(coupling: FrequencyCoupling) -> str | None:
-    """The text that `parse_coupling` makes an equal coupling of, for files; None without one."""
+    """The text from which `parse_coupling` makes an equal coupling, for files; None without one."""
     if isinstance(coupling, DirectionsAndNorms):
         return FORM.text_of(coupling.directions, coupling.norms, coupling.antithetic)
     return COUPLINGS.text_of(coupling)
 
 
 def describe_coupling(coupling: Any) -> str:
-    """A short text to show, of any coupling of frequencies or walkers: its text form if it has one.
+    """A short text to print of a coupling of frequencies or walkers: its text form if it has one.
 
-    That is `str(coupling)`, but also of a registered coupling that has no `__str__` of its own.
+    A registered coupling without a `__str__` of its own has its name, any other `str(coupling)`.
     """
     whole = isinstance(coupling, FrequencyCoupling) and not isinstance(coupling, DirectionsAndNorms)
     return COUPLINGS.describe(coupling) if whole else str(coupling)

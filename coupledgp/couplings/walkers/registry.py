@@ -80,8 +80,8 @@ LENGTH_LAWS = LengthLawRegistry(
 class WalkerCoupling:
     """A joint law of the walkers of one node whose marginals are all the simple random walk's.
 
-    It knows no kernel (but for sigma, which is solved for one). Walkers of different nodes are
-    independent, which is what keeps off-diagonal kernel estimates unbiased.
+    It does not depend on a kernel, except for sigma, which is solved for one. Walkers of different
+    nodes are independent, so that off-diagonal kernel estimates are unbiased.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
         `"stratified+systematic"`; names added by `register_lengths` and
         `register_steps` count.
     name
-        What the argument is called in an error message.
+        Name of the argument in error messages.
 
     Raises
     ------
@@ -127,9 +127,9 @@ def parse_walker_coupling(coupling: WalkerCouplingLike, name: str = "coupling") 
 
 
 def walker_coupling_text(coupling: WalkerCoupling) -> str | None:
-    """The text that `parse_walker_coupling` makes an equal coupling of, for files; or None.
+    """The text from which `parse_walker_coupling` makes an equal coupling, for files; or None.
 
-    `str(coupling)` is a short text to show, of any coupling.
+    `str(coupling)` is a short text to print, of any coupling.
     """
     return FORM.text_of(coupling.lengths, coupling.steps)
 
@@ -164,10 +164,10 @@ def parse_length_law(
     p_halt
         Chance of halting before each step, of the geometric law.
     series
-        Called without arguments by the laws that need it: the coefficients of the series that is
-        walked, shape (n_terms,), or of several, (n_series, n_terms).
+        Function without arguments that returns the coefficients of the walked series, shape
+        (n_terms,), or of several, (n_series, n_terms); only laws that need them call it.
     name
-        What the argument is called in an error message.
+        Name of the argument in error messages.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def parse_length_law(
 
 
 def check_length_law(length_law: LengthLawLike, name: str = "length_law") -> None:
-    """Refuse what `parse_length_law` would refuse, without a series at hand."""
+    """Refuse a value that `parse_length_law` would refuse, without making a series."""
     LENGTH_LAWS.parse(length_law, name)
 
 

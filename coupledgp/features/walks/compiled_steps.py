@@ -1,8 +1,8 @@
-"""The compiled laws of steps: where the walkers that stand together on a node go next.
+"""The compiled laws of steps, which move the walkers that stand together on a node.
 
-They are `couplings.steps` once more, for all walkers of a start node at a time and bit for bit:
-`INDEPENDENT` and `SYSTEMATIC` walkers move by a `quantile` of the edge weights, `REPELLING` ones
-by `repel`. Walkers stand together if `group` found them so.
+They agree bit for bit with the laws of `couplings.walkers.steps` and treat all walkers of a start
+node at a time: `INDEPENDENT` and `SYSTEMATIC` walkers move by a `quantile` of the edge weights,
+`REPELLING` ones by `repel`. `group` finds the walkers that stand together.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from coupledgp.random import FloatArray
 
 
 class Moves(NamedTuple):
-    """What a walker needs of the graph: rows of neighbours and running sums of their weights.
+    """The graph as walkers use it: rows of neighbours and running sums of their weights.
 
     `cumulative` is empty for unweighted graphs. `targets` (edges, 2), for unweighted graphs only
-    and empty where few are to walk, holds beside each edge what lies behind it: the first edge of
-    the neighbour's row, and its degree and number in one word. A step then needs one random access
-    to memory instead of two.
+    and empty where there are few walkers, describes the neighbour at the end of each edge: the
+    first edge of its row, and its degree and number in one word. A step then needs one random
+    access to memory instead of two.
     """
 
     indptr: IntArray
@@ -35,7 +35,7 @@ class Moves(NamedTuple):
 
 
 def moves_of(graph: Graph, n_moves: float = 0.0) -> Moves:
-    """The moves on a graph, laid out for about `n_moves` of them."""
+    """The arrays of a graph for walkers, with `targets` if they pay for about `n_moves` moves."""
     none = np.empty((0, 2), dtype=np.int64)
     if graph.is_weighted:
         sums = _row_sums(graph.indptr, graph.weights)
@@ -88,7 +88,7 @@ def _place(cumulative, first, last, goal):  # type: ignore[no-untyped-def]
 
 
 class Groups(NamedTuple):
-    """Which of one start node's walkers stand together, and scratch of their laws.
+    """Groups of one start node's walkers that stand together, and work arrays of their laws.
 
     `slot_of[w]` is walker w's group, `rank[w]` its place in it in order of walker number,
     `members[slot]` the group's size and `leader[slot]` the uniform of its member of rank 0.
@@ -153,7 +153,10 @@ def group(position, lengths, step, groups):  # type: ignore[no-untyped-def]
 
 @numba.njit(cache=True, inline="always")
 def quantile(steps, key, w, slot_of, rank, members, leader):  # type: ignore[no-untyped-def]
-    """Where in the edge weights of its node walker w moves, independent or systematic."""
+    """Quantile of the edge weights of its node at which walker w moves.
+
+    The walker is independent or systematic.
+    """
     if steps == INDEPENDENT:
         return uniform(key, w)
     slot = slot_of[w]
@@ -194,9 +197,9 @@ def repel(key, second, position, lengths, step, moves, slot_of, rank, taken, dra
 
 @numba.njit(cache=True)
 def _distinct(key, leader, lengths, step, slot_of, degree, taken, picked):  # type: ignore[no-untyped-def]
-    """Places without replacement, in blocks of the degree.
+    """Draw places without replacement, in blocks of as many walkers as the degree.
 
-    The r-th of a block picks one of the `degree - r` places not yet taken in the block.
+    The r-th walker of a block picks one of the `degree - r` places not yet taken in the block.
     """
     in_block = 0
     for w in range(leader, lengths.size):
@@ -219,7 +222,7 @@ def _distinct(key, leader, lengths, step, slot_of, degree, taken, picked):  # ty
 
 @numba.njit(cache=True)
 def _cells(key, second, members, sums, drawn, picked):  # type: ignore[no-untyped-def]
-    """One place from each of k equal cells of the running sums, dealt out in random order."""
+    """Draw one place from each of k equal cells of the running sums; walkers get them shuffled."""
     size, top = members.size, sums.size - 1
     width = sums[top] / size
     across, share, taken = -1, 0.0, False

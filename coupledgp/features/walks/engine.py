@@ -5,11 +5,11 @@ an unweighted graph, as in the papers). Its load then telescopes,
 
     L_t = prod_k W~[c_(k-1), c_k] / (P[c_(k-1), c_k] S_k / S_(k-1)) = sqrt(D_c0 / D_ct) / S_t ,
 
-so the engine only counts: how many walkers of node i are at node j at step t. Every random number
-is a function of (seed, node, walker, step), see `coupledgp.counter`. How walkers that stand
-together move is in `walk_steps`, how visits are counted and stored in `walk_visits`. The plain
-twin of the three is `walk_reference`; they agree bit for bit. The machine code of this file holds
-what it inlines of the others, and numba does not see a change there: `tests/features/conftest.py`.
+so the engine only counts the walkers of node i that are at node j at step t. Every random number is
+a function of (seed, node, walker, step), see `coupledgp.counter`. `compiled_steps` moves walkers
+that stand together, `visits` counts and stores their visits; `reference` does the work of the three
+in plain Python, bit for bit the same. The machine code of this file contains functions of the other
+files that it inlines, and numba does not see a change there: `tests/features/conftest.py`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ from coupledgp.features.walks.visits import (
     write,
 )
 
+# Start nodes that a thread walks in one go, with one set of work arrays.
 BLOCK_ROWS = 64
 
 
 class Walkers(NamedTuple):
-    """One start node's walkers: where each stands, and scratch of its moves.
+    """Positions of one start node's walkers, and work arrays of their moves.
 
-    `alive` numbers those that still walk. With `Moves.targets`, `edge` is the edge each moves
-    along, `first` and `degree` what lies behind it: the first edge of a row and their number.
+    `alive` holds the numbers of the walkers that have not halted. With `Moves.targets`, `edge` is
+    the edge along which each moves, `first` and `degree` are the first edge and the number of edges
+    of the node at its end.
     """
 
     position: IntArray
@@ -74,8 +76,8 @@ def _new_walkers(n_walks):  # type: ignore[no-untyped-def]
 def _walk_row(seed, node, lengths, steps, moves, walkers, codes):  # type: ignore[no-untyped-def]
     """Walk one node's walkers and write a code `node * 2^16 + step` for every visit.
 
-    With `moves.targets` a step is two loops: one that draws an edge for every walker, one that
-    loads what lies behind it. The loads, one each, then wait for memory together.
+    With `moves.targets` a step has two loops: one draws an edge for every walker, the other loads
+    the node at its end. The loads, one for each walker, then wait for memory together.
     """
     indptr, indices, cumulative, targets = moves
     position, alive, edge, first, degree, groups = walkers
@@ -170,7 +172,7 @@ def walk(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves)
 
 @numba.njit(parallel=True, cache=True)
 def _ends(seed, rows, lengths, steps, moves, ends):  # type: ignore[no-untyped-def]
-    """Walk all rows and keep where each walker halts."""
+    """Walk all rows and keep the node at which each walker halts."""
     n_blocks = (rows.size + BLOCK_ROWS - 1) // BLOCK_ROWS
     for block in numba.prange(n_blocks):
         walkers = _new_walkers(lengths.shape[1])

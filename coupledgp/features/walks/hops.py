@@ -9,8 +9,7 @@ the first sum computed by r products with `W~`, the series c carried by walkers:
     Phi = sum_k a_k prod_j (W~ - x_j) + (sum_t c_t Psi_t) prod_{j<=r} (W~ - x_j) ,
 
 unbiased since `E[Psi_t] = W~^t`. All x_j = 0 is the plain tail of the series; Chebyshev nodes
-make the last product, which is what the walkers' noise goes through, as small as can be: its norm
-is `2^(1-r)`.
+make the norm of the last product, which multiplies the walkers' noise, least: it is `2^(1-r)`.
 """
 
 from __future__ import annotations
@@ -37,14 +36,17 @@ from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice, check_positive_int
 
 HopNodes = Literal["chebyshev", "ritz", "power"]
+# Relative kernel error that does not show in a posterior.
 HOP_TOLERANCE = 1e-3
+# Multiply-adds that the hops of one product with the features may cost, some tens of milliseconds,
+# and bounds of the number of hops that this gives.
 MIN_AFFORDABLE_HOPS, MAX_AFFORDABLE_HOPS = 64, 512
 AFFORDABLE_COST = 100_000_000
 
 
 @dataclass(frozen=True)
 class HopPlan:
-    """How many hops are exact, where their nodes lie, and what error is expected.
+    """The number of exact hops, their interpolation nodes, and the error that is expected.
 
     Attributes
     ----------
@@ -57,7 +59,7 @@ class HopPlan:
     cost
         Multiply-adds with `W~` in one product with the features, `n_hops * nnz(W~)`.
     reason
-        Why this many, in words.
+        Reason for this number of hops, in words.
     """
 
     nodes: tuple[float, ...]
@@ -73,12 +75,15 @@ class HopPlan:
 
 @lru_cache(maxsize=256)
 def chebyshev_nodes(n: int) -> FloatArray:
-    """Chebyshev nodes `cos((2k+1) pi / 2n)` in Leja order, which keeps partial products small."""
+    """Chebyshev nodes `cos((2k+1) pi / 2n)`, shape (n,), in Leja order.
+
+    The order keeps partial products small.
+    """
     return leja_order(np.cos((2 * np.arange(n) + 1) * np.pi / (2 * n))) if n else np.empty(0)
 
 
 def leja_order(points: FloatArray) -> FloatArray:
-    """Points ordered so that each is the farthest, in product, from those before it."""
+    """Points (n,) in Leja order: each maximises the product of distances from those before it."""
     order = [int(np.argmax(np.abs(points)))]
     logs = np.zeros(points.size)
     for _ in range(points.size - 1):
@@ -89,9 +94,9 @@ def leja_order(points: FloatArray) -> FloatArray:
 
 
 def hop_nodes(graph: Graph, n_hops: int, kind: HopNodes = "chebyshev") -> FloatArray:
-    """Nodes of `n_hops` exact hops; fewer Ritz nodes if the graph has not so many.
+    """Interpolation nodes (n_hops,) of exact hops; fewer Ritz nodes if the graph has fewer.
 
-    One or two Chebyshev hops are zeros, as `"power"`: their product is not smaller.
+    One or two Chebyshev nodes are replaced by zeros, as for `"power"`.
     """
     check_choice(kind, ("chebyshev", "ritz", "power"), "hop_nodes")
     if kind == "power" or (kind == "chebyshev" and n_hops <= 2) or n_hops == 0:
@@ -121,20 +126,23 @@ def split_series(f: FloatArray, nodes: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def filter_norm(nodes: NDArray[np.float64]) -> float:
-    """`max |prod_j (x - x_j)|` on [-1, 1]: what the hops leave of the walkers' noise."""
+    """`max |prod_j (x - x_j)|` on [-1, 1] for nodes (r,), the factor on the walkers' noise."""
     grid = np.cos(np.linspace(0, np.pi, 2001))
     return float(np.abs(np.prod(grid[:, None] - nodes[None, :], axis=1)).max())
 
 
 def root_mean_diagonal(graph: Graph, f: FloatArray) -> float:
-    """`sqrt(mean_i K_ii)` of `K = (sum_t f_t W~^t)^2`, from the spectral density."""
+    """`sqrt(mean_i K_ii)` of `K = (sum_t f_t W~^t)^2`, f (n_terms,), from the spectral density."""
     density = lanczos_density(graph)
     values = np.polynomial.polynomial.polyval(density.nodes, f)
     return float(np.sqrt(density.weights @ values**2))
 
 
 def predicted_error(f: FloatArray, nodes: FloatArray, n_walks: int, scale: float) -> float:
-    """Relative kernel error of walkers behind these hops; see `HopPlan`."""
+    """Relative kernel error of walkers for the series f (n_terms,) behind hops at nodes (r,).
+
+    See `HopPlan`; `scale` is the root mean diagonal of the kernel.
+    """
     _, c = split_series(f, nodes)
     noise = filter_norm(nodes) * np.abs(c[1:]).sum() / np.sqrt(n_walks)
     return float(noise / scale) if scale > 0 else 0.0
@@ -151,24 +159,25 @@ def plan_hops(
 ) -> HopPlan:
     """Choose the number of exact hops.
 
-    `"auto"` takes the fewest whose predicted error is below `tolerance` (beyond which hops buy
-    nothing a posterior could show), and the one of least predicted error up to `max_hops` if none
-    is. A given number is taken as it is.
+    `"auto"` takes the fewest hops whose predicted error is below `tolerance`, beyond which more
+    hops do not change a posterior visibly, or the number of least predicted error up to `max_hops`
+    if there are none. A given number is taken as it is.
 
     Parameters
     ----------
     graph, modulation, n_walks
-        What the features are of.
+        Graph, series (coefficients (n_terms,) or a kernel) and number of walkers per node of the
+        features.
     exact_hops
         A number r >= 0, or `"auto"`.
     kind
-        Where the hop nodes lie: `"chebyshev"`, `"ritz"` (Gauss nodes of the spectral density) or
-        `"power"` (zeros, the series' own order).
+        Kind of the hop nodes: `"chebyshev"`, `"ritz"` (Gauss nodes of the spectral density) or
+        `"power"` (zeros, the terms of the series in their order).
     max_hops
-        Cost bound: products with `W~` in one product with the features. By default as many as
-        make a hundred million multiply-adds, at least 64 and at most 512.
+        Largest number of hops, each a product with `W~` in every product with the features. By
+        default as many as make a hundred million multiply-adds, at least 64 and at most 512.
     tolerance
-        Relative kernel error that is good enough.
+        Relative kernel error below which no further hops are added.
     """
     f = coefficients(modulation, n_terms_for(modulation))
     scale = root_mean_diagonal(graph, f)
@@ -196,7 +205,7 @@ def plan_hops(
 
 
 def candidates(max_hops: int) -> list[int]:
-    """Numbers of hops to try: all small ones, then steps of about an eighth of them."""
+    """Numbers of hops to try: all up to 16, then each about an eighth larger than the last."""
     tried, r = [], 0
     while r < max_hops:
         tried.append(r)
@@ -205,9 +214,10 @@ def candidates(max_hops: int) -> list[int]:
 
 
 def walked_series(f: ModulationLike, plan: HopPlan, tolerance: float) -> FloatArray:
-    """The series c the walkers carry, cut where the rest is below `tolerance` of F's whole.
+    """Series c (n_terms,) that the walkers carry, cut where its rest is negligible.
 
-    The cut part enters the kernel multiplied by the hops' filter norm.
+    The rest, multiplied by the hops' filter norm as in the kernel, is below `tolerance` times the
+    sum of the absolute coefficients of F.
     """
     nodes = np.array(plan.nodes)
     _, c = split_series(coefficients(f, n_terms_for(f)), nodes)

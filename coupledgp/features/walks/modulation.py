@@ -16,9 +16,12 @@ SERIES_TOLERANCE = 1e-6
 
 @runtime_checkable
 class HasModulation(Protocol):
-    """Anything with modulation coefficients: the graph kernels have them.
+    """An object with modulation coefficients, such as a graph kernel.
 
-    `max_terms` is the most terms worth summing.
+    Attributes
+    ----------
+    max_terms : int
+        Largest number of terms that are summed.
     """
 
     max_terms: int
@@ -34,10 +37,9 @@ ModulationLike: TypeAlias = ArrayLike | HasModulation
 
 
 def n_terms_for(modulation: ModulationLike, tolerance: float = SERIES_TOLERANCE) -> int:
-    """The fewest terms whose neglected rest is below `tolerance` of all: `tail(n) <= tol tail(0)`.
+    """The least number n of terms with `tail(n) <= tolerance * tail(0)`, at most `max_terms`.
 
-    All coefficients count if they are given as an array. At most `max_terms` terms: what is
-    neglected then is reported, see `tail_of`.
+    Of an array (n_terms,) all coefficients are taken. `tail_of` bounds the part that is neglected.
     """
     if not isinstance(modulation, HasModulation):
         return check_vector(modulation, "modulation").size
@@ -53,7 +55,7 @@ def n_terms_for(modulation: ModulationLike, tolerance: float = SERIES_TOLERANCE)
 
 
 def coefficients(modulation: ModulationLike, n_terms: int) -> FloatArray:
-    """The first `n_terms` coefficients, zeros after the last one of an array."""
+    """The first coefficients (n_terms,), with zeros after the last one of an array."""
     if isinstance(modulation, HasModulation):
         return modulation.modulation(n_terms)
     given = check_vector(modulation, "modulation")
@@ -64,7 +66,7 @@ def coefficients(modulation: ModulationLike, n_terms: int) -> FloatArray:
 
 
 def tail_of(modulation: ModulationLike, n_terms: int) -> float:
-    """`sum_{t >= n_terms} |f_t|`, what a series cut after `n_terms` neglects at most."""
+    """`sum_{t >= n_terms} |f_t|`, a bound of the part of a series beyond `n_terms` terms."""
     if isinstance(modulation, HasModulation):
         return modulation.tail(n_terms)
     return float(np.abs(check_vector(modulation, "modulation")[n_terms:]).sum())

@@ -1,4 +1,4 @@
-"""Walk features as an operator: exact hops and walked rest, no power of `W~` ever formed."""
+"""Walk features as an operator: exact hops and walked rest, without powers of `W~`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from coupledgp.features.walks.sample import Truncation, Walks
 from coupledgp.graphs.products import by_column_blocks, column_blocks, fused_product
 from coupledgp.random import FloatArray
 
-# Sparse rows beyond this share of nonzeros are no faster than dense ones.
+# Share of nonzeros above which products of sparse rows are no faster than those of dense ones.
 DENSE_SHARE = 0.02
 
 
@@ -35,16 +35,16 @@ class WalkFeatures(LinearOperator):
     walks
         Sampled walks; best under a length law matched to the walked series (`walked_series`).
     f
-        Modulation coefficients or a graph kernel.
+        Modulation coefficients (n_terms,) or a graph kernel.
     exact_hops
         A number of hops, `"auto"`, or a `HopPlan`.
     hop_nodes
-        Where the hop nodes lie, see `plan_hops`.
+        Kind of the hop nodes, see `plan_hops`.
 
     Attributes
     ----------
     plan
-        The hops in use and why.
+        The hops in use and the reason for them.
     head, series
         Divided differences `a` (r,) and the walked series `c`.
     """
@@ -88,7 +88,7 @@ class WalkFeatures(LinearOperator):
 
     @property
     def truncation(self) -> Truncation:
-        """What the maximum length neglects of the walked series c."""
+        """Size of the part of the walked series c that is beyond the longest walk."""
         return self.walks.truncation(self.series)
 
     def rows(self, positions: Any = None) -> FloatArray:
@@ -102,10 +102,11 @@ class WalkFeatures(LinearOperator):
         return sparse.csr_array(found) if isinstance(found, np.ndarray) else found
 
     def _rows(self, positions: Any) -> sparse.csr_array | FloatArray:
-        """Rows of Phi, sparse if each touches a neighbourhood of its node only.
+        """Rows of Phi, sparse if each has nonzeros only in a neighbourhood of its node.
 
-        A hop is a product of sparse rows with `W~` as long as they are sparse: few rows of a large
-        graph cost what lies within `n_hops` steps of their walkers, not the graph.
+        A hop is a product of sparse rows with `W~` as long as they are sparse: the cost of few rows
+        of a large graph grows with the nodes within `n_hops` steps of their walkers, not with the
+        graph.
         """
         chosen = self._chosen(positions)
         current, hops = self._local_rows(chosen)
@@ -120,7 +121,7 @@ class WalkFeatures(LinearOperator):
         return rows
 
     def _local_rows(self, chosen: Any) -> tuple[sparse.csr_array, int]:
-        """Sparse rows after as many hops as leave them sparse, and how many are still to do."""
+        """Sparse rows after as many hops as leave them sparse, and the number of hops left."""
         limit = DENSE_SHARE * chosen.size * self.shape[1]
         matrix, hops = self.walks.graph.normalized_adjacency, self.head.size
         current = self._walked[chosen]
@@ -189,9 +190,10 @@ class WalkFeatures(LinearOperator):
     def _backward(
         self, current: FloatArray, spread: FloatArray, hops: int | None = None
     ) -> FloatArray:
-        """Horner's rule on the first hops: what follows them and the rows' own places.
+        """Apply the first hops by Horner's rule.
 
-        Both of shape (n_nodes, k).
+        `current` is the product of the hops that follow them and `spread` the values of the rows at
+        their nodes, both (n_nodes, k).
         """
         for k in reversed(range(self.head.size if hops is None else hops)):
             node, coefficient = self.plan.nodes[k], self.head[k]

@@ -1,4 +1,4 @@
-"""The walks once more, in plain Python and numpy: slow, short, and the engine's measure.
+"""The walks in plain Python and numpy, a slow and short reference for the compiled engine.
 
 The engine must give the same visits bit for bit (`tests/features/test_walk_engine.py`). Laws of
 steps that are not compiled run here.
@@ -20,7 +20,7 @@ from coupledgp.random import FloatArray
 
 
 def paths(seed: int, node: int, lengths: IntArray, steps: Steps, graph: Graph) -> list[list[int]]:
-    """Where each of one node's walkers stands at steps 0, 1, ..."""
+    """Nodes at which each of one node's m walkers stands at steps 0, 1, ..., from lengths (m,)."""
     walked = [[node] for _ in lengths]
     if graph.indptr[node] == graph.indptr[node + 1]:
         return walked
@@ -39,12 +39,12 @@ def paths(seed: int, node: int, lengths: IntArray, steps: Steps, graph: Graph) -
 
 
 def visits_of(walked: list[list[int]]) -> Counter[tuple[int, int]]:
-    """How many walkers are at each (node, step), step 0 included."""
+    """Number of walkers at each (node, step), step 0 included."""
     return Counter((node, step) for path in walked for step, node in enumerate(path))
 
 
 def move(node: int, u: FloatArray, steps: Steps, graph: Graph) -> list[int]:
-    """Where the walkers that stand together on `node` go, given two uniforms for each (2, k)."""
+    """Next nodes of the k walkers that stand together on `node`, given uniforms (2, k)."""
     row = slice(graph.indptr[node], graph.indptr[node + 1])
     found = graph.indices[row]
     weights = graph.weights[row] if graph.is_weighted else None

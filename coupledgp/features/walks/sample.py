@@ -37,20 +37,22 @@ from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.validation import check_positive_int
 
+# Visits that are packed at once, 32 MiB.
 CHUNK_VISITS = 2**22
+# Most walkers of a node: a packed visit counts them in 16 bits.
 WALKS_LIMIT = 2**16 - 1
 
 
 @dataclass(frozen=True)
 class Truncation:
-    """What walks cut at `max_length` neglect of a series.
+    """Size of the part of a series that is beyond walks of at most `max_length` steps.
 
     Attributes
     ----------
     tail
-        `sum_{t > max_length} |f_t|`: bounds the neglected part of `F(W~)` in spectral norm.
+        `sum_{t > max_length} |f_t|`, a bound of the spectral norm of that part of `F(W~)`.
     relative
-        The tail over `sum_t |f_t|`.
+        The tail divided by `sum_t |f_t|`.
     kernel_bound
         Bound of the bias of `K` in spectral norm, `tail * (2 sum_t |f_t| + tail)`.
     """
@@ -62,7 +64,7 @@ class Truncation:
 
 @dataclass(frozen=True)
 class Walks:
-    """Compact visits of the walkers of some nodes.
+    """Visits of the walkers of some nodes, in compact form.
 
     With `C_t[i, j]` the number of i's walkers at j after t steps, the loads of MATH 9 are
     `Psi_t[i, j] = C_t[i, j] sqrt(D_i / D_j) / (m S_t)`, and `E[Psi_t] = W~^t`. Features of every
@@ -71,19 +73,19 @@ class Walks:
     Attributes
     ----------
     graph
-        The graph walked on.
+        Graph on which the walkers move.
     nodes
         Start nodes by number, shape (n,).
     n_walks
-        Walkers m per node.
+        Number of walkers m per node.
     coupling
-        Their coupling, sigma solved.
+        Coupling of the walkers; a sigma coupling has its permutation.
     survival
-        `S_0, ..., S_T` of the length law, T the maximum length.
+        Chances `S_0, ..., S_T` (T + 1,) that a walk has at least t steps, T the maximum length.
     visits
-        Counts, duplicates merged; see `walk_visits.Visits`.
+        Counts of the visits, equal visits merged; see `visits.Visits`.
     seed
-        The same seed gives the same rows whatever other nodes are walked.
+        Seed of the walks. The rows of a node depend on it and the node alone, not on other nodes.
     """
 
     graph: Graph
@@ -96,12 +98,12 @@ class Walks:
 
     @property
     def max_length(self) -> int:
-        """The step T no walker goes beyond."""
+        """Length T of the longest walk, in steps."""
         return self.survival.size - 1
 
     @property
     def nbytes(self) -> int:
-        """Memory of the compact form."""
+        """Memory of the compact form in bytes."""
         return int(sum(array.nbytes for array in self.visits))
 
     @cached_property
@@ -114,8 +116,8 @@ class Walks:
         Parameters
         ----------
         f
-            Modulation coefficients `f_0, f_1, ...`, or a graph kernel. Those beyond `max_length`
-            are neglected: `truncation` says how much that is.
+            Modulation coefficients `f_0, f_1, ...` (n_terms,), or a graph kernel. Those beyond
+            `max_length` are neglected; `truncation` gives the size of that part.
 
         Returns
         -------
@@ -161,7 +163,7 @@ class Walks:
         return np.divide(products, scale, out=np.zeros(scale.size), where=scale > 0)
 
     def truncation(self, f: ModulationLike) -> Truncation:
-        """What these walks neglect of the series f."""
+        """Size of the part of a series f (n_terms,), or of a kernel's, beyond these walks."""
         series = check_modulation(f)
         reached = int(np.flatnonzero(self.survival > 0).max()) + 1
         total, tail = tail_of(series, 0), tail_of(series, reached)
@@ -188,7 +190,7 @@ def sample_walks(
     graph
         The graph.
     n_walks
-        Walkers m per node.
+        Number of walkers m per node.
     p_halt
         Chance of halting before each step under the geometric law.
     coupling
@@ -196,16 +198,16 @@ def sample_walks(
     length_law
         `"geometric"`, `"matched"` (to `modulation`), or others, as in `parse_length_law`.
     max_length
-        Longest walk. By default the law's own: the series' number of terms for a given
-        `modulation` (tail below 1e-6 of the whole), else the length a geometric walker exceeds
-        with chance 1e-6. What a series loses by it is in `Walks.truncation`.
+        Length at which walks end, in steps. By default the number of terms of the series for a
+        given `modulation` (tail below 1e-6 of the whole), else the length that a geometric walker
+        exceeds with chance 1e-6. `Walks.truncation` gives the size of the part that is lost.
     nodes
         Start nodes by label; all if left out. Only these are walked.
     generator
         Seed or generator. Rows depend on the seed and their node alone.
     modulation
-        The series the walks are for: coefficients or a graph kernel. Needed by the matched law;
-        sigma is solved for it (for the 2-regularised Laplacian with s = 1 if left out).
+        Series that the walks are for: coefficients (n_terms,) or a graph kernel. The matched law
+        needs it; sigma is solved for it (for the 2-regularised Laplacian with s = 1 if left out).
     memory_limit
         Bytes the walks may take; the available memory if left out.
 
@@ -244,7 +246,7 @@ def walked_coefficients(modulation: ModulationLike | None) -> FloatArray:
 def check_max_length(
     max_length: int | None, law: LengthLaw, modulation: ModulationLike | None
 ) -> int:
-    """The maximum length asked for, or the shortest that neglects next to nothing."""
+    """The given maximum length, or the least with a tail below 1e-6 of the series."""
     if max_length is None:
         if modulation is None or isinstance(law, MatchedLaw):
             return min(law.natural_length(), LENGTH_LIMIT)
@@ -275,7 +277,10 @@ def walk_in_chunks(
     seed: int,
     chunk_visits: int = CHUNK_VISITS,
 ) -> Visits:
-    """Draw lengths and walk, so many rows at a time that about `chunk_visits` visits are held."""
+    """Draw lengths and walk from start nodes `rows` (n,), in chunks of rows.
+
+    A chunk has about `chunk_visits` visits on average, which bounds the memory for packed visits.
+    """
     per_row = n_walks * (1.0 + law.survival(max_length)[1:].sum())
     size = max(int(chunk_visits / per_row), 1)
     moves, steps = moves_of(graph, per_row * rows.size), coupling.steps

@@ -1,8 +1,8 @@
-"""Visits of walkers in compact form: how they are merged, stored, and weighed by a series.
+"""Visits of walkers in compact form: merged, stored, and weighed by a series.
 
-A row's visits come as codes `node * 2^16 + step`, one a walker and step. Equal ones are counted
-(`merge`), written packed (`write`), and unpacked into `Visits` once all rows are walked. Features
-and their derivatives are sums over them (`weigh`, `weigh_back`).
+A row's visits come as codes `node * 2^16 + step`, one for each walker and step. Equal codes are
+counted (`merge`), written packed (`write`), and unpacked into `Visits` once all rows are walked.
+Features and their derivatives are sums over visits (`weigh`, `weigh_back`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from coupledgp.counter import GOLDEN, IntArray
 from coupledgp.random import FloatArray
 
+# A code is a node times 2^16 plus a step, so that walks have fewer than 2^16 steps.
 STEP_BITS = 16
 STEP_MASK = 2**STEP_BITS - 1
 # A packed visit is node (31 bits), step (16) and count (16).
 COUNT_BITS = 16
 COUNT_MASK = 2**COUNT_BITS - 1
+# Rows that one thread weighs at a time; their sums are added up in order.
 WIDE_BLOCK_ROWS = 4096
 
 
@@ -39,10 +41,10 @@ class Visits(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """Scratch in which one row's visits are counted.
+    """Work arrays in which one row's visits are counted.
 
-    `table`, `stamp` and `id_of` are a hash table of nodes; `keys`, `last` and `place` belong to
-    its nodes, by number; `ids` and `found` to its distinct visits.
+    `table`, `stamp` and `id_of` are a hash table of nodes. `keys`, `last` and `place` have an entry
+    for each node of the row; `ids` and `found` have one for each distinct visit.
     """
 
     table: IntArray
@@ -57,7 +59,7 @@ class Tally(NamedTuple):
 
 @numba.njit(cache=True)
 def new_tally(most):  # type: ignore[no-untyped-def]
-    """Scratch for rows of at most `most` visits."""
+    """Work arrays for rows of at most `most` visits."""
     size = 2
     while size < 2 * most:
         size *= 2
@@ -147,11 +149,11 @@ def unpack(offsets: IntArray, packed: IntArray, n_pairs: IntArray, n_entries: In
     Parameters
     ----------
     offsets
-        Where each row's visits begin in `packed`, (rows + 1,); a row may leave room behind them.
+        Offsets of each row's visits in `packed`, (rows + 1,); there may be room behind them.
     packed
-        Visits as `write` leaves them.
+        Visits as `write` packs them, one int64 each.
     n_pairs, n_entries
-        Distinct nodes, and distinct visits, of each row, (rows,).
+        Number of distinct nodes, and of distinct visits, of each row, (rows,).
     """
     indptr, entry_start = starts(n_pairs), starts(n_entries)
     visits = Visits(
@@ -167,14 +169,14 @@ def unpack(offsets: IntArray, packed: IntArray, n_pairs: IntArray, n_entries: In
 
 
 def starts(sizes: IntArray) -> IntArray:
-    """Offsets `0, s_0, s_0 + s_1, ...` of consecutive runs."""
+    """Offsets `0, s_0, s_0 + s_1, ...` (n + 1,) of consecutive runs of sizes s (n,)."""
     offsets = np.zeros(sizes.size + 1, dtype=np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
 
 
 def concatenate(parts: list[Visits]) -> Visits:
-    """Rows of several chunks, one after another."""
+    """Join the rows of several chunks."""
     if len(parts) == 1:
         return parts[0]
     pairs = starts(np.array([part.nodes.size for part in parts]))

@@ -44,7 +44,7 @@ def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKe
         `"learned"`, a name that `register_graph_kernel` or an installed package added, or an
         object.
     name
-        What the argument is called in an error message.
+        Name of the argument in error messages.
 
     Raises
     ------

@@ -13,10 +13,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 UIntArray = NDArray[np.uint64]
-IntArray = NDArray[np.int64]
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 STREAM = np.uint64(0xD1342543DE82EF95)

@@ -17,6 +17,7 @@ from coupledgp.errors import InvalidInputError
 
 Seed: TypeAlias = int | np.integer | torch.Generator | np.random.Generator | None
 FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.int64]
 
 _HALF_ULP = 2.0**-53
 

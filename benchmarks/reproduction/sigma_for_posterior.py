@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from graph_common import mean_and_error, table, with_error
 
-from coupledgp.counter import IntArray
 from coupledgp.couplings import GeometricLaw, SigmaLengths, WalkerCoupling, parse_walker_coupling
 from coupledgp.couplings.walkers.sigma import (
     REFERENCE_DEGREE,
@@ -36,7 +35,7 @@ from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel, dense_spectrum
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 NOISE, OBSERVED = 0.1, 0.5
 ORDER = 30

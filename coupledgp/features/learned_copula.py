@@ -81,14 +81,14 @@ def gram_loss(
         Differentiable loss of frequencies (m, d); the mean is over the pairs of different inputs.
     """
     parse_features(features)
-    law = parse_spectrum(spectrum)
+    parsed = parse_spectrum(spectrum)
     inputs = torch.tensor(np.asarray(X, dtype=np.float64))
     if inputs.ndim != 2 or len(inputs) < 2 or not torch.isfinite(inputs).all():
         raise InvalidInputError(
             "X: expected at least two rows (n, d) of finite values, got shape "
             f"{tuple(inputs.shape)}"
         )
-    return GramLoss(inputs, features, law)
+    return GramLoss(inputs, features, parsed)
 
 
 class GramLoss:
@@ -177,14 +177,14 @@ def learn_copula(
     NumericalError
         The loss is not finite.
     """
-    law = parse_spectrum(spectrum)
-    loss = objective if callable(objective) else gram_loss(objective, "fourier", law)
+    parsed = parse_spectrum(spectrum)
+    loss = objective if callable(objective) else gram_loss(objective, "fourier", parsed)
     size = check_positive_int(getattr(loss, "dim", dim), "dim")
     if dim not in (None, size):
         raise InvalidInputError(f"dim: expected {size} as the objective's inputs have, got {dim}")
     m = size if n_frequencies is None else check_positive_int(n_frequencies, "n_frequencies")
     rng = as_rng(generator)
-    ensembles = _Ensembles(_checked(coupling), m, size, law, loss)
+    ensembles = _Ensembles(_checked(coupling), m, size, parsed, loss)
     schedule = _Schedule(
         check_positive_int(n_steps, "n_steps"),
         check_positive_int(batch_size, "batch_size"),

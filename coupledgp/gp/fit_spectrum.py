@@ -21,7 +21,7 @@ from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.members import (
     EvidenceSettings,
-    HeldOut,
+    HeldOutRows,
     Member,
     fit_members,
     hold_out,
@@ -160,7 +160,7 @@ class SpectrumFitter:
         drawn += self._one_factor(found, drawn[0])
         train, held = hold_out(problem.n_rows, self.rng)
         centred = SpectrumEvidence(stream.X[train] - stream.center, problem.targets[train])
-        held_out = HeldOut(stream.X[held] - stream.center, problem.targets[held])
+        held_out = HeldOutRows(stream.X[held] - stream.center, problem.targets[held])
         settings = EvidenceSettings(batch_rows=self.batch_rows)
         fitted = fit_members(
             centred, held_out, drawn[0], self.space, self.drawn.spectrum, settings, self.rng,

@@ -15,8 +15,12 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.evidence import Scales
-from coupledgp.inference.nodes.exact_evidence import joint_problem
-from coupledgp.inference.nodes.exact_search import Kept, Point, fit_families
+from coupledgp.inference.nodes.exact_evidence import exact_kernel_problem
+from coupledgp.inference.nodes.exact_search import (
+    EvaluatedKernel,
+    FixedHyperparameters,
+    fit_families,
+)
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
 from coupledgp.inference.search.minimise import Minimiser, lbfgs
@@ -57,7 +61,7 @@ class FittedKernel(NamedTuple):
     """
 
     kernel: GraphKernel
-    point: Point | None
+    point: EvaluatedKernel | None
     search: NodeSearch
 
 
@@ -155,8 +159,12 @@ class NodeFitter:
             families = range(stored.family, len(kernels) if whole else stored.family + 1)
             record.finished = list(stored.finished)
         elif self.settings.solver != "iterative":
-            problem = joint_problem(self.graph, self.data.points, self.targets, self.settings.seed)
-            kept = Kept(self._keeps_kernel, self._kept("outputscale"), self._kept("noise"))
+            problem = exact_kernel_problem(
+                self.graph, self.data.points, self.targets, self.settings.seed
+            )
+            kept = FixedHyperparameters(
+                self._keeps_kernel, self._kept("outputscale"), self._kept("noise")
+            )
             point, state = fit_families(
                 problem.evidence, kernels, kept, record, self.report, self.minimise
             )

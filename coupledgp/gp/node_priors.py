@@ -116,7 +116,7 @@ class WalkRecipe(NodePriorRecipe):
         tolerance = HOP_TOLERANCE
         if scales is not None:
             density = lanczos_density(self.graph.closed)
-            mean = float(density.weights @ kernel.spectral(density.nodes))
+            mean = float(density.weights @ kernel.spectral(density.eigenvalues))
             share = scales.noise / max(scales.outputscale * mean, np.finfo(float).tiny)
             tolerance = min(tolerance, HIDDEN_BY_NOISE * float(np.sqrt(share)))
         return plan_hops(

@@ -24,7 +24,7 @@ from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
-    Evidence,
+    GraphEvidence,
     IterativeEvidence,
     Scales,
 )
@@ -83,7 +83,7 @@ class NodeSettings:
             return self.solver == "dense"
         return n_observed <= limit and n_observed * n_nodes <= DENSE_ENTRIES
 
-    def evidence(self, prior: GraphPrior, nodes: Points, targets: FloatArray) -> Evidence:
+    def evidence(self, prior: GraphPrior, nodes: Points, targets: FloatArray) -> GraphEvidence:
         """Evidence of normalised targets (n, k) at nodes (n,)."""
         if self.is_dense(nodes.size, prior.graph.n_nodes, DENSE_EVIDENCE_LIMIT):
             return DenseEvidence(prior, nodes, targets)

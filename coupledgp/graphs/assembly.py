@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 Labels = tuple[Hashable, ...]
 
 

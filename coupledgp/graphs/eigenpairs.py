@@ -50,9 +50,9 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
 def density_quantile(graph: Graph, n_above: int) -> float:
     """About the eigenvalue with `n_above` others above it."""
     density = lanczos_density(graph, n_steps=64)
-    order = np.argsort(density.nodes)[::-1]
+    order = np.argsort(density.eigenvalues)[::-1]
     above = np.cumsum(density.weights[order]) * graph.n_nodes
-    return float(min(density.nodes[order][np.searchsorted(above, n_above)], 1.0 - 1e-6))
+    return float(min(density.eigenvalues[order][np.searchsorted(above, n_above)], 1.0 - 1e-6))
 
 
 def chebyshev_filter(graph: Graph, V: FloatArray, edge: float) -> FloatArray:

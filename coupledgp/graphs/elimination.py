@@ -9,8 +9,8 @@ from scipy import sparse
 from scipy.sparse.linalg import SuperLU, spilu, splu
 
 from coupledgp.graphs.graph import Graph
+from coupledgp.random import IntArray
 
-IntArray = NDArray[np.int64]
 # Options under which SuperLU takes the diagonal as pivots: the matrix is positive definite.
 SYMMETRIC = {"SymmetricMode": True}
 

@@ -15,7 +15,6 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import readers
 from coupledgp.graphs.assembly import (
     Csr,
-    IntArray,
     Labels,
     assemble,
     check_edge_values,
@@ -25,7 +24,7 @@ from coupledgp.graphs.assembly import (
     lengths_to_weights,
     plain_label,
 )
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_positive_int
 
 # Node numbers beyond both bounds, the second times the edges, can only be labels.

@@ -11,8 +11,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.assembly import IntArray
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_choice, check_positive_int
 
 # Relative difference of an entry and its twin that passes for rounding.

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.graphs.graph import Graph
+from coupledgp.inference.linalg.lanczos import Lanczos, gauss
 from coupledgp.random import FloatArray, Seed, as_rng
 
 
@@ -27,9 +28,12 @@ def dense_spectrum(graph: Graph) -> Eigenpairs:
 
 
 class SpectralDensity(NamedTuple):
-    """A quadrature of the mean diagonal: `mean_i g(W~)_ii ~ sum_k weights_k g(nodes_k)`."""
+    """A quadrature of the mean diagonal: `mean_i g(W~)_ii ~ sum_k weights_k g(eigenvalues_k)`.
 
-    nodes: FloatArray
+    The eigenvalues are Ritz values, approximate ones; both arrays have shape (k,).
+    """
+
+    eigenvalues: FloatArray
     weights: FloatArray
 
 
@@ -40,35 +44,38 @@ def lanczos_density(
 
     Exact for polynomials of degree below `2 n_steps` but for the probes' noise, which is of
     relative order `sqrt(2 / (n_probes n_nodes))`. Golub and Meurant (2010), chapter 11.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    n_steps
+        Number of Lanczos steps of each probe: products with `W~`.
+    n_probes
+        Number of random sign vectors.
+    generator
+        Seed of the sign vectors.
     """
+    # One probe after the other: the vectors of all steps of one are alive at a time.
     rng = as_rng(generator)
     parts = [_one_probe(graph, n_steps, rng) for _ in range(n_probes)]
     return SpectralDensity(
-        np.concatenate([part.nodes for part in parts]),
+        np.concatenate([part.eigenvalues for part in parts]),
         np.concatenate([part.weights for part in parts]) / n_probes,
     )
 
 
 def ritz_values(graph: Graph, n_values: int, generator: Seed = 0) -> FloatArray:
-    """Gauss nodes of the spectral density of `W~`, at most `n_values`, ascending."""
-    return np.sort(_one_probe(graph, n_values, as_rng(generator)).nodes)
+    """Ritz values of `W~` from one random sign vector, at most `n_values`, ascending."""
+    return np.sort(_one_probe(graph, n_values, as_rng(generator)).eigenvalues)
 
 
 def _one_probe(graph: Graph, n_steps: int, rng: np.random.Generator) -> SpectralDensity:
-    """Lanczos from one random sign vector, with full reorthogonalisation."""
+    """Gauss rule of one random sign vector."""
     matrix = graph.normalized_adjacency
-    basis = [rng.choice([-1.0, 1.0], graph.n_nodes) / np.sqrt(graph.n_nodes)]
-    diagonal, off = [], []
-    for step in range(min(n_steps, graph.n_nodes)):
-        vector = matrix @ basis[step]
-        diagonal.append(float(basis[step] @ vector))
-        for _ in range(2):
-            for past in basis:
-                vector -= (past @ vector) * past
-        norm = float(np.linalg.norm(vector))
-        if norm < 1e-10 or step + 1 == min(n_steps, graph.n_nodes):
-            break
-        off.append(norm)
-        basis.append(vector / norm)
-    values, vectors = linalg.eigh_tridiagonal(np.array(diagonal), np.array(off))
-    return SpectralDensity(np.clip(values, -1.0, 1.0), vectors[0] ** 2)
+    lanczos = Lanczos(lambda V: matrix @ V, rng.choice([-1.0, 1.0], (graph.n_nodes, 1)))
+    for _ in range(min(n_steps, graph.n_nodes)):
+        lanczos.step()
+    d, e = lanczos.jacobi(0)
+    values, weights = gauss(d, e[:-1])
+    return SpectralDensity(np.clip(values, -1.0, 1.0), weights)

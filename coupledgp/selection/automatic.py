@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from coupledgp.counter import IntArray
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.compare import by_solves
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.progress import reporter
+from coupledgp.random import IntArray
 from coupledgp.selection.held_out import MIN_ROWS, ROWS_A_QUERY
 from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.selection.search import ERRORS, Selection, select

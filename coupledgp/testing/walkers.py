@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from coupledgp.counter import IntArray, LengthUniforms
+from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import GeometricLaw, LengthLaw, Lengths, MatchedLaw, Steps
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.testing.checks import require, require_law
 
 

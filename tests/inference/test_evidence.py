@@ -17,9 +17,13 @@ from scipy import stats
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
-from coupledgp.inference.search.problem import Evidence, EvidenceProblem, cholesky
+from coupledgp.inference.search.problem import EvidenceGradient, EvidenceProblem, cholesky
 from coupledgp.inference.weights import stream as stream_module
-from coupledgp.inference.weights.evidence import ColumnGeometry, FeatureEvidence, RowGeometry
+from coupledgp.inference.weights.evidence import (
+    ColumnsAtLengthscale,
+    FeatureEvidence,
+    RowsAtLengthscale,
+)
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.spectra import MaternSpectrum, parse_spectrum
 
@@ -90,7 +94,7 @@ def by_differences(
     lengthscale: np.ndarray,
     v: float,
     s: float,
-) -> Evidence:
+) -> EvidenceGradient:
     """Gradient by central differences in the logarithms of the hyperparameters."""
     step = 1e-5
 
@@ -98,7 +102,7 @@ def by_differences(
         return (move(math.exp(step)) - move(math.exp(-step))) / (2 * step)
 
     axes = np.eye(lengthscale.size, dtype=bool)
-    return Evidence(
+    return EvidenceGradient(
         function(lengthscale, v, s),
         np.array([
             slope(lambda f, axis=axis: function(np.where(axis, f, 1.0) * lengthscale, v, s))
@@ -109,7 +113,7 @@ def by_differences(
     )  # fmt: skip
 
 
-def assert_close(actual: Evidence, expected: Evidence, rtol: float = 1e-5) -> None:
+def assert_close(actual: EvidenceGradient, expected: EvidenceGradient, rtol: float = 1e-5) -> None:
     assert actual.value == pytest.approx(expected.value, rel=min(rtol, 1e-8))
     gradients = [
         np.array([*evidence.lengthscale, evidence.outputscale, evidence.noise])
@@ -126,18 +130,18 @@ class TestFeatureEvidence:
     def test_value(self, features: str, n: int, n_outputs: int, rng: np.random.Generator) -> None:
         problem = feature_problem(features, n, n_outputs, rng)
         for factor, v, s in [(1.0, V, S), (0.3, 0.05, 2.0), (3.0, 30.0, 1e-3)]:
-            geometry = problem.at(factor * LENGTHSCALE)
+            here = problem.at(factor * LENGTHSCALE)
             expected = plain_evidence(problem, factor * LENGTHSCALE, v, s)
-            assert geometry.value(v, s) == pytest.approx(expected, rel=1e-8)
-            assert geometry.evaluate(v, s).value == pytest.approx(expected, rel=1e-8)
-            assert float(geometry.spectral().value(v, s)) == pytest.approx(expected, rel=1e-8)
+            assert here.value(v, s) == pytest.approx(expected, rel=1e-8)
+            assert here.evaluate(v, s).value == pytest.approx(expected, rel=1e-8)
+            assert float(here.spectral().value(v, s)) == pytest.approx(expected, rel=1e-8)
 
     def test_smaller_side_is_used(
         self, features: str, n: int, n_outputs: int, rng: np.random.Generator
     ) -> None:
-        geometry = feature_problem(features, n, n_outputs, rng).at(LENGTHSCALE)
-        assert isinstance(geometry, RowGeometry if n < N_FEATURES else ColumnGeometry)
-        assert geometry.spectral().eigenvalues.size == min(n, N_FEATURES)
+        here = feature_problem(features, n, n_outputs, rng).at(LENGTHSCALE)
+        assert isinstance(here, RowsAtLengthscale if n < N_FEATURES else ColumnsAtLengthscale)
+        assert here.spectral().eigenvalues.size == min(n, N_FEATURES)
 
     def test_gradient(
         self, features: str, n: int, n_outputs: int, rng: np.random.Generator
@@ -191,9 +195,9 @@ def test_little_noise(n: int, rng: np.random.Generator) -> None:
     targets = phi @ rng.normal(size=(phi.shape[1], 1)) + 1e-4 * rng.normal(size=(n, 1))
     problem = FeatureEvidence(problem.stream, targets)
     expected = evidence_of_many_digits(phi @ phi.T, targets, 10.0, 1e-8)
-    geometry = problem.at(np.ones(DIM))
-    assert geometry.value(10.0, 1e-8) == pytest.approx(expected, rel=1e-6)
-    assert float(geometry.spectral().value(10.0, 1e-8)) == pytest.approx(expected, rel=1e-6)
+    here = problem.at(np.ones(DIM))
+    assert here.value(10.0, 1e-8) == pytest.approx(expected, rel=1e-6)
+    assert float(here.spectral().value(10.0, 1e-8)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_features_that_do_not_reach_every_direction(rng: np.random.Generator) -> None:
@@ -203,11 +207,11 @@ def test_features_that_do_not_reach_every_direction(rng: np.random.Generator) ->
     X = rng.normal(size=(40, DIM))
     stream = FeatureStream(feature_map, X, np.zeros(DIM), np.ones(DIM))
     problem = FeatureEvidence(stream, rng.normal(size=(40, 2)))
-    geometry = problem.at(LENGTHSCALE)
+    here = problem.at(LENGTHSCALE)
     for v, s in [(V, S), (1e3, 1e-5)]:
         expected = plain_evidence(problem, LENGTHSCALE, v, s)
-        assert geometry.value(v, s) == pytest.approx(expected, rel=1e-7)
-        assert float(geometry.spectral().value(v, s)) == pytest.approx(expected, rel=1e-7)
+        assert here.value(v, s) == pytest.approx(expected, rel=1e-7)
+        assert float(here.spectral().value(v, s)) == pytest.approx(expected, rel=1e-7)
 
 
 SPECTRA = ["gaussian", "matern-1/2", "matern-0.7", "matern-3/2", "matern-5/2", "matern-3.7"]
@@ -221,10 +225,10 @@ class TestExactEvidence:
     ) -> None:
         problem = exact_problem(spectrum, 40, n_outputs, rng)
         expected = by_differences(lambda *at: plain_evidence(problem, *at), LENGTHSCALE, V, S)
-        geometry = problem.at(LENGTHSCALE)
-        assert_close(geometry.evaluate(V, S), expected)
-        assert geometry.value(V, S) == pytest.approx(expected.value, rel=1e-8)
-        assert float(geometry.spectral().value(V, S)) == pytest.approx(expected.value, rel=1e-8)
+        here = problem.at(LENGTHSCALE)
+        assert_close(here.evaluate(V, S), expected)
+        assert here.value(V, S) == pytest.approx(expected.value, rel=1e-8)
+        assert float(here.spectral().value(V, S)) == pytest.approx(expected.value, rel=1e-8)
 
     @pytest.mark.parametrize("spectrum", SPECTRA)
     def test_gradient_with_repeated_rows(self, spectrum: str, rng: np.random.Generator) -> None:
@@ -318,7 +322,7 @@ def test_the_eigenvectors_of_a_profile_serve_as_well_as_a_factor(n_outputs: int)
     problem = FeatureEvidence(FeatureStream(features, X, np.zeros(3), np.ones(3)), y)
     factored, diagonalised = (problem.at(np.array([0.8, 1.5, 2.0])) for _ in range(2))
     diagonalised.spectral()
-    a, b = (geometry.evaluate(1.3, 0.02) for geometry in (factored, diagonalised))
+    a, b = (here.evaluate(1.3, 0.02) for here in (factored, diagonalised))
     np.testing.assert_allclose(a.lengthscale, b.lengthscale, rtol=1e-9)
     np.testing.assert_allclose(
         [a.value, a.outputscale, a.noise], [b.value, b.outputscale, b.noise], rtol=1e-9

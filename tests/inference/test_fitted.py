@@ -11,9 +11,9 @@ from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss, log_evidence_of
 from coupledgp.inference.spectra.members import (
     EvidenceSettings,
-    HeldOut,
+    HeldOutRows,
+    JitterStage,
     Member,
-    Stage,
     Trajectory,
     fit_members,
     hold_out,
@@ -215,7 +215,7 @@ def problem_and_rest(rng, n=120):
     equal = torch.full((M,), 1 / M, dtype=torch.float64)
     member = Member(start.frequencies, equal, Hyperparameters(np.ones(DIM), 1.0, 0.2))
     space = SearchSpace(np.ones(DIM), ard=True)
-    held_out = HeldOut(X[held], y[held])
+    held_out = HeldOutRows(X[held], y[held])
     return SpectrumEvidence(X[train], y[train]), held_out, member, space
 
 
@@ -236,7 +236,7 @@ def test_held_out_densities_are_those_of_the_plain_law(rng):
 def test_trajectories_keep_fixed_hyperparameters_and_repeat(rng):
     problem, held_out, member, space = problem_and_rest(rng)
     space = SearchSpace(np.ones(DIM), ard=True, free=frozenset({"outputscale"}))
-    short = EvidenceSettings((Stage(12, 0.2),), (Stage(12, 0.0),))
+    short = EvidenceSettings((JitterStage(12, 0.2),), (JitterStage(12, 0.0),))
     runs = [
         fit_members(
             problem, held_out, member, space, GaussianSpectrum(), short,
@@ -258,7 +258,7 @@ def test_the_plain_trajectory_raises_the_evidence_and_batches_approach_it(rng):
     for name, batch in (("whole", 10**6), ("batches", 200)):
         trajectory = Trajectory(problem, held_out, member, space, None, rng, batch)
         start = float(trajectory.loss(0.0))
-        trajectory.run(Stage(60, 0.0), lambda text: None)
+        trajectory.run(JitterStage(60, 0.0), lambda text: None)
         trajectory.batch_rows = 10**6
         values[name] = start, float(trajectory.loss(0.0))
     assert values["whole"][1] < values["whole"][0] - 0.1

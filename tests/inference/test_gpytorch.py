@@ -13,7 +13,7 @@ from torch import Tensor
 from coupledgp import ExactGPRegressor
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search.problem import Evidence
+from coupledgp.inference.search.problem import EvidenceGradient
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
@@ -53,7 +53,7 @@ class TheirModel(gpytorch.models.ExactGP):
     def forward(self, X: Tensor) -> Any:
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
 
-    def evidence(self) -> Evidence:
+    def evidence(self) -> EvidenceGradient:
         """Evidence and its gradient in log hyperparameters, from raw ones behind a softplus."""
         self.train()
         mll = gpytorch.mlls.ExactMarginalLogLikelihood(self.likelihood, self)
@@ -66,7 +66,7 @@ class TheirModel(gpytorch.models.ExactGP):
 
         scale, noise = self.covar_module, self.likelihood.noise_covar
         kernel = scale.base_kernel
-        return Evidence(
+        return EvidenceGradient(
             value.item(),
             by_log(kernel.raw_lengthscale, kernel.lengthscale),
             float(by_log(scale.raw_outputscale, scale.outputscale).item()),
@@ -81,7 +81,7 @@ class TheirModel(gpytorch.models.ExactGP):
         return law.mean.numpy(), law.covariance_matrix.numpy()
 
 
-def assert_same(ours: Evidence, theirs: Evidence) -> None:
+def assert_same(ours: EvidenceGradient, theirs: EvidenceGradient) -> None:
     assert ours.value == pytest.approx(theirs.value, rel=1e-8)
     # Their distances are clamped at about 3e-8, which a rough kernel's gradient feels.
     np.testing.assert_allclose(ours.lengthscale, theirs.lengthscale, rtol=1e-6, atol=1e-6)

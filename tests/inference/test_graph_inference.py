@@ -10,8 +10,8 @@ from coupledgp.features import WalkFeatures, plan_hops
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     IterativeEvidence,
-    Measures,
     Scales,
+    SpectralMeasures,
 )
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
@@ -261,7 +261,9 @@ def test_fit_avoids_kernels_whose_walks_overflow(dense: bool) -> None:
 @pytest.mark.parametrize("scale", [0.0, 1e-200, 1e200, np.inf, np.nan])
 def test_scales_of_a_kernel_that_vanishes_or_overflows_are_refused(scale: float) -> None:
     n = 5
-    measures = Measures(np.full(n, scale), np.ones(n), np.full((1, n), scale), np.ones((1, n)))
+    measures = SpectralMeasures(
+        np.full(n, scale), np.ones(n), np.full((1, n), scale), np.ones((1, n))
+    )
     with pytest.raises(NumericalError, match="mean diagonal"):
         measures.profile()
 
@@ -270,8 +272,8 @@ def test_scales_of_a_kernel_that_vanishes_or_overflows_are_refused(scale: float)
 def test_scales_follow_the_units_of_the_targets(size: float) -> None:
     nodes = np.linspace(0.1, 2.0, 6)
     trace = nodes[None, :], np.ones((1, 6))
-    base = Measures(nodes, nodes**2 + 0.1, *trace).profile()
-    scales = Measures(nodes, size**2 * (nodes**2 + 0.1), *trace).profile()
+    base = SpectralMeasures(nodes, nodes**2 + 0.1, *trace).profile()
+    scales = SpectralMeasures(nodes, size**2 * (nodes**2 + 0.1), *trace).profile()
     assert np.isfinite([scales.outputscale, scales.noise, scales.log_evidence]).all()
     if size:
         ratio = base.noise / base.outputscale

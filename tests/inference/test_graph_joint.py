@@ -9,11 +9,19 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.inference.nodes import exact_evidence as graph_joint
 from coupledgp.inference.nodes import moments as graph_moments
-from coupledgp.inference.nodes.exact_evidence import HiddenEvidence, ObservedEvidence, joint_problem
-from coupledgp.inference.nodes.exact_search import JointObjective, Kept, fit_families
+from coupledgp.inference.nodes.exact_evidence import (
+    HiddenEvidence,
+    ObservedEvidence,
+    exact_kernel_problem,
+)
+from coupledgp.inference.nodes.exact_search import (
+    ExactKernelObjective,
+    FixedHyperparameters,
+    fit_families,
+)
 from coupledgp.inference.nodes.moments import (
+    BlockColumns,
     ChebyshevMoments,
-    Columns,
     LargeGraphMoments,
     LeadingMoments,
     SpectralMoments,
@@ -46,9 +54,9 @@ NODES = np.random.default_rng(1).permutation(SIDE**2)[:110]
 Y = np.random.default_rng(2).standard_normal((110, 2)) + 1.0
 
 
-def columns() -> Columns:
+def columns() -> BlockColumns:
     values = np.random.default_rng(3).standard_normal((GRID.n_nodes, 2))
-    return Columns(GRID, np.array([3, 9, 40]), values)
+    return BlockColumns(GRID, np.array([3, 9, 40]), values)
 
 
 def test_moments_of_every_kind_are_the_spectral_ones() -> None:
@@ -117,11 +125,19 @@ def test_terms_are_those_of_the_covariance(kernel, kind, moments) -> None:  # ty
 
 
 @pytest.mark.parametrize(
-    "kept", [Kept(), Kept(outputscale=1.3), Kept(noise=0.1), Kept(False, 2, 1)]
+    "kept",
+    [
+        FixedHyperparameters(),
+        FixedHyperparameters(outputscale=1.3),
+        FixedHyperparameters(noise=0.1),
+        FixedHyperparameters(False, 2, 1),
+    ],
 )
 @pytest.mark.parametrize("kind", [ObservedEvidence, HiddenEvidence])
-def test_objective_is_the_density_and_its_gradient(kept: Kept, kind: type) -> None:
-    objective = JointObjective(kind(GRID, NODES, Y, ChebyshevMoments), GraphMaternKernel(), kept)
+def test_objective_is_the_density_and_its_gradient(kept: FixedHyperparameters, kind: type) -> None:
+    objective = ExactKernelObjective(
+        kind(GRID, NODES, Y, ChebyshevMoments), GraphMaternKernel(), kept
+    )
     variables = objective.variables(GraphMaternKernel(4.0), 0.05)
     point = objective.at(variables)
     v, s = point.scales.outputscale, point.scales.noise
@@ -143,8 +159,8 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
     y = (np.linalg.cholesky(K) @ np.random.default_rng(5).standard_normal(GRID.n_nodes))[NODES]
     evidence = HiddenEvidence(GRID, NODES, y[:, None], SpectralMoments)
     starts = [HeatKernel(), GraphMaternKernel()]
-    point, state = fit_families(evidence, starts, Kept(), Checkpoint(None))
-    objective = JointObjective(evidence, HeatKernel(), Kept())
+    point, state = fit_families(evidence, starts, FixedHyperparameters(), Checkpoint(None))
+    objective = ExactKernelObjective(evidence, HeatKernel(), FixedHyperparameters())
     best = min(
         objective.at(np.array([np.log(t), u])).value
         for t in np.geomspace(0.1, 1000, 30)
@@ -160,11 +176,11 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit_families(evidence, starts, Kept(), record, stop)
+        fit_families(evidence, starts, FixedHyperparameters(), record, stop)
     kept = record.load()
     assert kept is not None
     assert kept.n_evaluations > 0
-    resumed, _ = fit_families(evidence, starts, Kept(), record)
+    resumed, _ = fit_families(evidence, starts, FixedHyperparameters(), record)
     assert resumed.kernel == point.kernel
     assert resumed.scales == point.scales
 
@@ -172,18 +188,18 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
 def test_the_smaller_set_is_taken_and_a_part_of_what_is_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert isinstance(joint_problem(GRID, NODES, Y, 0).evidence, HiddenEvidence)
-    assert isinstance(joint_problem(GRID, NODES[:20], Y[:20], 0).evidence, ObservedEvidence)
+    assert isinstance(exact_kernel_problem(GRID, NODES, Y, 0).evidence, HiddenEvidence)
+    assert isinstance(exact_kernel_problem(GRID, NODES[:20], Y[:20], 0).evidence, ObservedEvidence)
     twice = np.concatenate([NODES, NODES[:3]])
-    repeated = joint_problem(GRID, twice, np.vstack([Y, Y[:3]]), 0)
+    repeated = exact_kernel_problem(GRID, twice, np.vstack([Y, Y[:3]]), 0)
     assert isinstance(repeated.evidence, ObservedEvidence)
     assert repeated.is_whole
-    every = joint_problem(GRID, np.arange(GRID.n_nodes), np.ones((GRID.n_nodes, 1)), 0)
+    every = exact_kernel_problem(GRID, np.arange(GRID.n_nodes), np.ones((GRID.n_nodes, 1)), 0)
     assert every.evidence.terms(HeatKernel(), 0.1).fit > 0
     for name, value in [("SPECTRAL_LIMIT", 50), ("WORK_LIMIT", 0), ("MIN_PART", 16)]:
         monkeypatch.setattr(graph_joint, name, value)
     for nodes in (NODES, NODES[:40]):
-        part = joint_problem(GRID, nodes, Y[: nodes.size], 0)
+        part = exact_kernel_problem(GRID, nodes, Y[: nodes.size], 0)
         assert not part.is_whole
         assert np.isfinite(part.evidence.terms(HeatKernel(), 0.1).fit)
 

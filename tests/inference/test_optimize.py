@@ -167,7 +167,9 @@ def test_long_tables_start_on_a_subset(
     sizes: list[int] = []
     original = FeatureEvidence.at
 
-    def at(self: FeatureEvidence, lengthscale: np.ndarray) -> feature_evidence.Geometry:
+    def at(
+        self: FeatureEvidence, lengthscale: np.ndarray
+    ) -> feature_evidence.EvidenceAtLengthscale:
         sizes.append(self.n_rows)
         return original(self, lengthscale)
 

@@ -13,11 +13,10 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.datasets import meshes
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.pages.table import Section
-from coupledgp.graphs.assembly import IntArray
 from coupledgp.kernels import HeatKernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 SHAPE = "icosphere"
 HIDDEN = 0.05

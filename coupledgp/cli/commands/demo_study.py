@@ -14,10 +14,9 @@ from coupledgp.cli.show import graph as show_graph
 from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.pages.table import Section
-from coupledgp.graphs.assembly import IntArray
 from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")
 SIZES = (10, 40, 160)

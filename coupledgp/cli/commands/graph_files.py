@@ -12,8 +12,7 @@ from coupledgp.cli.readers.node_values import read_values
 from coupledgp.cli.readers.tables import write_table
 from coupledgp.diagnostics.pages.mesh import value_colours
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.assembly import IntArray
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, like: Path) -> None:

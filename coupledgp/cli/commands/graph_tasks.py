@@ -11,9 +11,8 @@ import numpy as np
 from coupledgp.cli.evaluate import Comparison, Stopwatch
 from coupledgp.cli.readers.networks import Network
 from coupledgp.diagnostics import compare, coverage, nlpd, rmse
-from coupledgp.graphs.assembly import IntArray
 from coupledgp.models import GraphGPRegressor
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 SCHEMA_VERSION = 1
 

@@ -16,8 +16,7 @@ from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.diagnostics.study_report import StudyReport, study_section
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.assembly import IntArray
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 def chosen(n_rows: int, max_rows: int, seed: int) -> IntArray:

@@ -10,8 +10,7 @@ import pyarrow as pa
 from coupledgp.cli.readers.networks import POSITIONS, Network, node_texts
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.errors import InvalidInputError
-from coupledgp.graphs.assembly import IntArray
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # What stands in a table for a value that is missing.
 BLANK = ("", "-", "NA", "N/A", "nan", "NaN", "null")

@@ -14,8 +14,7 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows, short_numbers
-from coupledgp.graphs.assembly import IntArray
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:

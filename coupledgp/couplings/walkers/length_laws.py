@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.counter import IntArray
 from coupledgp.errors import InvalidInputError
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_vector
 
 LENGTH_TOLERANCE = 1e-6  # chance of a longer walk than `natural_length`

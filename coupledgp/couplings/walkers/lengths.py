@@ -9,12 +9,11 @@ from typing import TypeAlias
 
 import numpy as np
 
-from coupledgp.counter import IntArray
 from coupledgp.couplings.walkers.length_laws import LengthLaw
 from coupledgp.couplings.walkers.sigma import check_permutation, solved_permutation
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_positive_int
 
 UniformSource: TypeAlias = Callable[[int], FloatArray]

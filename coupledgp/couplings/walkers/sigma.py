@@ -22,15 +22,14 @@ from functools import lru_cache
 
 import numba
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 from coupledgp.validation import check_choice, check_positive_int, check_vector
 
-IntArray = NDArray[np.int64]
 BRUTE_FORCE_LIMIT = 10  # largest order whose n! permutations are all tried, as in the papers
 REFERENCE_NODES = 100  # size of the reference graph, as in the papers
 REFERENCE_DEGREE = 10.0  # far above log(100) = 4.6, where such graphs become connected

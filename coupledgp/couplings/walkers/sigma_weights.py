@@ -19,15 +19,13 @@ the Frobenius norm.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 from coupledgp.validation import check_positive, check_vector
-
-IntArray = NDArray[np.int64]
 
 
 def posterior_weights(

@@ -8,8 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from coupledgp.counter import IntArray
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 INDEPENDENT, REPELLING, SYSTEMATIC = 0, 1, 2  # branches of the compiled engine
 

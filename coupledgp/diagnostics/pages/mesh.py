@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.assembly import IntArray
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

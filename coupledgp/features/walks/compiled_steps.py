@@ -13,10 +13,10 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.counter import GOLDEN, IntArray, uniform
+from coupledgp.counter import GOLDEN, uniform
 from coupledgp.couplings.walkers.steps import INDEPENDENT
 from coupledgp.graphs import Graph
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 class Moves(NamedTuple):

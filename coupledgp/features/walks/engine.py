@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
-from coupledgp.counter import SECOND_STREAMS, IntArray, stream_key
+from coupledgp.counter import SECOND_STREAMS, stream_key
 from coupledgp.couplings.walkers.steps import INDEPENDENT, REPELLING
 from coupledgp.features.walks.compiled_steps import (
     Groups,
@@ -39,6 +39,7 @@ from coupledgp.features.walks.visits import (
     unpack,
     write,
 )
+from coupledgp.random import IntArray
 
 # Start nodes that a thread walks in one go, with one set of work arrays.
 BLOCK_ROWS = 64

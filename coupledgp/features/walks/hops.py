@@ -134,7 +134,7 @@ def filter_norm(nodes: NDArray[np.float64]) -> float:
 def root_mean_diagonal(graph: Graph, f: FloatArray) -> float:
     """`sqrt(mean_i K_ii)` of `K = (sum_t f_t W~^t)^2`, f (n_terms,), from the spectral density."""
     density = lanczos_density(graph)
-    values = np.polynomial.polynomial.polyval(density.nodes, f)
+    values = np.polynomial.polynomial.polyval(density.eigenvalues, f)
     return float(np.sqrt(density.weights @ values**2))
 
 

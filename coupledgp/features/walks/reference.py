@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from coupledgp.counter import SECOND_STREAMS, IntArray, counter_uniforms
+from coupledgp.counter import SECOND_STREAMS, counter_uniforms
 from coupledgp.couplings.walkers.steps import Steps
 from coupledgp.errors import CoupledGPError
 from coupledgp.features.walks.visits import Visits, starts
 from coupledgp.graphs import Graph
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 def paths(seed: int, node: int, lengths: IntArray, steps: Steps, graph: Graph) -> list[list[int]]:

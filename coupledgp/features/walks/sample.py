@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from coupledgp.counter import IntArray, LengthUniforms
+from coupledgp.counter import LengthUniforms
 from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT, LengthLaw, MatchedLaw
 from coupledgp.couplings.walkers.lengths import SigmaLengths
 from coupledgp.couplings.walkers.registry import (
@@ -34,7 +34,7 @@ from coupledgp.features.walks.reference import plain_walk
 from coupledgp.features.walks.visits import Visits, concatenate, weigh, weigh_back
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
-from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.random import FloatArray, IntArray, Seed, as_rng
 from coupledgp.validation import check_positive_int
 
 # Visits that are packed at once, 32 MiB.

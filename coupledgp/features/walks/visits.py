@@ -13,8 +13,8 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.counter import GOLDEN, IntArray
-from coupledgp.random import FloatArray
+from coupledgp.counter import GOLDEN
+from coupledgp.random import FloatArray, IntArray
 
 # A code is a node times 2^16 plus a step, so that walks have fewer than 2^16 steps.
 STEP_BITS = 16

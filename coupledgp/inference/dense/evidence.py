@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramGeometry
+from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramAtLengthscale
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -46,16 +46,16 @@ class ExactEvidence(EvidenceProblem):
         """See the base class; it costs about ten Cholesky factors."""
         return self.n_rows > SMALL_SIDE
 
-    def at(self, lengthscale: FloatArray) -> ExactGeometry:
+    def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:
         """Fix the lengthscales (d,)."""
-        return ExactGeometry(self.spectrum, self.X / lengthscale, self.targets)
+        return KernelAtLengthscale(self.spectrum, self.X / lengthscale, self.targets)
 
     def subset(self, rows: NDArray[np.intp]) -> ExactEvidence:
         """Return the problem of some of the rows."""
         return ExactEvidence(self.spectrum, self.X[rows], self.targets[rows])
 
 
-class ExactGeometry(GramGeometry):
+class KernelAtLengthscale(GramAtLengthscale):
     """The kernel matrix of scaled inputs."""
 
     def __init__(self, spectrum: Spectrum, inputs: FloatArray, targets: FloatArray) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.inference.linalg.system import LinearSystem, Solved, SystemOptions
+from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
@@ -144,7 +144,7 @@ class EuclideanSystem(LinearSystem):
         blocks = 3 * 8 * max(BLOCK_ENTRIES, 64 * self.n_rows)
         return self.n_rows * (columns + rank * (3 * 8 + single)) + blocks
 
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solved:
+    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
         report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
         precondition = self.preconditioner.solve
         right = torch.as_tensor(B)

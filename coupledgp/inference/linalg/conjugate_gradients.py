@@ -18,7 +18,7 @@ from torch import Tensor
 
 from coupledgp.errors import NumericalError
 from coupledgp.inference.linalg.lanczos import Product
-from coupledgp.inference.linalg.system import Solved
+from coupledgp.inference.linalg.system import Solution
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
@@ -136,20 +136,13 @@ class DiagonalPreconditioner:
         return R / self._diagonal[:, None]
 
 
-class Solution(NamedTuple):
-    """Solutions (n, k), and the largest relative residual."""
-
-    values: FloatArray
-    residual: float
-
-
 def solve_columns(
     product: Product,
     precondition: Product,
     B: FloatArray,
     tolerance: float | FloatArray = 1e-6,
     max_iterations: int = 5000,
-) -> Solution:
+) -> FloatArray:
     """Solve `A X = B` to a relative residual of the recurrence, in double precision.
 
     Parameters
@@ -190,7 +183,7 @@ def solve_columns(
             f"after {found.n_iterations} steps, expected {tolerances.min():.2g}; raise the noise, "
             "the tolerance or max_iterations, or use solver='dense'"
         )
-    return Solution(found.values.numpy() * scale, float((excess * tolerances).max(initial=0.0)))
+    return found.values.numpy() * scale
 
 
 def solve_refined(
@@ -200,7 +193,7 @@ def solve_refined(
     tolerance: float,
     dtype: torch.dtype,
     report: Progress,
-) -> Solved:
+) -> Solution:
     """Solve `A X = B`, (n, k) in float64, to residuals that are true ones.
 
     Conjugate gradients make their steps in `dtype`; residuals are computed in double precision and
@@ -244,7 +237,7 @@ def solve_refined(
             torch.sub(B, product(X), out=R)
         before, norms = norms, norms_of(R)
         if bool((norms <= goal).all()):
-            return Solved(X.numpy(), R.numpy(), steps)
+            return Solution(X.numpy(), R.numpy(), steps)
         if not bool((norms <= LEAST_GAIN * before).all()):
             if dtype == torch.float64:
                 raise NumericalError(

@@ -23,6 +23,9 @@ Product: TypeAlias = Callable[[FloatArray], FloatArray]
 EXHAUSTED = 1e-13
 # Least distance of a Ritz value from a Gauss-Radau node, as a share of the largest Ritz value.
 LEAST_GAP = 1e-14
+# Vectors of a column that are stored together: matrix products with so many are fast, and less than
+# so many places are reserved in vain.
+BLOCK = 16
 
 
 class Lanczos:
@@ -43,9 +46,11 @@ class Lanczos:
     def __init__(
         self, product: Product, starts: FloatArray, *, reorthogonalise: bool = True
     ) -> None:
-        self.product, self.reorthogonalise = product, reorthogonalise
+        self.product = product
         self.norms = np.linalg.norm(starts, axis=0)
-        self._basis = [starts / np.where(self.norms > 0, self.norms, 1.0)]
+        self._before = np.zeros_like(starts)
+        self._current = starts / np.where(self.norms > 0, self.norms, 1.0)
+        self._past = _Past(self._current) if reorthogonalise else None
         self._diagonals: list[FloatArray] = []
         self._offs: list[FloatArray] = []
         self._largest = np.full(starts.shape[1], np.finfo(float).tiny)
@@ -57,24 +62,23 @@ class Lanczos:
 
     def step(self) -> None:
         """Make one product and lengthen every column's Jacobi matrix by a row."""
-        current = self._basis[-1]
+        current = self._current
         following = self.product(current)
         if self._offs:
-            following = following - self._offs[-1] * self._basis[-2]
+            following = following - self._offs[-1] * self._before
         diagonal = np.einsum("ij,ij->j", current, following)
         following = following - diagonal * current
-        if self.reorthogonalise:
-            for _ in range(2):  # once leaves rounding of the size of what it removed
-                for old in self._basis:
-                    following = following - old * np.einsum("ij,ij->j", old, following)
-        else:
-            del self._basis[:-1]
+        if self._past is not None:
+            following = self._past.removed_from(following)
         off = np.linalg.norm(following, axis=0)
         self._largest = np.maximum(self._largest, np.abs(diagonal))
         off[off <= EXHAUSTED * self._largest] = 0.0
         self._diagonals.append(diagonal)
         self._offs.append(off)
-        self._basis.append(following / np.where(off > 0, off, 1.0) * (off > 0))
+        self._before = current
+        self._current = following / np.where(off > 0, off, 1.0) * (off > 0)
+        if self._past is not None:
+            self._past.append(self._current)
 
     def jacobi(self, k: int) -> tuple[FloatArray, FloatArray]:
         """Diagonal (j,) and off-diagonal (j,) of column k's matrix, its next entry included.
@@ -86,6 +90,31 @@ class Lanczos:
         dead = np.flatnonzero(e == 0)
         size = int(dead[0]) + 1 if dead.size else d.size
         return d[:size], e[:size]
+
+
+class _Past:
+    """All vectors of each column so far, in blocks, to which later ones are made orthogonal."""
+
+    def __init__(self, starts: FloatArray) -> None:
+        self._blocks: list[FloatArray] = []
+        self._size = 0
+        self.append(starts)
+
+    def append(self, V: FloatArray) -> None:
+        """Add a vector to each column, V (n, k)."""
+        place = self._size % BLOCK
+        if place == 0:
+            self._blocks.append(np.zeros((V.shape[1], BLOCK, V.shape[0])))
+        self._blocks[-1][:, place] = V.T
+        self._size += 1
+
+    def removed_from(self, V: FloatArray) -> FloatArray:
+        """V (n, k) less its components along each column's vectors."""
+        rest = np.ascontiguousarray(V.T)[:, :, None]
+        for _ in range(2):  # once leaves rounding of the size of what it removed
+            for block in self._blocks:
+                rest -= block.transpose(0, 2, 1) @ (block @ rest)
+        return rest[:, :, 0].T
 
 
 def gauss(d: FloatArray, e: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -116,21 +145,21 @@ def with_node(d: FloatArray, e: FloatArray, node: float) -> tuple[FloatArray, Fl
     return np.append(d, node + e[-1] ** 2 * last), e
 
 
-class Quadrature(NamedTuple):
-    """`b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)` for each column b; all (k, steps).
+class LanczosRules(NamedTuple):
+    """`b' h(G) b ~ |b|^2 sum_j weights_j h(values_j)` for each column b; all (k, steps).
 
     Gauss rules, and Gauss-Radau rules with a node at zero. Of `b' (G + r)^-1 b` the first is a
     lower and the second an upper bound; of `b' log(G + r) b` the other way round. The part of the
     measure that Lanczos has not resolved yet is the second rule's weight at zero.
     """
 
-    nodes: FloatArray
+    values: FloatArray
     weights: FloatArray
-    radau_nodes: FloatArray
+    radau_values: FloatArray
     radau_weights: FloatArray
 
 
-def lanczos_quadrature(product: Product, starts: FloatArray, n_steps: int) -> Quadrature:
+def lanczos_quadrature(product: Product, starts: FloatArray, n_steps: int) -> LanczosRules:
     """Quadratures of the spectral measures of columns in a positive semidefinite G.
 
     Parameters
@@ -149,7 +178,7 @@ def lanczos_quadrature(product: Product, starts: FloatArray, n_steps: int) -> Qu
     for k in range(starts.shape[1]):
         d, e = lanczos.jacobi(k)
         d_radau, e_radau = with_node(d[:-1], e[:-1], 0.0) if d.size > 1 else (d, e[:-1])
-        for row, (nodes, weights) in ((0, gauss(d, e[:-1])), (2, gauss(d_radau, e_radau))):
-            rules[row, k, : d.size] = np.maximum(nodes, 0.0)
+        for row, (values, weights) in ((0, gauss(d, e[:-1])), (2, gauss(d_radau, e_radau))):
+            rules[row, k, : d.size] = np.maximum(values, 0.0)
             rules[row + 1, k, : d.size] = weights
-    return Quadrature(*rules)
+    return LanczosRules(*rules)

@@ -37,7 +37,7 @@ class SystemOptions:
     seed: int = 0
 
 
-class Solved(NamedTuple):
+class Solution(NamedTuple):
     """Approximate solutions X (n, k) of `A X = B`, their residuals `B - A X`, and the work."""
 
     values: FloatArray
@@ -73,7 +73,7 @@ class LinearSystem(ABC):
         """Prior covariance `K[points, points]`, shape (p, p)."""
 
     @abstractmethod
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solved:
+    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
         """Solve `A X = B`, (n, k), to a relative residual; the residuals returned are true ones."""
 
     @abstractmethod

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
@@ -17,9 +16,8 @@ from coupledgp.graphs.elimination import (
 )
 from coupledgp.inference.nodes.priors import GraphPrior, spread
 from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel, SeriesOperator
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 # Larger exponents lose accuracy to repeated solves, and gain nothing.
 MAX_EXPONENT = 8
 # A factor of more entries is not made: 2^28 of them take 4 GiB.

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 from scipy.optimize import minimize_scalar
 
@@ -23,9 +22,8 @@ from coupledgp.inference.linalg.conjugate_gradients import (
 )
 from coupledgp.inference.linalg.lanczos import lanczos_quadrature
 from coupledgp.inference.nodes.priors import GraphPrior
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 RATIO_BOUNDS = (1e-7, 1e4)
 # Mean diagonals outside are no kernel's: they come from walks far longer or shorter than it asks.
 SCALE_BOUNDS = (1e-12, 1e12)
@@ -33,23 +31,23 @@ LEAST = 1e-280  # output scale of targets that are all zero; its noises are posi
 
 
 @dataclass(frozen=True)
-class Measures:
-    """Spectral measures: `y' h(K) y = sum y_weights h(y_nodes)`, `tr h(K) = sum ...` likewise.
+class SpectralMeasures:
+    """Spectral measures of K: `y' h(K) y = sum_j y_weights_j h(y_eigenvalues_j)`, alike the trace.
 
     Attributes
     ----------
-    y_nodes, y_weights
+    y_eigenvalues, y_weights
         Measure of the targets.
-    trace_nodes, trace_weights
+    trace_eigenvalues, trace_weights
         Measure of the trace, shape (n_probes, steps): each row alone is an unbiased estimate of
         the whole; exact ones have one row.
     n_outputs
         Number of independent outputs; the measure of the targets is the sum of theirs.
     """
 
-    y_nodes: FloatArray
+    y_eigenvalues: FloatArray
     y_weights: FloatArray
-    trace_nodes: FloatArray
+    trace_eigenvalues: FloatArray
     trace_weights: FloatArray
     n_outputs: int = 1
 
@@ -60,11 +58,11 @@ class Measures:
 
     def scale(self) -> float:
         """Mean diagonal of K."""
-        return float((self.trace_weights * self.trace_nodes).sum(axis=1).mean() / self.size)
+        return float((self.trace_weights * self.trace_eigenvalues).sum(axis=1).mean() / self.size)
 
     def log_evidence(self, outputscale: float, noise: float) -> float:
         """`-1/2 [ y' A^-1 y + logdet A + n log 2 pi ]`, `A = v K + s I`."""
-        fit = (self.y_weights / (outputscale * self.y_nodes + noise)).sum()
+        fit = (self.y_weights / (outputscale * self.y_eigenvalues + noise)).sum()
         logs = self._log_determinants(outputscale, noise).mean() + self.size * np.log(2 * np.pi)
         return -0.5 * float(fit + self.n_outputs * logs)
 
@@ -76,7 +74,7 @@ class Measures:
         return 0.5 * self.n_outputs * float(values.std(ddof=1) / np.sqrt(values.size))
 
     def _log_determinants(self, outputscale: float, noise: float) -> FloatArray:
-        logs = np.log(outputscale * self.trace_nodes + noise)
+        logs = np.log(outputscale * self.trace_eigenvalues + noise)
         return (self.trace_weights * logs).sum(axis=1)
 
     def profile(self, outputscale: float | None = None, noise: float | None = None) -> Scales:
@@ -106,7 +104,7 @@ class Measures:
                 return outputscale, ratio * outputscale
             if noise is not None:
                 return noise / ratio, noise
-            fit = float((self.y_weights / (self.y_nodes + ratio)).sum())
+            fit = float((self.y_weights / (self.y_eigenvalues + ratio)).sum())
             v = fit / (self.size * self.n_outputs)
             v = max(v, LEAST)
             return v, ratio * v
@@ -149,10 +147,10 @@ def finite(K: FloatArray) -> FloatArray:
     return K
 
 
-class Evidence(Protocol):
+class GraphEvidence(Protocol):
     """Evidence at a prior's kernel parameters, and its gradient in them."""
 
-    measures: Measures
+    measures: SpectralMeasures
 
     def gradient(self, scales: Scales) -> FloatArray:
         """`d log evidence / dtheta` at fixed scales (by the envelope theorem, the profile's)."""
@@ -177,7 +175,9 @@ class DenseEvidence:
         self._rotated = self._vectors.T @ Y
         energy = (self._rotated**2).sum(axis=1)
         ones = np.ones((1, nodes.size))
-        self.measures = Measures(self._values, energy, self._values[None, :], ones, Y.shape[1])
+        self.measures = SpectralMeasures(
+            self._values, energy, self._values[None, :], ones, Y.shape[1]
+        )
 
     def gradient(self, scales: Scales) -> FloatArray:
         inverse = 1.0 / (scales.outputscale * self._values + scales.noise)
@@ -200,7 +200,8 @@ class IterativeEvidence:
     prior, nodes, y
         The prior, node numbers (n,) and centred targets, (n,) or (n, n_outputs).
     n_probes
-        Random sign vectors for the trace; `Measures.log_evidence_error` says what they leave.
+        Number of random sign vectors for the trace. The error that they leave is
+        `SpectralMeasures.log_evidence_error`.
     n_steps, max_steps
         Lanczos steps to begin and to end with.
     seed
@@ -238,16 +239,20 @@ class IterativeEvidence:
                 break
             n_steps *= 2
 
-    def _measure(self, n_steps: int) -> tuple[Measures, Measures]:
+    def _measure(self, n_steps: int) -> tuple[SpectralMeasures, SpectralMeasures]:
         """Measures that bound the log evidence from below and from above."""
         rule = lanczos_quadrature(self._product, self._starts, n_steps)
         n, q = self._nodes.size, self._n_outputs
-        gauss = rule.nodes, rule.weights
-        radau = rule.radau_nodes, rule.radau_weights
+        gauss = rule.values, rule.weights
+        radau = rule.radau_values, rule.radau_weights
 
-        def measures(fit: tuple[FloatArray, ...], trace: tuple[FloatArray, ...]) -> Measures:
+        def measures(
+            fit: tuple[FloatArray, ...], trace: tuple[FloatArray, ...]
+        ) -> SpectralMeasures:
             weights = self._energy[:, None] * fit[1][:q]
-            return Measures(fit[0][:q].ravel(), weights.ravel(), trace[0][q:], n * trace[1][q:], q)
+            return SpectralMeasures(
+                fit[0][:q].ravel(), weights.ravel(), trace[0][q:], n * trace[1][q:], q
+            )
 
         return measures(radau, gauss), measures(gauss, radau)
 
@@ -262,7 +267,7 @@ class IterativeEvidence:
             DiagonalPreconditioner(v * self._prior.rough_diagonal(self._nodes) + s),
             self._starts,
             self._tolerance,
-        ).values
+        )
         q = self._n_outputs
         right = np.column_stack([solved[:, :q], self._starts[:, q:]])
         slopes = self._prior.gradient_products(self._nodes, right)

@@ -17,22 +17,20 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from coupledgp.graphs import Graph
 from coupledgp.inference.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.inference.nodes.moments import (
-    Columns,
-    Function,
+    BlockColumns,
     GraphMoments,
     LargeGraphMoments,
+    SpectralFunction,
     SpectralMoments,
 )
 from coupledgp.kernels import GraphKernel
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 FILL_STEPS = 200
 TOLERANCE_PER_RATIO = 1e-6
 SPECTRAL_LIMIT = 2048
@@ -40,7 +38,7 @@ DENSE_LIMIT, MIN_PART = 1024, 128
 WORK_LIMIT = 250_000_000
 
 
-class Terms(NamedTuple):
+class EvidenceTerms(NamedTuple):
     """What the evidence is made of, at one kernel and ratio r; slopes in (theta, log r).
 
     Attributes
@@ -60,7 +58,7 @@ class Terms(NamedTuple):
     log_determinant_error: float
 
 
-class JointEvidence(ABC):
+class ExactKernelEvidence(ABC):
     """The terms of the evidence as a function of kernel and noise ratio.
 
     Attributes
@@ -79,11 +77,11 @@ class JointEvidence(ABC):
     n_outputs: int
 
     @abstractmethod
-    def terms(self, kernel: GraphKernel, ratio: float) -> Terms:
+    def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         """The terms at a kernel and `ratio = noise / outputscale`."""
 
 
-class ObservedEvidence(JointEvidence):
+class ObservedEvidence(ExactKernelEvidence):
     """From `K[T, T]`: O(n^3) for n observations. Nodes may repeat.
 
     Parameters
@@ -99,14 +97,14 @@ class ObservedEvidence(JointEvidence):
         graph: Graph,
         nodes: IntArray,
         Y: FloatArray,
-        make_moments: Callable[[Columns], GraphMoments],
+        make_moments: Callable[[BlockColumns], GraphMoments],
     ) -> None:
         self.n_nodes, (self.n_targets, self.n_outputs) = graph.n_nodes, Y.shape
         self._Y = Y
         unique, self._places = np.unique(nodes, return_inverse=True)
-        self.moments = make_moments(Columns(graph, unique, np.empty((graph.n_nodes, 0))))
+        self.moments = make_moments(BlockColumns(graph, unique, np.empty((graph.n_nodes, 0))))
 
-    def terms(self, kernel: GraphKernel, ratio: float) -> Terms:
+    def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         functions = [kernel.spectral, *slopes_of(kernel)]
         K, *slopes = self._blocks(functions, tolerance_for(ratio))
         K[np.diag_indices_from(K)] += ratio
@@ -115,7 +113,7 @@ class ObservedEvidence(JointEvidence):
         inverse = linalg.cho_solve(factor, np.eye(self.n_targets))
         fit = [-np.vdot(alpha, slope @ alpha) for slope in slopes]
         logs = [np.vdot(inverse, slope) for slope in slopes]
-        return Terms(
+        return EvidenceTerms(
             float(np.vdot(self._Y, alpha)),
             log_determinant(factor),
             np.array([*fit, -ratio * np.vdot(alpha, alpha)]),
@@ -123,12 +121,12 @@ class ObservedEvidence(JointEvidence):
             0.0,
         )
 
-    def _blocks(self, functions: list[Function], tolerance: float) -> FloatArray:
+    def _blocks(self, functions: list[SpectralFunction], tolerance: float) -> FloatArray:
         blocks = self.moments.blocks(functions, tolerance)
         return blocks[:, self._places[:, None], self._places[None, :]]
 
 
-class HiddenEvidence(JointEvidence):
+class HiddenEvidence(ExactKernelEvidence):
     """From `Phi[H, H]`: O(h^3) for h hidden nodes, whatever the number of observations.
 
     Targets are continued to the hidden nodes, harmonically, before `Phi` is applied: the minimum
@@ -147,14 +145,14 @@ class HiddenEvidence(JointEvidence):
         graph: Graph,
         nodes: IntArray,
         Y: FloatArray,
-        make_moments: Callable[[Columns], GraphMoments],
+        make_moments: Callable[[BlockColumns], GraphMoments],
     ) -> None:
         self.n_nodes, (self.n_targets, self.n_outputs) = graph.n_nodes, Y.shape
         self._hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
         filled = continued(graph, nodes, Y)
-        self.moments = make_moments(Columns(graph, self._hidden, filled))
+        self.moments = make_moments(BlockColumns(graph, self._hidden, filled))
 
-    def terms(self, kernel: GraphKernel, ratio: float) -> Terms:
+    def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         h = self._hidden.size
         inverse, noise_slope = partial(inverse_of, kernel, ratio), partial(_by_noise, kernel, ratio)
         by_theta = [partial(_by_theta, kernel, ratio, k) for k in range(kernel.theta.size)]
@@ -177,7 +175,7 @@ class HiddenEvidence(JointEvidence):
         logs = traces[1:] + np.array([np.vdot(inner, slope[:h, :h]) for slope in slopes])
         n_log = self.n_targets * np.log(ratio)
         logs[-1] -= h
-        return Terms(
+        return EvidenceTerms(
             fit,
             float(traces[0]) + log_determinant(factor) + n_log,
             fit_slope,
@@ -191,7 +189,7 @@ def tolerance_for(ratio: float) -> float:
     return float(np.clip(TOLERANCE_PER_RATIO * ratio, 1e-12, 1e-8))
 
 
-def slopes_of(kernel: GraphKernel) -> list[Function]:
+def slopes_of(kernel: GraphKernel) -> list[SpectralFunction]:
     """`dg / dtheta_k` as functions."""
     return [partial(_slope, kernel, k) for k in range(kernel.theta.size)]
 
@@ -237,14 +235,16 @@ def continued(graph: Graph, nodes: IntArray, Y: FloatArray) -> FloatArray:
     return values
 
 
-class JointProblem(NamedTuple):
+class ExactKernelProblem(NamedTuple):
     """Evidence for a search, and whether it is that of all the data or of a part."""
 
-    evidence: JointEvidence
+    evidence: ExactKernelEvidence
     is_whole: bool
 
 
-def joint_problem(graph: Graph, nodes: IntArray, Y: FloatArray, seed: int) -> JointProblem:
+def exact_kernel_problem(
+    graph: Graph, nodes: IntArray, Y: FloatArray, seed: int
+) -> ExactKernelProblem:
     """The evidence of the exact kernel from the smaller of the two sets, observed and hidden.
 
     Where both are too large, of a part: of some observations if fewer nodes are observed than
@@ -252,7 +252,7 @@ def joint_problem(graph: Graph, nodes: IntArray, Y: FloatArray, seed: int) -> Jo
     """
     n_nodes, n = graph.n_nodes, nodes.size
     small = n_nodes <= SPECTRAL_LIMIT
-    make: Callable[[Columns], GraphMoments] = SpectralMoments
+    make: Callable[[BlockColumns], GraphMoments] = SpectralMoments
     if not small:
         make = partial(LargeGraphMoments, seed=seed)
     work = max(n_nodes + graph.indices.size, 1)
@@ -261,13 +261,13 @@ def joint_problem(graph: Graph, nodes: IntArray, Y: FloatArray, seed: int) -> Jo
     rng = np.random.default_rng(seed)
     if np.unique(nodes).size == n and hidden < n:
         if hidden <= limit:
-            return JointProblem(HiddenEvidence(graph, nodes, Y, make), True)
+            return ExactKernelProblem(HiddenEvidence(graph, nodes, Y, make), True)
         every = np.arange(n_nodes)
         left = rng.choice(np.setdiff1d(every, nodes), limit // 2, replace=False)
         known = np.setdiff1d(every, left)
         filled = continued(graph, nodes, Y)[known]
-        return JointProblem(HiddenEvidence(graph, known, filled, make), False)
+        return ExactKernelProblem(HiddenEvidence(graph, known, filled, make), False)
     if n <= limit:
-        return JointProblem(ObservedEvidence(graph, nodes, Y, make), True)
+        return ExactKernelProblem(ObservedEvidence(graph, nodes, Y, make), True)
     part = np.sort(rng.choice(n, limit, replace=False))
-    return JointProblem(ObservedEvidence(graph, nodes[part], Y[part], make), False)
+    return ExactKernelProblem(ObservedEvidence(graph, nodes[part], Y[part], make), False)

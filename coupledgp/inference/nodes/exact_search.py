@@ -13,7 +13,7 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.inference.nodes.evidence import RATIO_BOUNDS, Scales
-from coupledgp.inference.nodes.exact_evidence import JointEvidence, Terms, slopes_of
+from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence, slopes_of
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState
 from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
@@ -31,7 +31,7 @@ UNFIT = 1e4  # nats a target, of a place where the covariance has no Cholesky fa
 
 
 @dataclass(frozen=True)
-class Kept:
+class FixedHyperparameters:
     """What a fit leaves alone: scales with a value, and the kernel if `kernel` is set."""
 
     kernel: bool = False
@@ -40,7 +40,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Point:
+class EvaluatedKernel:
     """An evaluated place: kernel, scales, objective (negative log evidence plus penalty)."""
 
     kernel: GraphKernel
@@ -50,7 +50,7 @@ class Point:
     error: float
 
 
-class JointObjective:
+class ExactKernelObjective:
     """Negative log evidence plus penalty over `(theta, u)`, those that are free.
 
     Parameters
@@ -67,9 +67,9 @@ class JointObjective:
 
     def __init__(
         self,
-        evidence: JointEvidence,
+        evidence: ExactKernelEvidence,
         start: GraphKernel,
-        kept: Kept,
+        kept: FixedHyperparameters,
         report: Callable[[str], None] = lambda message: None,
     ) -> None:
         self.evidence, self.start, self.kept, self.report = evidence, start, kept, report
@@ -77,7 +77,7 @@ class JointObjective:
         both = kept.outputscale is not None and kept.noise is not None
         self.ratio = kept.noise / kept.outputscale if both else None  # type: ignore[operator]
         self.n_evaluations = 0
-        self.best: Point | None = None
+        self.best: EvaluatedKernel | None = None
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -97,7 +97,7 @@ class JointObjective:
         theta = kernel.theta[: self.n_parameters]
         return theta if self.ratio is not None else np.append(theta, np.log(start_ratio))
 
-    def at(self, variables: FloatArray) -> Point:
+    def at(self, variables: FloatArray) -> EvaluatedKernel:
         """Evaluate."""
         kernel = self.start
         if self.n_parameters:
@@ -112,7 +112,7 @@ class JointObjective:
         if self.ratio is None:
             free = np.append(free, gradient[-1])
         error = 0.5 * self.evidence.n_outputs * terms.log_determinant_error
-        point = Point(kernel, scales, penalty - scales.log_evidence, free, error)
+        point = EvaluatedKernel(kernel, scales, penalty - scales.log_evidence, free, error)
         self.n_evaluations += 1
         self.report(f"evaluation {self.n_evaluations}, log evidence {scales.log_evidence:.2f}")
         if self.best is None or point.value < self.best.value:
@@ -137,7 +137,7 @@ class JointObjective:
         mean = traces[0] / self.evidence.n_nodes
         return float(np.exp(variables[-1]) * mean), traces[1:] / traces[0]
 
-    def _assemble(self, terms: Terms, ratio: float) -> tuple[Scales, FloatArray]:
+    def _assemble(self, terms: EvidenceTerms, ratio: float) -> tuple[Scales, FloatArray]:
         """Scales at their best for this ratio, and the objective's slope in (theta, log r)."""
         n, q, kept = self.evidence.n_targets, self.evidence.n_outputs, self.kept
         if kept.outputscale is not None:
@@ -154,13 +154,13 @@ class JointObjective:
 
 
 def fit_families(
-    evidence: JointEvidence,
+    evidence: ExactKernelEvidence,
     starts: list[GraphKernel],
-    kept: Kept,
+    kept: FixedHyperparameters,
     checkpoint: Checkpoint,
     report: Callable[[str], None] = lambda message: None,
     minimise: Minimiser = lbfgs,
-) -> tuple[Point, FitState]:
+) -> tuple[EvaluatedKernel, FitState]:
     """Maximise the evidence of exact kernels, and take the best of several families.
 
     For each family, round one compares starting points; each of the best ones is then improved in
@@ -183,11 +183,11 @@ def fit_families(
 
     Returns
     -------
-    (Point, FitState)
+    (EvaluatedKernel, FitState)
         The best place, and how it was found; `family` is its kernel's.
     """
     state = checkpoint.load()
-    objectives = [JointObjective(evidence, start, kept, report) for start in starts]
+    objectives = [ExactKernelObjective(evidence, start, kept, report) for start in starts]
     family = 0 if state is None else state.family
     while True:
         if state is None:
@@ -214,7 +214,7 @@ def fit_families(
     return point, replace(state, family=best)
 
 
-def _compare(objective: JointObjective, start: GraphKernel) -> FitState:
+def _compare(objective: ExactKernelObjective, start: GraphKernel) -> FitState:
     """The best of the starting points, and the best ones of other kernels to be improved."""
     kernels = [start, *start.scan()] if objective.n_parameters else [start]
     ratios = START_RATIOS if objective.ratio is None else START_RATIOS[:1]
@@ -231,7 +231,7 @@ def _compare(objective: JointObjective, start: GraphKernel) -> FitState:
     return FitState(chosen, -value, 1, objective.n_evaluations, not pending, pending, STAGE)
 
 
-def _improve(objective: JointObjective, state: FitState, minimise: Minimiser) -> FitState:
+def _improve(objective: ExactKernelObjective, state: FitState, minimise: Minimiser) -> FitState:
     """Search from the first pending start."""
     origin, *pending = state.pending
     before = objective.n_evaluations

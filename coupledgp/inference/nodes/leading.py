@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from coupledgp.errors import InvalidInputError
@@ -17,9 +16,7 @@ from coupledgp.inference.nodes.posterior import GraphPosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
-
-IntArray = NDArray[np.int64]
+from coupledgp.random import FloatArray, IntArray
 
 
 class LeadingPrior(SpectralPrior):

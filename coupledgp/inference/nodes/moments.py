@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
@@ -21,10 +20,9 @@ from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs, dense_spectrum
 from coupledgp.kernels.graph.exact import chebyshev_coefficients
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
-Function = Callable[[FloatArray], FloatArray]
+SpectralFunction = Callable[[FloatArray], FloatArray]
 MOMENT_TOLERANCE = 1e-12
 MOMENT_BYTES = 2**30
 SERIES_DEGREE = 256
@@ -41,7 +39,7 @@ class Traces(NamedTuple):
     errors: FloatArray
 
 
-class Columns(NamedTuple):
+class BlockColumns(NamedTuple):
     """`V = [E, X]`: unit columns of `nodes` (n,), then columns `values` X (n_nodes, q)."""
 
     graph: Graph
@@ -69,7 +67,7 @@ class GraphMoments(ABC):
 
     @abstractmethod
     def blocks(
-        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
     ) -> FloatArray:
         """`V' f(W~) V` of every function, shape (n_functions, k, k).
 
@@ -77,24 +75,28 @@ class GraphMoments(ABC):
         """
 
     @abstractmethod
-    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+    def traces(
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
+    ) -> Traces:
         """`tr f(W~)` of every function."""
 
 
 class SpectralMoments(GraphMoments):
     """Exact, from all eigenvectors of `W~`."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: BlockColumns) -> None:
         self._values, vectors = dense_spectrum(columns.graph)
         self._rotated = columns.inner(vectors).T
 
     def blocks(
-        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
     ) -> FloatArray:
         turned = self._rotated.T
         return np.stack([(turned * f(self._values)) @ self._rotated for f in functions])
 
-    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+    def traces(
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
+    ) -> Traces:
         values = np.array([f(self._values).sum() for f in functions])
         return Traces(values, np.zeros(values.size))
 
@@ -118,7 +120,7 @@ class ChebyshevMoments(GraphMoments):
 
     def __init__(
         self,
-        columns: Columns,
+        columns: BlockColumns,
         seed: int = 0,
         max_bytes: int = MOMENT_BYTES,
     ) -> None:
@@ -136,12 +138,12 @@ class ChebyshevMoments(GraphMoments):
         self._probes = _ChebyshevColumns(graph, signs)
         self._sums: list[FloatArray] = []
 
-    def degree(self, functions: Sequence[Function], tolerance: float) -> int:
+    def degree(self, functions: Sequence[SpectralFunction], tolerance: float) -> int:
         """Degree of the longest series."""
         return self._expand(functions, tolerance).shape[1] - 1
 
     def blocks(
-        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
     ) -> FloatArray:
         coefficients = self._expand(functions, tolerance)
         self._extend(coefficients.shape[1])
@@ -153,7 +155,9 @@ class ChebyshevMoments(GraphMoments):
         out[:, columns, rows] = packed
         return out
 
-    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+    def traces(
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
+    ) -> Traces:
         coefficients = self._expand(functions, tolerance)
         while len(self._sums) < coefficients.shape[1]:
             self._sums.extend(self._probes.double_moments())
@@ -170,7 +174,7 @@ class ChebyshevMoments(GraphMoments):
         matrix, n = self._graph.normalized_adjacency, self._graph.n_nodes
         return np.array([n, matrix.diagonal().sum(), 2.0 * (matrix.data**2).sum() - n])
 
-    def _expand(self, functions: Sequence[Function], tolerance: float) -> FloatArray:
+    def _expand(self, functions: Sequence[SpectralFunction], tolerance: float) -> FloatArray:
         """Chebyshev coefficients (n_functions, degree + 1)."""
         series = [chebyshev_coefficients(f, tolerance) for f in functions]
         out = np.zeros((len(series), max(c.size for c in series)))
@@ -201,7 +205,9 @@ def leading_of(graph: Graph) -> Eigenpairs:
     return leading_eigenpairs(graph, max(n_pairs, 1))
 
 
-def constant_below(pairs: Eigenpairs, functions: Sequence[Function], tolerance: float) -> bool:
+def constant_below(
+    pairs: Eigenpairs, functions: Sequence[SpectralFunction], tolerance: float
+) -> bool:
     """Whether all functions are constant on the spectrum below the pairs, to `tolerance`."""
     if not pairs.values.size:
         return False
@@ -221,18 +227,18 @@ class LeadingMoments(GraphMoments):
     Wide kernels are such: `f(W~) = f(-1) I + U (f(l) - f(-1)) U'`. Traces are exact.
     """
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: BlockColumns) -> None:
         self._pairs = leading_of(columns.graph)
         self._values = self._pairs.values
         self._rotated = columns.inner(self._pairs.vectors).T
         self._gram, self._n_nodes = columns.inner(columns.dense()), columns.graph.n_nodes
 
-    def covers(self, functions: Sequence[Function], tolerance: float) -> bool:
+    def covers(self, functions: Sequence[SpectralFunction], tolerance: float) -> bool:
         """Whether all functions are constant, to `tolerance`, below the known eigenvalues."""
         return constant_below(self._pairs, functions, tolerance)
 
     def blocks(
-        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
     ) -> FloatArray:
         turned, rests = self._rotated.T, self._rests(functions)
         return np.stack(
@@ -242,12 +248,14 @@ class LeadingMoments(GraphMoments):
             ]
         )
 
-    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+    def traces(
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
+    ) -> Traces:
         rests = self._rests(functions)
         parts = [(f(self._values) - c).sum() for f, c in zip(functions, rests, strict=True)]
         return Traces(self._n_nodes * rests + np.array(parts), np.zeros(rests.size))
 
-    def _rests(self, functions: Sequence[Function]) -> FloatArray:
+    def _rests(self, functions: Sequence[SpectralFunction]) -> FloatArray:
         return np.array([float(f(np.array([-1.0]))[0]) for f in functions])
 
 
@@ -262,20 +270,22 @@ class LargeGraphMoments(GraphMoments):
         Of the sign vectors of the traces.
     """
 
-    def __init__(self, columns: Columns, seed: int = 0) -> None:
+    def __init__(self, columns: BlockColumns, seed: int = 0) -> None:
         self._columns = columns
         self._series = ChebyshevMoments(columns, seed)
         self._leading: LeadingMoments | None = None
 
     def blocks(
-        self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
     ) -> FloatArray:
         return self._choose(functions, tolerance).blocks(functions, tolerance)
 
-    def traces(self, functions: Sequence[Function], tolerance: float = MOMENT_TOLERANCE) -> Traces:
+    def traces(
+        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
+    ) -> Traces:
         return self._choose(functions, tolerance).traces(functions, tolerance)
 
-    def _choose(self, functions: Sequence[Function], tolerance: float) -> GraphMoments:
+    def _choose(self, functions: Sequence[SpectralFunction], tolerance: float) -> GraphMoments:
         if self._leading is None and self._series.degree(functions, tolerance) <= SERIES_DEGREE:
             return self._series
         if self._leading is None:

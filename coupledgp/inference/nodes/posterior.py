@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
@@ -18,9 +17,8 @@ from coupledgp.inference.linalg.lanczos import Product
 from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 BLOCK = 256
 EXPLAINED = 1e-3  # residual of a covariance's solve, in noises
 LEAST_TOLERANCE = 1e-12
@@ -170,4 +168,4 @@ class IterativePosterior(GraphPosterior):
             inner = self.prior.product(self.nodes, self.nodes, V)
             return self.outputscale * inner + self.noise * V
 
-        return solve_columns(product, self._precondition, B, tolerance).values
+        return solve_columns(product, self._precondition, B, tolerance)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from coupledgp.graphs import Graph
@@ -23,15 +22,14 @@ from coupledgp.inference.nodes.exact_evidence import inverse_of, tolerance_for
 from coupledgp.inference.nodes.moments import (
     CONSTANT,
     SERIES_DEGREE,
+    BlockColumns,
     ChebyshevMoments,
-    Columns,
     constant_below,
     leading_of,
 )
 from coupledgp.kernels import GraphKernel, SeriesOperator
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 HIDDEN_LIMIT = 1024
 LARGE_GRAPH = 2048
 
@@ -63,7 +61,7 @@ class HiddenPreconditioner:
         inverse, tolerance = partial(inverse_of, kernel, ratio), tolerance_for(ratio)
         self._nodes, self._noise, self._n_nodes = nodes, noise, graph.n_nodes
         self._hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
-        columns = Columns(graph, self._hidden, np.empty((graph.n_nodes, 0)))
+        columns = BlockColumns(graph, self._hidden, np.empty((graph.n_nodes, 0)))
         block = ChebyshevMoments(columns).blocks([inverse], tolerance)[0]
         self._factor = covariance_factor(block, ratio)
         self._inverse = SeriesOperator(graph, inverse, tolerance)

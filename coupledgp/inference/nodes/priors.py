@@ -9,16 +9,14 @@ from abc import ABC, abstractmethod
 from functools import cached_property, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coupledgp.couplings import LengthLaw, WalkerCoupling
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
 from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.kernels import GraphKernel, SeriesOperator, dense_spectrum
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
 BLOCK_COLUMNS = 256
 DENSE_ROWS = 2**25  # entries of feature rows that are formed at once
 

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.nodes.evidence import Evidence, Scales
+from coupledgp.inference.nodes.evidence import GraphEvidence, Scales
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
@@ -33,7 +33,7 @@ STOPPING = Stopping(max_iterations=60, gradient_tolerance=THETA_TOLERANCE)
 REFUSED = 1e15  # nats, of a place where walks give no usable kernel
 
 PriorFactory = Callable[[GraphKernel], GraphPrior]
-EvidenceFactory = Callable[[GraphPrior], Evidence]
+EvidenceFactory = Callable[[GraphPrior], GraphEvidence]
 
 
 @dataclass
@@ -119,7 +119,7 @@ class Checkpoint:
         part.replace(self.path)
 
 
-class Objective:
+class RoundObjective:
     """Negative log evidence, scales profiled out, plus the kernel's penalty, as theta's function.
 
     Parameters
@@ -159,7 +159,7 @@ class Objective:
         except NumericalError:
             return REFUSED, np.zeros(np.size(theta))
 
-    def _evaluate(self, theta: FloatArray) -> tuple[float, Evidence, Scales, GraphKernel]:
+    def _evaluate(self, theta: FloatArray) -> tuple[float, GraphEvidence, Scales, GraphKernel]:
         self.n_evaluations += 1
         kernel = self._prior.kernel.with_theta(np.asarray(theta))
         evidence = self._evidence(self._prior.at(kernel))
@@ -224,7 +224,7 @@ def fit_kernel(
         record.save(state)
     while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
         kernel = start.with_theta(np.array(state.theta))
-        objective = Objective(make_prior(kernel), make_evidence, outputscale, noise)
+        objective = RoundObjective(make_prior(kernel), make_evidence, outputscale, noise)
         theta = improve(objective, kernel, minimise)
         moved = float(np.abs(theta - kernel.theta).max())
         state = FitState(
@@ -256,7 +256,7 @@ def scan(
     """
     results = []
     for kernel in dict.fromkeys(kernels):
-        objective = Objective(make_prior(kernel), make_evidence, outputscale, noise)
+        objective = RoundObjective(make_prior(kernel), make_evidence, outputscale, noise)
         objective.value(kernel.theta)
         results.append((objective.best[0], kernel))
     value, best = min(results, key=lambda result: result[0])
@@ -268,7 +268,7 @@ def scan(
     return FitState(best.theta.tolist(), -value, 1, len(results), best.theta.size == 0)
 
 
-def improve(objective: Objective, kernel: GraphKernel, minimise: Minimiser) -> FloatArray:
+def improve(objective: RoundObjective, kernel: GraphKernel, minimise: Minimiser) -> FloatArray:
     """One round: the best parameters within `REACH` of the kernel's."""
     theta = kernel.theta
     reach = np.log(REACH)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
-from coupledgp.inference.linalg.system import LinearSystem, Solved, SystemOptions
+from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -87,7 +87,7 @@ class GraphSystem(LinearSystem):
             self.noise * V
         )
 
-    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solved:
+    def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
         problem = self.problem
         rough = problem.outputscale * problem.prior.rough_diagonal(problem.nodes) + self.noise
         diagonal = torch.as_tensor(rough)[:, None]
@@ -106,7 +106,7 @@ class GraphSystem(LinearSystem):
                 )
             )
         values, residuals, steps = zip(*parts, strict=True)
-        return Solved(np.hstack(values), np.hstack(residuals), sum(steps))
+        return Solution(np.hstack(values), np.hstack(residuals), sum(steps))
 
     def inverse_bound(self, R: FloatArray) -> FloatArray:
         return R.T @ R / self.noise

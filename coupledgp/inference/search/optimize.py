@@ -7,7 +7,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from coupledgp.inference.search.minimise import Minimiser, Minimum, Stopping, lbfgs
-from coupledgp.inference.search.problem import Evidence, EvidenceProblem, Geometry
+from coupledgp.inference.search.problem import (
+    EvidenceAtLengthscale,
+    EvidenceGradient,
+    EvidenceProblem,
+)
 from coupledgp.inference.search.profile import ScaleBounds, profile_scales
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
@@ -172,24 +176,24 @@ class _Search:
         self.free_scales = [name for name in ("outputscale", "noise") if name in space.free]
         self.joint = problem.eigendecomposition_dominates
 
-    def scales(self, geometry: Geometry) -> tuple[float, float]:
+    def scales(self, here: EvidenceAtLengthscale) -> tuple[float, float]:
         """Best (outputscale, noise) at fixed lengthscales; kept ones are kept."""
         space = self.space
         kept = space.kept_outputscale, space.kept_noise
         if kept[0] is not None and kept[1] is not None:
             return kept[0], kept[1]
-        return profile_scales(geometry.spectral(), space.bounds, *kept)
+        return profile_scales(here.spectral(), space.bounds, *kept)
 
     def value(self, theta: FloatArray) -> float:
         """Minus the profiled log evidence per target."""
-        geometry = self.problem.at(self.space.lengthscales(theta))
+        here = self.problem.at(self.space.lengthscales(theta))
         self.n_evaluations += 1
-        return -geometry.value(*self.scales(geometry)) / self.count
+        return -here.value(*self.scales(here)) / self.count
 
     def profiled(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Minus the profiled log evidence per target, and its gradient."""
-        geometry = self.problem.at(self.space.lengthscales(theta))
-        evidence = self._evaluate(geometry, *self.scales(geometry))
+        here = self.problem.at(self.space.lengthscales(theta))
+        evidence = self._evaluate(here, *self.scales(here))
         return -evidence.value / self.count, -self.space.gradient(evidence.lengthscale) / self.count
 
     def jointly(self, variables: FloatArray) -> tuple[float, FloatArray]:
@@ -197,14 +201,16 @@ class _Search:
         theta, logs = np.split(variables, [variables.size - len(self.free_scales)])
         scales = {"outputscale": self.space.outputscale, "noise": self.space.noise}
         scales |= dict(zip(self.free_scales, np.exp(logs).tolist(), strict=True))
-        geometry = self.problem.at(self.space.lengthscales(theta))
-        evidence = self._evaluate(geometry, scales["outputscale"], scales["noise"])
+        here = self.problem.at(self.space.lengthscales(theta))
+        evidence = self._evaluate(here, scales["outputscale"], scales["noise"])
         by_scale = [getattr(evidence, name) for name in self.free_scales]
         gradient = np.concatenate([self.space.gradient(evidence.lengthscale), by_scale])
         return -evidence.value / self.count, -gradient / self.count
 
-    def _evaluate(self, geometry: Geometry, outputscale: float, noise: float) -> Evidence:
-        evidence = geometry.evaluate(outputscale, noise)
+    def _evaluate(
+        self, here: EvidenceAtLengthscale, outputscale: float, noise: float
+    ) -> EvidenceGradient:
+        evidence = here.evaluate(outputscale, noise)
         self.n_evaluations += 1
         per_row = evidence.value / self.count
         self.report(f"evaluation {self.n_evaluations}, log evidence {per_row:.4f} a row")
@@ -216,8 +222,8 @@ class _Search:
         bounds = [(min(lower, t), max(upper, t)) for t in start]
         variables = start
         if self.joint:
-            geometry = self.problem.at(self.space.lengthscales(start))
-            best = dict(zip(("outputscale", "noise"), self.scales(geometry), strict=True))
+            here = self.problem.at(self.space.lengthscales(start))
+            best = dict(zip(("outputscale", "noise"), self.scales(here), strict=True))
             logs = [np.log(best[name]) for name in self.free_scales]
             variables = np.concatenate([start, logs])
             for name in self.free_scales:
@@ -233,10 +239,10 @@ class _Search:
         self, lengthscale: FloatArray, n_iterations: int, converged: bool
     ) -> OptimizationResult:
         """Profile the variances once more at the final lengthscales."""
-        geometry = self.problem.at(lengthscale)
-        outputscale, noise = self.scales(geometry)
+        here = self.problem.at(lengthscale)
+        outputscale, noise = self.scales(here)
         best = Hyperparameters(lengthscale, outputscale, noise)
-        value = geometry.value(outputscale, noise)
+        value = here.value(outputscale, noise)
         return OptimizationResult(
             best, value, self.n_evaluations + 1, max(n_iterations, 1), converged
         )

@@ -28,7 +28,7 @@ SMALL_SIDE = 256
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EvidenceGradient:
     """Log evidence (nats) and its gradient.
 
     Attributes
@@ -46,7 +46,7 @@ class Evidence:
     noise: float
 
 
-class Geometry(ABC):
+class EvidenceAtLengthscale(ABC):
     """A table at fixed lengthscales: the evidence as a function of v and s only."""
 
     @abstractmethod
@@ -58,7 +58,7 @@ class Geometry(ABC):
         """Log evidence, by a Cholesky factor."""
 
     @abstractmethod
-    def evaluate(self, outputscale: float, noise: float) -> Evidence:
+    def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
         """Evidence and its gradient in all hyperparameters, by a Cholesky factor."""
 
 
@@ -74,7 +74,7 @@ class EvidenceProblem(ABC):
         """Whether an eigendecomposition costs more than the rest of an evaluation."""
 
     @abstractmethod
-    def at(self, lengthscale: FloatArray) -> Geometry:
+    def at(self, lengthscale: FloatArray) -> EvidenceAtLengthscale:
         """Fix the lengthscales (d,)."""
 
     @abstractmethod
@@ -82,7 +82,7 @@ class EvidenceProblem(ABC):
         """Return the problem of some of the rows."""
 
 
-class GramGeometry(Geometry):
+class GramAtLengthscale(EvidenceAtLengthscale):
     """Through an n x n Gram matrix of unit outputscale; `gram` is `Phi Phi'` or a kernel matrix.
 
     Parameters
@@ -119,7 +119,7 @@ class GramGeometry(Geometry):
         """See the base class."""
         return self._solve(outputscale, noise)[0]
 
-    def evaluate(self, outputscale: float, noise: float) -> Evidence:
+    def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
         """See the base class."""
         n, n_outputs = self.targets.shape
         lam = noise / outputscale
@@ -131,7 +131,7 @@ class GramGeometry(Geometry):
         by_both = 0.5 * (quad / outputscale - n_outputs * n)
         cotangent = torch.addmm(-n_outputs * inverse, solved / outputscale, solved.T).mul_(0.5)
         by_lengthscale = self._lengthscale_gradient(cotangent).cpu().numpy()
-        return Evidence(value, by_lengthscale, by_both - by_noise, by_noise)
+        return EvidenceGradient(value, by_lengthscale, by_both - by_noise, by_noise)
 
     @abstractmethod
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:

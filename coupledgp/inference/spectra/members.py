@@ -35,7 +35,7 @@ from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
 
 @dataclass(frozen=True)
-class Stage:
+class JitterStage:
     """A run of steps. `jitter` is the scale of the noise on the frequencies."""
 
     n_steps: int
@@ -56,8 +56,13 @@ class EvidenceSettings:
         Rows of one step; a table with more gives each step rows drawn anew.
     """
 
-    annealed: tuple[Stage, ...] = (Stage(60, 0.4), Stage(60, 0.2), Stage(50, 0.1), Stage(50, 0.0))
-    plain: tuple[Stage, ...] = (Stage(150, 0.0),)
+    annealed: tuple[JitterStage, ...] = (
+        JitterStage(60, 0.4),
+        JitterStage(60, 0.2),
+        JitterStage(50, 0.1),
+        JitterStage(50, 0.0),
+    )
+    plain: tuple[JitterStage, ...] = (JitterStage(150, 0.0),)
     batch_rows: int = 8192
 
     @property
@@ -76,7 +81,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOutRows:
     """Rows that training does not see: inputs as the problem's, normalised targets (b, k)."""
 
     X: FloatArray
@@ -121,7 +126,7 @@ class Trajectory:
     def __init__(
         self,
         problem: SpectrumEvidence,
-        held_out: HeldOut,
+        held_out: HeldOutRows,
         start: Member,
         space: SearchSpace,
         spectrum: Spectrum | None,
@@ -148,7 +153,7 @@ class Trajectory:
         rows = self.rng.choice(self.problem.n_rows, self.batch_rows, replace=False)
         return self.problem.subset(np.sort(rows))
 
-    def run(self, stage: Stage, report: Progress) -> Member:
+    def run(self, stage: JitterStage, report: Progress) -> Member:
         """Take the steps of a stage; return its best state on the held-out rows."""
         names = ["frequencies", "log_weights"]
         names += [f"log_{name}" for name in sorted(self.space.free)]
@@ -218,7 +223,7 @@ class Trajectory:
         return -float(log_densities(self.judged, self.state(), self.held_out).mean())
 
 
-def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOut) -> FloatArray:
+def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOutRows) -> FloatArray:
     """Log predictive density (b,) of rows given those of the problem, under one member."""
     hyper = member.hyperparameters
     frequencies = member.frequencies.double() / torch.as_tensor(hyper.lengthscale)
@@ -236,7 +241,7 @@ def predict(features: Tensor, posterior: WeightPosterior) -> tuple[FloatArray, F
 
 def fit_members(
     problem: SpectrumEvidence,
-    held_out: HeldOut,
+    held_out: HeldOutRows,
     start: Member,
     space: SearchSpace,
     spectrum: Spectrum,

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from coupledgp.inference.search.problem import (
     SMALL_SIDE,
-    Evidence,
+    EvidenceAtLengthscale,
+    EvidenceGradient,
     EvidenceProblem,
-    Geometry,
-    GramGeometry,
+    GramAtLengthscale,
     SpectralEvidence,
 )
 from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
@@ -53,16 +53,16 @@ class FeatureEvidence(EvidenceProblem):
         n_features = self.stream.feature_map.n_features
         return n_features > SMALL_SIDE and self.n_rows < 1.5 * n_features
 
-    def at(self, lengthscale: FloatArray) -> Geometry:
+    def at(self, lengthscale: FloatArray) -> EvidenceAtLengthscale:
         """Fix the lengthscales (d,); the smaller of the two Gram matrices is formed."""
         stream = replace(self.stream, lengthscale=lengthscale)
         device = stream.feature_map.device
         if self.n_rows < stream.feature_map.n_features:
-            return RowGeometry(stream, torch.as_tensor(self.targets).to(device))
+            return RowsAtLengthscale(stream, torch.as_tensor(self.targets).to(device))
         zero = torch.zeros(self.n_outputs, dtype=torch.float64, device=device)
         moments = stream_moments(stream, self.targets, zero)
         equations = moments.normalized(zero, torch.ones_like(zero))
-        return ColumnGeometry(stream, self.targets, equations)
+        return ColumnsAtLengthscale(stream, self.targets, equations)
 
     def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
         """Return the problem of some of the rows."""
@@ -70,7 +70,7 @@ class FeatureEvidence(EvidenceProblem):
 
 
 @dataclass(frozen=True)
-class ColumnGeometry(Geometry):
+class ColumnsAtLengthscale(EvidenceAtLengthscale):
     """n >= M: through the Gram matrix of the columns, `Phi' Phi`."""
 
     stream: FeatureStream
@@ -105,7 +105,7 @@ class ColumnGeometry(Geometry):
         """See the base class."""
         return solve_ridge(self.equations, outputscale, noise)[2]
 
-    def evaluate(self, outputscale: float, noise: float) -> Evidence:
+    def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
         """See the base class."""
         n, (size, n_outputs) = self.equations.n_rows, self.equations.cross.shape
         lam = noise / outputscale
@@ -125,7 +125,7 @@ class ColumnGeometry(Geometry):
         # Scaling v and s together leaves lam alone, and the derivative along that is known.
         by_both = 0.5 * (quad / outputscale - n_outputs * n)
         by_lengthscale = self._lengthscale_gradient(weights, inverse, noise)
-        return Evidence(value, by_lengthscale, by_outputscale, by_both - by_outputscale)
+        return EvidenceGradient(value, by_lengthscale, by_outputscale, by_both - by_outputscale)
 
     def _lengthscale_gradient(self, weights: Tensor, inverse: Tensor, noise: float) -> FloatArray:
         """Second pass: pull `alpha w' - k Phi A^-1` back to the inputs, chunk by chunk."""
@@ -157,7 +157,7 @@ def feature_gradients(
         yield inputs, features, chunk.addmm_(alpha, w.T)
 
 
-class RowGeometry(GramGeometry):
+class RowsAtLengthscale(GramAtLengthscale):
     """n < M: through the Gram matrix of the rows, `Phi Phi'`."""
 
     def __init__(self, stream: FeatureStream, targets: Tensor) -> None:

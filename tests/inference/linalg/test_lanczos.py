@@ -13,7 +13,7 @@ def test_lanczos_quadrature_is_exact_for_few_distinct_eigenvalues() -> None:
     G = (q * values) @ q.T
     b = rng.standard_normal((30, 2))
     quadrature = lanczos_quadrature(lambda V: G @ V, b, 20)
-    found = (quadrature.weights * np.log(quadrature.nodes + 0.5)).sum(axis=1)
+    found = (quadrature.weights * np.log(quadrature.values + 0.5)).sum(axis=1)
     expected = [c @ (q * np.log(values + 0.5)) @ q.T @ c / (c @ c) for c in b.T]
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
@@ -30,8 +30,8 @@ def test_lanczos_rules_bound_the_inverse_and_the_logarithm() -> None:
             for h, sign in ((lambda x: 1 / (x + 1e-3), 1.0), (lambda x: -np.log(x + 1e-3), 1.0)):
                 exact = sign * (weights * h(values)).sum()
                 slack = 1e-6 * abs(exact)
-                assert (rule.weights[k] * h(rule.nodes[k])).sum() <= exact + slack
-                assert (rule.radau_weights[k] * h(rule.radau_nodes[k])).sum() >= exact - slack
+                assert (rule.weights[k] * h(rule.values[k])).sum() <= exact + slack
+                assert (rule.radau_weights[k] * h(rule.radau_values[k])).sum() >= exact - slack
 
 
 @pytest.mark.parametrize("reorthogonalise", [False, True])
@@ -48,7 +48,7 @@ def test_rules_with_and_without_stored_vectors_integrate_the_same(reorthogonalis
         nodes, weights = gauss(d, e[:-1])
         expected = (vectors.T @ start) ** 2 @ np.log(values + 1.0) / (start @ start)
         assert weights @ np.log(np.maximum(nodes, 0) + 1.0) == pytest.approx(expected, rel=1e-9)
-    assert len(lanczos._basis) == (41 if reorthogonalise else 2)
+    assert (lanczos._past is not None) == reorthogonalise
 
 
 def test_a_node_is_where_it_was_put() -> None:

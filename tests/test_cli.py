@@ -59,7 +59,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def call(capsys):
-    """Run a command; it must succeed. Returns what it printed on stdout."""
+    """Run a command, which must succeed, and return its output on stdout."""
 
     def call(*arguments):
         code = run([str(argument) for argument in arguments])
@@ -203,7 +203,7 @@ def test_what_is_compared(how, n_rows, exact_rows, expected):
 
 
 def test_the_whole_model_is_compared_by_solves(data, capsys, monkeypatch):
-    """Above the dense limit; what it costs is said beforehand, on stderr."""
+    """Above the dense limit the expected time is printed on stderr before the comparison."""
     monkeypatch.setattr(evaluate, "DENSE_ROWS", 40)
     monkeypatch.setattr(evaluate, "MAX_SOLVED_ROWS", 7)
     monkeypatch.setattr(evaluate, "LONG_SECONDS", 0.0)

@@ -104,7 +104,7 @@ def test_errors(arguments, message, files, tmp_path, capsys):
 
 
 def test_many_rows_by_solves(files, tmp_path, capsys, monkeypatch):
-    """As many test rows as can be solved for, unless told otherwise, and no exact twin."""
+    """Solves compare at most MAX_SOLVED_ROWS test rows by default, and fit no exact twin."""
     module = import_module("coupledgp.cli.commands.report")
     monkeypatch.setattr(import_module("coupledgp.diagnostics.compare"), "DENSE_ROWS", 30)
     monkeypatch.setattr(module, "MAX_SOLVED_ROWS", 6)

@@ -72,7 +72,7 @@ def mesh(tmp_path):
 
 @pytest.fixture
 def call(capsys):
-    """Run interpolate; it must succeed. Returns what it printed on stdout."""
+    """Run interpolate, which must succeed, and return its output on stdout."""
 
     def call(*arguments):
         code = run(["interpolate", *map(str, arguments)])
@@ -131,7 +131,7 @@ def test_json_says_what_was_done(edges, values, tmp_path, call):
 
 
 def test_hidden_values_do_not_reach_the_fit(edges, tmp_path, call):
-    """What is hidden may be anything: predictions stay the same."""
+    """Predictions do not depend on the hidden values."""
     laws = []
     hidden = None
     for shift in (0.0, 100.0):

@@ -194,7 +194,7 @@ def test_every_registry_lists_what_it_knows(registry: Registry[Any]) -> None:
 
 @pytest.fixture
 def little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An installed distribution; what it adds is forgotten afterwards."""
+    """An installed distribution, whose objects are unregistered after the test."""
     name = f"little_{tmp_path.name.replace('-', '_')}"
     monkeypatch.syspath_prepend(str(install(tmp_path, name)))
     with forgotten(*REGISTRIES):

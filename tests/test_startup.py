@@ -95,7 +95,7 @@ PUBLIC = {
 
 
 def python(code: str, *arguments: str) -> str:
-    """Run code in an interpreter of its own; return what it prints."""
+    """Run code in an interpreter of its own and return its output on stdout."""
     run = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )

@@ -75,7 +75,7 @@ def test_errors_at_inputs_carry_their_factor() -> None:
 
 
 def test_conformity() -> None:
-    """Of independent, orthogonal and opposite frequencies, known without the package."""
+    """Values for independent, orthogonal and opposite frequencies, computed without the package."""
     t = 0.9
     assert conformity("iid", 5, 3, t) == pytest.approx(np.exp(t**2))
     assert conformity("orthogonal", 3, 3, t) == pytest.approx(orthogonal_moment(1.0, 3, t))

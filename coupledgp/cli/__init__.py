@@ -1,4 +1,4 @@
-"""The command line: `coupledgp fit`, `coupledgp predict` and `coupledgp demo`."""
+"""The command line: `coupledgp fit`, `predict`, `interpolate`, `report` and `demo`."""
 
 from typing import TYPE_CHECKING
 

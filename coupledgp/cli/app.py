@@ -1,4 +1,4 @@
-"""The application: its commands, and how an error ends it."""
+"""The application: its commands, and its exit code after an error."""
 
 from __future__ import annotations
 
@@ -146,13 +146,13 @@ def main() -> None:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
-    0 is success, 2 any error that the user can do something about (one line on stderr), 130 an
-    interrupt.
+    The code is 0 after success, 2 after any error that the user can do something about (one line on
+    stderr), and 130 after an interrupt.
 
     Parameters
     ----------
     arguments
-        Instead of those of the process.
+        Arguments of the command line; None takes those of the process.
     """
     command = typer.main.get_command(app)
     try:
@@ -160,7 +160,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             given = None if arguments is None else list(arguments)
             code = command.main(args=given, prog_name="coupledgp", standalone_mode=False)
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output, `head` say, has had enough
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (KeyboardInterrupt, typer.Abort):
@@ -174,7 +174,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _mendable_errors() -> tuple[type[Exception], ...]:
-    """Errors that the user can do something about, those of pyarrow only once it is loaded."""
+    """Errors that the user can do something about; pyarrow's are among them if it is loaded."""
     errors = (CoupledGPError, OSError, MemoryError, USAGE_ERROR)
     pyarrow = sys.modules.get("pyarrow")
     return errors if pyarrow is None else (*errors, pyarrow.ArrowException)

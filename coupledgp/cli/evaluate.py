@@ -1,4 +1,4 @@
-"""What `coupledgp fit` reports: scores on test rows, and the distance from the exact GP."""
+"""Scores on test rows and the distance from the exact GP, as `coupledgp fit` reports them."""
 
 from __future__ import annotations
 
@@ -26,18 +26,26 @@ from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
 
-# CPU seconds that kin40k took, the 36 000 rows it has, and the share of them that does not depend
-# on the number of test points, 128 of which were solved for.
+# CPU seconds that the solves of kin40k took, its number of training rows, and the share of the time
+# that does not depend on the number of test points, which was 128.
 MEASURED_SECONDS, MEASURED_ROWS, FIXED_SHARE = 240.0, 36_000, 0.5
-# Of a comparison that takes longer something is said beforehand.
+# CPU seconds above which the expected time of a comparison is announced before it starts.
 LONG_SECONDS = 10.0
-# Rows predicted at once: the exact GP needs this many times its training rows.
+# Rows predicted at once: the exact GP needs a matrix of this many rows times its training rows.
 BATCH_ROWS = 8192
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Inputs, a table of float64 columns, and their targets (n,)."""
+    """Rows of a data set.
+
+    Attributes
+    ----------
+    X : pyarrow.Table
+        Inputs, n rows of d float64 columns.
+    y : FloatArray (n,)
+        Targets.
+    """
 
     X: pa.Table
     y: FloatArray
@@ -46,7 +54,7 @@ class Rows:
         return len(self.y)
 
     def take(self, indices: FloatArray) -> Rows:
-        """Rows at some places."""
+        """The rows at indices (m,)."""
         return Rows(self.X.take(pa.array(indices)), self.y[indices])
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
@@ -58,16 +66,16 @@ class Rows:
 
 @dataclass(frozen=True)
 class Plan:
-    """How a model is compared with the exact GP: the training rows given to both, and the method.
+    """Settings of a comparison with the exact GP.
 
     Attributes
     ----------
     n_rows : int
-        The whole model, or a random subset of its rows.
+        Number of training rows that both are given: all, or those of a random subset.
     method : str
-        Of `compare`, `"dense"` or `"stochastic"`.
+        Method of `compare`, `"dense"` or `"stochastic"`.
     max_points : int
-        Most test points.
+        Largest number of test points.
     """
 
     n_rows: int
@@ -81,13 +89,13 @@ class Plan:
 
 
 def solve_seconds(n_rows: int, n_points: int) -> float:
-    """CPU seconds that solves with n rows are likely to take: O(n^2) a step, most of all points."""
+    """Expected CPU seconds of a comparison by solves, which grow with n_rows^2 and n_points."""
     share = FIXED_SHARE + (1 - FIXED_SHARE) * n_points / MAX_SOLVED_ROWS
     return MEASURED_SECONDS * share * (n_rows / MEASURED_ROWS) ** 2
 
 
 def announce(n_rows: int, n_points: int, hint: str) -> None:
-    """Say on stderr, beforehand, what a comparison by solves will cost, if it is not little."""
+    """Print on stderr the expected time of a comparison by solves, if it is long."""
     seconds = solve_seconds(n_rows, n_points)
     if seconds < LONG_SECONDS:
         return
@@ -102,7 +110,7 @@ def announce(n_rows: int, n_points: int, hint: str) -> None:
 
 
 def plan_comparison(how: str, n_rows: int, exact_rows: int | None) -> Plan | None:
-    """Turn the options into what is done; None for no comparison.
+    """Return the settings of the comparison that the options ask for; None for no comparison.
 
     Parameters
     ----------
@@ -110,9 +118,10 @@ def plan_comparison(how: str, n_rows: int, exact_rows: int | None) -> Plan | Non
         One of `COMPARISONS`. `"auto"`: the whole model, by dense algebra for few rows and by
         solves for more; above 40 000 rows a subset.
     n_rows
-        Training rows.
+        Number of training rows.
     exact_rows
-        Most rows the exact GP is given; None: all, or `SUBSET_ROWS` of a subset.
+        Largest number of rows that the exact GP is given; None: all, or `SUBSET_ROWS` if `how` or
+        the number of rows asks for a subset.
     """
     check_choice(how, COMPARISONS, "--compare")
     if how == "none" or exact_rows == 0:
@@ -129,7 +138,17 @@ def plan_comparison(how: str, n_rows: int, exact_rows: int | None) -> Plan | Non
 
 @dataclass(frozen=True)
 class Comparison:
-    """A posterior report, and of how many rows it speaks."""
+    """A posterior report with its numbers of rows.
+
+    Attributes
+    ----------
+    report : PosteriorReport
+        Figures of the comparison.
+    n_train, n_test : int
+        Number of rows given to both processes, and of points at which they are compared.
+    at_training_inputs : bool
+        Whether these points are training inputs, for want of test rows.
+    """
 
     report: PosteriorReport
     n_train: int
@@ -147,7 +166,7 @@ class Comparison:
 
 
 class Stopwatch:
-    """Seconds that the parts of the work took."""
+    """Seconds that the parts of the work took, by name."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -161,14 +180,14 @@ class Stopwatch:
 
 
 def split(rows: Rows, share: float, seed: int) -> tuple[Rows, Rows]:
-    """Training and test rows; the test rows are a random share, at least one row stays."""
+    """Split rows into training rows, at least one, and a random share of test rows."""
     n_test = min(round(share * len(rows)), len(rows) - 1)
     order = np.random.default_rng(seed).permutation(len(rows))
     return rows.take(np.sort(order[n_test:])), rows.take(np.sort(order[:n_test]))
 
 
 def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation at each row of a table or matrix, a few thousand at a time."""
+    """Mean and standard deviation (p,) or (p, k) at p rows, a few thousand at a time."""
     parts = [
         model.predict(X[start : start + BATCH_ROWS], return_std=True, latent=latent)
         for start in range(0, len(X), BATCH_ROWS)
@@ -180,7 +199,7 @@ def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatA
 
 
 def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, FloatArray]:
-    """Ends of the central interval at each row of a table or matrix, a few thousand at a time."""
+    """Ends (p,) or (p, k) of the central interval at p rows, a few thousand at a time."""
     parts = [
         model.predict_interval(X[start : start + BATCH_ROWS], level)
         for start in range(0, len(X), BATCH_ROWS)
@@ -192,7 +211,7 @@ def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, 
 
 
 def log_density_in_batches(model: Any, test: Rows) -> FloatArray:
-    """Log predictive density of each test row, a few thousand at a time."""
+    """Log predictive densities (p,) of p test rows, nats, a few thousand at a time."""
     starts = range(0, len(test), BATCH_ROWS)
     parts = [slice(start, start + BATCH_ROWS) for start in starts]
     return np.concatenate([model.log_density(test.X[part], test.y[part]) for part in parts])
@@ -224,8 +243,8 @@ def beside_exact(
 ) -> Comparison:
     """Compare a model with the exact GP at its hyperparameters.
 
-    With fewer rows than training rows both are given the same random subset. Without test rows the
-    comparison is at training inputs.
+    If the plan has fewer rows than there are training rows, both are given the same random subset.
+    Without test rows they are compared at training inputs.
     """
     rng = np.random.default_rng([seed, 1])
     kept = train.sample(plan.n_rows, rng)

@@ -10,12 +10,12 @@ from coupledgp.errors import InvalidInputError
 
 AUTO = "auto"
 COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
-# Test rows of a comparison: its covariances are dense.
+# Most test rows of a comparison, since it forms dense covariances of them.
 MAX_TEST_ROWS = 1000
-# The same where each has to be solved for.
+# Most test rows where each takes an iterative solve.
 MAX_SOLVED_ROWS = 128
-# Training rows up to which the whole model is compared unless something else is asked for, and
-# rows of the subset above them.
+# Training rows up to which the whole model is compared by default, which takes minutes, and rows of
+# the subset that is compared above them.
 WHOLE_ROWS, SUBSET_ROWS = 40_000, 2000
 
 
@@ -29,14 +29,14 @@ def number_or_auto(text: str, name: str) -> int | str:
 
 
 def selection_of(model: Any) -> dict[str, Any] | None:
-    """What `"auto"` chose and why, as plain values; None if nothing was left to it."""
+    """The choice that `"auto"` made and its reasons, as plain values; None without `"auto"`."""
     if not hasattr(model, "selection_"):
         return None
     return model.selection_.to_dict() | {"measured_kl_per_point": model.kl_per_point_}
 
 
 def selection_line(selection: dict[str, Any] | None) -> list[str]:
-    """Say in words what was chosen, in no or one line."""
+    """A line that describes the choice in words; no line without a choice."""
     if selection is None:
         return []
     measured = f"{selection['measured_kl_per_point']:.3g}"
@@ -44,7 +44,7 @@ def selection_line(selection: dict[str, Any] | None) -> list[str]:
 
 
 def check_distinct(outputs: dict[str, Path | None], inputs: list[Path | None]) -> None:
-    """Refuse to write over what is read."""
+    """Refuse outputs that would overwrite an input or each other."""
     taken = {path.resolve() for path in inputs if path is not None}
     for name, path in outputs.items():
         if path is None:
@@ -55,7 +55,7 @@ def check_distinct(outputs: dict[str, Path | None], inputs: list[Path | None]) -
 
 
 def finite(value: Any) -> Any:
-    """Return the value with None for what JSON cannot hold, NaN and infinities."""
+    """Return the value with None in place of NaN and infinities, which JSON cannot hold."""
     if isinstance(value, dict):
         return {str(key): finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

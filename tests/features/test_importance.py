@@ -84,7 +84,7 @@ def test_mean_variance_is_the_least(rng: np.random.Generator) -> None:
 
 
 def test_antithetic_under_a_lopsided_proposal_would_be_biased(rng: np.random.Generator) -> None:
-    """What is refused: -w weighted as if it came from the mixture."""
+    """The bias for which the class refuses them: -w weighted as if it came from the mixture."""
     X = points(6)
     w = 2 * X[rng.integers(6, size=50_000)] + rng.normal(size=(50_000, DIM))
 

@@ -63,7 +63,7 @@ def test_different_nodes_are_independent(coupling: str) -> None:
     draws = blocks(walks.features(np.ones(7)), N_COPIES)[:, :, 0]
     moving = draws.std(axis=0) > 0
     correlation = np.corrcoef(draws[:, moving].T) - np.eye(moving.sum())
-    # 561 pairs: the largest of so many normal correlations stays below 5 standard errors
+    # 561 pairs: the largest of 561 normal correlations stays below 5 standard errors
     assert np.abs(correlation).max() < 5 / np.sqrt(N_COPIES)
 
 

@@ -141,7 +141,7 @@ def test_exact_gp(kernel_name: str, rng: np.random.Generator) -> None:
 
 
 def test_the_softplus_that_the_gradients_are_taken_through() -> None:
-    """What `TheirModel.evidence` assumes of gpytorch's constraints."""
+    """The form of gpytorch's constraints that `TheirModel.evidence` assumes."""
     noise = gpytorch.likelihoods.GaussianLikelihood().noise_covar
     shift = float(noise.raw_noise_constraint.lower_bound)
     expected = math.log1p(math.exp(noise.raw_noise.item())) + shift

@@ -271,7 +271,7 @@ class TestFit:
 class TestConditioning:
     @pytest.mark.parametrize(("n", "q"), [(5, 3), (22, 6), (60, 1)])
     def test_is_the_law_given_all_data(self, n: int, q: int, rng: np.random.Generator) -> None:
-        """As training rows and as a batch, also where rows come to outnumber the features."""
+        """Observations added as training rows and as a batch, with more rows than features too."""
         X, X_test = data(rng, n + q, 2), data(rng, 4, 2)
         Y = outcomes(X)
         center = X[:n].mean(0)

@@ -1,4 +1,4 @@
-"""What a user of the regressors relies on."""
+"""Public behaviour of the regressors."""
 
 from __future__ import annotations
 

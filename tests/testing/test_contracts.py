@@ -103,7 +103,7 @@ class TestGraphKernels(GraphKernelContract):
 
 
 class TestSubclassesOfGraphKernels(GraphKernelContract):
-    """What is changed of a subclass is a subclass still, with its further fields."""
+    """A changed copy of a subclass is of that subclass, and keeps its further fields."""
 
     @pytest.fixture(autouse=True, params=GRAPH_KERNELS, ids=lambda kind: kind.__name__)
     def _choose(self, request: pytest.FixtureRequest) -> None:

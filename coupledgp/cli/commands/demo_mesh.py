@@ -31,17 +31,24 @@ ESTIMATORS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class MeshStudy:
-    """What the demo found on the mesh.
+    """Results of the demo on the mesh.
 
     Attributes
     ----------
     data : dict
         Name and sizes of the mesh, and the hyperparameters.
     figures : dict of estimator to figure to FloatArray (n_draws,)
+        Figures of each draw, by estimator and name.
     exact_rmse : float
+        Root mean squared error of the exact GP at hidden nodes.
     seconds : dict
-    network, observed, law
-        For the picture: the mesh, the nodes with data, mean and standard deviation of the defaults.
+        Seconds that each part of the work took, by name.
+    network : Network
+        The mesh, for the picture.
+    observed : IntArray (n,)
+        Numbers of the observed nodes.
+    law : tuple of FloatArray (n_nodes,)
+        Mean and standard deviation of the default estimator at every node.
     """
 
     data: dict[str, Any]
@@ -121,7 +128,7 @@ def run_mesh(n_draws: int, seed: int) -> MeshStudy:
 def _fitted(
     exact: ExactGraphGPRegressor, settings: dict[str, Any], n_draws: int, seed: int
 ) -> list[GraphGPRegressor]:
-    """Models of several draws of the walks, with the hyperparameters and data of the exact GP."""
+    """Models with the hyperparameters and data of the exact GP, one for each draw of the walks."""
     hyper = exact.process_.hyperparameters
     return [
         GraphGPRegressor(

@@ -1,4 +1,4 @@
-"""The two posterior reports of `coupledgp demo`: of a table and of a mesh, as files to send on."""
+"""The two posterior reports that `coupledgp demo` writes, one of a table and one of a mesh."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc")
 SIZES, TABLE_DRAWS = (16, 64, 256), 4
 WALKERS = ("iid", "sigma", "stratified+systematic")
 WALKS, MESH_DRAWS = (8, 32), 3
-# A kernel and hops at which walkers still matter: the default computes so many terms of the series
-# that next to nothing is left to them.
+# Scale of the heat kernel, number of hops and noise at which couplings of walkers still differ: by
+# default, hops compute nearly the whole series.
 TIME, HOPS, NOISE = 8.0, 1, 0.1
 OBSERVED, COMPARED = 320, 300
 
 
 def table_report(data: Any, train: Any, test: Any, seed: int) -> StudyReport:
-    """Progress of a model fitted to a data set by evidence, rows as numbers."""
+    """Report on a model fitted to a data set by evidence; `train` and `test` are row numbers."""
     n_frequencies = SIZES[1]
     model = SparseSpectrumGPRegressor(n_frequencies=n_frequencies, ard=False, random_state=seed)
     model.fit(data.X[train], data.y[train])
@@ -36,7 +36,7 @@ def table_report(data: Any, train: Any, test: Any, seed: int) -> StudyReport:
 
 
 def mesh_report(data: Any, height: FloatArray, seed: int) -> StudyReport:
-    """Progress of noisy normals on a mesh, at given hyperparameters."""
+    """Report on a fit to noisy values of `height` (n_nodes,), at given hyperparameters."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(data.graph.n_nodes)
     seen, hidden = order[:OBSERVED], order[OBSERVED : OBSERVED + COMPARED]

@@ -26,19 +26,22 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Study:
-    """What the demo found.
+    """Results of the demo.
 
     Attributes
     ----------
     data : dict
         Name, source and sizes of the data set.
     figures : dict of coupling to size to figure to FloatArray (n_seeds,)
+        Figures of each draw, by coupling, size and name.
     exact_rmse, exact_nlpd : float
-        Of the exact GP.
+        Root mean squared error and negative log predictive density of the exact GP on test rows.
     report : PosteriorReport
-        Of one model, the last coupling at the largest size.
+        Report of one model, the last coupling at the largest size.
     seconds : dict
+        Seconds that each part of the work took, by name.
     mesh : MeshStudy
+        Results on the mesh.
     """
 
     data: dict[str, Any]
@@ -84,7 +87,7 @@ class Study:
 
 
 def write_further(table: Path, table_json: Path, mesh: Path, mesh_json: Path, *, seed: int) -> None:
-    """The reports of single models, of the same table and mesh."""
+    """Write the pages and figures of two single models, one of the table and one of the mesh."""
     data = uci.load()
     test, train = _split(len(data.y), seed)
     demo_pages.write(demo_pages.table_report(data, train, test, seed), table, table_json)
@@ -94,7 +97,7 @@ def write_further(table: Path, table_json: Path, mesh: Path, mesh_json: Path, *,
 
 
 def _split(n_rows: int, seed: int) -> tuple[IntArray, IntArray]:
-    """Test rows, a fifth, and training rows."""
+    """Numbers of the test rows, a random fifth, and of the training rows."""
     order = np.random.default_rng(seed).permutation(n_rows)
     return order[: n_rows // 5], order[n_rows // 5 :]
 
@@ -141,7 +144,7 @@ def run_study(n_seeds: int, seed: int) -> Study:
 def _approximation(
     exact: ExactGPRegressor, coupling: str, size: int, seed: int
 ) -> SparseSpectrumGPRegressor:
-    """Sparse-spectrum model, to be fitted, with the hyperparameters of the exact GP."""
+    """Unfitted sparse-spectrum model with the hyperparameters of the exact GP."""
     variance = float(np.var(exact.y_train_))  # hyperparameters are in units of the normalised y
     return SparseSpectrumGPRegressor(
         n_frequencies=size,

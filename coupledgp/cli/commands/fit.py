@@ -176,7 +176,7 @@ def fit(
         random_state=seed, kl_target=kl_target,
     )  # fmt: skip
     with ExitStack() as stack:
-        # What cannot be written should be known before the work, not after it.
+        # Outputs that cannot be written are refused before the work, not after it.
         model_path = None if output is None else stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))
         train, held_out = load(data, target, test, share, drop or [], seed)

@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` takes from its files and writes: observations, and the law."""
+"""Observations that `coupledgp interpolate` reads, and the law that it writes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from coupledgp.random import FloatArray, IntArray
 
 
 def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, like: Path) -> None:
-    """Write node, mean and std as a table, or as colours and properties of a PLY."""
+    """Write nodes, mean and std (n_nodes,) as a table, or as colours and properties of a PLY."""
     mean, std = law
     if like.suffix.lower() != ".ply":
         labels = pa.array([network.graph.label(k) for k in range(network.graph.n_nodes)])
@@ -39,7 +39,7 @@ def observations(
     network: Network, values: Path | None, node_column: str, value_column: str | None,
     signal: str | None, graph: Path,
 ) -> tuple[IntArray, FloatArray]:  # fmt: skip
-    """Observed nodes (n,) and their values (n,): of a table, or the mesh's own signal."""
+    """Observed nodes (n,) and their values (n,), from a table or from the geometry of the mesh."""
     if values is not None:
         return read_values(values, network, node_column, value_column)
     if network.mesh is None:
@@ -48,7 +48,7 @@ def observations(
 
 
 def check_isolated(network: Network, observed: IntArray, keep: bool, path: Path) -> None:
-    """Refuse nodes with neither edge nor value, unless they are to be kept."""
+    """Refuse nodes with neither edge nor value, unless `keep`; `observed` are node numbers (n,)."""
     alone = np.setdiff1d(np.flatnonzero(network.graph.degrees == 0), observed)
     if alone.size and not keep:
         label = network.graph.label(int(alone[0]))

@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` reports: scores at hidden nodes, and the exact GP beside it."""
+"""Scores at hidden nodes and the comparison with the exact GP, for `coupledgp interpolate`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,19 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Task:
-    """Observations, and what is hidden from the fit. Nodes (n,) as numbers, their values (n,)."""
+    """Observations for the fit, and observations that are hidden from it.
+
+    Attributes
+    ----------
+    nodes : IntArray (n,)
+        Numbers of the observed nodes.
+    y : FloatArray (n,)
+        Values at these nodes.
+    hidden : IntArray (h,)
+        Numbers of the hidden nodes.
+    hidden_y : FloatArray (h,)
+        Values at the hidden nodes.
+    """
 
     nodes: IntArray
     y: FloatArray
@@ -28,7 +40,7 @@ class Task:
 
 
 def split_nodes(nodes: IntArray, y: FloatArray, share: float, seed: int) -> Task:
-    """Hide a random share of the distinct observed nodes; at least one stays."""
+    """Hide a random share of the distinct nodes of (n,), values (n,); at least one stays."""
     distinct = np.unique(nodes)
     n_hidden = min(round(share * distinct.size), distinct.size - 1)
     chosen = np.random.default_rng(seed).permutation(distinct)[:n_hidden]
@@ -54,9 +66,9 @@ def score(model: GraphGPRegressor, network: Network, task: Task) -> dict[str, An
 def beside_exact(
     model: GraphGPRegressor, network: Network, task: Task, exact_nodes: int, seed: int
 ) -> Comparison:
-    """Compare with the exact twin at hidden nodes; if none, at unobserved or observed ones.
+    """Compare with the exact twin at hidden nodes, or without any at unobserved or observed ones.
 
-    At most `exact_nodes` of them, a random subsample.
+    If there are more than `exact_nodes` of them, a random subset is compared.
     """
     unobserved = np.setdiff1d(np.arange(network.graph.n_nodes), task.nodes)
     known = task.hidden.size > 0
@@ -78,7 +90,7 @@ def describe(
     comparison: Comparison | None,
     clock: Stopwatch,
 ) -> dict[str, Any]:
-    """Everything about the run as plain values, the content of `--json`."""
+    """Return data, settings and results of the run as plain values, the content of `--json`."""
     graph = network.graph
     n_components, member = graph.components()
     plan, cut = model.plan_, model.truncation_

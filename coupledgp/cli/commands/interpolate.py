@@ -169,7 +169,7 @@ def interpolate(
         "random_state": seed, "kl_target": kl_target,
     }  # fmt: skip
     with ExitStack() as stack:
-        # What cannot be written should be known before the work, not after it.
+        # Outputs that cannot be written are refused before the work, not after it.
         output_path = stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))
         with reporter("read"):
@@ -213,7 +213,7 @@ def interpolate(
 def _check_task(
     values: Path | None, signal: str | None, hide: float | None, holdout: float
 ) -> float:
-    """The share to hide."""
+    """Check the options of the task; return the share of the nodes to hide."""
     from coupledgp.validation import check_choice
 
     if (values is None) == (signal is None):

@@ -1,4 +1,4 @@
-"""`coupledgp predict`: a saved model's means and standard deviations beside the rows of a table."""
+"""`coupledgp predict`: add a saved model's means and standard deviations to a table."""
 
 from __future__ import annotations
 

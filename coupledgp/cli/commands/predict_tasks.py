@@ -1,4 +1,4 @@
-"""What `coupledgp predict` does: a model's inputs found in a table, its law added as columns."""
+"""Work of `coupledgp predict`: find a model's inputs in a table and add its law as columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def with_predictions(
 
 
 def _inputs(model: Any, table: pa.Table, source: str) -> Any:
-    """Columns the model was fitted to, by name; by position if it knows no names."""
+    """Columns that the model was fitted to, by name, or by position if it has no names."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         check_columns(table, list(names), source)
@@ -55,7 +55,7 @@ def _inputs(model: Any, table: pa.Table, source: str) -> Any:
             f"{source}: expected {model.n_features_in_} columns, since the model was fitted "
             f"without column names, got {table.num_columns}"
         )
-    # As a table it would have names, which scikit-learn finds amiss.
+    # Not as a table: scikit-learn warns of names where the fit had none.
     return np.column_stack(numeric(table, table.column_names, source).columns)
 
 

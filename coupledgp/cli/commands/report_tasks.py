@@ -1,4 +1,4 @@
-"""What `coupledgp report` reads and prints: test rows or nodes of a saved model, and figures."""
+"""Test rows or nodes that `coupledgp report` reads, and the figures that it prints."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from coupledgp.random import FloatArray, IntArray
 
 
 def chosen(n_rows: int, max_rows: int, seed: int) -> IntArray:
-    """Numbers of the rows that are compared (n,): all, or a random `max_rows` of them in order."""
+    """Numbers (n,) of the rows that are compared: all, or `max_rows` random ones in order."""
     if n_rows <= max_rows:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))
 
 
 def rows_at(where: Any, kept: IntArray) -> Any:
-    """Rows of an array (n, ...) or of a table."""
+    """Rows of an array (n, ...) or of a table, by their numbers (m,)."""
     return where[kept] if isinstance(where, np.ndarray) else where.take(kept)
 
 
 def described(data: Path, n_kept: int, n_rows: int) -> str:
-    """Name of the file, and the number of its rows that are compared if it is not all."""
+    """Name of the file, with the number of its rows that are compared unless all are."""
     return data.name if n_kept == n_rows else f"{data.name}, {n_kept} of {n_rows} rows"
 
 
@@ -40,7 +40,11 @@ def test_data(
     model: Any, data: Path, target: str | None, node_column: str, mesh: Path | None,
     positions: Path | None,
 ) -> tuple[Any, FloatArray, Any]:  # fmt: skip
-    """Where to compare, the targets there, and where the nodes are."""
+    """Read the test points, their targets (p,), and the mesh or positions of the nodes.
+
+    Test points are inputs (p, d), or labels of p nodes. Without a mesh or positions the last value
+    is None.
+    """
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
         nodes, values = read_values(data, network, node_column, target)
@@ -69,7 +73,7 @@ def _mesh(path: Path, n_nodes: int) -> Any:
 
 
 def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
-    """Inputs in the order of the model's columns, and targets."""
+    """Inputs (p, d) in the order of the model's columns, and targets (p,)."""
     table, source = read_table(data), str(data)
     names = getattr(model, "feature_names_in_", None)
     inputs = None if names is None else list(names)
@@ -92,7 +96,7 @@ def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
 
 
 def show_report(result: StudyReport, output: Path) -> None:
-    """Print the figures of a report and where its page is."""
+    """Print the figures of a report and the path of its page."""
     console = Console(highlight=False)
     console.print(Text(result.title, style="bold"), soft_wrap=True)
     console.print()

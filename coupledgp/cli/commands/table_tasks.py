@@ -1,4 +1,4 @@
-"""What `coupledgp fit` reads and reports: rows of a table, and the fit as plain values."""
+"""Rows of a table for `coupledgp fit`, and its results as plain values."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MODEL_PARAMETERS = (
 def load(
     data: Path, target: str, test: Path | None, share: float, drop: list[str], seed: int
 ) -> tuple[Rows, Rows]:
-    """Training and test rows from one file or two."""
+    """Read training and test rows, the latter from a file of their own or as a random share."""
     with reporter("read"):
         table = read_table(data)
         check_columns(table, [target], f"--target: {data}")
@@ -59,7 +59,7 @@ def describe(
     comparison: Comparison | None,
     clock: Stopwatch,
 ) -> dict[str, Any]:
-    """Everything about the fit as plain values, the content of `--json`."""
+    """Return data, settings and results of the fit as plain values, the content of `--json`."""
     names = train.X.column_names
     lengthscales = np.broadcast_to(model.lengthscale_, len(names)).tolist()
     spread = [float(np.std(column.to_numpy())) for column in train.X.columns]

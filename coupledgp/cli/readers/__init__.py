@@ -1,1 +1,1 @@
-"""Tables, networks and values as files hold them."""
+"""Readers of tables, networks and values of nodes from files."""

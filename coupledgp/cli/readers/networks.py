@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` reads: a graph out of a file."""
+"""Reading of graphs for `coupledgp interpolate` from meshes, edge tables, GraphML and GML."""
 
 from __future__ import annotations
 
@@ -26,17 +26,20 @@ POSITIONS = (("x", "y"), ("longitude", "latitude"), ("lon", "lat"))
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A graph as its file gave it.
+    """A graph as read from a file.
 
     Attributes
     ----------
     graph : Graph
+        The graph.
     kind : str
-        What its nodes and weights are, in words.
+        Description of its nodes and weights in words.
     mesh : trimesh.Trimesh or None
+        The mesh, if the file holds one.
     nodes : str
-        `"faces"`, `"vertices"` or `"nodes"`.
+        Kind of the nodes: `"faces"`, `"vertices"` or `"nodes"`.
     positions : FloatArray (n_nodes, 2), or None
+        Positions of the nodes, if they are known.
     """
 
     graph: Graph
@@ -51,11 +54,11 @@ class Network:
         return {str(self.graph.label(k)): k for k in range(self.graph.n_nodes)}
 
     def placed(self, positions: FloatArray) -> Network:
-        """The same with positions of the nodes."""
+        """The same network with positions (n_nodes, 2) of the nodes."""
         return replace(self, positions=positions)
 
     def normal_z(self) -> FloatArray:
-        """Z component of the unit normal of each node."""
+        """Z components (n_nodes,) of the unit normals of the nodes."""
         normals = self.mesh.face_normals if self.nodes == "faces" else self.mesh.vertex_normals
         return np.asarray(normals[:, 2], dtype=np.float64)
 
@@ -63,17 +66,17 @@ class Network:
 def read_network(
     path: Path, nodes: str, weight: str | None, length: str | None, both_ways: bool
 ) -> Network:
-    """Read a mesh, an edge table, or GraphML or GML, by the extension.
+    """Read a mesh, an edge table, GraphML or GML; the extension tells which it is.
 
     Parameters
     ----------
     path
         File, or the name of a mesh of `coupledgp.datasets.meshes`.
     nodes
-        For a mesh: `"faces"` or `"vertices"`.
+        Kind of the nodes of a mesh: `"faces"` or `"vertices"`.
     weight, length
-        For a table, GraphML and GML: where the weights, or the lengths, are; None looks for the
-        usual names.
+        Name of the column or attribute of the weights, or of the lengths, in a table, GraphML or
+        GML; None looks for the usual names.
     both_ways
         Drop the directions of a directed graph.
     """
@@ -113,7 +116,7 @@ def _read_mesh(path: Path, nodes: str) -> Network:
 
 
 def _as_numbered(path: Path) -> Any:
-    """The mesh with its vertices as the file numbers them; STL numbers none, so they are merged."""
+    """The mesh with vertices as the file numbers them; those of STL have no numbers, and merge."""
     import trimesh
 
     if path.suffix.lower() == ".stl":
@@ -149,7 +152,7 @@ def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
 
 
 def _labels(texts: list[str]) -> list[Any]:
-    """Distinct labels in order; ints if all are written as ints, and sorted then."""
+    """Distinct labels in order of appearance, or sorted ints if all are written as ints."""
     distinct = list(dict.fromkeys(texts))
     if all(text.isascii() and text.isdigit() and str(int(text)) == text for text in distinct):
         return sorted(int(text) for text in distinct)
@@ -221,7 +224,7 @@ def _attribute_positions(found: Any) -> FloatArray | None:
 def _measure(
     names: Iterable[str], weight: str | None, length: str | None
 ) -> tuple[str | None, str | None]:
-    """Where weights or lengths are: as told, else under the usual names."""
+    """Names of the weights or of the lengths, the other None: as given, else a usual name."""
     if weight is not None and length is not None:
         raise InvalidInputError("--weight, --length: expected at most one of them")
     if weight is not None or length is not None:
@@ -243,7 +246,7 @@ def _weighting(weight: str | None, length: str | None) -> str:
 
 
 def node_texts(table: pa.Table, name: str, source: str) -> list[str]:
-    """A column of node labels as texts; a missing one is refused."""
+    """A column of node labels as texts; a missing label is refused."""
     texts = ["" if v is None else str(v) for v in table.column(name).to_pylist()]
     if "" in texts:
         row = texts.index("") + 1

@@ -1,4 +1,4 @@
-"""Values and positions of nodes, out of tables: each row's node found by the text of its label."""
+"""Values and positions of nodes from tables, whose rows name nodes by the text of their labels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
-# What stands in a table for a value that is missing.
+# Texts that stand in a table for a missing value.
 BLANK = ("", "-", "NA", "N/A", "nan", "NaN", "null")
 
 
@@ -37,7 +37,7 @@ def read_values(
 
 
 def find_nodes(path: Path, network: Network, node_column: str) -> IntArray:
-    """Node numbers of a table's rows; an unknown label is named with its row."""
+    """Node numbers (n,) of a table's n rows; an error names an unknown label and its row."""
     texts = node_texts(read_table(path, text_columns=True), node_column, str(path))
     found = np.array([network.numbers.get(text, -1) for text in texts], dtype=np.int64)
     bad = np.flatnonzero(found < 0)
@@ -71,7 +71,7 @@ def _numbers_or_nan(column: pa.ChunkedArray, where: str) -> FloatArray:
 
 
 def read_positions(path: Path, network: Network, node_column: str) -> FloatArray:
-    """Positions (n_nodes, 2) out of a table with nodes and x, y or longitude, latitude."""
+    """Positions (n_nodes, 2) from a table with nodes and x, y or longitude, latitude."""
     table = read_table(path)
     check_columns(table, [node_column], f"--positions: {path}")
     names = next((pair for pair in POSITIONS if set(pair) <= set(table.column_names)), None)

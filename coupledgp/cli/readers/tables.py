@@ -52,7 +52,7 @@ def read_table(path: Path, text_columns: bool = False) -> pa.Table:
 
 
 def check_table_path(path: Path, name: str) -> None:
-    """Refuse a path to write whose extension names no format."""
+    """Refuse a path of an output file whose extension names no format."""
     if path.suffix.lower() not in (".csv", ".tsv", *PARQUET):
         raise InvalidInputError(
             f"{name}: expected a path ending in .csv, .tsv or .parquet, got {str(path)!r}"
@@ -74,7 +74,7 @@ def write_table(table: pa.Table, path: Path, like: Path) -> None:
 
 
 def check_columns(table: pa.Table, names: Iterable[str], source: str) -> None:
-    """Refuse names that are no columns of the table; the nearest column is suggested."""
+    """Refuse names that are not columns of the table; the error suggests the nearest column."""
     missing = [name for name in names if name not in table.column_names]
     if not missing:
         return
@@ -98,9 +98,9 @@ def numeric(table: pa.Table, names: Sequence[str], source: str, hint: str = "") 
     names
         Columns in the order wanted.
     source
-        What the table is called in messages.
+        Name of the table in messages.
     hint
-        Text after a message that a column holds something else than numbers, `{}` for its name.
+        Text after the message that a column does not hold numbers; `{}` stands for its name.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def _floats(column: pa.ChunkedArray, where: str, hint: str) -> FloatArray:
 
 
 def _first_text(column: pa.ChunkedArray) -> str:
-    """Say which value of a column is the first that is no number."""
+    """Text that names the first value of a column that is not a number, and its row."""
     for row, value in enumerate(column, start=1):
         if not _is_number(value.as_py()):
             shown = repr(value.as_py()) if isinstance(value.as_py(), str) else str(value)

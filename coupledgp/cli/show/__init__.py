@@ -1,1 +1,1 @@
-"""Results as a terminal shows them."""
+"""Printing of results on a terminal."""

@@ -1,4 +1,4 @@
-"""The results of `coupledgp interpolate` for people: tables, a page, and pictures of the graph."""
+"""The results of `coupledgp interpolate` as printed tables, as a page and as pictures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coupledgp.random import FloatArray, IntArray
 
 
 def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
-    """Print what an interpolation gave."""
+    """Print the results of an interpolation."""
     console = Console(highlight=False)
     console.print(Text(headline(result), style="bold"), soft_wrap=True)
     console.print(Text(model_line(result)), soft_wrap=True)
@@ -38,7 +38,10 @@ def page(
     observed: IntArray,
     law: tuple[FloatArray, FloatArray],
 ) -> str:
-    """Return the HTML page, with a picture where nodes have places."""
+    """Return the HTML page, with a picture where nodes have positions.
+
+    `observed` holds node numbers (n,), `law` the mean and standard deviation (n_nodes,).
+    """
     from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
 
     tables = sections(result, None)
@@ -59,7 +62,7 @@ def page(
 
 
 def headline(result: dict[str, Any]) -> str:
-    """Say what the data were."""
+    """Describe the data in a sentence."""
     data, graph = result["data"], result["graph"]
     what = f"values of {Path(data['values']).name}" if data["values"] else f"{data['signal']}"
     hidden = f", {data['n_hidden']} hidden for scoring" if data["n_hidden"] else ""
@@ -70,7 +73,7 @@ def headline(result: dict[str, Any]) -> str:
 
 
 def model_line(result: dict[str, Any]) -> str:
-    """Say what the model is."""
+    """Describe the model in a line."""
     model = result["model"]
     law = model["length_law"]
     law = f"geometric length law (p = {model['p_halt']:g})" if law == "geometric" else f"{law} law"
@@ -82,7 +85,7 @@ def model_line(result: dict[str, Any]) -> str:
 
 
 def sections(result: dict[str, Any], comparison: Comparison | None) -> list[Section]:
-    """Tables of the graph, the fit, the scores and the comparison, as far as there are any."""
+    """Tables of the graph, the fit, and, if there are any, the scores and the comparison."""
     found = [
         Section("Graph", ("", "as read"), graph_rows(result)),
         Section("Fit", ("", "value", "remark"), fit_rows(result)),
@@ -110,7 +113,7 @@ def graph_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Rows (name, value, remark) of what was fitted and how."""
+    """Rows (name, value, remark) of the fitted hyperparameters and the settings of the fit."""
     fitted, hops, cut = result["fitted"], result["exact_hops"], result["truncation"]
     error = fitted["log_evidence_error"]
     rows = [
@@ -128,7 +131,7 @@ def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 
 def comparison_title(result: dict[str, Any]) -> str:
-    """Say what was compared, at how many nodes."""
+    """Title of the comparison, with the number of nodes."""
     comparison, data, graph = result["comparison"], result["data"], result["graph"]
     if data["n_hidden"]:
         kind, total = "hidden", data["n_hidden"]
@@ -143,7 +146,7 @@ def comparison_title(result: dict[str, Any]) -> str:
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:
-    """Say how the fit ended, what took how long, and what was written."""
+    """Lines on the end of the fit, the seconds of each part of the work, and the files written."""
     fitted, output = result["fitted"], result["output"]
     seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result["seconds"].items())
     ending = "settled" if fitted["converged"] else "stopped before it settled"
@@ -162,6 +165,6 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
 
 
 def node_map(network: Network, observed: IntArray, mean: FloatArray, std: FloatArray) -> NodeMap:
-    """The law at the places of the nodes; mean and std (n_nodes,)."""
+    """Maps of the law at the positions of the nodes; mean and std are (n_nodes,)."""
     layout = NodeLayout(network.graph, network.mesh, network.nodes, network.positions)
     return NodeMap(layout, mean, std, None, observed)

@@ -1,4 +1,4 @@
-"""The results of `coupledgp fit` for people: tables on a terminal, a page in a browser."""
+"""The results of `coupledgp fit` as tables on a terminal and as a page for a browser."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.options import selection_line
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 
-# Lengthscales listed; of more, those of the columns that matter most.
+# Most lengthscales that are listed, those of the columns that matter most, to fit on a screen.
 MAX_LENGTHSCALES = 20
 
 
 def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
-    """Print what a fit gave."""
+    """Print the results of a fit."""
     console = Console(highlight=False)
     console.print(Text(headline(result), style="bold"), soft_wrap=True)
     console.print(Text(model_line(result)), soft_wrap=True)
@@ -38,7 +38,7 @@ def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
 
 
 def verdict_lines(comparison: Comparison | None) -> list[str]:
-    """What the comparison amounts to, in words, if it was made."""
+    """Verdict of the comparison in words, if it was made."""
     if comparison is None:
         return []
     return [comparison.report.verdict(), *comparison.report.remarks]
@@ -60,7 +60,7 @@ def page(result: dict[str, Any], comparison: Comparison) -> str:
 
 
 def headline(result: dict[str, Any]) -> str:
-    """Say what the data were."""
+    """Describe the data in a sentence."""
     data = result["data"]
     name = Path(data["path"]).name
     text = (
@@ -76,7 +76,7 @@ def headline(result: dict[str, Any]) -> str:
 
 
 def model_line(result: dict[str, Any]) -> str:
-    """Say what the model is."""
+    """Describe the model in a line."""
     model = result["model"]
     lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
     fitted = f"fitted to {model['objective']}, " if model["frequencies"] == "fitted" else ""
@@ -128,7 +128,7 @@ def score_rows(scores: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def comparison_title(result: dict[str, Any]) -> str:
-    """Say what was compared, on how many rows."""
+    """Title of the comparison, with the number of rows."""
     data, comparison = result["data"], result["comparison"]
     train = _part(comparison["n_train"], data["n_train"], "training row")
     n_points = data["n_train"] if comparison["at_training_inputs"] else data["n_test"]
@@ -140,13 +140,13 @@ def comparison_title(result: dict[str, Any]) -> str:
 
 
 def by_solves(comparison: dict[str, Any]) -> str:
-    """Say that a comparison's exact law was solved for, if it was."""
+    """Remark that the exact law was computed by iterative solves; empty if it was not."""
     solved = comparison["accuracy"]["method"] == "stochastic"
     return "; the exact law by iterative solves" if solved else ""
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:
-    """Say how the optimiser ended, what took how long, and what was saved."""
+    """Lines on the end of the search, the seconds of each part of the work, and the files saved."""
     seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result["seconds"].items())
     ending = "converged" if result["converged"] else "stopped before it converged (--max-iter)"
     work = _count(result["n_evaluations"], "evaluation")

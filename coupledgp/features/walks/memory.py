@@ -27,7 +27,9 @@ def walk_bytes(n_rows: int, n_walks: int, survival: FloatArray) -> float:
 
 
 def check_walk_memory(n_rows: int, n_walks: int, survival: FloatArray, limit: float | None) -> None:
-    """Refuse walks that need more than the limit, or than is available if that is None.
+    """Refuse walks that need more than the limit in bytes, or than is available if it is None.
+
+    The chances `survival` (max_length + 1,) of a walk to have at least t steps give the estimate.
 
     Raises
     ------

@@ -59,7 +59,7 @@ def move(node: int, u: FloatArray, steps: Steps, graph: Graph) -> list[int]:
 
 
 def plain_walk(seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph: Graph) -> Visits:
-    """What `walk_engine.walk` gives, for any law of steps."""
+    """Visits as `engine.walk` returns them, for rows (n,), lengths (n, m) and any law of steps."""
     walked = (paths(seed, int(node), lengths[r], steps, graph) for r, node in enumerate(rows))
     return as_visits([visits_of(row) for row in walked])
 
@@ -67,7 +67,7 @@ def plain_walk(seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph
 def plain_ends(
     seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph: Graph
 ) -> IntArray:
-    """What `walk_engine.walk_ends` gives, for any law of steps."""
+    """Nodes (n, m) where walkers halt, as from `engine.walk_ends`, for any law of steps."""
     walked = (paths(seed, int(node), lengths[r], steps, graph) for r, node in enumerate(rows))
     return np.array([[path[-1] for path in row] for row in walked], dtype=np.int64)
 

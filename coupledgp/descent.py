@@ -138,7 +138,7 @@ def descend(
     Parameters
     ----------
     variables
-        Leaf tensors that are changed in place. They end at the last state, not at the best one.
+        Leaf tensors of any shape, changed in place: they end at the last state, not the best one.
     loss
         Scalar tensor, differentiable in the variables; called once a step.
     judge

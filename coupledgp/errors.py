@@ -22,4 +22,4 @@ class ModelFileError(CoupledGPError, ValueError):
 
 
 class MemoryLimitError(InvalidInputError, MemoryError):
-    """What was asked for would not fit in memory; the message gives the estimate and a remedy."""
+    """The computation would not fit in memory; the message gives the estimate and a remedy."""

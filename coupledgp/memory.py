@@ -17,8 +17,8 @@ CGROUP_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_f
 def available_bytes(root: Path = Path("/")) -> float:
     """Bytes that this process can still allocate without swapping; infinite where unknown.
 
-    The least of what the machine has left and of what is left of the limits of the process's
-    control groups (containers and batch systems set such limits), their parents' included.
+    It is the least of the machine's free memory and of the free part of the limits of the process's
+    control groups, which containers and batch systems set, their parents' included.
 
     Parameters
     ----------

@@ -15,16 +15,16 @@ Second = TypeVar("Second")
 
 @dataclass(frozen=True)
 class TextForm(Generic[First, Second]):
-    """How the registered names of two parts make up a text, and back.
+    """Text made of the registered names of two parts, which it writes and parses.
 
     Parameters
     ----------
     first, second
         Registries of the parts.
     plain
-        Name of the second part where the text names none.
+        Name of the second part that a text without one stands for.
     form
-        The form in words, for messages.
+        Description of the form for messages.
     ending
         A word that may stand at the end; None if there is none.
     """

@@ -117,7 +117,7 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
 
     n_evaluations_ = fitted_result("n_evaluations_", "Evaluations of the evidence in the search.")
     converged_ = fitted_result("converged_", "Whether the search for hyperparameters converged.")
-    selection_ = fitted_result("selection_", 'What `"auto"` tried, and why it chose what it chose.')
+    selection_ = fitted_result("selection_", 'Trials of `"auto"` and the reason for its choice.')
     kl_per_point_ = fitted_result("kl_per_point_", 'KL, nats per point, that `"auto"` measured.')
 
     @abstractmethod

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.compiled import part
 from coupledgp.random import FloatArray, IntArray
 
 UIntArray = NDArray[np.uint64]
@@ -27,7 +27,7 @@ HALF_ULP = 2.0**-53
 ULP = 2.0**-52
 
 
-@numba.njit(cache=True, inline="always")
+@part
 def mix(x):  # type: ignore[no-untyped-def]
     """The splitmix64 finaliser: a bijection of 64-bit words whose every bit depends on all."""
     x = (x ^ (x >> SHIFTS[0])) * MULTIPLY_1
@@ -35,14 +35,14 @@ def mix(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> SHIFTS[2])
 
 
-@numba.njit(cache=True, inline="always")
+@part
 def stream_key(seed, node, stream):  # type: ignore[no-untyped-def]
     """The key of a node's stream; a stream is one step of its walkers, or one draw of lengths."""
     node_key = mix(mix(seed) + (np.uint64(node) + ONE) * GOLDEN)
     return mix(node_key ^ (np.uint64(stream) + ONE) * STREAM)
 
 
-@numba.njit(cache=True, inline="always")
+@part
 def uniform(key, walker):  # type: ignore[no-untyped-def]
     """A uniform in (0, 1): an odd multiple of 2^-53, so that `1 - u` is exact."""
     bits = mix(key + (np.uint64(walker) + ONE) * GOLDEN)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, spilu, splu
 
+from coupledgp.compiled import compiled
 from coupledgp.graphs.graph import Graph
 from coupledgp.random import IntArray
 
@@ -48,7 +48,7 @@ def factor_entries(graph: Graph, order: IntArray, budget: int) -> int:
     return int(_count(graph.indptr, graph.indices, order, place, budget))
 
 
-@numba.njit(cache=True)
+@compiled
 def _count(indptr, indices, order, place, budget):  # type: ignore[no-untyped-def]
     n = order.size
     parent = np.full(n, -1, np.int64)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-import numba
 import numpy as np
 
+from coupledgp.compiled import compiled, share_rows
 from coupledgp.graphs.graph import Graph
 from coupledgp.random import FloatArray
 
@@ -14,26 +14,15 @@ PARALLEL_WORK = 20_000_000
 BLOCK_ENTRIES = 2**18  # numbers of a block of columns: a few such blocks stay in the cache
 
 
-@numba.njit(cache=True, inline="always")
-def _row(row, indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-untyped-def]
-    for k in range(V.shape[1]):
-        out[row, k] = b * V[row, k] + c * S[row, k]
-    for entry in range(indptr[row], indptr[row + 1]):
-        weight, column = a * data[entry], indices[entry]
+@compiled
+def _rows(first, last, indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-untyped-def]
+    for row in range(first, last):
         for k in range(V.shape[1]):
-            out[row, k] += weight * V[column, k]
-
-
-@numba.njit(cache=True)
-def _serial(indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-untyped-def]
-    for row in range(indptr.size - 1):
-        _row(row, indptr, indices, data, V, a, b, S, c, out)
-
-
-@numba.njit(cache=True, parallel=True)
-def _parallel(indptr, indices, data, V, a, b, S, c, out):  # type: ignore[no-untyped-def]
-    for row in numba.prange(indptr.size - 1):
-        _row(row, indptr, indices, data, V, a, b, S, c, out)
+            out[row, k] = b * V[row, k] + c * S[row, k]
+        for entry in range(indptr[row], indptr[row + 1]):
+            weight, column = a * data[entry], indices[entry]
+            for k in range(V.shape[1]):
+                out[row, k] += weight * V[column, k]
 
 
 def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
@@ -68,8 +57,23 @@ def fused_product(
     V = np.ascontiguousarray(V, dtype=np.float64)
     other = V if S is None else np.ascontiguousarray(S, dtype=np.float64)
     out = np.empty_like(V)
-    big = (matrix.nnz + graph.n_nodes) * V.shape[1] > PARALLEL_WORK
-    run = _parallel if big else _serial
-    factor = c if S is not None else 0.0
-    run(matrix.indptr, matrix.indices, matrix.data, V, a, b, other, factor, out)
+    given = (
+        matrix.indptr,
+        matrix.indices,
+        matrix.data,
+        V,
+        a,
+        b,
+        other,
+        c if S is not None else 0.0,
+    )
+    if (matrix.nnz + graph.n_nodes) * V.shape[1] <= PARALLEL_WORK:
+        _rows(0, graph.n_nodes, *given, out)
+        return out
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        for first, last in blocks:
+            _rows(first, last, *given, out)
+
+    share_rows(work, graph.n_nodes, least=1, most=graph.n_nodes)
     return out

@@ -6,11 +6,13 @@ instruction for all of them, and the whole tile stays in the cache.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from coupledgp.compiled import compiled, part, share_rows
 
 TILE = 16  # rows in a tile: two vectors of eight float64, or one of sixteen float32 (AVX-512)
 # Number of entries from which a product takes longer than the start of the threads.
@@ -36,7 +38,7 @@ def multiplication_signs(size: int) -> NDArray[np.int8]:
 SIGNS_OF_PRODUCTS = multiplication_signs(8)
 
 
-@numba.njit(cache=True)
+@part
 def hadamard(tile):  # type: ignore[no-untyped-def]
     """Multiply a tile (p, TILE) in place by the Hadamard matrix of order p with entries +-1.
 
@@ -63,7 +65,7 @@ def hadamard(tile):  # type: ignore[no-untyped-def]
                 tile[j + half, k] = a - b
 
 
-@numba.njit(cache=True)
+@part
 def _flip(tile, signs):  # type: ignore[no-untyped-def]
     """Multiply the rows of a tile (p, TILE) in place by signs (p,)."""
     for j in range(tile.shape[0]):
@@ -72,7 +74,7 @@ def _flip(tile, signs):  # type: ignore[no-untyped-def]
             tile[j, k] *= sign
 
 
-@numba.njit(cache=True)
+@compiled
 def unit_matrices(units, transpose):  # type: ignore[no-untyped-def]
     """Matrices (blocks, p, 8) that multiply by units (blocks, p), or their transposes.
 
@@ -92,7 +94,7 @@ def unit_matrices(units, transpose):  # type: ignore[no-untyped-def]
     return matrices
 
 
-@numba.njit(cache=True)
+@part
 def _multiply(tile, matrices, out):  # type: ignore[no-untyped-def]
     """Add the products of matrices (p, 8) and runs of min(p, 8) rows to `out` (p, TILE)."""
     size = min(tile.shape[0], 8)
@@ -108,7 +110,7 @@ def _multiply(tile, matrices, out):  # type: ignore[no-untyped-def]
                 out[a, k] += total
 
 
-@numba.njit(cache=True)
+@part
 def _simplex(tile, transposed):  # type: ignore[no-untyped-def]
     """Multiply a tile (p, TILE) in place by the simplex matrix S of `simplex_product`, or by S'.
 
@@ -133,7 +135,7 @@ def _simplex(tile, transposed):  # type: ignore[no-untyped-def]
             tile[j, k] = scale * tile[j, k] + total[k]
 
 
-@numba.njit(cache=True)
+@part
 def _project_tile(start, X, scales, matrices, signs, simplex, out):  # type: ignore[no-untyped-def]
     """Write the products of X (n, d) for one tile of rows, from row `start` on, to out (n, m)."""
     dim = X.shape[1]
@@ -159,7 +161,7 @@ def _project_tile(start, X, scales, matrices, signs, simplex, out):  # type: ign
                 out[start + k, first + j] = scales[first + j] * tile[j, k]
 
 
-@numba.njit(cache=True)
+@part
 def _back_tile(start, G, scales, matrices, signs, simplex, out):  # type: ignore[no-untyped-def]
     """Write the transposed products of G (n, m) for one tile of rows to out (n, d).
 
@@ -188,25 +190,13 @@ def _back_tile(start, G, scales, matrices, signs, simplex, out):  # type: ignore
             out[start + k, j] = total[j, k]
 
 
-@numba.njit(cache=True)
-def _tile(index, X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
-    if transposed:
-        _back_tile(index * TILE, X, scales, matrices, signs, simplex, out)
-    else:
-        _project_tile(index * TILE, X, scales, matrices, signs, simplex, out)
-
-
-@numba.njit(cache=True)
-def _serial(X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
-    for index in range((X.shape[0] + TILE - 1) // TILE):
-        _tile(index, X, scales, matrices, signs, simplex, transposed, out)
-
-
-# This repeats the loop, because numba's cache would confuse one function compiled in two ways.
-@numba.njit(cache=True, parallel=True)
-def _parallel(X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
-    for index in numba.prange((X.shape[0] + TILE - 1) // TILE):
-        _tile(index, X, scales, matrices, signs, simplex, transposed, out)
+@compiled
+def _tiles(first, last, X, scales, matrices, signs, simplex, transposed, out):  # type: ignore[no-untyped-def]
+    for index in range(first, last):
+        if transposed:
+            _back_tile(index * TILE, X, scales, matrices, signs, simplex, out)
+        else:
+            _project_tile(index * TILE, X, scales, matrices, signs, simplex, out)
 
 
 def product(
@@ -239,5 +229,14 @@ def product(
     """
     p = units.shape[1]
     scales = norms / norms.dtype.type(p * np.sqrt(p))
-    loop = _parallel if len(X) * norms.size >= PARALLEL_FROM else _serial
-    loop(X, scales, unit_matrices(units, transposed), signs, simplex, transposed, out)
+    given = (X, scales, unit_matrices(units, transposed), signs, simplex, transposed, out)
+    n_tiles = -(-len(X) // TILE)
+    if len(X) * norms.size < PARALLEL_FROM:
+        _tiles(0, n_tiles, *given)
+        return
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        for first, last in blocks:
+            _tiles(first, last, *given)
+
+    share_rows(work, n_tiles, least=1, most=n_tiles)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from coupledgp.compiled import compiled
 from coupledgp.couplings.frequencies.directions import Directions, haar_rows
 from coupledgp.errors import NumericalError
 from coupledgp.random import FloatArray
@@ -123,7 +123,7 @@ def settle(
     return settled, sweeps
 
 
-@numba.njit(cache=True)
+@compiled
 def _sweep(units, norms, tolerance, max_sweeps):  # type: ignore[no-untyped-def]
     """Sweep over units (n, d) in place; return the number of sweeps and the last largest move."""
     n, dim = units.shape

@@ -20,11 +20,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import numba
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
+from coupledgp.compiled import compiled
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
@@ -235,7 +235,7 @@ def best_permutation(vectors: FloatArray, start: IntArray) -> IntArray:
     return _search(vectors, start, quadratic_objective(vectors, start))
 
 
-@numba.njit(cache=True)
+@compiled
 def _search(vectors, start, least):  # type: ignore[no-untyped-def]
     """Try all permutations of vectors (n, n, dim); `least` is the objective at the start (n,)."""
     order, _, dim = vectors.shape

@@ -8,140 +8,119 @@ an unweighted graph, as in the papers). Its load then telescopes,
 so the engine only counts the walkers of node i that are at node j at step t. Every random number is
 a function of (seed, node, walker, step), see `coupledgp.counter`. `compiled_steps` moves walkers
 that stand together, `visits` counts and stores their visits; `reference` does the work of the three
-in plain Python, bit for bit the same. The machine code of this file contains functions of the other
-files that it inlines, and numba does not see a change there: `tests/features/conftest.py`.
+in plain Python, bit for bit the same. The machine code of this file contains parts from the other
+files, and numba does not see a change there: `tests/stale_code.py`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
 
-import numba
 import numpy as np
 
+from coupledgp.compiled import compiled, part, share_rows
 from coupledgp.counter import SECOND_STREAMS, stream_key
-from coupledgp.couplings.walkers.steps import INDEPENDENT, REPELLING
 from coupledgp.features.walks.compiled_steps import (
-    Groups,
+    ALIVE,
+    DEGREE,
+    FIRST,
+    POSITION,
+    STAMP,
     Moves,
     group,
-    neighbour,
-    new_groups,
-    quantile,
+    move,
+    move_quickly,
     repel,
+    scratch_for,
+    used,
 )
 from coupledgp.features.walks.visits import (
     STEP_BITS,
     Visits,
-    merge,
-    new_tally,
+    merge_rows,
     starts,
+    tally_for,
     unpack,
-    write,
 )
 from coupledgp.random import IntArray
 
-# Start nodes that a thread walks in one go, with one set of work arrays.
-BLOCK_ROWS = 64
+# Least number of start nodes in a block: with fewer, calls take a noticeable share of the time.
+LEAST_ROWS = 64
+# Number of visits in a block: half a megabyte, which is still in the cache when they are merged.
+BLOCK_VISITS = 2**16
 
 
-class Walkers(NamedTuple):
-    """Positions of one start node's walkers, and work arrays of their moves.
-
-    `alive` holds the numbers of the walkers that have not halted. With `Moves.targets`, `edge` is
-    the edge along which each moves, `first` and `degree` are the first edge and the number of edges
-    of the node at its end.
-    """
-
-    position: IntArray
-    alive: IntArray
-    edge: IntArray
-    first: IntArray
-    degree: IntArray
-    groups: Groups
-
-
-@numba.njit(cache=True)
-def _new_walkers(n_walks):  # type: ignore[no-untyped-def]
-    return Walkers(
-        np.empty(n_walks, np.int64),
-        np.empty(n_walks, np.int64),
-        np.empty(n_walks, np.int64),
-        np.empty(n_walks, np.int64),
-        np.empty(n_walks, np.int64),
-        new_groups(n_walks),
-    )
-
-
-@numba.njit(cache=True)
-def _walk_row(seed, node, lengths, steps, moves, walkers, codes):  # type: ignore[no-untyped-def]
-    """Walk one node's walkers and write a code `node * 2^16 + step` for every visit.
-
-    With `moves.targets` a step has two loops: one draws an edge for every walker, the other loads
-    the node at its end. The loads, one for each walker, then wait for memory together.
-    """
-    indptr, indices, cumulative, targets = moves
-    position, alive, edge, first, degree, groups = walkers
-    slot_of, rank, members, leader, _, stamp, taken, drawn, picked = groups
-    n_walks = lengths.size
+@part
+def _start(node, r, lengths, indptr, walkers, groups):  # type: ignore[no-untyped-def]
+    """Put one node's walkers on it; return the length of the longest walk."""
     longest = 0
-    for w in range(n_walks):
-        position[w] = node
-        codes[w] = node << STEP_BITS
-        alive[w] = w
-        first[w] = indptr[node]
-        degree[w] = indptr[node + 1] - indptr[node]
-        longest = max(longest, lengths[w])
-    n_codes = n_alive = n_walks
-    if indptr[node + 1] == indptr[node]:
-        return n_codes
-    quick = targets.shape[0] > 0
-    stamp[:] = 0
-    for step in range(1, longest + 1):
-        key = stream_key(seed, node, step)
-        n_left = 0
-        for k in range(n_alive):
-            alive[n_left] = alive[k]
-            n_left += lengths[alive[k]] >= step
-        n_alive = n_left
-        if steps != INDEPENDENT:
-            group(position, lengths, step, groups)
-        if steps == REPELLING:
-            second = stream_key(seed, node, SECOND_STREAMS + step)
-            repel(key, second, position, lengths, step, moves, slot_of, rank, taken, drawn, picked)
-        elif quick:
-            for k in range(n_alive):
-                w = alive[k]
-                v = quantile(steps, key, w, slot_of, rank, members, leader)
-                edge[k] = first[w] + min(np.int64(v * degree[w]), degree[w] - 1)
-            for k in range(n_alive):
-                w = alive[k]
-                first[w] = targets[edge[k], 0]
-                behind = targets[edge[k], 1]
-                position[w] = behind & 0xFFFFFFFF
-                degree[w] = behind >> 32
-        else:
-            for k in range(n_alive):
-                w = alive[k]
-                v = quantile(steps, key, w, slot_of, rank, members, leader)
-                position[w] = neighbour(indptr, indices, cumulative, position[w], v)
-        for k in range(n_alive):
-            codes[n_codes] = (position[alive[k]] << STEP_BITS) | step
-            n_codes += 1
-    return n_codes
+    for w in range(lengths.shape[1]):
+        walkers[POSITION, w] = node
+        walkers[ALIVE, w] = w
+        walkers[FIRST, w] = indptr[node]
+        walkers[DEGREE, w] = indptr[node + 1] - indptr[node]
+        if lengths[r, w] > longest:
+            longest = lengths[r, w]
+    if groups is not None:
+        for slot in range(groups.shape[1]):
+            groups[STAMP, slot] = 0
+    return longest if indptr[node + 1] > indptr[node] else 0
 
 
-@numba.njit(parallel=True, cache=True)
-def _walk_rows(seed, rows, lengths, steps, moves, offsets, packed, n_pairs, n_entries, most):  # type: ignore[no-untyped-def]
-    """Walk all rows and write each row's distinct visits, packed, from its offset on."""
-    n_blocks = (rows.size + BLOCK_ROWS - 1) // BLOCK_ROWS
-    for block in numba.prange(n_blocks):
-        walkers, tally = _new_walkers(lengths.shape[1]), new_tally(most)
-        codes = np.empty(most, np.int64)
-        for r in range(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows.size)):
-            n_codes = _walk_row(seed, rows[r], lengths[r], steps, moves, walkers, codes)
-            n_pairs[r], n_entries[r] = merge(codes[:n_codes], r + 1, tally)
-            write(tally, n_entries[r], offsets[r], packed)
+@part
+def _record(step, n_alive, walkers, codes, to):  # type: ignore[no-untyped-def]
+    """Write a code `node * 2^16 + step` for every walker that still walks, if codes are wanted."""
+    if codes is None:
+        return to
+    for k in range(n_alive):
+        codes[to + k] = (walkers[POSITION, walkers[ALIVE, k]] << STEP_BITS) | step
+    return to + n_alive
+
+
+@part
+def _survivors(step, r, lengths, n_alive, walkers):  # type: ignore[no-untyped-def]
+    """Drop the walkers that halt before a step; return the number of the others."""
+    n_left = 0
+    for k in range(n_alive):
+        w = walkers[ALIVE, k]
+        walkers[ALIVE, n_left] = w
+        n_left += lengths[r, w] >= step
+    return n_left
+
+
+@compiled
+def _walk_rows(  # type: ignore[no-untyped-def]
+    first, last, seed, rows, lengths,
+    indptr, indices, cumulative, targets,
+    walkers, groups, leader, choices,
+    offsets, codes, n_codes, ends,
+):  # fmt: skip
+    """Walk some rows; write a code for every visit, from the row's offset on, or the last nodes.
+
+    Either `codes` and `n_codes` or `ends` are None; so are `indices` or `targets`.
+    """
+    for r in range(first, last):
+        node, to, n_alive = rows[r], offsets[r], lengths.shape[1]
+        longest = _start(node, r, lengths, indptr, walkers, groups)
+        for step in range(longest + 1):
+            if step > 0:
+                key = stream_key(seed, node, step)
+                n_alive = _survivors(step, r, lengths, n_alive, walkers)
+                if groups is not None:
+                    group(walkers, n_alive, step, groups)
+                if choices is not None:
+                    second = stream_key(seed, node, SECOND_STREAMS + step)
+                    repel(key, second, n_alive, walkers, choices, indptr, indices, cumulative)
+                elif targets is not None:
+                    move_quickly(key, n_alive, walkers, groups, leader, targets)
+                elif indices is not None:
+                    move(key, n_alive, walkers, groups, leader, indptr, indices, cumulative)
+            to = _record(step, n_alive, walkers, codes, to)
+        if n_codes is not None:
+            n_codes[r] = to - offsets[r]
+        if ends is not None:
+            for w in range(lengths.shape[1]):
+                ends[r, w] = walkers[POSITION, w]
 
 
 def walk(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves) -> Visits:
@@ -165,26 +144,28 @@ def walk(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves)
     packed = np.empty(int(offsets[-1]), dtype=np.int64)
     n_pairs, n_entries = np.empty(rows.size, np.int64), np.empty(rows.size, np.int64)
     most = int(np.diff(offsets).max(initial=1))
-    _walk_rows(
-        np.uint64(seed), rows, lengths, steps, moves, offsets, packed, n_pairs, n_entries, most
-    )
+    walked = (np.uint64(seed), rows, lengths, *used(moves, steps))
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        scratch, tally = scratch_for(steps, lengths.shape[1]), tally_for(most)
+        for block in blocks:
+            _walk_rows(*block, *walked, *scratch, offsets, packed, n_entries, None)
+            merge_rows(*block, offsets, packed, n_pairs, n_entries, *tally)
+
+    share_rows(work, rows.size, LEAST_ROWS, max(BLOCK_VISITS // most, LEAST_ROWS))
     return unpack(offsets, packed, n_pairs, n_entries)
-
-
-@numba.njit(parallel=True, cache=True)
-def _ends(seed, rows, lengths, steps, moves, ends):  # type: ignore[no-untyped-def]
-    """Walk all rows and keep the node at which each walker halts."""
-    n_blocks = (rows.size + BLOCK_ROWS - 1) // BLOCK_ROWS
-    for block in numba.prange(n_blocks):
-        walkers = _new_walkers(lengths.shape[1])
-        for r in range(block * BLOCK_ROWS, min((block + 1) * BLOCK_ROWS, rows.size)):
-            codes = np.empty(lengths[r].sum() + lengths.shape[1], np.int64)
-            _walk_row(seed, rows[r], lengths[r], steps, moves, walkers, codes)
-            ends[r] = walkers.position
 
 
 def walk_ends(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves) -> IntArray:
     """Nodes where the walkers of `walk` halt, shape (n, m)."""
     ends = np.empty(lengths.shape, dtype=np.int64)
-    _ends(np.uint64(seed), rows, lengths, steps, moves, ends)
+    offsets = np.zeros(rows.size, dtype=np.int64)
+    walked = (np.uint64(seed), rows, lengths, *used(moves, steps))
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        scratch = scratch_for(steps, lengths.shape[1])
+        for block in blocks:
+            _walk_rows(*block, *walked, *scratch, offsets, None, None, ends)
+
+    share_rows(work, rows.size, LEAST_ROWS, rows.size)
     return ends

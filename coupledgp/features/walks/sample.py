@@ -128,9 +128,8 @@ class Walks:
         given = coefficients(check_modulation(f), self.survival.size)
         scale = self.n_walks * self.survival
         per_step = np.divide(given, scale, out=np.zeros(scale.size), where=scale > 0)
-        values = np.empty(self.visits.nodes.size)
         roots = self._root_degrees
-        weigh(*self.visits, per_step, roots[self.nodes], 1.0 / roots, values)
+        values = weigh(self.visits, per_step, roots[self.nodes], 1.0 / roots)
         matrix = sparse.csr_array(
             (values, self.visits.nodes, self.visits.indptr),
             shape=(self.nodes.size, self.graph.n_nodes),
@@ -154,7 +153,7 @@ class Walks:
         """
         roots = self._root_degrees
         products = weigh_back(
-            *self.visits,
+            self.visits,
             np.ascontiguousarray(left * roots[self.nodes, None]),
             np.ascontiguousarray(right / roots[:, None]),
             self.survival.size,

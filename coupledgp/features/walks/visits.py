@@ -1,18 +1,19 @@
 """Visits of walkers in compact form: merged, stored, and weighed by a series.
 
 A row's visits come as codes `node * 2^16 + step`, one for each walker and step. Equal codes are
-counted (`merge`), written packed (`write`), and unpacked into `Visits` once all rows are walked.
+counted and written packed (`merge_rows`), and unpacked into `Visits` once all rows are walked.
 Features and their derivatives are sums over visits (`weigh`, `weigh_back`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.compiled import compiled, part, share_rows
 from coupledgp.counter import GOLDEN
 from coupledgp.random import FloatArray, IntArray
 
@@ -24,6 +25,8 @@ COUNT_BITS = 16
 COUNT_MASK = 2**COUNT_BITS - 1
 # Rows that one thread weighs at a time; their sums are added up in order.
 WIDE_BLOCK_ROWS = 4096
+# Distinct visits that are worth a call in a thread of its own.
+LEAST_VISITS = 2**17
 
 
 class Visits(NamedTuple):
@@ -43,99 +46,116 @@ class Visits(NamedTuple):
 class Tally(NamedTuple):
     """Work arrays in which one row's visits are counted.
 
-    `table`, `stamp` and `id_of` are a hash table of nodes. `keys`, `last` and `place` have an entry
-    for each node of the row; `ids` and `found` have one for each distinct visit.
+    `table` (3, slots) is a hash table of nodes. `ids` (5, visits) has an entry for each node of the
+    row in its first three rows, and for each distinct visit in the last two.
     """
 
     table: IntArray
-    stamp: IntArray
-    id_of: IntArray
-    keys: IntArray
-    last: IntArray
-    place: IntArray
     ids: IntArray
-    found: IntArray
 
 
-@numba.njit(cache=True)
-def new_tally(most):  # type: ignore[no-untyped-def]
+# Rows of `Tally.table`: the tag of the row that took a slot, its node, and the node's number.
+TAG, NODE, NUMBER = range(3)
+# Rows of `Tally.ids`. For each node: itself and its number in one word, its last distinct visit,
+# and the number of these, later the place of the next one. For each distinct visit: the number of
+# its node, and what is packed.
+KEY, LAST, PLACE, OWNER, FOUND = range(5)
+
+
+def tally_for(most: int) -> Tally:
     """Work arrays for rows of at most `most` visits."""
     size = 2
     while size < 2 * most:
         size *= 2
-    return Tally(
-        np.empty(size, np.int64),
-        np.zeros(size, np.int64),
-        np.empty(size, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-    )
+    return Tally(np.zeros((3, size), dtype=np.int64), np.empty((5, most), dtype=np.int64))
 
 
-@numba.njit(cache=True)
-def merge(codes, tag, tally):  # type: ignore[no-untyped-def]
+@part
+def _count(begin, end, codes, tag, table, ids):  # type: ignore[no-untyped-def]
     """Count equal codes; return the numbers of nodes and of distinct visits.
 
-    `codes` come in order of step. Nodes are numbered as they first appear, through a hash table
-    whose slots are free unless stamped with this row's `tag`, above zero. Each node is then given
-    its place in order of nodes, for `write`.
+    Codes come in order of step. Nodes are numbered as they first appear, through a hash table
+    whose slots are free unless marked by this row's `tag`, above zero.
     """
-    table, stamp, id_of, keys, last, place, ids, found = tally
-    mask = table.size - 1
+    mask = table.shape[1] - 1
     n_ids, n_entries = 0, 0
-    for code in codes:
-        node, step = code >> STEP_BITS, code & STEP_MASK
+    for k in range(begin, end):
+        node, step = codes[k] >> STEP_BITS, codes[k] & STEP_MASK
         slot = np.int64((np.uint64(node) * GOLDEN) >> np.uint64(40)) & mask
-        while stamp[slot] == tag and table[slot] != node:
+        while table[TAG, slot] == tag and table[NODE, slot] != node:
             slot = (slot + 1) & mask
-        if stamp[slot] != tag:
-            stamp[slot] = tag
-            table[slot] = node
-            id_of[slot] = n_ids
-            keys[n_ids] = (node << 32) | n_ids
-            last[n_ids] = -1
-            place[n_ids] = 0
+        if table[TAG, slot] != tag:
+            table[TAG, slot] = tag
+            table[NODE, slot] = node
+            table[NUMBER, slot] = n_ids
+            ids[KEY, n_ids] = (node << 32) | n_ids
+            ids[LAST, n_ids] = -1
+            ids[PLACE, n_ids] = 0
             n_ids += 1
-        i = id_of[slot]
-        entry = last[i]
-        if entry < 0 or (found[entry] >> COUNT_BITS) & STEP_MASK != step:
-            last[i] = n_entries
-            place[i] += 1
-            ids[n_entries] = i
-            found[n_entries] = (node << (STEP_BITS + COUNT_BITS)) | (step << COUNT_BITS) | 1
+        i = table[NUMBER, slot]
+        entry = ids[LAST, i]
+        if entry < 0 or (ids[FOUND, entry] >> COUNT_BITS) & STEP_MASK != step:
+            ids[LAST, i] = n_entries
+            ids[PLACE, i] += 1
+            ids[OWNER, n_entries] = i
+            ids[FOUND, n_entries] = (node << (STEP_BITS + COUNT_BITS)) | (step << COUNT_BITS) | 1
             n_entries += 1
         else:
-            found[entry] += 1
-    keys[:n_ids].sort()
-    start = 0
-    for k in range(n_ids):
-        i = keys[k] & 0xFFFFFFFF
-        place[i], start = start, start + place[i]
+            ids[FOUND, entry] += 1
     return n_ids, n_entries
 
 
-@numba.njit(cache=True)
-def write(tally, n_entries, offset, packed):  # type: ignore[no-untyped-def]
-    """Write merged visits `node, step, count`, by node and step, to `packed` from `offset` on."""
-    place, ids, found = tally.place, tally.ids, tally.found
+@part
+def _sort_keys(n_ids, ids):  # type: ignore[no-untyped-def]
+    """Sort the keys, which are distinct, by Shell's method: numba's own sort compiles for long."""
+    gap = 1
+    while gap < n_ids:
+        gap = 3 * gap + 1
+    while gap > 1:
+        gap //= 3
+        for k in range(gap, n_ids):
+            key, to = ids[KEY, k], k
+            while to >= gap and ids[KEY, to - gap] > key:
+                ids[KEY, to] = ids[KEY, to - gap]
+                to -= gap
+            ids[KEY, to] = key
+
+
+@part
+def _write(n_ids, n_entries, begin, ids, packed):  # type: ignore[no-untyped-def]
+    """Write distinct visits `node, step, count`, by node and step, from `begin` on."""
+    start = begin
+    for k in range(n_ids):
+        i = ids[KEY, k] & 0xFFFFFFFF
+        size = ids[PLACE, i]
+        ids[PLACE, i] = start
+        start += size
     for entry in range(n_entries):
-        to = place[ids[entry]]
-        place[ids[entry]] = to + 1
-        packed[offset + to] = found[entry]
+        i = ids[OWNER, entry]
+        packed[ids[PLACE, i]] = ids[FOUND, entry]
+        ids[PLACE, i] += 1
 
 
-@numba.njit(parallel=True, cache=True)
-def _unpack(offsets, packed, entry_start, indptr, nodes, entry_ptr, step_of, counts):  # type: ignore[no-untyped-def]
-    for r in numba.prange(offsets.size - 1):
-        pair, last = indptr[r] - 1, np.int64(-1)
+@compiled
+def merge_rows(first, last, offsets, packed, n_pairs, n_entries, table, ids):  # type: ignore[no-untyped-def]
+    """Merge the codes of each row, `n_entries` of them from its offset on, in place."""
+    for r in range(first, last):
+        begin = offsets[r]
+        n_ids, n_found = _count(begin, begin + n_entries[r], packed, r + 1, table, ids)
+        _sort_keys(n_ids, ids)
+        _write(n_ids, n_found, begin, ids, packed)
+        n_pairs[r], n_entries[r] = n_ids, n_found
+
+
+@compiled
+def _unpack(first, last, offsets, packed, entry_start, indptr, nodes, entry_ptr, step_of, counts):  # type: ignore[no-untyped-def]
+    for r in range(first, last):
+        pair, before = indptr[r] - 1, np.int64(-1)
         for entry in range(entry_start[r], entry_start[r + 1]):
             code = packed[offsets[r] + entry - entry_start[r]]
             node = code >> (STEP_BITS + COUNT_BITS)
-            if node != last:
-                last = node
+            if node != before:
+                before = node
                 pair += 1
                 nodes[pair] = node
                 entry_ptr[pair] = entry
@@ -151,7 +171,7 @@ def unpack(offsets: IntArray, packed: IntArray, n_pairs: IntArray, n_entries: In
     offsets
         Offsets of each row's visits in `packed`, (rows + 1,); there may be room behind them.
     packed
-        Visits as `write` packs them, one int64 each.
+        Visits as `merge_rows` packs them, one int64 each.
     n_pairs, n_entries
         Number of distinct nodes, and of distinct visits, of each row, (rows,).
     """
@@ -163,7 +183,12 @@ def unpack(offsets: IntArray, packed: IntArray, n_pairs: IntArray, n_entries: In
         np.empty(int(entry_start[-1]), np.uint16),
         np.empty(int(entry_start[-1]), np.uint32),
     )
-    _unpack(offsets, packed, entry_start, *visits)
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        for block in blocks:
+            _unpack(*block, offsets, packed, entry_start, *visits)
+
+    share_rows(work, n_pairs.size, _least_rows(visits), n_pairs.size)
     visits.entry_ptr[-1] = entry_start[-1]
     return visits
 
@@ -192,10 +217,11 @@ def concatenate(parts: list[Visits]) -> Visits:
     )
 
 
-@numba.njit(parallel=True, cache=True)
-def weigh(indptr, nodes, entry_ptr, steps, counts, per_step, row_scale, node_scale, out):  # type: ignore[no-untyped-def]
-    """`out[pair] = row_scale * node_scale * sum_t per_step[t] * count_t` for each (row, node)."""
-    for r in numba.prange(indptr.size - 1):
+@compiled
+def _weigh(  # type: ignore[no-untyped-def]
+    first, last, indptr, nodes, entry_ptr, steps, counts, per_step, row_scale, node_scale, out
+):
+    for r in range(first, last):
         for pair in range(indptr[r], indptr[r + 1]):
             total = 0.0
             for entry in range(entry_ptr[pair], entry_ptr[pair + 1]):
@@ -203,12 +229,35 @@ def weigh(indptr, nodes, entry_ptr, steps, counts, per_step, row_scale, node_sca
             out[pair] = total * (row_scale[r] * node_scale[nodes[pair]])
 
 
-@numba.njit(parallel=True, cache=True)
-def _weigh_back(indptr, nodes, entry_ptr, steps, counts, left, right, sums):  # type: ignore[no-untyped-def]
+def weigh(
+    visits: Visits, per_step: FloatArray, row_scale: FloatArray, node_scale: FloatArray
+) -> FloatArray:
+    """`row_scale * node_scale * sum_t per_step[t] * count_t` for each (row, node), (pairs,).
+
+    Parameters
+    ----------
+    visits
+        Visits of some rows.
+    per_step
+        Weights of the steps, (steps,).
+    row_scale, node_scale
+        Factors of the rows and of all nodes, (rows,) and (n_nodes,).
+    """
+    out = np.empty(visits.nodes.size)
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        for block in blocks:
+            _weigh(*block, *visits, per_step, row_scale, node_scale, out)
+
+    share_rows(work, row_scale.size, _least_rows(visits), row_scale.size)
+    return out
+
+
+@compiled
+def _weigh_back(first, last, indptr, nodes, entry_ptr, steps, counts, left, right, sums):  # type: ignore[no-untyped-def]
     n_rows = indptr.size - 1
-    for block in numba.prange(sums.shape[0]):
-        first, last = block * WIDE_BLOCK_ROWS, min((block + 1) * WIDE_BLOCK_ROWS, n_rows)
-        for r in range(first, last):
+    for block in range(first, last):
+        for r in range(block * WIDE_BLOCK_ROWS, min((block + 1) * WIDE_BLOCK_ROWS, n_rows)):
             for pair in range(indptr[r], indptr[r + 1]):
                 product = 0.0
                 for k in range(left.shape[1]):
@@ -217,20 +266,31 @@ def _weigh_back(indptr, nodes, entry_ptr, steps, counts, left, right, sums):  # 
                     sums[block, steps[entry]] += product * counts[entry]
 
 
-def weigh_back(
-    indptr: IntArray,
-    nodes: NDArray[np.int32],
-    entry_ptr: IntArray,
-    steps: NDArray[np.uint16],
-    counts: NDArray[np.uint32],
-    left: FloatArray,
-    right: FloatArray,
-    n_steps: int,
-) -> FloatArray:
+def weigh_back(visits: Visits, left: FloatArray, right: FloatArray, n_steps: int) -> FloatArray:
     """`sum_(i, j) left_i . right_j count_t(i, j)` for each step t, shape (n_steps,).
 
     Blocks of rows are added up in order, so that the bits do not depend on the threads.
+
+    Parameters
+    ----------
+    visits
+        Visits of some rows.
+    left, right
+        Vectors of the rows and of all nodes, (rows, k) and (n_nodes, k).
+    n_steps
+        Number of steps.
     """
-    sums = np.zeros((-(-(indptr.size - 1) // WIDE_BLOCK_ROWS), n_steps))
-    _weigh_back(indptr, nodes, entry_ptr, steps, counts, left, right, sums)
+    n_blocks = -(-(visits.indptr.size - 1) // WIDE_BLOCK_ROWS)
+    sums = np.zeros((n_blocks, n_steps))
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        for block in blocks:
+            _weigh_back(*block, *visits, left, right, sums)
+
+    share_rows(work, n_blocks, least=1, most=1)
     return sums.sum(axis=0)
+
+
+def _least_rows(visits: Visits) -> int:
+    """Rows of `LEAST_VISITS` visits on average."""
+    return -(-LEAST_VISITS * (visits.indptr.size - 1) // max(visits.steps.size, 1))

@@ -1,0 +1,121 @@
+"""Compiled loops: when numba is loaded, where machine code is kept, and how threads share rows.
+
+A function marked `compiled` is compiled for the types of its arguments when it is first called with
+them, and numba is imported then, not before. Its machine code is kept on disk where numba finds a
+place that can be written to: `NUMBA_CACHE_DIR`, the package's own folder, or the user's cache.
+Where there is none (a read-only installation without a home), each process compiles anew.
+
+A function marked `part` is called by compiled functions only. It is compiled into each of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import update_wrapper
+from typing import Any
+
+# Blocks of rows for each thread: the last ones to finish keep the others waiting for a block each.
+BLOCKS_PER_THREAD = 8
+# A division by zero gives infinity, as in numpy: no test before each division.
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_LOCK = threading.Lock()
+
+
+class Lazy:
+    """A function that numba compiles at its first call, or when a compiled function calls it."""
+
+    def __init__(self, function: Callable[..., Any], compile_it: Callable[[Any], Any]) -> None:
+        update_wrapper(self, function)
+        self._compile_it = compile_it
+        self._dispatcher: Any = None
+
+    @property
+    def dispatcher(self) -> Any:
+        """Numba's own object for the function."""
+        with _LOCK:
+            if self._dispatcher is None:
+                self._dispatcher = self._compile_it(self.__wrapped__)  # type: ignore[attr-defined]
+        return self._dispatcher
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._dispatcher or self.dispatcher)(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba asks of an object that a compiled function names."""
+        return self.dispatcher._numba_type_
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function that Python calls: compiled at its first call, without holding the GIL."""
+    return Lazy(function, _with_cache)
+
+
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function that only compiled functions call: nothing is made for calls by Python."""
+    return Lazy(function, _without_wrappers)
+
+
+def _with_cache(function: Callable[..., Any]) -> Any:
+    import numba  # slow to import
+
+    try:
+        return numba.njit(cache=True, **OPTIONS)(function)
+    except RuntimeError as error:
+        if "cannot cache function" not in str(error):
+            raise
+        return numba.njit(**OPTIONS)(function)
+
+
+def _without_wrappers(function: Callable[..., Any]) -> Any:
+    import numba  # slow to import
+
+    return numba.njit(**OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True})(function)
+
+
+def share_rows(
+    work: Callable[[Iterator[tuple[int, int]]], None], n_rows: int, least: int, most: int
+) -> None:
+    """Let the threads that numba may use share the rows 0..n_rows-1.
+
+    Parameters
+    ----------
+    work
+        Called once in each thread, with an iterator over blocks of rows `(first, last)`. It calls
+        compiled functions, which run side by side. Results must not depend on the blocks.
+    n_rows
+        Number of rows.
+    least, most
+        Sizes of the blocks: fewer rows are not worth a call, more do not stay in the cache.
+    """
+    import numba  # slow to import
+
+    n_threads = int(numba.get_num_threads())
+    size = max(min(n_rows // (BLOCKS_PER_THREAD * n_threads), most), least)
+    starts = iter(range(0, n_rows, size))
+    lock = threading.Lock()
+
+    def blocks() -> Iterator[tuple[int, int]]:
+        while True:
+            with lock:
+                first = next(starts, n_rows)
+            if first >= n_rows:
+                return
+            yield first, min(first + size, n_rows)
+
+    n_helpers = min(n_threads, -(-n_rows // size)) - 1
+    if n_helpers < 1:
+        work(blocks())
+        return
+    with ThreadPoolExecutor(n_helpers) as pool:
+        helpers = [pool.submit(work, blocks()) for _ in range(n_helpers)]
+        try:
+            work(blocks())
+        finally:
+            with lock:
+                for _ in starts:  # after an interrupt the helpers find no further block
+                    pass
+        for helper in helpers:
+            helper.result()

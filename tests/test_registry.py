@@ -58,7 +58,9 @@ def colours(**options: Any) -> Registry[Colour]:
 
 
 class TestNames:
-    @pytest.mark.parametrize("make", [Colour, Colour(), lambda: Colour()], ids=["class", "object", "function"])
+    @pytest.mark.parametrize(
+        "make", [Colour, Colour(), lambda: Colour()], ids=["class", "object", "function"]
+    )
     def test_classes_functions_and_objects(self, make: Any) -> None:
         registry = colours()
         registry.register("white", make)

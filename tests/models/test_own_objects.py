@@ -145,7 +145,9 @@ class TestPhaseFeatures(FeatureMapContract):
 
 
 class TestCouplings:
-    @pytest.mark.parametrize("coupling", [DirectionsAndNorms(Turned()), Whole()], ids=["directions", "whole"])
+    @pytest.mark.parametrize(
+        "coupling", [DirectionsAndNorms(Turned()), Whole()], ids=["directions", "whole"]
+    )
     def test_objects_are_chosen_and_studied(self, coupling: FrequencyCoupling) -> None:
         fitted = table_model(coupling=coupling).fit(X, Y)
         assert fitted.features_.coupling is coupling

@@ -35,7 +35,8 @@ def pack(header: Header, arrays: Arrays) -> bytes:
     """
     transposed, packed = [], {}
     for name in sorted(arrays):
-        value = np.asarray(arrays[name])
+        value = arrays[name]
+        value = value.cpu().numpy() if isinstance(value, torch.Tensor) else np.asarray(value)
         if value.ndim == 2 and value.flags.f_contiguous and not value.flags.c_contiguous:
             transposed.append(name)
             value = value.T

@@ -137,12 +137,14 @@ class SpectrumFitter:
             further = stream.X[chosen]
         targets, spectrum = self.problem.targets[rows], self.drawn.spectrum
         found = self._maximise(ExactEvidence(spectrum, inputs, targets), self.space)
-        teacher = Teacher(inputs, targets, spectrum, found.hyperparameters)
+        teacher = Teacher(inputs, targets, spectrum, found.hyperparameters, self.drawn.device)
         points = QueryPoints(inputs, further - stream.center, rng)
 
         def draw() -> FeatureMap:
             shape = self.drawn.dim, self.drawn.n_frequencies
-            return FourierFeatures(*shape, self.drawn.coupling, spectrum, rng)
+            return FourierFeatures(
+                *shape, self.drawn.coupling, spectrum, rng, device=self.drawn.device
+            )
 
         return self._moved(
             found, fit_posterior_kl(teacher, points, draw, KLSettings(), self.report)

@@ -90,7 +90,7 @@ class FeaturePrior:
         for points, targets in data.batches:
             for rows, _, features in self.stream(points):
                 # A copy: torch warns of tensors that share a read-only array.
-                yield features, torch.tensor(targets[rows])
+                yield features, torch.tensor(targets[rows], device=features.device)
 
     def given(
         self, data: Data, units: Units, normalize: bool, keep_data: bool = True
@@ -102,7 +102,7 @@ class FeaturePrior:
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        offset = torch.as_tensor(data.targets.mean(axis=0))
+        offset = torch.as_tensor(data.targets.mean(axis=0), device=self.feature_map.device)
         empty = DataStatistics(self.feature_map.n_features, offset)
         statistics = empty.updated(self.chunks(data))
         return WeightSpaceGP.of(self, statistics, units, normalize, data if keep_data else None)
@@ -145,11 +145,9 @@ class WeightSpaceGP(NormalizedProcess):
         rows: Data | None,
     ) -> WeightSpaceGP:
         """Compute the posterior of the weights from the statistics of the data."""
-        hyper = feature_prior.hyperparameters
-        posterior = statistics.posterior(
-            torch.as_tensor(units.offset), torch.as_tensor(units.scale),
-            hyper.outputscale, hyper.noise,
-        )  # fmt: skip
+        hyper, device = feature_prior.hyperparameters, feature_prior.feature_map.device
+        offset, scale = (torch.as_tensor(u, device=device) for u in (units.offset, units.scale))
+        posterior = statistics.posterior(offset, scale, hyper.outputscale, hyper.noise)
         return cls(feature_prior, statistics, posterior, units, normalize, rows)
 
     @property
@@ -216,10 +214,14 @@ class WeightSpaceGP(NormalizedProcess):
         """
         n_outputs = self.units.n_outputs
         innovations = rng.standard_normal((self.posterior.n_innovations, n_outputs * n_samples))
-        deviations = self.posterior.sample(torch.as_tensor(innovations))
+        deviations = self.posterior.sample(
+            torch.as_tensor(innovations, device=self.feature_map.device)
+        )
         weights = self.posterior.mean[:, :, None] + deviations.reshape(-1, n_outputs, n_samples)
         flat = weights.reshape(len(weights), -1)
-        parts = [features.to(flat) @ flat for _, _, features in self.feature_prior.stream(points)]
+        parts = [
+            features.to(flat.dtype) @ flat for _, _, features in self.feature_prior.stream(points)
+        ]
         return torch.cat(parts).reshape(-1, n_outputs, n_samples).cpu().numpy()
 
     def latent_prior(self, points: Points) -> FloatArray:

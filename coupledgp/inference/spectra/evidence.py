@@ -89,7 +89,7 @@ class SpectrumEvidence:
     ) -> WeightPosterior:
         """Posterior of the feature weights: one pass."""
         stream = self._stream(frequencies, log_weights)
-        zero = torch.zeros(self.n_outputs, dtype=torch.float64)
+        zero = frequencies.new_zeros(self.n_outputs, dtype=torch.float64)
         equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
         return WeightPosterior.from_moments(equations, outputscale, noise)
 
@@ -106,7 +106,7 @@ class SpectrumEvidence:
     ) -> SpectrumGradient:
         """Evidence and its gradients in everything: two passes."""
         stream = self._stream(frequencies, log_weights)
-        zero = torch.zeros(self.n_outputs, dtype=torch.float64)
+        zero = frequencies.new_zeros(self.n_outputs, dtype=torch.float64)
         equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
         factor, weights, value = solve_ridge(equations, outputscale, noise)
         inverse = torch.cholesky_inverse(factor)
@@ -191,7 +191,7 @@ class EvidenceLoss:
         self, problem: SpectrumEvidence, lengthscale: FloatArray, outputscale: float, noise: float
     ) -> None:
         self.problem = problem
-        self.lengthscale = torch.as_tensor(lengthscale)
+        self.lengthscale = lengthscale
         self.log_scales = torch.tensor([outputscale, noise], dtype=torch.float64).log()
 
     @property
@@ -204,7 +204,7 @@ class EvidenceLoss:
         check_frequencies(frequencies, self.dim)
         frequencies, weights = with_weights(frequencies, weights)
         log_weights = weights.clamp_min(torch.finfo(torch.float64).tiny).log()
-        scaled = frequencies / self.lengthscale
+        scaled = frequencies / torch.as_tensor(self.lengthscale, device=frequencies.device)
         value = log_evidence_of(self.problem, scaled, log_weights, *self.log_scales)
         return -value / (self.problem.n_rows * self.problem.n_outputs)
 

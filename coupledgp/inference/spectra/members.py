@@ -136,9 +136,9 @@ class Trajectory:
         self.problem, self.held_out, self.space = problem, held_out, space
         self.spectrum, self.rng, self.batch_rows = spectrum, rng, batch_rows
         hyper = start.hyperparameters
-        self.base = torch.as_tensor(hyper.lengthscale)
         floor = torch.finfo(torch.float64).eps
         self.frequencies = start.frequencies.double().clone()
+        self.base = self._here(hyper.lengthscale)
         self.log_weights = start.weights.double().clamp_min(floor).log()
         self.log_weights -= self.log_weights.mean()
         self.log_lengthscale = self.base.new_zeros(len(self.base) if space.ard else 1)
@@ -146,6 +146,10 @@ class Trajectory:
             [hyper.outputscale, hyper.noise]
         ).log()
         self.judged = problem if problem.n_rows <= batch_rows else self._batch()
+
+    def _here(self, array: FloatArray) -> Tensor:
+        """An array as a tensor of the same shape, where the frequencies are."""
+        return torch.as_tensor(array, device=self.frequencies.device)
 
     def _batch(self) -> SpectrumEvidence:
         if self.problem.n_rows <= self.batch_rows:
@@ -178,7 +182,7 @@ class Trajectory:
         frequencies = self.frequencies
         if jitter:
             noise = self.rng.standard_normal(tuple(frequencies.shape))
-            frequencies = frequencies + jitter * torch.as_tensor(noise)
+            frequencies = frequencies + jitter * self._here(noise)
         scaled = frequencies / (self.base * self.log_lengthscale.exp())
         problem = self._batch()
         value = log_evidence_of(
@@ -212,7 +216,7 @@ class Trajectory:
             value("frequencies").clone(),
             value("log_weights").softmax(0),
             Hyperparameters(
-                (self.base * value("log_lengthscale").exp()).numpy().copy(),
+                (self.base * value("log_lengthscale").exp()).cpu().numpy().copy(),
                 float(value("log_outputscale").exp()),
                 float(value("log_noise").exp()),
             ),
@@ -226,7 +230,8 @@ class Trajectory:
 def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOutRows) -> FloatArray:
     """Log predictive density (b,) of rows given those of the problem, under one member."""
     hyper = member.hyperparameters
-    frequencies = member.frequencies.double() / torch.as_tensor(hyper.lengthscale)
+    frequencies = member.frequencies.double()
+    frequencies = frequencies / torch.as_tensor(hyper.lengthscale, device=frequencies.device)
     log_weights = member.weights.double().clamp_min(torch.finfo(torch.float64).tiny).log()
     posterior = problem.posterior(frequencies, log_weights, hyper.outputscale, hyper.noise)
     mean, variance = predict(problem.features(frequencies, log_weights, rows.X), posterior)
@@ -236,7 +241,7 @@ def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOutRows) 
 def predict(features: Tensor, posterior: WeightPosterior) -> tuple[FloatArray, FloatArray]:
     """Mean (b, k) and variance (b, 1) of f at features (b, M)."""
     variance = posterior.root(features).square().sum(1, keepdim=True)
-    return posterior.predict(features).numpy(), variance.numpy()
+    return posterior.predict(features).cpu().numpy(), variance.cpu().numpy()
 
 
 def fit_members(

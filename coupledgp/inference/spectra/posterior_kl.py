@@ -13,7 +13,8 @@ so that one evaluation costs O((n + q) M^2 + q^2 M), without a factor of q x q.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -49,6 +50,11 @@ class JointLaw:
     cov: Tensor
     logdet: float
 
+    def to(self, device: torch.device) -> JointLaw:
+        """The same law with its tensors on a device."""
+        moved = {name: getattr(self, name).to(device) for name in ("inputs", "mean", "cov")}
+        return replace(self, **moved)
+
 
 class Teacher:
     """Exact GP that a spectrum is fitted to: O(n^3) once, O(n^2 q) for a law of q points.
@@ -61,33 +67,50 @@ class Teacher:
         Normalised targets (n, k).
     spectrum
         Its kernel.
-    hyperparameters
-        Shared with the spectrum that is fitted.
+    hyper
+        Hyperparameters, shared with the spectrum that is fitted.
+    device
+        Device of the tensors: that of the frequencies. Kernels are evaluated on the CPU.
     """
 
     def __init__(
-        self, X: FloatArray, targets: FloatArray, spectrum: Spectrum, hyper: Hyperparameters
+        self,
+        X: FloatArray,
+        targets: FloatArray,
+        spectrum: Spectrum,
+        hyper: Hyperparameters,
+        device: torch.device | str = "cpu",
     ) -> None:
-        self.spectrum, self.hyper = spectrum, hyper
-        self.inputs = torch.as_tensor(X / hyper.lengthscale)
-        self.targets = torch.as_tensor(targets)
-        gram = self._kernel(self.inputs, self.inputs)
+        self.spectrum, self.hyper, self.device = spectrum, hyper, torch.device(device)
+        self._rows = X / hyper.lengthscale
+        self.inputs = torch.as_tensor(self._rows, device=self.device)
+        self.targets = torch.as_tensor(targets, device=self.device)
+        gram = self._kernel(self._rows, self._rows)
         gram.diagonal().add_(hyper.noise)
         self._factor = cholesky(gram, "K + noise I of the teacher")
         self._alpha = torch.cholesky_solve(self.targets, self._factor)
 
-    def _kernel(self, a: Tensor, b: Tensor) -> Tensor:
-        values = self.spectrum.kernel(scaled_distances(a.numpy(), b.numpy()))
-        return self.hyper.outputscale * torch.as_tensor(values)
+    def to(self, device: torch.device) -> Teacher:
+        """The same teacher with its tensors on a device."""
+        other = copy(self)
+        other.device = device
+        for name in ("inputs", "targets", "_factor", "_alpha"):
+            setattr(other, name, getattr(self, name).to(device))
+        return other
+
+    def _kernel(self, a: FloatArray, b: FloatArray) -> Tensor:
+        values = self.spectrum.kernel(scaled_distances(a, b))
+        return self.hyper.outputscale * torch.as_tensor(values, device=self.device)
 
     def law(self, X: FloatArray) -> JointLaw:
         """Joint predictive law at query points X (q, d), in the units of the rows."""
-        inputs = torch.as_tensor(X / self.hyper.lengthscale)
-        cross = self._kernel(self.inputs, inputs)
+        points = X / self.hyper.lengthscale
+        cross = self._kernel(self._rows, points)
         whitened = torch.linalg.solve_triangular(self._factor, cross, upper=False)
-        cov = self._kernel(inputs, inputs) - whitened.T @ whitened
+        cov = self._kernel(points, points) - whitened.T @ whitened
         cov.diagonal().add_(self.hyper.noise)
         root = cholesky(cov, "predictive covariance of the teacher")
+        inputs = torch.as_tensor(points, device=self.device)
         return JointLaw(inputs, cross.T @ self._alpha, cov, 2 * float(root.diagonal().log().sum()))
 
 
@@ -106,7 +129,7 @@ def kl_per_point(teacher: Teacher, law: JointLaw, frequencies: Tensor, weights: 
     rows = weighted_features(teacher.inputs, frequencies, weights)
     points = weighted_features(law.inputs, frequencies, weights)
     (q, n_outputs), size = law.mean.shape, rows.shape[1]
-    a = rows.T @ rows + lam * torch.eye(size, dtype=rows.dtype)
+    a = rows.T @ rows + lam * torch.eye(size, dtype=rows.dtype, device=rows.device)
     root_a = torch.linalg.cholesky(a)
     root_b = torch.linalg.cholesky(a + points.T @ points)
     mean = points @ torch.cholesky_solve(rows.T @ teacher.targets, root_a)
@@ -132,6 +155,9 @@ class PosteriorKL:
     def __call__(self, frequencies: Tensor, weights: Tensor | None = None) -> Tensor:
         """Nats per query point, differentiable; weights (m,) of sum one, equal if None."""
         check_frequencies(frequencies, self.dim)
+        if frequencies.device != self.teacher.device:
+            self.teacher = self.teacher.to(frequencies.device)
+            self.law = self.law.to(frequencies.device)
         return kl_per_point(self.teacher, self.law, *with_weights(frequencies, weights))
 
 

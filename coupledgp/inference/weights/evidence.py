@@ -58,7 +58,7 @@ class FeatureEvidence(EvidenceProblem):
         stream = replace(self.stream, lengthscale=lengthscale)
         device = stream.feature_map.device
         if self.n_rows < stream.feature_map.n_features:
-            return RowsAtLengthscale(stream, torch.as_tensor(self.targets).to(device))
+            return RowsAtLengthscale(stream, torch.as_tensor(self.targets, device=device))
         zero = torch.zeros(self.n_outputs, dtype=torch.float64, device=device)
         moments = stream_moments(stream, self.targets, zero)
         equations = moments.normalized(zero, torch.ones_like(zero))
@@ -152,7 +152,8 @@ def feature_gradients(
     w = weights.to(dtype)
     upstream = w.new_empty(stream.chunk_rows, n_features)
     for rows, inputs, features in stream:
-        alpha = (torch.as_tensor(targets[rows]).to(w) - features @ w) / noise
+        y = torch.as_tensor(targets[rows], dtype=w.dtype, device=w.device)
+        alpha = (y - features @ w) / noise
         chunk = torch.mm(features, scaled, out=upstream[: len(features)])
         yield inputs, features, chunk.addmm_(alpha, w.T)
 

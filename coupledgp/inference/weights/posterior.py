@@ -62,7 +62,7 @@ class WeightPosterior:
 
     def predict(self, features: Tensor) -> Tensor:
         """Posterior mean (b, k) at features (b, M) of unit outputscale."""
-        return features.to(self.mean) @ self.mean
+        return features.to(self.mean.dtype) @ self.mean
 
     def root(self, features: Tensor) -> Tensor:
         """Rows `V` whose products are the latent covariance, `Cov = V V'`.
@@ -70,7 +70,7 @@ class WeightPosterior:
         A variance is thus the squared norm of a row: a sum of squares, which cannot turn negative
         by rounding.
         """
-        features = features.to(self.mean)
+        features = features.to(self.mean.dtype)
         inside = features if self.basis is None else features @ self.basis
         whitened = torch.linalg.solve_triangular(self.factor, inside.T, upper=False).T
         root = math.sqrt(self.noise) * whitened

@@ -123,7 +123,11 @@ class Moments:
 
 def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:
     """Moments of a table with targets (n, k): one pass, memory independent of its length."""
-    chunks = ((phi, torch.as_tensor(targets[rows]).to(offset)) for rows, _, phi in stream)
+    dtype, device = offset.dtype, offset.device
+    chunks = (
+        (features, torch.as_tensor(targets[rows], dtype=dtype, device=device))
+        for rows, _, features in stream
+    )
     return Moments.of(chunks, stream.feature_map.n_features, offset)
 
 

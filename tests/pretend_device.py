@@ -1,0 +1,114 @@
+"""A device that is not there: tensors in the CPU's memory that refuse to meet others.
+
+Within `pretend_device()` the device `DEVICE` can be named wherever torch takes one. Its tensors
+answer to `.device` with it, operations that mix them with other tensors fail as on an accelerator,
+and so does `.numpy()`. What leaves the device, by `.cpu()` or `.to()`, is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+DEVICE = torch.device("cuda", 7)  # no machine of ours has so many
+
+
+class OnDevice(Tensor):
+    """A tensor that stands for one on the device."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+class PretendDevice(TorchFunctionMode):
+    """Watches every call of torch; `left` are the shapes of the tensors that left the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: list[tuple[int, ...]] = []
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        kwargs = dict(kwargs or {})
+        name = getattr(func, "__name__", str(func))
+        if func == Tensor.device.__get__:  # type: ignore[attr-defined]
+            return DEVICE if isinstance(args[0], OnDevice) else func(*args)
+        tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
+        here = [x for x in tensors if isinstance(x, OnDevice)]
+        if name in ("to", "cpu", "numpy", "__array__"):
+            return self._moved(name, func, args, kwargs)
+        # A number in a tensor of no dimension may come from anywhere, as on an accelerator.
+        others = [x for x in tensors if not isinstance(x, OnDevice) and x.ndim]
+        assert not (here and others) or name == "as_subclass", (
+            f"{name}: tensors on {DEVICE} with tensors on the CPU of shapes "
+            f"{[tuple(x.shape) for x in others]}"
+        )
+        device = kwargs.get("device")
+        made_here = bool(here) if device is None else torch.device(device) == DEVICE
+        if device is not None and torch.device(device) == DEVICE:
+            kwargs["device"] = "cpu"
+        return self._marked(func(*args, **kwargs)) if made_here else func(*args, **kwargs)
+
+    def _moved(
+        self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        source, *rest = args
+        if name in ("numpy", "__array__"):
+            assert not isinstance(source, OnDevice), f"a tensor on {DEVICE} as an array"
+            return func(*args, **kwargs)
+        target = torch.device("cpu") if name == "cpu" else _target(rest, kwargs)
+        plain = source.as_subclass(Tensor) if isinstance(source, OnDevice) else source
+        rest = [_as_cpu(x) for x in rest]
+        moved = func(plain, *rest, **{k: _as_cpu(v) for k, v in kwargs.items()})
+        if target is None:
+            target = DEVICE if isinstance(source, OnDevice) else torch.device("cpu")
+        if target == DEVICE:
+            return moved.as_subclass(OnDevice)
+        if isinstance(source, OnDevice):
+            self.left.append(tuple(source.shape))
+        return moved
+
+    @staticmethod
+    def _marked(result: Any) -> Any:
+        return tree_map(lambda x: x.as_subclass(OnDevice) if isinstance(x, Tensor) else x, result)
+
+
+def _target(rest: Sequence[Any], kwargs: dict[str, Any]) -> torch.device | None:
+    """The device that `.to` is asked for, if one."""
+    for value in (*rest, kwargs.get("other"), kwargs.get("device")):
+        if isinstance(value, Tensor):
+            return DEVICE if isinstance(value, OnDevice) else torch.device("cpu")
+        if isinstance(value, (str, torch.device)):
+            return torch.device(value)
+    return None
+
+
+def _as_cpu(value: Any) -> Any:
+    if isinstance(value, OnDevice):
+        return value.as_subclass(Tensor)
+    if isinstance(value, (str, torch.device)) and torch.device(value) == DEVICE:
+        return torch.device("cpu")
+    return value
+
+
+@contextmanager
+def pretend_device() -> Iterator[PretendDevice]:
+    """Let `DEVICE` be there."""
+    with PretendDevice() as mode:
+        yield mode
+
+
+def on_device(array: Any) -> Tensor:
+    """A tensor of numbers on the device."""
+    return torch.as_tensor(np.asarray(array)).to(DEVICE)

@@ -26,7 +26,9 @@ class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
     """Registry whose objects make features: subclasses of a class, and functions."""
 
     def accepts(self, value: object) -> bool:
-        return issubclass(value, self.kind) if isinstance(value, type) else callable(value)
+        if isinstance(value, type):
+            return issubclass(value, self.kind)
+        return callable(value) and not isinstance(value, torch.nn.Module)
 
     @property
     def expected(self) -> str:

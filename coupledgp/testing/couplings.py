@@ -15,7 +15,7 @@ from coupledgp.couplings import (
     available_couplings,
     parse_coupling,
 )
-from coupledgp.couplings.frequencies.registry import DIRECTIONS, NORMS
+from coupledgp.couplings.frequencies.registry import DIRECTIONS, NORMS, coupling_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
@@ -138,7 +138,11 @@ class CouplingContract:
         """Parsing the text of a registered coupling gives an equal coupling."""
         text = str(self._coupling)
         if text not in available_couplings():
-            require(not isinstance(self.coupling, str), f"{text!r}: not the text it was made from")
+            named = coupling_text(self._coupling) is not None
+            require(
+                named or not isinstance(self.coupling, str),
+                f"{text!r}: not the text it was made from",
+            )
             return
         parsed = parse_coupling(text)
         require(parsed == self._coupling, f"{text!r}: parsing the text gives another coupling")

@@ -270,6 +270,7 @@ class TestFeatures:
         [
             ("forier", r"features: expected one of .*\(did you mean 'fourier'\?\)"),
             (3, "features: expected a name such as 'fourier' or a subclass of FeatureMap or a"),
+            (FourierFeatures(2, 3), "features: expected a name such as .*, got FourierFeatures"),
             (AngularHybridFeatures, "features: AngularHybridFeatures: the Gram matrix"),
             (lambda *_, **__: 3, "features: expected a function that makes a FeatureMap, got one"),
         ],
@@ -277,6 +278,27 @@ class TestFeatures:
     def test_other_features_are_refused(self, features: Any, message: str) -> None:
         with pytest.raises(InvalidInputError, match=message):
             table_model(features=features).fit(X, Y)
+
+    def test_kernel_regression_takes_no_drawn_map(self) -> None:
+        for features in (FourierFeatures(2, 3), AngularHybridFeatures(2, 3), 3):
+            with pytest.raises(InvalidInputError, match="features: expected a name such as 'fouri"):
+                cgp.KernelRegressionRegressor(features=features).fit(X, Y)
+        register_softmax_features("other", lambda *_, **__: 3)
+        with pytest.raises(InvalidInputError, match="features: expected a function that makes a"):
+            cgp.KernelRegressionRegressor(features="other").fit(X, Y)
+
+    def test_the_model_for_botorch_takes_them(self) -> None:
+        base = pytest.importorskip("coupledgp.botorch.model")
+        register_features("phase", PhaseFeatures)
+        rows, targets = torch.as_tensor(X), torch.as_tensor(Y)[:, None]
+        drawn = [
+            base.SparseSpectrumGP(rows, targets, features=features, n_frequencies=8, generator=0)
+            for features in ("phase", PhaseFeatures)
+        ]
+        means = [model.posterior(rows[:3]).mean for model in drawn]
+        assert torch.equal(*means)
+        with pytest.raises(InvalidInputError, match="features: angular-hybrid: the Gram matrix"):
+            base.SparseSpectrumGP(rows, targets, features="angular-hybrid")
 
     def test_spectra_are_fitted_for_fourier_features_themselves(self) -> None:
         class Own(FourierFeatures):

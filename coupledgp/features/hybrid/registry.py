@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import torch
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.hybrid.base import NOT_A_COVARIANCE, SoftmaxFeatures
 from coupledgp.features.hybrid.hybrid import AngularHybridFeatures, GaussianHybridFeatures
-from coupledgp.features.registry import FEATURE_MAPS, WORDS, FeatureRegistry, make_features
+from coupledgp.features.registry import (
+    FEATURE_MAPS,
+    WORDS,
+    FeatureFactory,
+    FeatureRegistry,
+    make_features,
+    parse_features,
+)
 from coupledgp.random import Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum
 from coupledgp.validation import unknown_choice
@@ -60,28 +70,42 @@ def make_kernel_features(
         The text names no features, they do not exist for the kernel, or a function makes something
         else.
     """
-    if callable(features) and not isinstance(features, type):
-        made = features(dim, n_frequencies, coupling, generator=generator)
-        if not isinstance(made, (FeatureMap, SoftmaxFeatures)):
-            raise InvalidInputError(
-                "features: expected a function that makes a FeatureMap or SoftmaxFeatures, got one "
-                f"that makes {type(made).__name__}"
-            )
-        return made
+    if callable(features) and not isinstance(features, (type, torch.nn.Module)):
+        return _checked(features(dim, n_frequencies, coupling, generator=generator))
     softmax = _softmax_features(features)
-    kind = FEATURE_MAPS.find(features) if isinstance(features, str) else features
-    if softmax is None and kind is None:
-        choices = [*FEATURE_MAPS.choices(), *SOFTMAX_FEATURES.choices()]
-        raise InvalidInputError(unknown_choice(features, choices, "features"))
-    only_gaussian = softmax is not None or getattr(kind, "gaussian_only", False)
+    make = None if softmax is not None else _feature_map(features)
+    only_gaussian = make is None or getattr(make, "gaussian_only", False)
     if only_gaussian and not isinstance(spectrum, GaussianSpectrum):
         raise InvalidInputError(
             f"kernel: {_shown(features)!r} features exist for 'gaussian' only, got "
             f"{str(spectrum)!r}; use features='fourier'"
         )
-    if softmax is None:
-        return make_features(features, dim, n_frequencies, coupling, spectrum, generator)
-    return softmax(dim, n_frequencies, coupling=coupling, generator=generator, kernel="gaussian")
+    if make is not None:
+        return make_features(make, dim, n_frequencies, coupling, spectrum, generator)
+    assert softmax is not None
+    made = softmax(dim, n_frequencies, coupling=coupling, generator=generator, kernel="gaussian")
+    return _checked(made)
+
+
+def _feature_map(features: Any) -> FeatureFactory:
+    """What makes the feature map that a value is, or names; names of either kind are listed."""
+    if not isinstance(features, str):
+        return parse_features(features)
+    make = FEATURE_MAPS.find(features)
+    if make is None:
+        choices = [*FEATURE_MAPS.choices(), *SOFTMAX_FEATURES.choices()]
+        raise InvalidInputError(unknown_choice(features, choices, "features"))
+    return make
+
+
+def _checked(made: Any) -> FeatureMap | SoftmaxFeatures:
+    """Return what a function has made, if it is features."""
+    if not isinstance(made, (FeatureMap, SoftmaxFeatures)):
+        raise InvalidInputError(
+            "features: expected a function that makes a FeatureMap or SoftmaxFeatures, got one "
+            f"that makes {type(made).__name__}"
+        )
+    return made
 
 
 def refuse_as_covariance(features: object, name: str = "features") -> None:

@@ -209,10 +209,8 @@ class Registry(Mapping[str, Kind], Generic[Kind]):
         """Whether two objects are equal or, without an equality of their own, alike."""
         if _equal(known, value):
             return True
-        kinds = {type(known), type(value)}
-        if len(kinds) > 1 or not isinstance(value, self.kind):
-            return False
-        if getattr(type(known), "__eq__", None) is not object.__eq__:
+        own_equality = getattr(type(known), "__eq__", None) is not object.__eq__
+        if own_equality or type(known) is not type(value) or not isinstance(value, self.kind):
             return False
         mine, its = vars(known), vars(value)
         return mine.keys() == its.keys() and all(_equal(mine[name], its[name]) for name in mine)

@@ -150,6 +150,16 @@ def test_importing_the_main_module_does_not_run_it():
     assert python("import coupledgp.__main__") == ""
 
 
+def test_a_table_model_loads_nothing_that_it_does_not_use():
+    """Above all no numba, which is for graphs and fast couplings; scikit-learn may load pandas."""
+    code = """
+import numpy as np, coupledgp as cgp
+X = np.random.default_rng(0).normal(size=(20, 2))
+cgp.SparseSpectrumGPRegressor(n_frequencies=4, max_iter=2).fit(X, X[:, 0]).predict(X)
+"""
+    assert set(loaded(code)) <= {"numpy", "pandas", "pyarrow", "scipy", "sklearn", "torch"}
+
+
 def test_a_kernel_of_graphs_does_not_load_gpytorch():
     heavy = loaded("import coupledgp; coupledgp.kernels.HeatKernel")
     assert "numpy" in heavy

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.features.base import FeatureMap
@@ -19,6 +27,8 @@ from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike
 from coupledgp.validation import check_lengthscale, check_positive_int
 
+Record = TypeVar("Record")
+
 
 def seed_from_random_state(random_state: Any) -> int:
     """Turn scikit-learn's `random_state` into one int seed; an int stays itself."""
@@ -27,7 +37,75 @@ def seed_from_random_state(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-class _Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """The columns of a table: how many, and their names (d,) if it had any."""
+
+    n_features: int
+    names: Any = None
+
+
+class TableColumns(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Carrier of scikit-learn's checks of a table, which note its columns on an estimator."""
+
+    def columns(self) -> Columns:
+        """The columns of the table that was checked."""
+        return Columns(self.n_features_in_, getattr(self, "feature_names_in_", None))
+
+
+class Fitted(Generic[Record]):
+    """Part of an estimator whose fit assigns one record last.
+
+    An error or an interrupt before that leaves the estimator as it was.
+    """
+
+    _fitted: Record | None = None
+
+    @property
+    def fitted_(self) -> Record:
+        """Everything that the last fit found, replaced as a whole by the next."""
+        if self._fitted is None:
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet")
+        return self._fitted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+
+class FittedToTable(Fitted[Record]):
+    """The same for a record that holds the `columns` of a table."""
+
+    @property
+    def _columns(self) -> Columns:
+        record: Any = self.fitted_
+        columns: Columns = record.columns
+        return columns
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of X in the fit."""
+        return self._columns.n_features
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """Names (d,) of the columns of X in the fit, where it had names."""
+        if self._columns.names is None:
+            raise AttributeError("feature_names_in_: the columns had no names in the fit")
+        return self._columns.names
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnFeatures:
+    """What the fit of a transformer found: columns, lengthscales (d,) and the feature map."""
+
+    columns: Columns
+    lengthscale: FloatArray
+    features: FeatureMap
+
+
+class _Sampler(
+    FittedToTable[DrawnFeatures], ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Shared part of the two transformers."""
 
     _feature_map: ClassVar[type[FeatureMap]]
@@ -40,24 +118,39 @@ class _Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def fit(self, X: ArrayLike, y: Any = None) -> _Sampler:
         """Draw the frequencies for the dimension of `X`; its values are not used."""
-        rows: FloatArray = validate_data(self, X, dtype=np.float64)
+        carrier = TableColumns()
+        rows: FloatArray = validate_data(carrier, X, estimator=self, dtype=np.float64)
         dim = rows.shape[1]
-        self.lengthscale_ = check_lengthscale(self.lengthscale, dim)
-        self.features_ = self._feature_map(
+        lengthscale = check_lengthscale(self.lengthscale, dim)
+        features = self._feature_map(
             dim,
             self.n_frequencies,
             self.coupling,
             self.kernel,
             seed_from_random_state(self.random_state),
         )
-        self._n_features_out = self.features_.n_features
+        self._fitted = DrawnFeatures(carrier.columns(), lengthscale, features)
         return self
+
+    @property
+    def features_(self) -> FeatureMap:
+        """The feature map, of unit lengthscale."""
+        return self.fitted_.features
+
+    @property
+    def lengthscale_(self) -> FloatArray:
+        """Lengthscales (d,)."""
+        return self.fitted_.lengthscale
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.features_.n_features
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """Features (n, n_features) of the rows of `X` (n, d)."""
-        check_is_fitted(self)
+        found = self.fitted_
         rows: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
-        features: FloatArray = self.features_(rows / self.lengthscale_).numpy()
+        features: FloatArray = found.features(rows / found.lengthscale).numpy()
         return features
 
 

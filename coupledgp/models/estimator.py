@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns, Fitted
 from coupledgp.gp import container
 from coupledgp.gp.protocol import (
     Arrays,
@@ -38,22 +38,6 @@ from coupledgp.validation import check_positive_int, check_vector
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them.
 OF_ONE_FIT = ("selection_", "kl_per_point_")
-
-
-@dataclass(frozen=True, eq=False)
-class Columns:
-    """The columns of a table.
-
-    Attributes
-    ----------
-    n_features : int
-        Number of columns d.
-    names : array of str (d,) or None
-        Names of the columns, if the table had any.
-    """
-
-    n_features: int
-    names: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +86,7 @@ def fitted_result(name: str, text: str) -> Any:
     return property(read, doc=text)
 
 
-class ProcessRegressor(RegressorMixin, BaseEstimator):
+class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
     """An estimator around a fitted Gaussian process, of tables or of graphs."""
 
     # Whether predictions take so long that their progress is shown.
@@ -112,8 +96,6 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
     optimizer: str | None
     random_state: Any
     progress: bool | None
-
-    _fitted: FittedModel | None = None
 
     n_evaluations_ = fitted_result("n_evaluations_", "Evaluations of the evidence in the search.")
     converged_ = fitted_result("converged_", "Whether the search for hyperparameters converged.")
@@ -157,13 +139,6 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
         """Training targets, (n,) or (n, k)."""
         record = self.fitted_
         return record.shaped(record.process.data.targets, 1)
-
-    @property
-    def fitted_(self) -> FittedModel:
-        """All results of the last fit, replaced as a whole by the next."""
-        if self._fitted is None:
-            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet")
-        return self._fitted
 
     def _predict(self, X: Any, return_std: bool, return_cov: bool, latent: bool) -> Any:
         check_is_fitted(self)
@@ -313,9 +288,6 @@ class ProcessRegressor(RegressorMixin, BaseEstimator):
     @abstractmethod
     def _plain(self, name: str, value: Any) -> Any:
         """A constructor parameter as JSON can hold it."""
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return self._fitted is not None
 
 
 def check_probabilities(value: ArrayLike, name: str) -> FloatArray:

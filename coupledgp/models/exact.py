@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
 from coupledgp.gp.mixture import MixtureGP
@@ -15,7 +16,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.inference.search.optimize import Hyperparameters, maximise_evidence
-from coupledgp.models.estimator import Columns, FittedModel
+from coupledgp.models.estimator import FittedModel
 from coupledgp.models.tables import TableRegressor, averaged_results, search_results
 from coupledgp.progress import reporter
 from coupledgp.spectra import SpectrumLike, parse_spectrum

@@ -8,33 +8,78 @@ section 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
-from torch import Tensor
+from sklearn.utils.validation import validate_data
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
-from coupledgp.features import FeatureMap, SoftmaxFeatures
 from coupledgp.features.hybrid.registry import make_kernel_features
-from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.features.sklearn import (
+    Columns,
+    FittedToTable,
+    TableColumns,
+    seed_from_random_state,
+)
+from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_lengthscale, check_positive_int
 
-CHUNK_ROWS = 4096
-Features: TypeAlias = FeatureMap | SoftmaxFeatures
 FeaturesLike: TypeAlias = str | Callable[..., Features]
 
 
-class _KernelRegression(BaseEstimator):
-    """Base of the classifier and the regressor: sums of features over the training rows."""
+@dataclass(frozen=True, eq=False)
+class FittedAverages:
+    """Sums over the rows of a table for targets.
+
+    Attributes
+    ----------
+    columns : Columns
+    sums : FeatureSums
+    ndim : int
+        Number of dimensions of y.
+    mean, low, high : FloatArray
+        Mean and range of the targets, each (k,).
+    """
+
+    columns: Columns
+    sums: FeatureSums
+    ndim: int
+    mean: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class FittedShares:
+    """Sums over the rows of a table for classes.
+
+    Attributes
+    ----------
+    columns : Columns
+    sums : FeatureSums
+    classes, shares : NDArray
+        Labels of the classes and their shares of the rows, each (n_classes,).
+    """
+
+    columns: Columns
+    sums: FeatureSums
+    classes: NDArray[Any]
+    shares: FloatArray
+
+
+Found = TypeVar("Found", FittedAverages, FittedShares)
+
+
+class _KernelRegression(FittedToTable[Found], BaseEstimator):
+    """Base of the classifier and the regressor: a fit assigns one frozen record last."""
 
     lengthscale: ArrayLike | None
     features: FeaturesLike
@@ -43,15 +88,14 @@ class _KernelRegression(BaseEstimator):
     kernel: SpectrumLike
     random_state: Any
 
-    def _fit(self, inputs: FloatArray, targets: FloatArray) -> None:
+    def _summed(self, inputs: FloatArray, targets: FloatArray) -> FeatureSums:
         """Sum features times targets (n, C), and features alone, over the rows (n, d)."""
         dim = inputs.shape[1]
         scale = scott_lengthscale(inputs) if self.lengthscale is None else self.lengthscale
-        self.lengthscale_ = check_lengthscale(scale, dim)
-        self._center = inputs.mean(axis=0)
-        self.features_ = self._make_features(dim)
-        weighted = np.column_stack([targets, np.ones(len(targets))])
-        self._peak, self._sums = self._sum_over_rows(inputs, torch.as_tensor(weighted))
+        scaled = ScaledFeatures(
+            self._make_features(dim), check_lengthscale(scale, dim), inputs.mean(axis=0)
+        )
+        return FeatureSums.over(scaled, inputs, targets)
 
     def _make_features(self, dim: int) -> Features:
         m = check_positive_int(self.n_frequencies, "n_frequencies")
@@ -59,62 +103,25 @@ class _KernelRegression(BaseEstimator):
         seed = seed_from_random_state(self.random_state)
         return make_kernel_features(self.features, dim, m, self.coupling, spectrum, seed)
 
-    @property
-    def _in_logarithms(self) -> bool:
-        """Whether the features are positive and are computed by their logarithms."""
-        positive = getattr(self.features_, "is_positive", False)
-        return bool(positive) or hasattr(self.features_, "log_features")
-
-    def _chunks(self, inputs: FloatArray) -> Iterator[tuple[slice, Tensor]]:
-        """Centred and scaled rows (b, d), at most CHUNK_ROWS at a time, with their slices."""
-        for start in range(0, len(inputs), CHUNK_ROWS):
-            rows = slice(start, start + CHUNK_ROWS)
-            yield rows, torch.as_tensor((inputs[rows] - self._center) / self.lengthscale_)
-
-    def _sum_over_rows(self, inputs: FloatArray, weighted: Tensor) -> tuple[Tensor, Tensor]:
-        """`sum_i s(x_i) weighted_i` (M, C + 1), relative to `exp(peak)` for each feature.
-
-        The peak is the running maximum of the logarithm of a positive feature: far from the
-        origin all features of a row would underflow otherwise. It is zero for other features.
-        """
-        peak, sums = torch.zeros(()), torch.zeros(())
-        for rows, scaled in self._chunks(inputs):
-            if self._in_logarithms:
-                logs = self._log_features(scaled, "keys")
-                top = logs.amax(0)
-                new_peak = top if rows.start == 0 else torch.maximum(peak, top)
-                part = (logs - new_peak).exp().T @ weighted[rows]
-                sums = part + (0 if rows.start == 0 else (peak - new_peak).exp()[:, None] * sums)
-                peak = new_peak
-            else:
-                sums = sums + self._signed_features(scaled, "keys").T @ weighted[rows]
-        return peak, sums
-
-    def _log_features(self, scaled: Tensor, side: str) -> Tensor:
-        one_map = isinstance(self.features_, FeatureMap)
-        logs: Tensor = getattr(self.features_, "log_features" if one_map else f"log_{side}")(scaled)
-        return logs
-
-    def _signed_features(self, scaled: Tensor, side: str) -> Tensor:
-        features: Any = self.features_
-        one_map = isinstance(features, FeatureMap)
-        values: Tensor = features(scaled) if one_map else getattr(features, side)(scaled)
-        return values.double()
-
-    def _weighted_sums(self, inputs: FloatArray) -> FloatArray:
+    def _weighted_sums(self, X: ArrayLike) -> FloatArray:
         """Estimates of `sum_i k(x, x_i) (y_i, 1)` for each row, (p, C + 1), up to its scale."""
-        parts = []
-        for _, scaled in self._chunks(inputs):
-            if self._in_logarithms:
-                exponent = self._log_features(scaled, "queries") + self._peak
-                query = (exponent - exponent.amax(-1, keepdim=True)).exp()
-            else:
-                query = self._signed_features(scaled, "queries")
-            parts.append(query @ self._sums)
-        return torch.cat(parts).numpy()
+        sums = self.fitted_.sums
+        return sums.at(validate_data(self, X, dtype=np.float64, reset=False))
+
+    @property
+    def features_(self) -> Features:
+        """The features, of unit lengthscale."""
+        return self.fitted_.sums.scaled.features
+
+    @property
+    def lengthscale_(self) -> FloatArray:
+        """Lengthscales (d,)."""
+        return self.fitted_.sums.scaled.lengthscale
 
 
-class KernelRegressionRegressor(MultiOutputMixin, RegressorMixin, _KernelRegression):
+class KernelRegressionRegressor(
+    MultiOutputMixin, RegressorMixin, _KernelRegression[FittedAverages]
+):
     """Nadaraya-Watson regression with random features, linear in the number of rows.
 
     Exact kernel regression averages the targets with positive weights. Positive features
@@ -176,28 +183,28 @@ class KernelRegressionRegressor(MultiOutputMixin, RegressorMixin, _KernelRegress
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionRegressor:
         """Sum the features over the rows of X (n, d), with targets y (n,) or (n, k)."""
+        carrier = TableColumns()
         inputs, targets = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
+            carrier, X, y, estimator=self, dtype=np.float64, multi_output=True, y_numeric=True
         )
         targets = np.asarray(targets, dtype=np.float64)
-        self._y_ndim = targets.ndim
+        ndim = targets.ndim
         targets = targets.reshape(len(targets), -1)
         # Relative to the mean, so that errors of the kernel are multiplied by deviations of y only.
-        self._y_mean = targets.mean(axis=0)
-        self._low, self._high = targets.min(axis=0), targets.max(axis=0)
-        self._fit(inputs, targets - self._y_mean)
+        mean, low, high = targets.mean(axis=0), targets.min(axis=0), targets.max(axis=0)
+        sums = self._summed(inputs, targets - mean)
+        self._fitted = FittedAverages(carrier.columns(), sums, ndim, mean, low, high)
         return self
 
     def predict(self, X: ArrayLike) -> FloatArray:
         """Predictions (p,) or (p, k) at the rows of X (p, d)."""
-        check_is_fitted(self)
-        inputs = validate_data(self, X, dtype=np.float64, reset=False)
-        sums = self._weighted_sums(inputs)
+        found = self.fitted_
+        sums = self._weighted_sums(X)
         numerator, denominator = sums[:, :-1], sums[:, -1:]
         usable = denominator > 0
         quotient = np.divide(numerator, denominator, where=usable, out=np.zeros_like(numerator))
-        mean = np.clip(self._y_mean + quotient, self._low, self._high)
-        return mean[:, 0] if self._y_ndim == 1 else mean
+        mean = np.clip(found.mean + quotient, found.low, found.high)
+        return mean[:, 0] if found.ndim == 1 else mean
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -207,7 +214,7 @@ class KernelRegressionRegressor(MultiOutputMixin, RegressorMixin, _KernelRegress
         return tags
 
 
-class KernelRegressionClassifier(ClassifierMixin, _KernelRegression):
+class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares]):
     """Classification by kernel regression of the classes' indicators, linear in the rows.
 
     The probability of a class is the share of its rows in the sum of kernel values. Positive
@@ -246,26 +253,31 @@ class KernelRegressionClassifier(ClassifierMixin, _KernelRegression):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionClassifier:
         """Sum the features over the rows of X (n, d) of each class of y (n,)."""
-        inputs, labels = validate_data(self, X, y, dtype=np.float64)
+        carrier = TableColumns()
+        inputs, labels = validate_data(carrier, X, y, estimator=self, dtype=np.float64)
         check_classification_targets(labels)
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(self.classes_) < 2:
+        classes, codes = np.unique(labels, return_inverse=True)
+        if len(classes) < 2:
             raise InvalidInputError(
-                f"y: expected two classes or more, got one class: {self.classes_[0]!r}"
+                f"y: expected two classes or more, got one class: {classes[0]!r}"
             )
-        indicators = np.eye(len(self.classes_))[codes]
-        self._prior = indicators.mean(axis=0)
-        self._fit(inputs, indicators)
+        indicators = np.eye(len(classes))[codes]
+        sums = self._summed(inputs, indicators)
+        self._fitted = FittedShares(carrier.columns(), sums, classes, indicators.mean(axis=0))
         return self
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels (n_classes,) of the classes, ascending."""
+        return self.fitted_.classes
 
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Probabilities (p, n_classes) of the classes, in the order of `classes_`."""
-        check_is_fitted(self)
-        inputs = validate_data(self, X, dtype=np.float64, reset=False)
-        sums = np.clip(self._weighted_sums(inputs)[:, :-1], 0.0, None)
+        found = self.fitted_
+        sums = np.clip(self._weighted_sums(X)[:, :-1], 0.0, None)
         total = sums.sum(axis=1, keepdims=True)
-        prior = np.broadcast_to(self._prior, sums.shape).copy()
-        return np.divide(sums, total, where=total > 0, out=prior)
+        shares = np.broadcast_to(found.shares, sums.shape).copy()
+        return np.divide(sums, total, where=total > 0, out=shares)
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """The most probable class (p,) at the rows of X (p, d)."""

@@ -20,7 +20,7 @@ from coupledgp.features.registry import (
     make_features,
     parse_features,
 )
-from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.columns import column_spread, laplace_lengthscale, spread_lengthscale
 from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
 from coupledgp.gp.mixture import MixtureGP
@@ -32,7 +32,7 @@ from coupledgp.inference.search.optimize import SearchSpace
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.automatic import AutomaticSize
-from coupledgp.models.estimator import Columns, fitted_result
+from coupledgp.models.estimator import fitted_result
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.spectrum_options import check_fitting, check_use_of_queries
 from coupledgp.models.tables import (

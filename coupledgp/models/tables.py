@@ -9,11 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin
 from sklearn.utils.validation import validate_data
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.sklearn import seed_from_random_state
+from coupledgp.features.sklearn import (
+    Columns,
+    FittedToTable,
+    TableColumns,
+    seed_from_random_state,
+)
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
@@ -30,7 +35,6 @@ from coupledgp.inference.search.optimize import (
 )
 from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.models.estimator import (
-    Columns,
     FittedModel,
     ProcessRegressor,
     fitted_result,
@@ -51,15 +55,7 @@ STORED_RESULTS = (
 )  # fmt: skip
 
 
-class TableColumns(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """Carrier of scikit-learn's checks of a table, which note its columns on an estimator."""
-
-    def columns(self) -> Columns:
-        """The columns of the table that was checked."""
-        return Columns(self.n_features_in_, getattr(self, "feature_names_in_", None))
-
-
-class TableRegressor(MultiOutputMixin, ProcessRegressor):
+class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedModel]):
     """Base of the Gaussian process regressors with a stationary kernel.
 
     Subclasses turn checked data into a process; this class validates and shapes the results.
@@ -193,24 +189,6 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor):
         """Training inputs (n, d); not a copy if they came in one batch of float64."""
         points: FloatArray = self.process_.data.points
         return points
-
-    @property
-    def n_features_in_(self) -> int:
-        """Number of columns of X in the fit."""
-        return self._columns.n_features
-
-    @property
-    def feature_names_in_(self) -> Any:
-        """Names (d,) of the columns of X in the fit, where it had names."""
-        if self._columns.names is None:
-            raise AttributeError("feature_names_in_: the columns had no names in the fit")
-        return self._columns.names
-
-    @property
-    def _columns(self) -> Columns:
-        columns = self.fitted_.columns
-        assert columns is not None
-        return columns
 
     @property
     def lengthscale_(self) -> float | FloatArray:

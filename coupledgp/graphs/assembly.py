@@ -16,7 +16,14 @@ Labels = tuple[Hashable, ...]
 
 
 class Csr(NamedTuple):
-    """Arrays of a symmetric sparse matrix in row form, columns sorted within each row."""
+    """Arrays of a symmetric sparse matrix in row form, columns sorted within each row.
+
+    Attributes
+    ----------
+    indptr : IntArray (n_nodes + 1,)
+    indices : NDArray (nnz,)
+    weights : FloatArray (nnz,)
+    """
 
     indptr: IntArray
     indices: NDArray[np.int32]
@@ -45,7 +52,7 @@ def lengths_to_weights(lengths: ArrayLike) -> FloatArray:
 
 
 def check_edge_values(values: FloatArray, name: str, edge_name: Callable[[int], str]) -> None:
-    """Refuse anything but positive finite numbers, naming the first bad edges."""
+    """Refuse values (n_edges,) other than positive finite numbers, naming the first bad edges."""
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if bad.size:
         shown = ", ".join(f"{edge_name(int(edge))} has {values[edge]}" for edge in bad[:3])
@@ -59,7 +66,13 @@ def check_edge_values(values: FloatArray, name: str, edge_name: Callable[[int], 
 def index_labels(
     sources: Iterable[Any], targets: Iterable[Any]
 ) -> tuple[IntArray, IntArray, Labels]:
-    """Number node labels in order of first appearance, source before target, edge by edge."""
+    """Number node labels in order of first appearance, source before target, edge by edge.
+
+    Returns
+    -------
+    (IntArray, IntArray, Labels)
+        Numbers (n_edges,) of both ends, and the labels in the order of their numbers.
+    """
     index: dict[Hashable, int] = {}
     pairs = [(number(index, a), number(index, b)) for a, b in zip(sources, targets, strict=True)]
     ends = np.array(pairs, dtype=np.int64).reshape(-1, 2)
@@ -96,7 +109,17 @@ def check_labels(labels: Iterable[Any], n_nodes: int) -> Labels:
 
 
 def assemble(sources: IntArray, targets: IntArray, weights: FloatArray, n_nodes: int) -> Csr:
-    """Add up parallel edges into a symmetric matrix; a self-loop counts once on the diagonal."""
+    """Add up parallel edges into a symmetric matrix; a self-loop counts once on the diagonal.
+
+    Parameters
+    ----------
+    sources, targets
+        Node numbers (n_edges,).
+    weights
+        Weights (n_edges,).
+    n_nodes
+        Number of nodes.
+    """
     loops = sources == targets
     rows = np.concatenate([sources, targets[~loops]])
     columns = np.concatenate([targets, sources[~loops]])
@@ -110,7 +133,7 @@ def assemble(sources: IntArray, targets: IntArray, weights: FloatArray, n_nodes:
 
 
 def integer_ends(values: Any, name: str, n_nodes: int | None) -> IntArray:
-    """Return edge ends as non-negative integers below `n_nodes` (if that is given)."""
+    """Return edge ends (n_edges,) as non-negative integers below `n_nodes`, if that is given."""
     ends = np.asarray(values).astype(np.int64)
     bad = np.flatnonzero((ends < 0) | (ends >= (np.inf if n_nodes is None else n_nodes)))
     if bad.size:

@@ -1,4 +1,4 @@
-"""Leading eigenpairs of `W~`: all that wide kernels on large graphs consist of."""
+"""Leading eigenpairs of `W~`, of which wide kernels on large graphs consist."""
 
 from __future__ import annotations
 
@@ -12,9 +12,14 @@ from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs, lanczos_density
 from coupledgp.random import FloatArray
 
-SPARE = 1.25  # columns iterated per eigenpair wanted
-MAX_GROWTH = 1e10  # of the filter over the wanted eigenvalues, so that no direction is rounded away
+# Columns that are iterated for each wanted eigenpair: the last of them converge slowly.
+SPARE = 1.25
+# Ratio of the filter's values at the largest and at the least wanted eigenvalue. A larger one would
+# round the directions of the least ones away.
+MAX_GROWTH = 1e10
+# Residual of a converged pair; the error of its eigenvalue is about the square of that.
 RESIDUAL = 1e-9
+# Largest number of filters; pairs that have not converged after that are left out.
 MAX_PASSES = 6
 
 
@@ -23,8 +28,15 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
     """The greatest eigenvalues of `W~`, ascending, and their eigenvectors (n_nodes, n).
 
     Subspace iteration with Chebyshev filters and Rayleigh-Ritz steps (Zhou et al., 2006), until
-    every pair has a residual below 1e-9 or the passes are used up; at most `n_pairs` are returned,
-    fewer where the last ones have not converged: always those above some eigenvalue, none missed.
+    every pair has a residual below 1e-9 or the passes are used up. At most `n_pairs` are returned,
+    and fewer where the last ones have not converged: always all pairs above some eigenvalue.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    n_pairs
+        Number of pairs wanted.
     """
     size = min(int(np.ceil(SPARE * n_pairs)), graph.n_nodes)
     V = np.random.default_rng(0).standard_normal((graph.n_nodes, size))
@@ -48,7 +60,7 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
 
 
 def density_quantile(graph: Graph, n_above: int) -> float:
-    """About the eigenvalue with `n_above` others above it."""
+    """Estimate of the eigenvalue that has `n_above` others above it."""
     density = lanczos_density(graph, n_steps=64)
     order = np.argsort(density.eigenvalues)[::-1]
     above = np.cumsum(density.weights[order]) * graph.n_nodes
@@ -56,7 +68,11 @@ def density_quantile(graph: Graph, n_above: int) -> float:
 
 
 def chebyshev_filter(graph: Graph, V: FloatArray, edge: float) -> FloatArray:
-    """`T_d` of `W~` with [-1, edge] mapped to [-1, 1]: what lies above grows by `MAX_GROWTH`."""
+    """`T_d(A) V` for V (n_nodes, k), A being `W~` with [-1, edge] mapped to [-1, 1].
+
+    Components along eigenvalues in [-1, edge] stay below one, those of the largest eigenvalue grow
+    by a factor of `MAX_GROWTH`.
+    """
     half, middle = 0.5 * (1.0 + edge), 0.5 * (edge - 1.0)
     top = (1.0 - middle) / half
     degree = max(int(np.arccosh(MAX_GROWTH) / np.arccosh(top)), 2)

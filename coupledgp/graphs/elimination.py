@@ -1,4 +1,4 @@
-"""Sparse factorisation of `I + s L~`: what it would cost, counted before it is done."""
+"""Sparse factorisation of `I + s L~`, and its cost, counted before it is done."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SYMMETRIC = {"SymmetricMode": True}
 
 
 def shifted_laplacian(graph: Graph, scale: float) -> sparse.csc_array:
-    """`I + s L~ = (1 + s) I - s W~`, positive definite."""
+    """`I + s L~ = (1 + s) I - s W~`, positive definite, shape (n_nodes, n_nodes)."""
     eye = sparse.eye_array(graph.n_nodes, format="csc")
     return sparse.csc_array((1.0 + scale) * eye - scale * graph.normalized_adjacency)
 
 
 def elimination_order(graph: Graph) -> IntArray:
-    """Order of the nodes in which elimination fills little: minimum degree, by SuperLU.
+    """Order of the nodes (n_nodes,) in which elimination fills little: minimum degree, by SuperLU.
 
-    Read off an incomplete factorisation that drops everything off the diagonal and so costs no more
-    than the order itself.
+    The order is read off an incomplete factorisation that drops everything off the diagonal, which
+    costs no more than the order itself.
     """
     # A large drop tolerance keeps the factors empty; the order depends on the pattern alone.
     thin = spilu(
@@ -38,10 +38,19 @@ def elimination_order(graph: Graph) -> IntArray:
 
 
 def factor_entries(graph: Graph, order: IntArray, budget: int) -> int:
-    """Entries of the Cholesky factor L, its diagonal included, in a given order.
+    """Number of entries of the Cholesky factor L, its diagonal included, in a given order.
 
-    Counted row by row along the elimination tree, without forming L: O(nnz(L)) time, O(n) memory.
-    Counting stops beyond `budget`.
+    They are counted row by row along the elimination tree, without forming L: O(nnz(L)) time, O(n)
+    memory.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    order
+        Elimination order of the nodes (n_nodes,).
+    budget
+        Number beyond which counting stops.
     """
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
@@ -81,9 +90,9 @@ class ShiftedLaplacianFactor:
     graph
         The graph.
     scale
-        s > 0.
+        Factor s > 0.
     order
-        Elimination order of the nodes.
+        Elimination order of the nodes (n_nodes,).
     """
 
     def __init__(self, graph: Graph, scale: float, order: IntArray) -> None:
@@ -96,7 +105,7 @@ class ShiftedLaplacianFactor:
 
     @property
     def n_entries(self) -> int:
-        """Entries of L."""
+        """Number of entries of L."""
         return int(self._factors.L.nnz)
 
     def solve(self, V: NDArray[np.float64]) -> NDArray[np.float64]:

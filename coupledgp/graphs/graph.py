@@ -27,15 +27,15 @@ from coupledgp.graphs.assembly import (
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_positive_int
 
-# Node numbers beyond both bounds, the second times the edges, can only be labels.
+# Node numbers above a million and above a hundred times the number of edges can only be labels.
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
 
 
 class Graph:
     """A weighted undirected graph whose arrays cannot be written to.
 
-    Nodes are numbered `0..n_nodes-1`; `labels` are the names a user knows them by, and every
-    argument called `nodes` in this package takes labels (numbers, if there are no labels).
+    Nodes are numbered `0..n_nodes-1`; `labels` are their names outside of this package. The
+    arguments called `nodes` of public functions take labels, or numbers if there are no labels.
 
     Parameters
     ----------
@@ -83,11 +83,11 @@ class Graph:
             Ends of the edges, equally long. Non-negative ints are node numbers (unless `labels`
             are given); anything else hashable is a label, numbered in order of appearance.
         weights
-            Positive finite weights, one an edge; ones if left out.
+            Positive finite weights (n_edges,); ones if left out.
         n_nodes
             Number of nodes, if some of the last ones have no edge. For node numbers only.
         lengths
-            Lengths of roads instead of weights: `mean(length) / length` becomes the weight.
+            Lengths (n_edges,) of roads instead of weights: weights are `mean(length) / length`.
         labels
             Every node's label, in order, isolated nodes included. The ends are then labels.
 
@@ -96,7 +96,7 @@ class Graph:
         InvalidInputError
             Lengths differ, a weight is not positive and finite (the edge is named), a node number
             is out of range, or a label is unknown; or node numbers are so far above the number of
-            edges that they are labels, such as those of a map, and `n_nodes` does not say else.
+            edges that they must be labels, such as those of a map, and `n_nodes` is not given.
         """
         if n_nodes is not None:
             n_nodes = check_positive_int(n_nodes, "n_nodes")
@@ -131,7 +131,17 @@ class Graph:
     def from_scipy(cls, matrix: Any, labels: Iterable[Any] | None = None) -> Graph:
         """Build a graph from a symmetric adjacency matrix, sparse or dense.
 
-        Stored zeros are no edges. See `readers.scipy_edges` for what is refused.
+        Parameters
+        ----------
+        matrix
+            Symmetric matrix (n, n) of weights; stored zeros are no edges.
+        labels
+            One label for each node.
+
+        Raises
+        ------
+        InvalidInputError
+            The matrix is not square or not symmetric, or a weight is negative or not finite.
         """
         start, end, values, size = readers.scipy_edges(matrix)
         return cls(assemble(start, end, values, size), labels)
@@ -171,7 +181,7 @@ class Graph:
         mesh
             `trimesh.Trimesh`, or anything with arrays `faces` (f, 3) and `vertices` (v, 3).
         nodes
-            What becomes a node: `"faces"` or `"vertices"`.
+            Nodes of the graph: `"faces"` or `"vertices"`.
         """
         start, end, size = readers.mesh_edges(mesh, nodes)
         return cls(assemble(start, end, np.ones(start.size), size))
@@ -235,7 +245,8 @@ class Graph:
 
         There `W~ = 1` and `L~ = 0`, as in any other component: the convention of Chung (1997)
         and of the models. Without it a kernel's value at an isolated node is that at `L~ = 1`,
-        next to nothing for a wide kernel, and a model would be sure of what it knows nothing of.
+        next to nothing for a wide kernel, and a model would be sure of a value that no observation
+        bears on.
         """
         alone = np.flatnonzero(self.degrees == 0)
         if not alone.size:
@@ -276,7 +287,7 @@ class Graph:
         return numbers
 
     def _refuse_mask(self, wanted: list[Any] | IntArray) -> None:
-        """A mask of booleans would pass for nodes 0 and 1: `True == 1` as a label too."""
+        """Refuse a mask of booleans: it would pass for nodes 0 and 1, since `True == 1`."""
         if len(wanted) and all(isinstance(v, (bool, np.bool_)) for v in wanted):
             if any(isinstance(label, bool) for label in self.labels or ()):
                 return
@@ -290,7 +301,7 @@ class Graph:
         return number if self.labels is None else self.labels[number]
 
     def label_all(self, numbers: IntArray) -> list[Any] | IntArray:
-        """The labels of node numbers."""
+        """The labels of node numbers (n,)."""
         return numbers if self.labels is None else [self.labels[k] for k in numbers.tolist()]
 
     def components(self) -> tuple[int, IntArray]:
@@ -346,14 +357,14 @@ def list_like(values: Any, name: str) -> list[Any] | IntArray:
 
 
 def all_integers(values: list[Any] | IntArray) -> bool:
-    """Whether every entry is an int (bool is none)."""
+    """Whether every entry is an int; a bool does not count as one."""
     return isinstance(values, np.ndarray) or all(
         isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in values
     )
 
 
 def refuse_sparse_numbers(n_nodes: int, n_edges: int) -> None:
-    """Refuse node numbers that can only be labels: a node for each number below would not fit."""
+    """Refuse node numbers that can only be labels: a node for every lower number is not meant."""
     if n_nodes > max(SPARSE_NUMBERS, NODES_PER_EDGE * n_edges):
         raise InvalidInputError(
             f"sources, targets: expected node numbers that count the nodes, got numbers up to "
@@ -368,7 +379,7 @@ def edge_weights(
     sources: list[Any] | IntArray,
     targets: list[Any] | IntArray,
 ) -> FloatArray:
-    """Checked weights of the edges, from weights, lengths or neither."""
+    """Return checked weights (n_edges,), from weights, lengths or neither."""
     if weights is not None and lengths is not None:
         raise InvalidInputError("lengths: expected weights or lengths, got both")
     given, name = (weights, "weights") if lengths is None else (lengths, "lengths")

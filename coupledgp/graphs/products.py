@@ -10,8 +10,10 @@ from coupledgp.compiled import compiled, share_rows
 from coupledgp.graphs.graph import Graph
 from coupledgp.random import FloatArray
 
+# Multiply-adds from which threads share the rows: below, starting them takes longer than the work.
 PARALLEL_WORK = 20_000_000
-BLOCK_ENTRIES = 2**18  # numbers of a block of columns: a few such blocks stay in the cache
+# Numbers in a block of columns (2 MiB): a few such blocks stay in the cache.
+BLOCK_ENTRIES = 2**18
 
 
 @compiled
@@ -26,7 +28,7 @@ def _rows(first, last, indptr, indices, data, V, a, b, S, c, out):  # type: igno
 
 
 def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Slices of so many columns that a block of them stays in the cache."""
+    """Slices of columns, each so narrow that a block of `n_rows` rows stays in the cache."""
     width = max(BLOCK_ENTRIES // max(n_rows, 1), 8)
     return [slice(k, min(k + width, n_columns)) for k in range(0, n_columns, width)]
 
@@ -34,7 +36,19 @@ def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
 def by_column_blocks(
     product: Callable[[FloatArray], FloatArray], V: FloatArray, n_rows: int
 ) -> FloatArray:
-    """A linear map of many steps, of some columns of V at a time: they stay in the cache."""
+    """Apply a linear map of many steps to V (n_rows, k), some columns at a time.
+
+    The columns of a block stay in the cache from step to step.
+
+    Parameters
+    ----------
+    product
+        The map, (n_rows, b) -> (m, b).
+    V
+        Columns (n_rows, k).
+    n_rows
+        Number of rows that the map works on.
+    """
     parts = column_blocks(n_rows, V.shape[1])
     if len(parts) < 2:
         return product(V)
@@ -49,7 +63,7 @@ def fused_product(
     c: float = 0.0,
     S: FloatArray | None = None,
 ) -> FloatArray:
-    """`a W~ V + b V + c S`, shape (n_nodes, k), for V and S of that shape.
+    """`a W~ V + b V + c S`, shape (n_nodes, k), for V and S of that shape; S is zero if None.
 
     Rows are added up in the same order whatever the number of threads.
     """

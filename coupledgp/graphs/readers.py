@@ -14,12 +14,17 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_choice, check_positive_int
 
-# Relative difference of an entry and its twin that passes for rounding.
+# Relative difference of an entry and the one across the diagonal that passes for rounding.
 SYMMETRY = 1e-12
 
 
 def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
-    """Upper triangle of a symmetric adjacency matrix: sources, targets, weights, size.
+    """Edges of a symmetric adjacency matrix (n, n), from its upper triangle.
+
+    Returns
+    -------
+    (IntArray, IntArray, FloatArray, int)
+        Sources, targets and weights (n_edges,), and n.
 
     Raises
     ------
@@ -40,7 +45,8 @@ def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
     csr.eliminate_zeros()
     coo = csr.tocoo()
     refuse_matrix(coo, ~(np.isfinite(coo.data) & (coo.data > 0)), "finite weights >= 0")
-    # Each entry against its own twin: a weak edge in one direction only is no rounding error.
+    # Each entry is compared with the one across the diagonal, not with the largest: a weak edge in
+    # one direction only is no rounding error.
     gap = abs(csr - csr.T).tocsr()
     gap = (gap - SYMMETRY * (csr + csr.T)).tocoo()
     refuse_matrix(gap, gap.data > 0, "a symmetric matrix (A + A.T makes one of a directed graph's)")
@@ -63,7 +69,7 @@ def refuse_matrix(coo: sparse.coo_array, bad: Any, expected: str) -> None:
 def networkx_edges(
     graph: Any, weight: str | None
 ) -> tuple[list[Any], list[Any], list[float], list[Hashable]]:
-    """Edges, weights and nodes of an undirected networkx graph."""
+    """Sources, targets and weights of the edges of an undirected networkx graph, and its nodes."""
     if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
         raise InvalidInputError(f"graph: expected a networkx graph, got {type(graph).__name__}")
     if graph.is_directed():
@@ -80,7 +86,13 @@ def networkx_edges(
 
 
 def mesh_edges(mesh: Any, nodes: str) -> tuple[IntArray, IntArray, int]:
-    """Links between faces, or between vertices, of a triangle mesh, each once."""
+    """Links between the faces or the vertices of a mesh, each once.
+
+    Returns
+    -------
+    (IntArray, IntArray, int)
+        Both ends (n_edges,), and the number of nodes.
+    """
     check_choice(nodes, ("faces", "vertices"), "nodes")
     try:
         faces = np.asarray(mesh.faces, dtype=np.int64)
@@ -133,7 +145,7 @@ def unique_pairs(pairs: IntArray) -> IntArray:
 
 
 def torch_geometric_matrix(data: Any) -> sparse.coo_array:
-    """Adjacency matrix of a torch_geometric `Data`."""
+    """Adjacency matrix (n, n) of a torch_geometric `Data`."""
     edge_index = getattr(data, "edge_index", None)
     if edge_index is None:
         raise InvalidInputError(
@@ -153,12 +165,18 @@ def torch_geometric_matrix(data: Any) -> sparse.coo_array:
 
 
 def plain_array(values: Any) -> np.ndarray:
-    """An array, or a tensor of any device, with or without gradient, as an array."""
+    """Return an array, or a tensor of any device with or without gradient, as an array."""
     return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
 
 
 def neighbour_edges(points: ArrayLike, n_neighbors: int) -> tuple[IntArray, IntArray, int]:
-    """Links of the symmetrised k-nearest-neighbour graph of points, each once."""
+    """Links of the symmetrised k-nearest-neighbour graph of points (n, d), each once.
+
+    Returns
+    -------
+    (IntArray, IntArray, int)
+        Both ends (n_edges,), and n.
+    """
     positions = np.asarray(points, dtype=np.float64)
     if positions.ndim != 2 or not positions.size:
         raise InvalidInputError(

@@ -43,20 +43,30 @@ class ExactEvidence(EvidenceProblem):
 
     @property
     def eigendecomposition_dominates(self) -> bool:
-        """See the base class; it costs about ten Cholesky factors."""
+        """See the base class; an eigendecomposition costs about ten Cholesky factors."""
         return self.n_rows > SMALL_SIDE
 
     def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:
-        """Fix the lengthscales (d,)."""
+        """Return the evidence at lengthscales (d,)."""
         return KernelAtLengthscale(self.spectrum, self.X / lengthscale, self.targets)
 
     def subset(self, rows: NDArray[np.intp]) -> ExactEvidence:
-        """Return the problem of some of the rows."""
+        """Return the problem of some rows, given by their numbers (b,)."""
         return ExactEvidence(self.spectrum, self.X[rows], self.targets[rows])
 
 
 class KernelAtLengthscale(GramAtLengthscale):
-    """The kernel matrix of scaled inputs."""
+    """Evidence of the kernel matrix of scaled inputs.
+
+    Parameters
+    ----------
+    spectrum
+        The kernel.
+    inputs
+        Inputs (n, d) in units of the lengthscales.
+    targets
+        Normalised targets (n, k).
+    """
 
     def __init__(self, spectrum: Spectrum, inputs: FloatArray, targets: FloatArray) -> None:
         self.spectrum = spectrum

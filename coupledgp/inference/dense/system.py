@@ -1,4 +1,7 @@
-"""Solves with the exact covariance of a stationary kernel, never stored: O(n) memory a column."""
+"""Equations in the exact covariance of a stationary kernel, which is never stored as a whole.
+
+Solving for one column takes O(n) memory.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +21,12 @@ from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
-# Entries of the kernel formed at once.
+# Entries of the kernel that are formed at once: 256 MiB in double precision.
 BLOCK_ENTRIES = 2**25
 
 
 def kernel_of_exponents(spectrum: Spectrum, exponents: Tensor) -> Tensor:
-    """`kappa(r)` of `-r^2 / 2`, the exponents of the Gaussian kernel; they are overwritten."""
+    """Kernel values `kappa(r)`, from exponents `-r^2 / 2` of any shape, which are overwritten."""
     if isinstance(spectrum, GaussianSpectrum):
         return exponents.exp_()
     r = exponents.clamp_max_(0.0).mul_(-2.0).sqrt_()
@@ -38,17 +41,20 @@ def kernel_of_exponents(spectrum: Spectrum, exponents: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class ExactProblem:
-    """What the exact GP of a Euclidean model is: data and hyperparameters.
+    """Data and hyperparameters of an exact GP of a table.
 
     Attributes
     ----------
     spectrum : Spectrum
+        The kernel.
     X : FloatArray (n, d)
+        Inputs.
     targets : FloatArray (n, k)
-        Normalised.
+        Normalised targets.
     lengthscale : FloatArray (d,)
+        Lengthscales in units of the inputs.
     outputscale, noise : float
-        Normalised.
+        Variances of f and of the noise, in units of the normalised targets.
     offset, scale : FloatArray (k,)
         Units of the targets: `y = offset + scale * target`.
     """
@@ -63,16 +69,16 @@ class ExactProblem:
     scale: FloatArray
 
     def system(self, options: SystemOptions) -> EuclideanSystem:
-        """Return the system of equations of the data."""
+        """Return the equations in the covariance of the data."""
         return EuclideanSystem(self, options)
 
 
 class EuclideanSystem(LinearSystem):
     """`A = v kappa + s I` of the rows of a table, by blocked products.
 
-    Solved by conjugate gradients preconditioned by a randomly pivoted Nystrom approximation. In
-    float32 the steps are made in single precision and the residuals in double, until these are
-    small enough.
+    They are solved by conjugate gradients, preconditioned by a randomly pivoted Nystrom
+    approximation. In float32 the steps are made in single precision and the residuals in double,
+    until these are small enough.
 
     Parameters
     ----------
@@ -103,7 +109,7 @@ class EuclideanSystem(LinearSystem):
         return self.problem.outputscale * self.problem.spectrum.kernel(distances)
 
     def product(self, V: Tensor) -> Tensor:
-        """`A V`, (n, k), in the dtype of V; blocks of rows of A exist one at a time."""
+        """`A V` for V (n, k), in the dtype of V; blocks of rows of A exist one at a time."""
         rows = self._rows.to(V.dtype)
         half = rows.square().sum(1).mul_(0.5)
         out = torch.empty_like(V)
@@ -121,7 +127,7 @@ class EuclideanSystem(LinearSystem):
 
     @cached_property
     def preconditioner(self) -> LowRankPlusNoise:
-        """A part of A from below, of low rank plus noise."""
+        """A lower bound of A: a matrix of low rank plus noise."""
         n, v = self.n_rows, self.problem.outputscale
         rows = self._rows.numpy()
 

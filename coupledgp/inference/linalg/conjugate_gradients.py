@@ -26,11 +26,12 @@ from coupledgp.random import FloatArray
 Map: TypeAlias = Callable[[Tensor], Tensor]
 # Inner products (k,) of the columns of two tensors (n, k).
 InnerProduct: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-# What the steps of one precision can gain between two residuals in double precision.
+# Factor by which the steps of one precision can reduce a residual before rounding stops them.
 INNER_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-12}
-# The recurrence's residual is a little better than the true one.
+# Share of the wanted reduction that the steps aim at: the recurrence's residual is a little smaller
+# than the true one.
 MARGIN = 0.7
-# Between two true residuals; what is not solved by then is solved for again.
+# Largest number of steps between two true residuals; the iteration starts afresh from the second.
 REFINED_ITERATIONS = 1000
 # Steps without a smaller residual after which rounding has won.
 PATIENCE = 20

@@ -23,8 +23,8 @@ Product: TypeAlias = Callable[[FloatArray], FloatArray]
 EXHAUSTED = 1e-13
 # Least distance of a Ritz value from a Gauss-Radau node, as a share of the largest Ritz value.
 LEAST_GAP = 1e-14
-# Vectors of a column that are stored together: matrix products with so many are fast, and less than
-# so many places are reserved in vain.
+# Vectors of a column that are stored together: products with 16 vectors at once are fast, and at
+# most 15 places are reserved in vain.
 BLOCK = 16
 
 
@@ -111,7 +111,7 @@ class _Past:
     def removed_from(self, V: FloatArray) -> FloatArray:
         """V (n, k) less its components along each column's vectors."""
         rest = np.ascontiguousarray(V.T)[:, :, None]
-        for _ in range(2):  # once leaves rounding of the size of what it removed
+        for _ in range(2):  # the first pass leaves rounding errors, the second none that count
             for block in self._blocks:
                 rest -= block.transpose(0, 2, 1) @ (block @ rest)
         return rest[:, :, 0].T

@@ -1,4 +1,4 @@
-"""A low-rank part plus noise: the preconditioner of systems of a kernel, and a bound from below.
+"""A low-rank part plus noise: the preconditioner of systems of a kernel, and a lower bound of them.
 
 `L = F F' + s I` with `F F' <= K`, hence `L <= K + s I` and `R' (K + s I)^-1 R <= R' L^-1 R`.
 """
@@ -15,7 +15,15 @@ from torch import Tensor
 from coupledgp.random import FloatArray
 
 Columns = Callable[[NDArray[np.int64]], Tensor]
+# Pivots drawn at once: enough for matrix products at full speed, few enough to be good ones.
 BLOCK = 128
+# Eigenvalues of the pivots' block below this share of the largest are rounding: such pivots are
+# explained by the others of their block.
+LEAST_EIGENVALUE = 1e-10
+# Eigenvalues of `F F'` below this share of the largest are rounding, and beside the noise s those
+# below `LEAST_SHARE` of it change next to nothing.
+ROUNDING = 1e-12
+LEAST_SHARE = 1e-3
 
 
 def partial_cholesky(
@@ -23,21 +31,21 @@ def partial_cholesky(
 ) -> Tensor:
     """Factor F (n, r) of a Nystrom approximation, by randomly pivoted Cholesky in blocks.
 
-    Pivots are drawn in proportion to what is left of the diagonal (Chen, Epperly, Tropp and
-    Webber, 2023), up to `BLOCK` at a time: O(n rank^2).
+    Pivots are drawn with probabilities in proportion to the diagonal of the residual `K - F F'`
+    (Chen, Epperly, Tropp and Webber, 2023), up to `BLOCK` at a time: O(n rank^2).
 
     Parameters
     ----------
     diagonal
         Diagonal of K (n,).
     columns
-        `indices -> K[:, indices]`, (n, b).
+        Function `indices -> K[:, indices]`, (b,) -> (n, b).
     rank
-        Most columns of F.
+        Largest number of columns of F.
     rng
-        Of the pivots.
+        Source of the pivots.
     floor
-        What is left of the trace, per row, that ends the search.
+        Mean diagonal of the residual at which F is good enough.
     """
     left = torch.tensor(diagonal)
     n, size = len(left), 0
@@ -49,8 +57,7 @@ def partial_cholesky(
         done = factor[:, :size]
         gap = columns(pivots).double().addmm_(done, done[pivots].T, alpha=-1)
         values, vectors = torch.linalg.eigh(gap[pivots])
-        # Pivots that the others of their block explain add nothing but rounding.
-        kept = values > 1e-10 * values[-1]
+        kept = values > LEAST_EIGENVALUE * values[-1]
         root = vectors[:, kept] / values[kept].sqrt()
         new = gap @ root
         factor[:, size : size + new.shape[1]] = new
@@ -61,21 +68,20 @@ def partial_cholesky(
 
 
 class LowRankPlusNoise:
-    """`L = U diag(l) U' + s I` with orthonormal U (n, r).
+    """`L = U diag(l) U' + s I` with orthonormal U (n, r), and solves with it in O(n r).
 
     Parameters
     ----------
     factor
-        F (n, r), whose singular vectors and values give U and l.
+        F (n, r') with `F F' = U diag(l) U'`, apart from eigenvalues that do not matter beside s.
     noise
-        s.
+        Noise variance s.
     """
 
     def __init__(self, factor: Tensor, noise: float) -> None:
         values, vectors = torch.linalg.eigh(factor.T @ factor)
-        kept = (
-            values > max(1e-12 * float(values.max()), 1e-3 * noise) if len(values) else values > 0
-        )
+        largest = float(values.max()) if len(values) else 0.0
+        kept = values > max(ROUNDING * largest, LEAST_SHARE * noise)
         self.values = values[kept]
         self.basis = factor @ (vectors[:, kept] / self.values.sqrt())
         self.noise = noise
@@ -83,11 +89,11 @@ class LowRankPlusNoise:
 
     @property
     def rank(self) -> int:
-        """Columns of U."""
+        """Number r of columns of U."""
         return self.basis.shape[1]
 
     def solve(self, B: Tensor) -> Tensor:
-        """`L^-1 B`, in the dtype of B."""
+        """`L^-1 B` for B (n, k), in the dtype of B."""
         if B.dtype not in self._copies:
             self._copies[B.dtype] = self.basis.to(B.dtype)
         basis = self._copies[B.dtype]

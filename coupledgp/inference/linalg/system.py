@@ -1,7 +1,7 @@
-"""Joint predictive laws by solves alone, with computable bounds of what the solver left undone.
+"""Joint predictive laws by solves alone, with computable bounds of the error of the solver.
 
-`y ~ N(0, A)`, `A = K + s I`, all in units of normalised targets. Of n rows only products with A
-are needed, never the matrix.
+The model is `y ~ N(0, A)`, `A = K + s I`, all in units of normalised targets. The covariance A of
+the n observations, an n x n matrix, is never formed: products with it are enough.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class SystemOptions:
     Attributes
     ----------
     dtype : torch.dtype
-        Of the products within the solver; residuals are in float64 anyhow.
+        Precision of the products within the solver; residuals are computed in float64 anyhow.
     rank : int
-        Of the preconditioner.
+        Number of columns of the preconditioner's low-rank part.
     seed : int
-        Of its pivots.
+        Seed for the choice of its pivots.
     """
 
     dtype: torch.dtype = torch.float32
@@ -38,7 +38,7 @@ class SystemOptions:
 
 
 class Solution(NamedTuple):
-    """Approximate solutions X (n, k) of `A X = B`, their residuals `B - A X`, and the work."""
+    """Approximate solutions X (n, k) of `A X = B`, residuals `B - A X` (n, k), number of steps."""
 
     values: FloatArray
     residuals: FloatArray
@@ -46,7 +46,7 @@ class Solution(NamedTuple):
 
 
 class LinearSystem(ABC):
-    """The covariance A of n observations, as something to solve with.
+    """Linear equations in the covariance A (n, n) of n observations.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class LinearSystem(ABC):
 
     @property
     def n_rows(self) -> int:
-        """Observations n."""
+        """Number n of observations."""
         return len(self.targets)
 
     @abstractmethod
@@ -74,20 +74,23 @@ class LinearSystem(ABC):
 
     @abstractmethod
     def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
-        """Solve `A X = B`, (n, k), to a relative residual; the residuals returned are true ones."""
+        """Solve `A X = B` for B (n, k); every column's relative residual is at most `tolerance`.
+
+        The residuals that are returned are computed from the solutions, not by a recurrence.
+        """
 
     @abstractmethod
     def inverse_bound(self, R: FloatArray) -> FloatArray:
-        """A matrix (k, k) not below `R' A^-1 R`."""
+        """Upper bound (k, k), in the semidefinite order, of `R' A^-1 R` for R (n, k)."""
 
     @abstractmethod
     def bytes_needed(self, n_columns: int) -> float:
-        """Bytes alive at once while n_columns right-hand sides are solved."""
+        """Bytes alive at once while `n_columns` right-hand sides are solved for."""
 
 
 @dataclass(frozen=True)
 class BoundedLaw:
-    """A joint law of observations that is known up to bounds.
+    """Joint law of k outputs observed at p points, known up to bounds.
 
     The true covariance lies between `cov - cov_error` and `cov` in the positive semidefinite
     order, and the error e of the k-th mean has `e e' <= mean_error_k^2 cov_error`.
@@ -95,13 +98,19 @@ class BoundedLaw:
     Attributes
     ----------
     mean : FloatArray (p, k)
-    cov, cov_error, prior : FloatArray (p, p)
-        Of observations, its error, and the prior covariance of f.
+        Means of the observations, in units of normalised targets, as everything below.
+    cov : FloatArray (p, p)
+        Upper bound of the covariance of the observations.
+    cov_error : FloatArray (p, p)
+        Upper bound of `cov` minus the true covariance.
     mean_error : FloatArray (k,)
+        Bounds of the errors of the means, see above.
+    prior : FloatArray (p, p)
+        Prior covariance of f.
     noise : float
-        Noise variance; all in units of normalised targets.
+        Noise variance.
     n_iterations : int
-        Steps of conjugate gradients.
+        Number of steps of conjugate gradients.
     """
 
     mean: FloatArray
@@ -116,14 +125,33 @@ class BoundedLaw:
 def predictive_law(
     system: LinearSystem, points: Any, tolerance: float, report: Progress
 ) -> BoundedLaw:
-    """Joint law of observations at points, one solve a point and one a target.
+    """Joint law of observations at p points, by p solves and one more for each output.
 
-    With `X ~ A^-1 C`, `C` the cross covariance, and the true residual `R = C - A X`,
+    With `X ~ A^-1 C`, C (n, p) the cross covariance, and the true residual `R = C - A X`,
 
-        C' A^-1 C = X' C + X' R + R' A^-1 R,
+        C' A^-1 C = X' C + X' R + R' A^-1 R.
 
-    so what is left out is quadratic in the residual and bounded by `LinearSystem.inverse_bound`;
-    the mean `C' A^-1 y = C' a + X' r + R' A^-1 r` alike, `a` and `r` those of the targets.
+    The last term is left out; it is quadratic in the residual and bounded by
+    `LinearSystem.inverse_bound`. So is that of the mean, `C' A^-1 y = C' a + X' r + R' A^-1 r`,
+    where `a ~ A^-1 y` with residual r.
+
+    Parameters
+    ----------
+    system
+        The equations of the observations.
+    points
+        The p points, as the system takes them.
+    tolerance
+        Largest relative residual of the solves.
+    report
+        Called with a line of progress after each step.
+
+    Raises
+    ------
+    MemoryLimitError
+        The law would not fit in memory.
+    NumericalError
+        The tolerance is out of reach.
     """
     n_points = len(points)
     check_memory(

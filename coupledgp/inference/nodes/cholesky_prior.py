@@ -18,19 +18,28 @@ from coupledgp.inference.nodes.priors import GraphPrior, spread
 from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel, SeriesOperator
 from coupledgp.random import FloatArray, IntArray
 
-# Larger exponents lose accuracy to repeated solves, and gain nothing.
+# Kernels of larger exponents lose accuracy to repeated solves and take the series instead.
 MAX_EXPONENT = 8
-# A factor of more entries is not made: 2^28 of them take 4 GiB.
+# Largest number of entries of a factor that is made: 2^28 of them take 4 GiB.
 MAX_ENTRIES = 2**28
 
 
 class SolvePrior(GraphPrior):
-    """`K = (I + s L~)^-r` for a whole number r: r solves a product, exact to rounding.
+    """`K = (I + s L~)^-r` for a whole number r: a product takes r solves, exact to rounding.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    kernel
+        A regularised Laplacian or Matern kernel of whole exponent r.
+    order
+        Elimination order of the nodes (n_nodes,); one of minimum degree if None.
 
     Raises
     ------
     InvalidInputError
-        The kernel is no regularised Laplacian or Matern kernel of whole exponent.
+        The kernel is another one.
     """
 
     def __init__(self, graph: Graph, kernel: GraphKernel, order: IntArray | None = None) -> None:
@@ -70,7 +79,10 @@ class SolvePrior(GraphPrior):
         return self._solve(noise, half + odd)[nodes]
 
     def _laplacian_noise(self, white: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """White noise plus `sqrt(s)` times a draw of covariance `L~`, one number an edge."""
+        """White noise (n_nodes, k) plus `sqrt(s)` times draws of covariance `L~`.
+
+        The latter are made of one random number for each edge.
+        """
         degrees = self.graph.degrees
         edges = self.graph.adjacency.tocoo()
         upper = edges.row < edges.col
@@ -87,7 +99,7 @@ class SolvePrior(GraphPrior):
 
 
 class SolveChoice(NamedTuple):
-    """Whether to factorise, and why."""
+    """Whether to factorise `I + s L~`, and the reason in words."""
 
     factorise: bool
     reason: str
@@ -98,12 +110,21 @@ def choose_solve(
 ) -> tuple[SolveChoice, IntArray | None]:
     """Compare the cost of a product by solves and by the Chebyshev series.
 
-    `2 r nnz(L)` against `q nnz(W)` for the degree q of the series; the entries of L are counted in
-    an order of minimum degree, and the count stops where solves are the dearer.
+    A product takes `2 r nnz(L)` multiply-adds by solves and `q nnz(W)` by a series of degree q. The
+    entries of L are counted in an order of minimum degree, and the count stops where solves are
+    more expensive.
+
+    Parameters
+    ----------
+    graph, kernel
+        The graph and the kernel.
+    tolerance
+        Error of the series, relative to the kernel's maximum.
 
     Returns
     -------
-    SolveChoice, elimination order or None
+    (SolveChoice, IntArray or None)
+        The choice, and the elimination order (n_nodes,) if one was computed.
     """
     try:
         power, _ = power_and_scale(kernel)
@@ -130,7 +151,7 @@ def power_and_scale(kernel: GraphKernel) -> tuple[int, float]:
     Raises
     ------
     InvalidInputError
-        The kernel is none.
+        The kernel is another one.
     """
     if isinstance(kernel, RegularizedLaplacianKernel):
         power = round(kernel.exponent)

@@ -1,8 +1,9 @@
 """Evidence of values at nodes, for all output scales and noises at once (MATH 6).
 
-`y = f + e`, `f ~ N(0, v K)`, `e ~ N(0, s I)`. At fixed kernel parameters v and s only rescale: with
-the spectral measures of y and of the trace in K, known from one eigendecomposition or from one
-Lanczos run, the evidence of every (v, s) is a sum.
+The model is `y = f + e`, `f ~ N(0, v K)`, `e ~ N(0, s I)`. At fixed kernel parameters the
+eigenvectors of `v K + s I` are those of K for all v and s. So with the spectral measures of y and
+of the trace in K, known from one eigendecomposition or from one Lanczos run, the evidence of every
+(v, s) is a sum.
 """
 
 from __future__ import annotations
@@ -24,10 +25,14 @@ from coupledgp.inference.linalg.lanczos import lanczos_quadrature
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.random import FloatArray, IntArray
 
+# Bounds of the noise as a multiple of the mean diagonal of the kernel: from next to none to far
+# more than any signal.
 RATIO_BOUNDS = (1e-7, 1e4)
-# Mean diagonals outside are no kernel's: they come from walks far longer or shorter than it asks.
+# Mean diagonals outside belong to no kernel: they come from walks far longer or shorter than the
+# kernel asks for.
 SCALE_BOUNDS = (1e-12, 1e12)
-LEAST = 1e-280  # output scale of targets that are all zero; its noises are positive still
+# Output scale of targets that are all zero: times the least ratio it is still a positive number.
+LEAST = 1e-280
 
 
 @dataclass(frozen=True)
@@ -36,12 +41,12 @@ class SpectralMeasures:
 
     Attributes
     ----------
-    y_eigenvalues, y_weights
-        Measure of the targets.
-    trace_eigenvalues, trace_weights
-        Measure of the trace, shape (n_probes, steps): each row alone is an unbiased estimate of
-        the whole; exact ones have one row.
-    n_outputs
+    y_eigenvalues, y_weights : FloatArray (r,)
+        Measure of the targets: eigenvalues or Ritz values, and weights.
+    trace_eigenvalues, trace_weights : FloatArray (n_probes, steps)
+        Measure of the trace. Each row alone is an unbiased estimate of it; an exact one has one
+        row.
+    n_outputs : int
         Number of independent outputs; the measure of the targets is the sum of theirs.
     """
 
@@ -61,13 +66,13 @@ class SpectralMeasures:
         return float((self.trace_weights * self.trace_eigenvalues).sum(axis=1).mean() / self.size)
 
     def log_evidence(self, outputscale: float, noise: float) -> float:
-        """`-1/2 [ y' A^-1 y + logdet A + n log 2 pi ]`, `A = v K + s I`."""
+        """`-1/2 [ y' A^-1 y + logdet A + n log 2 pi ]`, `A = v K + s I`, summed over outputs."""
         fit = (self.y_weights / (outputscale * self.y_eigenvalues + noise)).sum()
         logs = self._log_determinants(outputscale, noise).mean() + self.size * np.log(2 * np.pi)
         return -0.5 * float(fit + self.n_outputs * logs)
 
     def log_evidence_error(self, outputscale: float, noise: float) -> float:
-        """Standard error of the log evidence from the probes of the trace; zero if exact."""
+        """Standard error of the log evidence due to the probes of the trace; zero without them."""
         values = self._log_determinants(outputscale, noise)
         if values.size == 1:
             return 0.0
@@ -78,15 +83,16 @@ class SpectralMeasures:
         return (self.trace_weights * logs).sum(axis=1)
 
     def profile(self, outputscale: float | None = None, noise: float | None = None) -> Scales:
-        """The (v, s) of greatest evidence; a value given for one of them is kept.
+        """Return the (v, s) of greatest evidence; a value given for one of them is kept.
 
-        The search is over the log of the noise ratio `s / v`, within `RATIO_BOUNDS` of the mean
-        diagonal of K, and that within `SCALE_BOUNDS`; so v and s are bounded by the targets.
+        The search is over the log of the noise ratio `s / v`, within `RATIO_BOUNDS` times the mean
+        diagonal of K, which has to lie within `SCALE_BOUNDS`. So v and s are bounded by the
+        targets.
 
         Raises
         ------
         NumericalError
-            The mean diagonal of K is outside, or not finite.
+            The mean diagonal of K lies outside of its bounds, or is not finite.
         """
         scale = self.scale()
         if not SCALE_BOUNDS[0] <= scale <= SCALE_BOUNDS[1]:
@@ -116,7 +122,7 @@ class SpectralMeasures:
 
 @dataclass(frozen=True)
 class Scales:
-    """Output scale v, noise s and their log evidence."""
+    """Output scale v and noise s in units of the normalised targets, and their log evidence."""
 
     outputscale: float
     noise: float
@@ -126,7 +132,7 @@ class Scales:
 def maximise_on_grid(
     function: Callable[[float], float], low: float, high: float, n_grid: int = 33
 ) -> float:
-    """The maximum of a function of one number: the best of a grid, polished by Brent's method."""
+    """Return where a function of one number is greatest: a grid's best, polished by Brent."""
     grid = np.linspace(low, high, n_grid)
     values = [function(float(x)) for x in grid]
     best = int(np.argmax(values))
@@ -138,7 +144,7 @@ def maximise_on_grid(
 
 
 def finite(K: FloatArray) -> FloatArray:
-    """A kernel's entries or products, or an error if they overflow."""
+    """Return entries or products of a kernel, of any shape; numbers that overflow are refused."""
     if not np.isfinite(K).all():
         raise NumericalError(
             "evidence: expected finite entries of the kernel, got NaN or inf; walks are far too "
@@ -148,16 +154,25 @@ def finite(K: FloatArray) -> FloatArray:
 
 
 class GraphEvidence(Protocol):
-    """Evidence at a prior's kernel parameters, and its gradient in them."""
+    """Evidence at the kernel parameters of a prior, and its gradient in them.
+
+    Attributes
+    ----------
+    measures : SpectralMeasures
+        From which the evidence at any scales follows.
+    """
 
     measures: SpectralMeasures
 
     def gradient(self, scales: Scales) -> FloatArray:
-        """`d log evidence / dtheta` at fixed scales (by the envelope theorem, the profile's)."""
+        """`d log evidence / dtheta`, (n_parameters,), at fixed scales.
+
+        By the envelope theorem it is the gradient of the profiled evidence at its best scales.
+        """
 
 
 class DenseEvidence:
-    """Exact, from the eigenvectors of `K[nodes, nodes]`: O(n^3).
+    """Exact evidence, from the eigenvectors of `K[nodes, nodes]`: O(n^3).
 
     Parameters
     ----------
@@ -188,28 +203,29 @@ class DenseEvidence:
 
 
 class IterativeEvidence:
-    """By products only: Lanczos quadrature for the value, conjugate gradients for the gradient.
+    """Evidence by products only: Lanczos quadrature, and conjugate gradients for the gradient.
 
-    The fit term is the upper bound and the determinant the upper bound of their Lanczos rules, so
-    that what is not resolved makes the evidence smaller, never larger: a noise below what the
-    steps resolve is not mistaken for a good one. The steps are doubled until the bounds are
-    within `max(gap, standard error)` at the best scales.
+    Both the fit term and the determinant are taken from the Lanczos rule that bounds them from
+    above. So eigenvalues that Lanczos has not resolved make the evidence smaller, never larger, and
+    a noise below the resolved eigenvalues is not mistaken for a good one. The number of steps is
+    doubled until the bounds of the log evidence differ by at most `max(gap, standard error)` at
+    the best scales.
 
     Parameters
     ----------
     prior, nodes, y
         The prior, node numbers (n,) and centred targets, (n,) or (n, n_outputs).
     n_probes
-        Number of random sign vectors for the trace. The error that they leave is
-        `SpectralMeasures.log_evidence_error`.
+        Number of random sign vectors for the trace. `SpectralMeasures.log_evidence_error` is their
+        error.
     n_steps, max_steps
-        Lanczos steps to begin and to end with.
+        Number of Lanczos steps to begin with, and the largest one.
     seed
-        Of the probes: the same ones for every parameter, so that the evidence is smooth.
+        Seed of the probes. They are the same for every parameter, so that the evidence is smooth.
     tolerance
         Relative residual of the conjugate gradients behind the gradient.
     gap
-        Difference of the bounds of the log evidence that is good enough, nats.
+        Difference of the bounds of the log evidence, in nats, that is good enough.
     """
 
     def __init__(
@@ -240,7 +256,7 @@ class IterativeEvidence:
             n_steps *= 2
 
     def _measure(self, n_steps: int) -> tuple[SpectralMeasures, SpectralMeasures]:
-        """Measures that bound the log evidence from below and from above."""
+        """Measures whose log evidence is a lower bound, and measures whose is an upper bound."""
         rule = lanczos_quadrature(self._product, self._starts, n_steps)
         n, q = self._nodes.size, self._n_outputs
         gauss = rule.values, rule.weights

@@ -1,8 +1,8 @@
-"""Evidence in kernel parameters and noise ratio at once, of the exact kernel (MATH 6, 8).
+"""Evidence of the exact kernel, in its parameters and the noise ratio at once (MATH 6, 8).
 
-`A = K + r I` on the observed nodes T, `y ~ N(0, v A)`. What a fit needs is `Q = tr Y' A^-1 Y`,
-`logdet A` and their slopes. Either from the block `K[T, T]`, or, where fewer nodes are hidden than
-observed, from the block of the inverse on the hidden nodes H: `A` of all nodes is a function of
+With `A = K + r I` on the observed nodes T and `y ~ N(0, v A)`, a fit needs `Q = tr Y' A^-1 Y`,
+`logdet A` and their slopes. They come from the block `K[T, T]` or, where fewer nodes are hidden
+than observed, from the block of the inverse on the hidden nodes H: A of all nodes is a function of
 `W~`, so `Phi = (K + r I)^-1` is one too, and by the rules of block inverses
 
     logdet A_TT = logdet(K + r I) + logdet Phi_HH ,
@@ -31,24 +31,32 @@ from coupledgp.inference.nodes.moments import (
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
 
+# Sweeps that continue targets to hidden nodes. The evidence is right after any number of them; a
+# smooth continuation loses fewer digits.
 FILL_STEPS = 200
+# Error of functions of `W~` per noise ratio: what the noise hides, with a margin.
 TOLERANCE_PER_RATIO = 1e-6
+# Nodes up to which all eigenvectors are computed: a few seconds.
 SPECTRAL_LIMIT = 2048
+# On larger graphs: nodes of the largest block whose moments are computed, and of the smallest one,
+# below which the evidence of a part says too little.
 DENSE_LIMIT, MIN_PART = 1024, 128
+# Multiply-adds of one moment: nodes of a block times nodes and edges of the graph. That many take a
+# fraction of a second, and a fit takes hundreds of moments.
 WORK_LIMIT = 250_000_000
 
 
 class EvidenceTerms(NamedTuple):
-    """What the evidence is made of, at one kernel and ratio r; slopes in (theta, log r).
+    """Terms of the evidence at one kernel and noise ratio r.
 
     Attributes
     ----------
-    fit, log_determinant
+    fit, log_determinant : float
         `Q` and `logdet A`.
-    fit_slope, log_determinant_slope
-        Shape (n_parameters + 1,).
-    log_determinant_error
-        Standard error of `logdet A`.
+    fit_slope, log_determinant_slope : FloatArray (n_parameters + 1,)
+        Their gradients in (theta, log r).
+    log_determinant_error : float
+        Standard error of `logdet A`; zero if it is exact.
     """
 
     fit: float
@@ -59,16 +67,16 @@ class EvidenceTerms(NamedTuple):
 
 
 class ExactKernelEvidence(ABC):
-    """The terms of the evidence as a function of kernel and noise ratio.
+    """Terms of the evidence as functions of the kernel and the noise ratio.
 
     Attributes
     ----------
-    moments
+    moments : GraphMoments
         Functions of `W~` on the nodes in use.
-    n_nodes
-        Size of the graph.
-    n_targets, n_outputs
-        Shape of the targets.
+    n_nodes : int
+        Number of nodes of the graph.
+    n_targets, n_outputs : int
+        Shape (n, k) of the targets.
     """
 
     moments: GraphMoments
@@ -82,7 +90,7 @@ class ExactKernelEvidence(ABC):
 
 
 class ObservedEvidence(ExactKernelEvidence):
-    """From `K[T, T]`: O(n^3) for n observations. Nodes may repeat.
+    """Terms from `K[T, T]`: O(n^3) for n observations. Nodes may repeat.
 
     Parameters
     ----------
@@ -127,7 +135,7 @@ class ObservedEvidence(ExactKernelEvidence):
 
 
 class HiddenEvidence(ExactKernelEvidence):
-    """From `Phi[H, H]`: O(h^3) for h hidden nodes, whatever the number of observations.
+    """Terms from `Phi[H, H]`: O(h^3) for h hidden nodes, whatever the number of observations.
 
     Targets are continued to the hidden nodes, harmonically, before `Phi` is applied: the minimum
     is the same for any continuation, and a smooth one loses no digits.
@@ -185,12 +193,12 @@ class HiddenEvidence(ExactKernelEvidence):
 
 
 def tolerance_for(ratio: float) -> float:
-    """Relative error of functions of `W~` that the noise hides: what is lost counts over r."""
+    """Relative error of functions of `W~` that the noise hides: an error counts divided by r."""
     return float(np.clip(TOLERANCE_PER_RATIO * ratio, 1e-12, 1e-8))
 
 
 def slopes_of(kernel: GraphKernel) -> list[SpectralFunction]:
-    """`dg / dtheta_k` as functions."""
+    """`dg / dtheta_k` for every parameter k, as functions of eigenvalues."""
     return [partial(_slope, kernel, k) for k in range(kernel.theta.size)]
 
 
@@ -236,7 +244,7 @@ def continued(graph: Graph, nodes: IntArray, Y: FloatArray) -> FloatArray:
 
 
 class ExactKernelProblem(NamedTuple):
-    """Evidence for a search, and whether it is that of all the data or of a part."""
+    """Evidence for a search, and whether it is that of all the data or of a part of them."""
 
     evidence: ExactKernelEvidence
     is_whole: bool
@@ -245,10 +253,22 @@ class ExactKernelProblem(NamedTuple):
 def exact_kernel_problem(
     graph: Graph, nodes: IntArray, Y: FloatArray, seed: int
 ) -> ExactKernelProblem:
-    """The evidence of the exact kernel from the smaller of the two sets, observed and hidden.
+    """Return the evidence from the smaller of two sets of nodes, the observed and the hidden ones.
 
-    Where both are too large, of a part: of some observations if fewer nodes are observed than
-    hidden, else with some hidden nodes only, the others' values continued harmonically.
+    Where both are too large, it is the evidence of a part of the data: of some observations if
+    fewer nodes are observed than hidden, else with some hidden nodes only and with targets of the
+    others that are continued harmonically.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    nodes
+        Node numbers (n,).
+    Y
+        Centred targets (n, n_outputs).
+    seed
+        Seed of the choice of a part and of the probes of traces.
     """
     n_nodes, n = graph.n_nodes, nodes.size
     small = n_nodes <= SPECTRAL_LIMIT

@@ -1,7 +1,7 @@
 """Maximum evidence of an exact graph kernel: parameters and noise ratio at once.
 
-The output scale is profiled out. Noise is searched as a multiple of the kernel's mean diagonal,
-`r = e^u tr K / N`, so that one range serves every diffusion time.
+The output scale is profiled out. The noise is searched as a multiple of the kernel's mean diagonal,
+`r = e^u tr K / N` for N nodes, so that one range of u serves every diffusion time.
 """
 
 from __future__ import annotations
@@ -19,20 +19,34 @@ from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 
+# Multiples of the mean diagonal from which the noise starts: next to none, little, much.
 START_RATIOS = (1e-5, 1e-3, 1e-1)
+# Number of starting points that are improved: the evidence has more than one maximum.
 N_STARTS = 2
 # The search ends when a step gains less than this part of the evidence, or the slope, in nats a
 # log unit, is flat.
 STOPPING = Stopping(max_iterations=60, value_tolerance=1e-8, gradient_tolerance=1e-3)
 SCALE_TOLERANCE = 1e-8
-STEP = 1.5  # as far as one round moves a parameter: no step of a line search asks for the absurd
+# Largest change of a parameter in one round, in log units: a line search that steps further would
+# ask for kernels that take far too long. A round that ends at its edge is followed by another one.
+STEP = 1.5
+# Name of this search in a checkpoint.
 STAGE = "exact"
-UNFIT = 1e4  # nats a target, of a place where the covariance has no Cholesky factor
+# Objective, in nats for each target, of a place where the covariance has no Cholesky factor.
+UNFIT = 1e4
 
 
 @dataclass(frozen=True)
 class FixedHyperparameters:
-    """What a fit leaves alone: scales with a value, and the kernel if `kernel` is set."""
+    """Hyperparameters that a fit leaves alone.
+
+    Attributes
+    ----------
+    kernel : bool
+        Whether the parameters of the kernel are kept.
+    outputscale, noise : float or None
+        Values that are kept, normalised; None for those that are searched for.
+    """
 
     kernel: bool = False
     outputscale: float | None = None
@@ -41,7 +55,20 @@ class FixedHyperparameters:
 
 @dataclass(frozen=True)
 class EvaluatedKernel:
-    """An evaluated place: kernel, scales, objective (negative log evidence plus penalty)."""
+    """A kernel at which the evidence was evaluated.
+
+    Attributes
+    ----------
+    kernel : GraphKernel
+    scales : Scales
+        Output scale and noise, with the log evidence.
+    value : float
+        Objective: negative log evidence plus the kernel's penalty, in nats.
+    gradient : FloatArray (n_free,)
+        Gradient of the objective in the free variables.
+    error : float
+        Standard error of the log evidence.
+    """
 
     kernel: GraphKernel
     scales: Scales
@@ -51,7 +78,7 @@ class EvaluatedKernel:
 
 
 class ExactKernelObjective:
-    """Negative log evidence plus penalty over `(theta, u)`, those that are free.
+    """Negative log evidence plus penalty, as a function of the free ones among `(theta, u)`.
 
     Parameters
     ----------
@@ -60,7 +87,7 @@ class ExactKernelObjective:
     start
         A kernel of the family.
     kept
-        What is not searched.
+        Hyperparameters that are not searched for.
     report
         Called with a line of progress after each evaluation.
     """
@@ -88,17 +115,17 @@ class ExactKernelObjective:
 
     @property
     def steps(self) -> list[float]:
-        """As far as one round goes in each variable; the noise ratio has the longest way."""
+        """Largest change of each free variable in one round; that of the noise ratio is larger."""
         kernel = [STEP] * self.n_parameters
         return kernel if self.ratio is not None else [*kernel, 4 * STEP]
 
     def variables(self, kernel: GraphKernel, start_ratio: float) -> FloatArray:
-        """Where a search begins: a kernel and a multiple of its mean diagonal."""
+        """Free variables (n_free,) of a kernel and a noise that is a multiple of its diagonal."""
         theta = kernel.theta[: self.n_parameters]
         return theta if self.ratio is not None else np.append(theta, np.log(start_ratio))
 
     def at(self, variables: FloatArray) -> EvaluatedKernel:
-        """Evaluate."""
+        """Evaluate the objective at free variables (n_free,)."""
         kernel = self.start
         if self.n_parameters:
             kernel = kernel.with_theta(variables[: self.n_parameters])
@@ -120,7 +147,7 @@ class ExactKernelObjective:
         return point
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """Value and slope; a place whose covariance has no Cholesky factor is refused."""
+        """Objective and gradient (n_free,); `UNFIT` where the covariance has no Cholesky factor."""
         try:
             point = self.at(variables)
         except NumericalError:
@@ -138,7 +165,7 @@ class ExactKernelObjective:
         return float(np.exp(variables[-1]) * mean), traces[1:] / traces[0]
 
     def _assemble(self, terms: EvidenceTerms, ratio: float) -> tuple[Scales, FloatArray]:
-        """Scales at their best for this ratio, and the objective's slope in (theta, log r)."""
+        """Best scales for a noise ratio, and the objective's gradient in (theta, log r)."""
         n, q, kept = self.evidence.n_targets, self.evidence.n_outputs, self.kept
         if kept.outputscale is not None:
             v = kept.outputscale
@@ -163,19 +190,19 @@ def fit_families(
 ) -> tuple[EvaluatedKernel, FitState]:
     """Maximise the evidence of exact kernels, and take the best of several families.
 
-    For each family, round one compares starting points; each of the best ones is then improved in
-    rounds of their own. Finished rounds are in the checkpoint.
+    For each family, the first round compares starting points; each of the best ones is then
+    improved in rounds of its own. Finished rounds are kept in the checkpoint.
 
     Parameters
     ----------
     evidence
         Terms of the evidence.
     starts
-        A kernel of each family; it and the family's own starting points are tried first.
+        A kernel of each family; the first round tries it and the family's own starting points.
     kept
-        What is not searched.
+        Hyperparameters that are not searched for.
     checkpoint
-        Where to keep finished rounds.
+        File of finished rounds.
     report
         Called with a line of progress after each evaluation.
     minimise
@@ -184,7 +211,7 @@ def fit_families(
     Returns
     -------
     (EvaluatedKernel, FitState)
-        The best place, and how it was found; `family` is its kernel's.
+        The best kernel, and the state of the search; its `family` is that of the kernel.
     """
     state = checkpoint.load()
     objectives = [ExactKernelObjective(evidence, start, kept, report) for start in starts]
@@ -215,7 +242,7 @@ def fit_families(
 
 
 def _compare(objective: ExactKernelObjective, start: GraphKernel) -> FitState:
-    """The best of the starting points, and the best ones of other kernels to be improved."""
+    """Round one: the state of the best starting point, the best ones of all kernels pending."""
     kernels = [start, *start.scan()] if objective.n_parameters else [start]
     ratios = START_RATIOS if objective.ratio is None else START_RATIOS[:1]
     best: list[tuple[float, list[float]]] = []

@@ -1,4 +1,4 @@
-"""Wide kernels on large graphs: priors of low rank, from the leading eigenpairs, and posteriors."""
+"""Wide kernels on large graphs: priors of low rank from leading eigenpairs, and posteriors."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ from coupledgp.random import FloatArray, IntArray
 class LeadingPrior(SpectralPrior):
     """`K = U g(l) U'` with the leading eigenpairs `(l, U)` of `W~`; no product with it is made.
 
-    Right where `negligible_below` holds: small noises see an error of the kernel divided by
-    them, and a Chebyshev series keeps it below some 1e-12 of g only at thousands of terms.
+    It is right where `negligible_below` holds. Under a small noise s an error of the kernel counts
+    divided by s, so that it has to be below some 1e-12 of g; a Chebyshev series would take
+    thousands of terms for that.
 
     Parameters
     ----------
     graph, kernel
         The graph, and the kernel.
     tolerance
-        What the kernel may be on the rest of the spectrum, relative to its maximum.
+        Largest value of the kernel on the rest of the spectrum, relative to its maximum.
 
     Raises
     ------
     InvalidInputError
-        The kernel is more than that there.
+        The kernel is larger than that there.
     """
 
     def __init__(self, graph: Graph, kernel: GraphKernel, tolerance: float = 1e-12) -> None:
@@ -57,12 +58,12 @@ class LeadingPrior(SpectralPrior):
         return LeadingPrior(self.graph, kernel, self.tolerance)
 
     def root(self, nodes: IntArray) -> FloatArray:
-        """`U sqrt(g(l))` of nodes, (len(nodes), rank)."""
+        """Rows `U sqrt(g(l))` of nodes (p,), shape (p, rank)."""
         return self._vectors[nodes] * self.kernel.root(self._values)
 
 
 class LeadingPosterior(GraphPosterior):
-    """In the coordinates of the eigenpairs, `K = F F'`: nothing is lost by cancellation.
+    """Posterior in the coordinates of the eigenpairs, `K = F F'`: nothing is lost by cancellation.
 
     With `B = F[T]' F[T] + (s / v) I` the mean is `F B^-1 F[T]' Y` and the covariance
     `s F B^-1 F'`. Arguments are those of `GraphPosterior`.
@@ -95,7 +96,7 @@ class LeadingPosterior(GraphPosterior):
         return covariance_factor(B, ratio)
 
     def _halved(self, nodes: IntArray) -> FloatArray:
-        """`L^-1 F[nodes]'` with `B = L L'`."""
+        """`L^-1 F[nodes]'`, (rank, p), with `B = L L'`."""
         F = self.prior.root(nodes)
         return linalg.solve_triangular(self._factor[0], F.T, lower=self._factor[1])
 
@@ -131,7 +132,7 @@ def negligible_below(pairs: Eigenpairs, kernel: GraphKernel, tolerance: float) -
 
 
 def is_leading(graph: Graph, kernel: GraphKernel, tolerance: float) -> bool:
-    """Whether a kernel is all leading eigenpairs, and its series so long that those are cheaper."""
+    """Whether a kernel has leading eigenpairs only, and a series too long to compete with them."""
     if SeriesOperator(graph, kernel.spectral, tolerance).degree <= SERIES_DEGREE:
         return False
     return negligible_below(leading_of(graph), kernel, tolerance)

@@ -1,9 +1,9 @@
 """Blocks `V' f(W~) V` and traces `tr f(W~)` of many functions f from one pass over the graph.
 
-A fit asks for the same block at other parameters again and again. On a small graph all
-eigenvectors are known; on a large one the Chebyshev moments `V' T_k(W~) V` are computed once, as
-far as a function has asked for them, and every function is a sum of them: no product with `W~` is
-repeated. Golub and Meurant (2010); Weisse et al. (2006), the kernel polynomial method.
+A fit needs the same block at other parameters again and again. On a small graph all eigenvectors
+are known; on a large one the Chebyshev moments `V' T_k(W~) V` are computed once, up to the degree
+that some function has needed, and every function is a sum of them: no product with `W~` is made
+twice. Golub and Meurant (2010); Weisse et al. (2006), the kernel polynomial method.
 """
 
 from __future__ import annotations
@@ -23,11 +23,19 @@ from coupledgp.kernels.graph.exact import chebyshev_coefficients
 from coupledgp.random import FloatArray, IntArray
 
 SpectralFunction = Callable[[FloatArray], FloatArray]
+# Relative spectral error of a function's series where no other one is asked for.
 MOMENT_TOLERANCE = 1e-12
+# Memory that the moments may take.
 MOMENT_BYTES = 2**30
+# Degree up to which a series is used without a look at the leading eigenpairs.
 SERIES_DEGREE = 256
+# Number of leading eigenpairs that are computed, and the largest number of entries of their
+# vectors (128 MiB).
 LEADING_PAIRS, LEADING_ENTRIES = 384, 2**24
+# Relative variation below which a function counts as constant on the rest of the spectrum.
 CONSTANT = 1e-10
+# Nodes and edges of a graph on which traces take 64 probes; smaller ones take more and larger ones
+# fewer, within the bounds.
 TRACE_WORK = 1_000_000
 MIN_PROBES, MAX_PROBES = 16, 256
 
@@ -40,7 +48,16 @@ class Traces(NamedTuple):
 
 
 class BlockColumns(NamedTuple):
-    """`V = [E, X]`: unit columns of `nodes` (n,), then columns `values` X (n_nodes, q)."""
+    """Columns `V = [E, X]` of a block: unit columns E of nodes, then values X on all nodes.
+
+    Attributes
+    ----------
+    graph : Graph
+    nodes : IntArray (n,)
+        Node numbers of E.
+    values : FloatArray (n_nodes, q)
+        The columns X.
+    """
 
     graph: Graph
     nodes: IntArray
@@ -52,18 +69,18 @@ class BlockColumns(NamedTuple):
         return self.nodes.size + self.values.shape[1]
 
     def dense(self) -> FloatArray:
-        """V itself."""
+        """V as a matrix (n_nodes, n + q)."""
         E = np.zeros((self.graph.n_nodes, self.nodes.size))
         E[self.nodes, np.arange(self.nodes.size)] = 1.0
         return np.hstack([E, self.values])
 
     def inner(self, B: FloatArray) -> FloatArray:
-        """`V' B`."""
+        """`V' B`, (n + q, k), for B (n_nodes, k)."""
         return np.vstack([B[self.nodes], self.values.T @ B])
 
 
 class GraphMoments(ABC):
-    """Functions of `W~` seen through some columns V (n_nodes, k)."""
+    """Blocks `V' f(W~) V` of functions of `W~`, for columns V (n_nodes, k), and their traces."""
 
     @abstractmethod
     def blocks(
@@ -71,7 +88,7 @@ class GraphMoments(ABC):
     ) -> FloatArray:
         """`V' f(W~) V` of every function, shape (n_functions, k, k).
 
-        The spectral error is at most `tolerance` of each function's maximum.
+        The spectral error is at most `tolerance` times each function's maximum.
         """
 
     @abstractmethod
@@ -82,7 +99,7 @@ class GraphMoments(ABC):
 
 
 class SpectralMoments(GraphMoments):
-    """Exact, from all eigenvectors of `W~`."""
+    """Exact blocks and traces, from all eigenvectors of `W~`."""
 
     def __init__(self, columns: BlockColumns) -> None:
         self._values, vectors = dense_spectrum(columns.graph)
@@ -102,20 +119,19 @@ class SpectralMoments(GraphMoments):
 
 
 class ChebyshevMoments(GraphMoments):
-    """From Chebyshev moments, extended when a function of higher degree is asked for.
+    """Blocks from Chebyshev moments, which are extended when a function needs a higher degree.
 
-    Traces are means over random sign
-    vectors z, the same for every function, with `z' T_2k z = 2 |T_k z|^2 - |z|^2`; those of
-    `T_0, T_1, T_2` are exact.
+    Traces are means over random sign vectors z, the same for every function, with
+    `z' T_2k z = 2 |T_k z|^2 - |z|^2`; those of `T_0, T_1, T_2` are exact.
 
     Parameters
     ----------
     columns
-        V.
+        The columns V.
     seed
-        Of the sign vectors.
+        Seed of the sign vectors.
     max_bytes
-        Memory the moments may take.
+        Memory that the moments may take.
     """
 
     def __init__(
@@ -200,7 +216,7 @@ class ChebyshevMoments(GraphMoments):
 
 
 def leading_of(graph: Graph) -> Eigenpairs:
-    """The leading eigenpairs that are kept of a graph, as many as memory allows."""
+    """Return the leading eigenpairs of a graph: `LEADING_PAIRS`, or as many as memory allows."""
     n_pairs = min(LEADING_PAIRS, LEADING_ENTRIES // graph.n_nodes, graph.n_nodes // 4)
     return leading_eigenpairs(graph, max(n_pairs, 1))
 
@@ -208,7 +224,7 @@ def leading_of(graph: Graph) -> Eigenpairs:
 def constant_below(
     pairs: Eigenpairs, functions: Sequence[SpectralFunction], tolerance: float
 ) -> bool:
-    """Whether all functions are constant on the spectrum below the pairs, to `tolerance`."""
+    """Whether all functions are constant below the eigenvalues of the pairs, to `tolerance`."""
     if not pairs.values.size:
         return False
     angles = np.linspace(0.0, np.pi, 129)
@@ -222,9 +238,9 @@ def constant_below(
 
 
 class LeadingMoments(GraphMoments):
-    """From the leading eigenpairs, for functions that are constant on the rest of the spectrum.
+    """Blocks from leading eigenpairs, for functions that are constant on the rest of the spectrum.
 
-    Wide kernels are such: `f(W~) = f(-1) I + U (f(l) - f(-1)) U'`. Traces are exact.
+    Those of wide kernels are: `f(W~) = f(-1) I + U (f(l) - f(-1)) U'`. Traces are exact.
     """
 
     def __init__(self, columns: BlockColumns) -> None:
@@ -265,9 +281,9 @@ class LargeGraphMoments(GraphMoments):
     Parameters
     ----------
     columns
-        V.
+        The columns V.
     seed
-        Of the sign vectors of the traces.
+        Seed of the sign vectors of the traces.
     """
 
     def __init__(self, columns: BlockColumns, seed: int = 0) -> None:

@@ -19,8 +19,11 @@ from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
+# Nodes or samples whose columns exist at once.
 BLOCK = 256
-EXPLAINED = 1e-3  # residual of a covariance's solve, in noises
+# Largest error of an explained covariance, as a multiple of the noise variance.
+EXPLAINED = 1e-3
+# Least relative residual that is asked for: smaller ones are rounding.
 LEAST_TOLERANCE = 1e-12
 
 
@@ -32,7 +35,7 @@ class GraphPosterior(ABC):
     prior
         The prior at its final parameters.
     nodes, Y
-        Observed node numbers (n,) and centred targets (n, n_outputs), outputs independent.
+        Observed node numbers (n,) and centred targets (n, n_outputs) of independent outputs.
     outputscale, noise
         v and s, shared by the outputs.
     weights
@@ -55,18 +58,18 @@ class GraphPosterior(ABC):
 
     @abstractmethod
     def solve(self, B: FloatArray) -> FloatArray:
-        """`(v K + s I)^-1 B`, shape (n, k)."""
+        """`(v K + s I)^-1 B` for B (n, k)."""
 
     def explain(self, cross: FloatArray) -> FloatArray:
-        """`(v K + s I)^-1 cross` for covariances, accurate enough to be subtracted from them."""
+        """`(v K + s I)^-1 cross`, (n, p), of covariances, exact enough for their difference."""
         return self.solve(cross)
 
     def mean(self, nodes: IntArray) -> FloatArray:
-        """`v K[nodes, train] (v K + s I)^-1 Y`, shape (p, n_outputs)."""
+        """Means `v K[nodes, train] (v K + s I)^-1 Y` of f, shape (p, n_outputs)."""
         return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
 
     def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """Covariance of f at nodes, shape (p, p); exact, one solve a node, in blocks."""
+        """Covariance of f at nodes, shape (p, p): exact, by one solve for each node, in blocks."""
         covariance = np.empty((nodes.size, nodes.size))
         for block in blocks_of(nodes.size):
             report(f"covariance, {block.start} of {nodes.size} nodes")
@@ -77,7 +80,7 @@ class GraphPosterior(ABC):
         return 0.5 * (covariance + covariance.T)
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """Variance of f at nodes, shape (p,); exact, one solve a node, in blocks."""
+        """Variance of f at nodes, shape (p,): exact, by one solve for each node, in blocks."""
         variance = np.empty(nodes.size)
         for block in blocks_of(nodes.size):
             report(f"variances, {block.start} of {nodes.size} nodes")
@@ -92,7 +95,7 @@ class GraphPosterior(ABC):
         """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
 
         `f* - v K[nodes, train] (v K + s I)^-1 (f + e)` with prior draws (f*, f) and noise e
-        (Wilson et al., 2020): one solve a sample, whatever the number of nodes.
+        (Wilson et al., 2020): one solve for each sample, whatever the number of nodes.
         """
         together = np.concatenate([nodes, self.nodes])
         unique, places = np.unique(together, return_inverse=True)
@@ -118,17 +121,17 @@ class GraphPosterior(ABC):
     def sampled_variance(
         self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """Variance of f at nodes from pathwise samples; relative error `sqrt(2 / n_samples)`."""
+        """Variance (p,) of f at nodes from samples, of relative error `sqrt(2 / n_samples)`."""
         return (self.deviations(nodes, n_samples, rng, report) ** 2).mean(axis=1)
 
 
 def blocks_of(size: int) -> list[slice]:
-    """Slices of at most `BLOCK` of so many columns."""
+    """Slices that cut `size` columns into blocks of at most `BLOCK`."""
     return [slice(start, min(start + BLOCK, size)) for start in range(0, size, BLOCK)]
 
 
 class DensePosterior(GraphPosterior):
-    """By a Cholesky factor of the training covariance: O(n^3)."""
+    """Posterior by a Cholesky factor of the training covariance: O(n^3)."""
 
     @cached_property
     def _factor(self) -> Factor:
@@ -142,7 +145,7 @@ class DensePosterior(GraphPosterior):
 
 
 class IterativePosterior(GraphPosterior):
-    """By preconditioned conjugate gradients to a relative residual of `tolerance`."""
+    """Posterior by preconditioned conjugate gradients, to a relative residual of `tolerance`."""
 
     tolerance = 1e-6
 
@@ -156,8 +159,9 @@ class IterativePosterior(GraphPosterior):
         return self._solve(B, self.tolerance)
 
     def explain(self, cross: FloatArray) -> FloatArray:
-        # A residual r changes a covariance by x' r, x being weights of at most about one: what is
-        # left of a prior variance v after small noises s is not to drown in that.
+        # A residual r changes a covariance by x' r, x being weights of at most about one. Under
+        # small noise a posterior variance is about as small as the noise, however large the prior
+        # one: the change has to be small beside the noise.
         norms = np.maximum(np.linalg.norm(cross, axis=0), np.finfo(float).tiny)
         return self._solve(
             cross, np.clip(EXPLAINED * self.noise / norms, LEAST_TOLERANCE, self.tolerance)

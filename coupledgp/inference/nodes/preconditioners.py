@@ -1,9 +1,9 @@
 """Preconditioners of `v K + s I` on observed nodes: the inverse of the exact kernel's.
 
 The walked kernel of a fitted model is the exact one to a part in a thousand, so conjugate
-gradients that start from the exact inverse need a few steps whatever the condition number. That
-inverse comes from the leading eigenpairs of `W~` where the kernel has no others, or from the
-inverse of all nodes, a function of `W~`, and the block rule
+gradients that are preconditioned by the exact inverse take a few steps whatever the condition
+number. That inverse comes from the leading eigenpairs of `W~` where the kernel has no others, or
+from the inverse on all nodes, a function of `W~`, and the block rule
 
     (A_TT)^-1 = Phi_TT - Phi_TH Phi_HH^-1 Phi_HT ,   Phi = A^-1 .
 """
@@ -30,12 +30,14 @@ from coupledgp.inference.nodes.moments import (
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.random import FloatArray, IntArray
 
+# Hidden nodes up to which the block of the inverse is factorised: a fraction of a second.
 HIDDEN_LIMIT = 1024
+# Nodes up to which the diagonal preconditioner is good enough: steps are cheap there.
 LARGE_GRAPH = 2048
 
 
 class LeadingPreconditioner:
-    """Inverse of `v F F' + s I`, `F = U[T] sqrt(g)` from leading eigenpairs, by Woodbury."""
+    """Inverse of `v F F' + s I`, `F = U[T] sqrt(g)` from leading eigenpairs, by Woodbury's rule."""
 
     def __init__(
         self, graph: Graph, kernel: GraphKernel, nodes: IntArray, outputscale: float, noise: float
@@ -52,7 +54,7 @@ class LeadingPreconditioner:
 
 
 class HiddenPreconditioner:
-    """Inverse of the exact `v K + s I` on T, from its inverse on all nodes and the block on H."""
+    """Inverse of the exact `v K + s I` on T, from its inverse on all nodes and the block of H."""
 
     def __init__(
         self, graph: Graph, kernel: GraphKernel, nodes: IntArray, outputscale: float, noise: float
@@ -79,7 +81,17 @@ class HiddenPreconditioner:
 def exact_preconditioner(
     graph: Graph, kernel: GraphKernel, nodes: IntArray, outputscale: float, noise: float
 ) -> Product | None:
-    """The exact kernel's inverse where it is at hand, else None."""
+    """Return the inverse of the exact kernel's covariance if it is cheap, else None.
+
+    Parameters
+    ----------
+    graph, kernel
+        The graph and the exact kernel.
+    nodes
+        Observed node numbers (n,).
+    outputscale, noise
+        v and s.
+    """
     ratio = noise / outputscale
     if graph.n_nodes <= LARGE_GRAPH:
         return None

@@ -1,6 +1,7 @@
-"""Priors over the nodes of a graph: what inference asks of a kernel, exact or walked.
+"""Priors over the nodes of a graph: products with a kernel, exact or walked, and draws.
 
-All are of unit output scale. Nodes are numbers; `K[a, b]` is the kernel between node lists.
+All are of unit output scale. Nodes are given by number; `K[a, b]` is the kernel between two lists
+of them.
 """
 
 from __future__ import annotations
@@ -17,12 +18,22 @@ from coupledgp.graphs import Graph
 from coupledgp.kernels import GraphKernel, SeriesOperator, dense_spectrum
 from coupledgp.random import FloatArray, IntArray
 
+# Columns of a matrix that are formed at once.
 BLOCK_COLUMNS = 256
-DENSE_ROWS = 2**25  # entries of feature rows that are formed at once
+# Entries of feature rows that are formed at once: 256 MiB.
+DENSE_ROWS = 2**25
 
 
 class GraphPrior(ABC):
-    """A zero-mean Gaussian law of the values at nodes, with products instead of matrices."""
+    """A zero-mean Gaussian law of the values at nodes, given by products instead of matrices.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph.
+    kernel : GraphKernel
+        The kernel, with its parameters theta.
+    """
 
     graph: Graph
     kernel: GraphKernel
@@ -44,7 +55,7 @@ class GraphPrior(ABC):
         """Draws of the values at nodes, shape (len(nodes), n_samples)."""
 
     def matrix(self, out: IntArray, into: IntArray) -> FloatArray:
-        """`K[out, into]`, dense."""
+        """`K[out, into]` as a matrix (len(out), len(into))."""
         return np.hstack([self.product(out, into, E) for E in unit_blocks(into.size)])
 
     def gradient_inner(self, nodes: IntArray, B: FloatArray) -> FloatArray:
@@ -66,13 +77,13 @@ class GraphPrior(ABC):
         return np.concatenate(parts)
 
     def rough_diagonal(self, nodes: IntArray, n_probes: int = 32) -> FloatArray:
-        """`K_ii` to about `sqrt(2 / n_probes)`, for preconditioners, from fixed draws."""
+        """Estimates of `K_ii`, (len(nodes),), of relative error `sqrt(2 / n_probes)`."""
         draws = self.sample(nodes, n_probes, np.random.default_rng(0))
         return (draws**2).mean(axis=1)
 
 
 def unit_blocks(size: int) -> list[FloatArray]:
-    """Columns of the identity of a given size, some at a time."""
+    """Columns of the identity (size, size), in blocks of at most `BLOCK_COLUMNS`."""
     blocks = []
     for start in range(0, size, BLOCK_COLUMNS):
         E = np.zeros((size, min(BLOCK_COLUMNS, size - start)))
@@ -82,7 +93,7 @@ def unit_blocks(size: int) -> list[FloatArray]:
 
 
 class SpectralPrior(GraphPrior):
-    """Exact, from all eigenvectors of `W~`: for graphs of up to some thousands of nodes."""
+    """Exact prior from all eigenvectors of `W~`, for graphs of up to some thousands of nodes."""
 
     def __init__(self, graph: Graph, kernel: GraphKernel) -> None:
         self.graph, self.kernel = graph, kernel
@@ -120,7 +131,15 @@ class SpectralPrior(GraphPrior):
 
 
 class SeriesPrior(GraphPrior):
-    """Exact to a tolerance, by Chebyshev series of `W~`: costs scale with the number of edges."""
+    """Prior by Chebyshev series of `W~`, exact to a tolerance; its cost grows with the edges.
+
+    Parameters
+    ----------
+    graph, kernel
+        The graph and the kernel.
+    tolerance
+        Error of the series, relative to the kernel's maximum.
+    """
 
     def __init__(self, graph: Graph, kernel: GraphKernel, tolerance: float = 1e-8) -> None:
         self.graph, self.kernel, self.tolerance = graph, kernel, tolerance
@@ -147,18 +166,19 @@ class SeriesPrior(GraphPrior):
         return np.stack([slope.matmat(full)[nodes] for slope in self._slopes])
 
     def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        # Kernels whose root is not smooth get a coarser series: 1e-3 of a standard deviation.
+        # The root of a kernel may not be smooth. An error of a thousandth of a standard deviation
+        # is not seen in draws, and takes a far shorter series.
         root = SeriesOperator(self.graph, self.kernel.root, max(self.tolerance, 1e-3))
         return root.matmat(rng.standard_normal((self.graph.n_nodes, n_samples)))[nodes]
 
 
 def slope_of(kernel: GraphKernel, k: int, x: FloatArray) -> FloatArray:
-    """`dg(x) / dtheta_k`."""
+    """`dg(x) / dtheta_k` at eigenvalues x of any shape."""
     return kernel.spectral_gradient(x)[k]
 
 
 def spread(graph: Graph, nodes: IntArray, V: FloatArray) -> FloatArray:
-    """Values of nodes as values of the whole graph; repeated nodes add up."""
+    """Values V (len(nodes), k) as values (n_nodes, k) of all nodes; repeated nodes add up."""
     full = np.zeros((graph.n_nodes, V.shape[1]))
     np.add.at(full, nodes, V)
     return full
@@ -167,8 +187,8 @@ def spread(graph: Graph, nodes: IntArray, V: FloatArray) -> FloatArray:
 class WalkPrior(GraphPrior):
     """`K = Phi Phi'` from walk features; only nodes that are asked for are walked.
 
-    The walks of a node depend on the seed and the node alone, so lists asked for one after
-    another are parts of one draw.
+    The walks of a node depend on the seed and the node alone, so that lists that are asked for one
+    after another are parts of one draw.
 
     Parameters
     ----------
@@ -177,7 +197,8 @@ class WalkPrior(GraphPrior):
     plan
         Exact hops.
     n_walks, coupling, law, max_length, seed
-        The walks, see `sample_walks`; sigma has to be solved already.
+        Settings of the walks, see `sample_walks`; the lengths of a sigma coupling have to be solved
+        for already.
     """
 
     def __init__(
@@ -212,7 +233,7 @@ class WalkPrior(GraphPrior):
         return other
 
     def features(self, nodes: IntArray) -> WalkFeatures:
-        """`Phi` of nodes, kept for the last few lists."""
+        """Rows `Phi` of nodes (p,); those of the last few lists are kept."""
         key = nodes.tobytes()
         if key not in self._drawn:
             walks = sample_walks(

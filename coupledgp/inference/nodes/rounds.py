@@ -26,11 +26,15 @@ from coupledgp.random import FloatArray
 # Factor by which one round moves a parameter at most: as far as a matched length law is made for,
 # see `REDRAWN_FACTORS` of `gp.node_priors`.
 REACH = 2.0
+# Change of every parameter, in log units, below which a round has stayed where it began.
 SETTLED = 0.15
+# Largest number of rounds: together they move a parameter by a factor of 256 at most.
 MAX_ROUNDS = 8
+# Tolerance of the kernel's parameters, in log units: redrawn walks move the maximum by more.
 THETA_TOLERANCE = 1e-3
 STOPPING = Stopping(max_iterations=60, gradient_tolerance=THETA_TOLERANCE)
-REFUSED = 1e15  # nats, of a place where walks give no usable kernel
+# Objective, in nats, of a place where walks give no usable kernel.
+REFUSED = 1e15
 
 PriorFactory = Callable[[GraphKernel], GraphPrior]
 EvidenceFactory = Callable[[GraphPrior], GraphEvidence]
@@ -38,28 +42,28 @@ EvidenceFactory = Callable[[GraphPrior], GraphEvidence]
 
 @dataclass
 class FitState:
-    """What a fit knows after a round; enough to go on from.
+    """State of a fit after a round, from which it can go on.
 
     Attributes
     ----------
-    theta
-        Best kernel parameters.
-    objective
-        Log evidence minus the kernel's penalty there.
-    n_rounds
-        Finished rounds; round zero is the scan of starting points.
-    n_evaluations
-        Evaluations of the evidence so far.
-    settled
+    theta : list of float
+        Best kernel parameters so far.
+    objective : float
+        Log evidence minus the kernel's penalty there, in nats.
+    n_rounds : int
+        Number of finished rounds; round zero is the scan of starting points.
+    n_evaluations : int
+        Number of evaluations of the evidence so far.
+    settled : bool
         Whether the last round stayed where it began.
-    pending
+    pending : list of list of float
         Starting points still to be improved, in a search of the exact kernel.
-    stage
+    stage : str
         `"exact"` for that search, `"rounds"` for rounds of redrawn walks.
-    family
-        Which of several kernel families it is.
-    finished
-        Of the families before: best parameters and objective.
+    family : int
+        Number of the kernel family among several.
+    finished : list of (list of float, float)
+        Best parameters and objective of each family before.
     """
 
     theta: list[float]
@@ -82,11 +86,11 @@ class Checkpoint:
     path
         The file; None for no file.
     problem
-        What identifies the fit. A file of another problem is refused.
+        Data and settings that identify the fit. A file of another problem is refused.
     family
-        Which of several kernel families the rounds that are saved from now on are of.
+        Number of the kernel family whose rounds are saved from now on.
     finished
-        Of the families before: best parameters and objective.
+        Best parameters and objective of each family before.
     """
 
     path: Path | None
@@ -95,7 +99,13 @@ class Checkpoint:
     finished: list[tuple[list[float], float]] = field(default_factory=list)
 
     def load(self) -> FitState | None:
-        """The state of an interrupted fit of the same problem, if there is one."""
+        """Return the state of an interrupted fit of the same problem, or None without one.
+
+        Raises
+        ------
+        InvalidInputError
+            The file cannot be read, or belongs to another fit.
+        """
         if self.path is None or not self.path.exists():
             return None
         try:
@@ -111,7 +121,7 @@ class Checkpoint:
         return state
 
     def save(self, state: FitState) -> None:
-        """Write the state, whole or not at all."""
+        """Write the state to the file, whole or not at all."""
         if self.path is None:
             return
         part = self.path.with_name(self.path.name + ".part")
@@ -120,12 +130,14 @@ class Checkpoint:
 
 
 class RoundObjective:
-    """Negative log evidence, scales profiled out, plus the kernel's penalty, as theta's function.
+    """Negative log evidence plus the kernel's penalty, as a function of theta.
+
+    The scales are profiled out.
 
     Parameters
     ----------
     prior
-        A prior with its draw; it is evaluated at other parameters of its kernel.
+        A prior, which is evaluated at other parameters of its kernel with its draw kept.
     evidence
         Makes the evidence of a prior.
     outputscale, noise
@@ -145,14 +157,14 @@ class RoundObjective:
         self.n_evaluations = 0
 
     def value(self, theta: FloatArray) -> float:
-        """The objective at theta; a place without a usable kernel is refused."""
+        """The objective at theta (n_parameters,); `REFUSED` without a usable kernel there."""
         try:
             return self._evaluate(theta)[0]
         except NumericalError:
             return REFUSED
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """The objective and its gradient at theta; a place without a usable kernel is refused."""
+        """The objective at theta (n_parameters,) and its gradient; `REFUSED` without a kernel."""
         try:
             value, evidence, scales, kernel = self._evaluate(theta)
             return value, kernel.penalty()[1] - evidence.gradient(scales)
@@ -188,7 +200,7 @@ def fit_kernel(
     Parameters
     ----------
     start
-        A kernel of the family; it and the family's own starting points are tried first.
+        A kernel of the family; the scan tries it and the family's own starting points.
     make_prior
         Makes the prior for a place in parameter space (plans hops, draws walks).
     make_evidence
@@ -196,9 +208,9 @@ def fit_kernel(
     outputscale, noise
         Values to keep; None to fit.
     checkpoint
-        Where to keep finished rounds.
+        File of finished rounds; None for no file.
     max_rounds
-        Rounds at most, the scan not counted.
+        Largest number of rounds, the scan not counted.
     scan_starts
         Whether the family's own starting points are tried too.
     minimise
@@ -207,7 +219,7 @@ def fit_kernel(
     Returns
     -------
     (GraphKernel, FitState)
-        The kernel at the best parameters, and how it was found.
+        The kernel at the best parameters, and the state of the fit.
     """
     record = checkpoint or Checkpoint(None)
     state = record.load()
@@ -247,7 +259,7 @@ def scan(
     outputscale: float | None,
     noise: float | None,
 ) -> FitState:
-    """Round zero: the best of the starting points, each under walks made for it.
+    """Round zero: the state of the best starting point, each one tried with walks made for it.
 
     Raises
     ------
@@ -269,7 +281,7 @@ def scan(
 
 
 def improve(objective: RoundObjective, kernel: GraphKernel, minimise: Minimiser) -> FloatArray:
-    """One round: the best parameters within `REACH` of the kernel's."""
+    """One round: the best parameters (n_parameters,) within a factor `REACH` of the kernel's."""
     theta = kernel.theta
     reach = np.log(REACH)
     box = [

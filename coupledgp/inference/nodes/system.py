@@ -1,4 +1,4 @@
-"""Solves with the covariance of values at nodes, by products of a graph prior."""
+"""Equations in the covariance of values at nodes, solved by products of a graph prior."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.progress import Progress
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
-# Columns that exist on the whole graph at once.
+# Number of columns that exist on the whole graph at once.
 BLOCK_COLUMNS = 32
-# The bound `A >= s I` is cruder than a preconditioner's: residuals have to be smaller.
+# Share of the wanted tolerance that residuals are solved to: the bound `A >= s I` of their effect
+# is cruder than a preconditioner's.
 BOUND_FACTOR = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
 class GraphProblem:
-    """What a model of the nodes of a graph is: prior, data and scales.
+    """Prior, data and scales of a model of the nodes of a graph.
 
     Attributes
     ----------
     prior : GraphPrior
-    nodes : NDArray (n,)
+        Prior of unit output scale.
+    nodes : IntArray (n,)
         Observed node numbers.
-    targets : FloatArray (n, 1)
-        Normalised.
+    targets : FloatArray (n, k)
+        Normalised targets.
     outputscale, noise : float
-        Normalised.
-    offset, scale : FloatArray (1,)
+        Output scale and noise variance, in units of the normalised targets.
+    offset, scale : FloatArray (k,)
         Units of the targets: `y = offset + scale * target`.
     """
 
     prior: GraphPrior
-    nodes: NDArray[np.int64]
+    nodes: IntArray
     targets: FloatArray
     outputscale: float
     noise: float
@@ -46,12 +47,12 @@ class GraphProblem:
     scale: FloatArray
 
     def system(self, options: SystemOptions) -> GraphSystem:
-        """Return the system of equations of the data."""
+        """Return the equations in the covariance of the data."""
         return GraphSystem(self)
 
 
 class GraphSystem(LinearSystem):
-    """`A = v K[nodes, nodes] + s I`, some columns at a time, in float64.
+    """`A = v K[nodes, nodes] + s I`, solved for some columns at a time, in float64.
 
     Parameters
     ----------
@@ -63,8 +64,8 @@ class GraphSystem(LinearSystem):
         self.problem = problem
         self.targets, self.noise = problem.targets, problem.noise
 
-    def _between(self, out: NDArray[np.int64], into: NDArray[np.int64]) -> FloatArray:
-        """`v K[out, into]`, from products with columns of the identity."""
+    def _between(self, out: IntArray, into: IntArray) -> FloatArray:
+        """`v K[out, into]`, (len(out), len(into)), from products with columns of the identity."""
         columns = np.empty((out.size, into.size))
         for start in range(0, into.size, BLOCK_COLUMNS):
             part = np.arange(start, min(start + BLOCK_COLUMNS, into.size))
@@ -73,15 +74,15 @@ class GraphSystem(LinearSystem):
             columns[:, part] = self.problem.prior.product(out, into, unit)
         return columns
 
-    def cross(self, points: NDArray[np.int64]) -> FloatArray:
+    def cross(self, points: IntArray) -> FloatArray:
         return self._between(self.problem.nodes, points)
 
-    def prior(self, points: NDArray[np.int64]) -> FloatArray:
+    def prior(self, points: IntArray) -> FloatArray:
         gram = self._between(points, points)
         return 0.5 * (gram + gram.T)
 
     def product(self, V: FloatArray) -> FloatArray:
-        """`A V`, (n, k)."""
+        """`A V` for V (n, k)."""
         problem = self.problem
         return problem.outputscale * problem.prior.product(problem.nodes, problem.nodes, V) + (
             self.noise * V

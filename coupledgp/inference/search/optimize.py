@@ -16,20 +16,28 @@ from coupledgp.inference.search.profile import ScaleBounds, profile_scales
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
-# Starting values are compared on at most this many rows: they need not be exact.
+# Number of rows on which starting values are compared: they need not be exact.
 SUBSET_ROWS = 1024
 # Multiples of the data-driven lengthscale from which the search may start.
 START_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-# Iterations on the subset before the search goes on with every row.
+# Largest number of iterations on the subset before the search goes on with every row.
 SUBSET_ITERATIONS = 30
-# Of the value and its gradient per target: further digits of the hyperparameters change no
-# prediction that the data could tell apart.
+# Tolerances of the value and of the gradient, per target: further digits of the hyperparameters
+# change no prediction that the data could tell apart.
 TOLERANCES = (1e-9, 1e-5)
 
 
 @dataclass(frozen=True)
 class Hyperparameters:
-    """Lengthscales (d,) in units of the inputs; variances in units of the normalised targets."""
+    """Hyperparameters of a stationary Gaussian process with noise.
+
+    Attributes
+    ----------
+    lengthscale : FloatArray (d,)
+        In units of the inputs.
+    outputscale, noise : float
+        Variances of f and of the noise, in units of the normalised targets.
+    """
 
     lengthscale: FloatArray
     outputscale: float
@@ -72,12 +80,12 @@ class SearchSpace:
 
     @property
     def kept_outputscale(self) -> float | None:
-        """The outputscale that is not optimised, if so."""
+        """Value of the outputscale if it is kept, None if it is searched for."""
         return None if "outputscale" in self.free else self.outputscale
 
     @property
     def kept_noise(self) -> float | None:
-        """The noise that is not optimised, if so."""
+        """Value of the noise if it is kept, None if it is searched for."""
         return None if "noise" in self.free else self.noise
 
     def lengthscales(self, theta: FloatArray) -> FloatArray:
@@ -89,7 +97,7 @@ class SearchSpace:
         return by_log_lengthscale if self.ard else by_log_lengthscale.sum(keepdims=True)
 
     def starts(self, n_restarts: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Starting points theta: given, else a grid of factors and `n_restarts` random draws."""
+        """Starting points theta (1,) or (d,): given or a grid, and `n_restarts` random ones."""
         size = self.base.size if self.ard else 1
         if self.lengthscale is not None:
             given = np.log(self.lengthscale / self.base)
@@ -101,7 +109,19 @@ class SearchSpace:
 
 @dataclass(frozen=True)
 class OptimizationResult:
-    """Best hyperparameters found, their evidence, and how the search went."""
+    """Result of a search for hyperparameters.
+
+    Attributes
+    ----------
+    hyperparameters : Hyperparameters
+        The best ones that were found.
+    log_evidence : float
+        Their log evidence, in nats.
+    n_evaluations, n_iterations : int
+        Number of evaluations of the evidence, and of iterations of the last run of the optimiser.
+    converged : bool
+        Whether that run ended by one of its tolerances.
+    """
 
     hyperparameters: Hyperparameters
     log_evidence: float
@@ -122,7 +142,8 @@ def maximise_evidence(
     """Maximise the log evidence over log lengthscales, the variances profiled out.
 
     At each lengthscale the best outputscale and noise follow from one eigendecomposition, so the
-    search runs over lengthscales only; by the envelope theorem the gradient is the partial one.
+    search runs over lengthscales only; by the envelope theorem the gradient of the profiled
+    evidence is the partial derivative at these variances.
     Starts are compared on a subset of rows, the best `1 + n_restarts` of them are improved there,
     and the winner is improved on every row.
 
@@ -131,13 +152,14 @@ def maximise_evidence(
     problem
         The evidence.
     space
-        Free and kept hyperparameters, starts and bounds.
+        Free and kept hyperparameters, starts, bounds and the optimiser.
     n_restarts
-        Further starts besides the best one; as many random ones join the deterministic grid.
+        Number of starts that are improved besides the best one, and of random starts that join the
+        grid.
     max_iterations
-        Iterations of the optimiser on the whole table.
+        Largest number of iterations of the optimiser on the whole table.
     rng
-        Chooses the subset and the random starts.
+        Source of the subset and the random starts.
     report
         Called with a line of progress after each evaluation.
     """
@@ -164,9 +186,9 @@ def maximise_evidence(
 class _Search:
     """Search on one problem, over log lengthscales alone or together with the log variances.
 
-    Profiled, the variances follow from an eigendecomposition in each evaluation; jointly, they are
-    two more variables and a Cholesky factor is enough. The first needs fewer evaluations, the
-    second cheaper ones when the smaller side of the features is most of the cost.
+    Either the variances are profiled out by an eigendecomposition in each evaluation, or they are
+    two more variables and a Cholesky factor is enough. The first way takes fewer evaluations; the
+    second takes cheaper ones where an eigendecomposition would be most of the cost.
     """
 
     def __init__(self, problem: EvidenceProblem, space: SearchSpace, report: Progress) -> None:
@@ -177,7 +199,7 @@ class _Search:
         self.joint = problem.eigendecomposition_dominates
 
     def scales(self, here: EvidenceAtLengthscale) -> tuple[float, float]:
-        """Best (outputscale, noise) at fixed lengthscales; kept ones are kept."""
+        """Return the best (outputscale, noise) at fixed lengthscales; those that are kept stay."""
         space = self.space
         kept = space.kept_outputscale, space.kept_noise
         if kept[0] is not None and kept[1] is not None:
@@ -238,7 +260,7 @@ class _Search:
     def finish(
         self, lengthscale: FloatArray, n_iterations: int, converged: bool
     ) -> OptimizationResult:
-        """Profile the variances once more at the final lengthscales."""
+        """Return the result at the final lengthscales (d,), with the best variances there."""
         here = self.problem.at(lengthscale)
         outputscale, noise = self.scales(here)
         best = Hyperparameters(lengthscale, outputscale, noise)

@@ -29,15 +29,16 @@ SMALL_SIDE = 256
 
 @dataclass(frozen=True)
 class EvidenceGradient:
-    """Log evidence (nats) and its gradient.
+    """Log evidence and its gradient.
 
     Attributes
     ----------
     value : float
+        Log evidence in nats.
     lengthscale : FloatArray (d,)
         Gradient in the log lengthscales.
     outputscale, noise : float
-        Gradients in the logs of v and s, each at fixed other.
+        Derivatives in the log of v and in the log of s, the other one fixed.
     """
 
     value: float
@@ -47,15 +48,15 @@ class EvidenceGradient:
 
 
 class EvidenceAtLengthscale(ABC):
-    """A table at fixed lengthscales: the evidence as a function of v and s only."""
+    """Evidence of a table at fixed lengthscales, as a function of v and s only."""
 
     @abstractmethod
     def spectral(self) -> SpectralEvidence:
-        """One eigendecomposition, after which every (v, s) costs O(min(n, M))."""
+        """Eigenvalues and energies, from which the evidence at any (v, s) costs O(min(n, M))."""
 
     @abstractmethod
     def value(self, outputscale: float, noise: float) -> float:
-        """Log evidence, by a Cholesky factor."""
+        """Log evidence in nats, by a Cholesky factor."""
 
     @abstractmethod
     def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
@@ -63,7 +64,13 @@ class EvidenceAtLengthscale(ABC):
 
 
 class EvidenceProblem(ABC):
-    """Evidence of one table as a function of the hyperparameters."""
+    """Evidence of one table as a function of the hyperparameters.
+
+    Attributes
+    ----------
+    n_rows, n_outputs : int
+        Number n of rows and number k of outputs.
+    """
 
     n_rows: int
     n_outputs: int
@@ -75,20 +82,20 @@ class EvidenceProblem(ABC):
 
     @abstractmethod
     def at(self, lengthscale: FloatArray) -> EvidenceAtLengthscale:
-        """Fix the lengthscales (d,)."""
+        """Return the evidence at lengthscales (d,)."""
 
     @abstractmethod
     def subset(self, rows: NDArray[np.intp]) -> EvidenceProblem:
-        """Return the problem of some of the rows."""
+        """Return the problem of some rows, given by their numbers (b,)."""
 
 
 class GramAtLengthscale(EvidenceAtLengthscale):
-    """Through an n x n Gram matrix of unit outputscale; `gram` is `Phi Phi'` or a kernel matrix.
+    """Evidence from the Gram matrix of the rows, of unit outputscale: O(n^3).
 
     Parameters
     ----------
     gram
-        Gram matrix (n, n), positive semidefinite.
+        `Phi Phi'` or a kernel matrix (n, n), positive semidefinite.
     targets
         Normalised targets (n, k).
     """
@@ -140,7 +147,7 @@ class GramAtLengthscale(EvidenceAtLengthscale):
 
 @dataclass(frozen=True)
 class SpectralEvidence:
-    """The evidence at fixed lengthscales as a function of (v, s), each evaluation in O(r).
+    """Evidence at fixed lengthscales as a function of (v, s); each evaluation takes O(r).
 
     `quad(lam) = sum_i energy_i / (eigenvalue_i + lam) + remainder / lam` and
     `logdet(lam) = sum_i log(eigenvalue_i + lam) + (n - r) log lam`.
@@ -148,12 +155,13 @@ class SpectralEvidence:
     Attributes
     ----------
     eigenvalues : FloatArray (r,)
-        Of the smaller Gram matrix, r = min(n, M).
+        Eigenvalues of the smaller Gram matrix, r = min(n, M).
     energies : FloatArray (r,)
-        Squared targets along each eigenvector, summed over outputs.
+        Squares of the targets' components along the eigenvectors, summed over outputs.
     remainder : float
-        Squared targets outside the span of the features.
+        Squares of the targets' components outside the span of the features, summed.
     n_rows, n_outputs : int
+        Number n of rows and number k of outputs.
     """
 
     eigenvalues: FloatArray

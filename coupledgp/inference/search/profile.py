@@ -11,15 +11,16 @@ from scipy.optimize import minimize_scalar
 from coupledgp.inference.search.problem import SpectralEvidence
 from coupledgp.random import FloatArray
 
-# Rounding of a Gram matrix summed over many rows, over that of one operation on its columns.
+# Rounding error of a Gram matrix that was summed over many rows, as a multiple of the rounding
+# error of one operation on each of its columns.
 ROUNDINGS = 16
-# Peaks of a grid that are polished.
+# Number of peaks of a grid that are polished: the evidence rarely has more than two.
 _MAX_PEAKS = 3
 
 
 @dataclass(frozen=True)
 class ScaleBounds:
-    """Box of the two variances, in units of the normalised targets' variance."""
+    """Lower and upper bounds of the two variances, in units of the normalised targets' variance."""
 
     outputscale: tuple[float, float] = (1e-4, 1e4)
     noise: tuple[float, float] = (1e-6, 10.0)
@@ -33,11 +34,20 @@ def profile_scales(
 ) -> tuple[float, float]:
     """Return the (outputscale, noise) of greatest evidence in the box.
 
-    A value given for one of them keeps it there and maximises over the other. Free in both, the
-    problem is one-dimensional: at fixed `lam = s / v` the evidence has one maximum in v, which is
-    known, and the best v of the box is the point of the box nearest to it. The search is global on
-    a grid of `lam`, whose peaks are polished by Brent's method. Ratios below the rounding error of
-    the largest eigenvalue are left out: there the matrix is no longer definite.
+    The problem has one dimension: at fixed `lam = s / v` the evidence has one maximum in v, which
+    is known in closed form, and the best v of the box is the point of the box nearest to it. The
+    search is global on a grid of `lam`, whose peaks are polished by Brent's method. Ratios below
+    the rounding error of the largest eigenvalue are left out: there the matrix is no longer
+    definite.
+
+    Parameters
+    ----------
+    evidence
+        The evidence at fixed lengthscales.
+    bounds
+        The box.
+    outputscale, noise
+        A value that is kept; None for one that is searched for.
     """
     if outputscale is not None and noise is not None:
         return outputscale, noise
@@ -78,9 +88,10 @@ def _maximise(
     cusps: tuple[float, ...] = (),
     n_grid: int = 65,
 ) -> float:
-    """Maximise a vectorised function of a positive number over an interval, in its logarithm.
+    """Return the positive number of an interval at which a vectorised function is greatest.
 
-    The highest peaks of a grid, to which the `cusps` in the interval belong, are polished each.
+    The function is evaluated on a logarithmic grid, to which the `cusps` in the interval are added,
+    and the highest peaks of the grid are polished by Brent's method.
     """
     inner = [cusp for cusp in cusps if interval[0] < cusp < interval[1]]
     grid = np.sort(np.log([*np.geomspace(*interval, n_grid), *inner]))

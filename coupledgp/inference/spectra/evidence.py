@@ -37,15 +37,18 @@ from coupledgp.random import FloatArray
 
 @dataclass(frozen=True)
 class SpectrumGradient:
-    """Log evidence (nats) and its gradients.
+    """Log evidence and its gradients.
 
     Attributes
     ----------
     value : float
+        Log evidence in nats.
     frequencies : Tensor (m, d)
+        Gradient in the frequencies.
     log_weights : Tensor (m,)
+        Gradient in the logs of the weights.
     outputscale, noise : float
-        In the logs of v and s, each at fixed other.
+        Derivatives in the log of v and in the log of s, the other one fixed.
     """
 
     value: float
@@ -72,7 +75,7 @@ class SpectrumEvidence:
         self._map: FourierFeatures | None = None
 
     def subset(self, rows: NDArray[np.intp]) -> SpectrumEvidence:
-        """Return the problem of some of the rows."""
+        """Return the problem of some rows, given by their numbers (b,)."""
         return SpectrumEvidence(self.X[rows], self.targets[rows])
 
     def _stream(self, frequencies: Tensor, log_weights: Tensor) -> FeatureStream:
@@ -87,7 +90,7 @@ class SpectrumEvidence:
     def posterior(
         self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
     ) -> WeightPosterior:
-        """Posterior of the feature weights: one pass."""
+        """Posterior of the weights of features with frequencies (m, d) and log weights (m,)."""
         stream = self._stream(frequencies, log_weights)
         zero = frequencies.new_zeros(self.n_outputs, dtype=torch.float64)
         equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
@@ -104,7 +107,7 @@ class SpectrumEvidence:
     def evaluate(
         self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
     ) -> SpectrumGradient:
-        """Evidence and its gradients in everything: two passes."""
+        """Evidence and gradients for frequencies (m, d) and log weights (m,): two passes."""
         stream = self._stream(frequencies, log_weights)
         zero = frequencies.new_zeros(self.n_outputs, dtype=torch.float64)
         equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
@@ -172,7 +175,19 @@ def log_evidence_of(
     log_outputscale: Tensor,
     log_noise: Tensor,
 ) -> Tensor:
-    """Log evidence (nats), a scalar tensor, differentiable in all but the problem."""
+    """Log evidence in nats, a scalar tensor, differentiable in all arguments but the problem.
+
+    Parameters
+    ----------
+    problem
+        The table.
+    frequencies
+        Tensor (m, d), in units of one over the inputs.
+    log_weights
+        Tensor (m,).
+    log_outputscale, log_noise
+        Scalar tensors.
+    """
     if not torch.is_grad_enabled():  # the gradient would take a second pass
         scales = float(log_outputscale.exp()), float(log_noise.exp())
         return frequencies.new_tensor(

@@ -6,10 +6,11 @@ too small. Three things keep the predictions honest, the last of them on its own
 1. Jitter: along one trajectory the evidence is that of frequencies moved by fresh noise, whose
    scale falls in stages, so that only optima wide enough to survive it are entered; the spectral
    density is a prior of the frequencies.
-2. Of each stage, and of a second trajectory on the plain evidence, the state is kept that predicts
-   best on held-out rows.
+2. From each stage, and from a second trajectory on the plain evidence, the state is kept that
+   predicts best on held-out rows.
 3. These states and the sampled spectrum are members of a mixture, whose weights the held-out rows
-   decide (`fitted_stack`). No member needs to be right: one that is over-confident loses weight.
+   decide (`inference.spectra.mixture`). No member needs to be right: one that is over-confident
+   loses weight.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
 @dataclass(frozen=True)
 class JitterStage:
-    """A run of steps. `jitter` is the scale of the noise on the frequencies."""
+    """A run of `n_steps` steps; `jitter` is the standard deviation of noise on the frequencies."""
 
     n_steps: int
     jitter: float
@@ -53,7 +54,7 @@ class EvidenceSettings:
     plain
         Stages of the trajectory on the evidence alone.
     batch_rows
-        Rows of one step; a table with more gives each step rows drawn anew.
+        Largest number of rows in one step; of a longer table each step draws rows anew.
     """
 
     annealed: tuple[JitterStage, ...] = (
@@ -67,13 +68,22 @@ class EvidenceSettings:
 
     @property
     def n_steps(self) -> int:
-        """Steps of all stages."""
+        """Number of steps of all stages."""
         return sum(stage.n_steps for stage in (*self.annealed, *self.plain))
 
 
 @dataclass(frozen=True)
 class Member:
-    """Frequencies (m, d) in units of one over the lengthscale, weights (m,), hyperparameters."""
+    """One spectrum of a mixture, with hyperparameters.
+
+    Attributes
+    ----------
+    frequencies : Tensor (m, d)
+        In units of one over the lengthscale.
+    weights : Tensor (m,)
+        Positive, of sum one.
+    hyperparameters : Hyperparameters
+    """
 
     frequencies: Tensor
     weights: Tensor
@@ -82,14 +92,22 @@ class Member:
 
 @dataclass(frozen=True)
 class HeldOutRows:
-    """Rows that training does not see: inputs as the problem's, normalised targets (b, k)."""
+    """Rows that training does not see.
+
+    Attributes
+    ----------
+    X : FloatArray (b, d)
+        Inputs, centred as those of the training rows.
+    targets : FloatArray (b, k)
+        Normalised targets.
+    """
 
     X: FloatArray
     targets: FloatArray
 
 
 def spectral_penalty(spectrum: Spectrum, frequencies: Tensor) -> Tensor:
-    """Minus the log spectral density of the frequencies (m, d), summed, up to a constant."""
+    """Minus the log spectral density of frequencies (m, d), summed, without its constant."""
     square = frequencies.square().sum(1)
     if isinstance(spectrum, GaussianSpectrum):
         return 0.5 * square.sum()
@@ -112,15 +130,15 @@ class Trajectory:
     held_out
         Rows by which states are judged.
     start
-        Where it starts.
+        State from which it starts; its device is that of all tensors.
     space
-        Which hyperparameters are free, and their bounds.
+        Free hyperparameters and their bounds.
     spectrum
-        Gives the prior of the frequencies, or None for no prior.
+        Spectrum whose density is the prior of the frequencies, or None for no prior.
     rng
-        Draws jitter and batches.
+        Source of jitter and batches.
     batch_rows
-        Most rows of one step.
+        Largest number of rows in one step.
     """
 
     def __init__(
@@ -197,7 +215,7 @@ class Trajectory:
 
     @torch.no_grad()
     def _keep_in_bounds(self) -> None:
-        """Bounds of the variances, and a noise above the rounding of the Gram matrix."""
+        """Move the variances into their bounds, the noise above the Gram matrix's rounding."""
         bounds, size = self.space.bounds, 2 * len(self.frequencies)
         if "outputscale" in self.space.free:
             self.log_outputscale.clamp_(*np.log(bounds.outputscale))
@@ -254,24 +272,24 @@ def fit_members(
     rng: np.random.Generator,
     report: Progress,
 ) -> list[Member]:
-    """Members of the mixture besides the sampled spectrum.
+    """Fit the members of the mixture besides the sampled spectrum.
 
     Parameters
     ----------
     problem
         Evidence on the training rows.
     held_out
-        The other rows.
+        The other rows, which judge states.
     start
         The sampled spectrum with its hyperparameters, where both trajectories start.
     space
         Free hyperparameters and bounds.
     spectrum
-        Its density is the prior of the jittered trajectory.
+        Spectrum whose density is the prior of the jittered trajectory.
     settings
         Stages and batches.
     rng
-        Jitter and batches.
+        Source of jitter and batches.
     report
         Called with a line of progress.
     """
@@ -291,7 +309,7 @@ def _prefixed(report: Progress, title: str) -> Progress:
 
 
 def hold_out(n_rows: int, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to train on and a tenth to judge by, each sorted."""
+    """Numbers of the rows to train on and of a tenth to judge by, each sorted."""
     order = rng.permutation(n_rows)
     n_held = max(1, round(n_rows / 10))
     return np.sort(order[n_held:]), np.sort(order[:n_held])

@@ -5,8 +5,8 @@ prediction is the precision-weighted mean
 
     c = sum_k q_k mu_k / v_k / sum_k q_k / v_k,
 
-which an over-bold member cannot spoil where it knows that it does not know; and the spread about
-it is `sum_k q_k [ V_k + (mu_k - c)(mu_k - c)' ]`, the second moment of the mixture about `c`.
+in which a member has little say where its own variance is large. The spread about it is
+`sum_k q_k [ V_k + (mu_k - c)(mu_k - c)' ]`, the second moment of the mixture about `c`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from coupledgp.random import FloatArray
 
 # The weights are an average over held-out rows: more digits than this mean nothing.
 TOLERANCE = 1e-6
+# Steps of EM after which the weights are taken as they are. Steps are cheap and never make the
+# likelihood smaller.
 MAX_ITERATIONS = 2000
 
 
@@ -31,9 +33,9 @@ def mixture_weights(log_densities: FloatArray, pseudo_counts: ArrayLike = 1.0) -
     Parameters
     ----------
     log_densities
-        Log density of each row under each member (K, b).
+        Log density (K, b) of each row under each member.
     pseudo_counts
-        Rows that each member is credited with beforehand, one number or (K,), above zero.
+        Number of rows that each member is credited with beforehand, one number or (K,), above zero.
     """
     n_members, n_rows = log_densities.shape
     counts = np.broadcast_to(np.asarray(pseudo_counts, dtype=np.float64), (n_members,))
@@ -50,19 +52,19 @@ def mixture_weights(log_densities: FloatArray, pseudo_counts: ArrayLike = 1.0) -
 
 
 def mixture_log_density(log_densities: FloatArray, weights: FloatArray) -> FloatArray:
-    """`log sum_k q_k p_k`, (b,), from log densities (K, b)."""
+    """`log sum_k q_k p_k`, (b,), from log densities (K, b) and weights (K,)."""
     return np.asarray(logsumexp(log_densities + np.log(weights)[:, None], axis=0))
 
 
 def precision_weighted_mean(
     means: FloatArray, variances: FloatArray, weights: FloatArray
 ) -> FloatArray:
-    """Point prediction (...) from the members' means and variances (K, ...)."""
+    """Point prediction (...) from the members' means and variances (K, ...) and weights (K,)."""
     precision = weights.reshape(-1, *[1] * (means.ndim - 1)) / variances
     return np.asarray((precision * means).sum(axis=0) / precision.sum(axis=0))
 
 
 def gaussian_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Log density (b,) of targets (b, k) of independent outputs."""
+    """Log density (b,) of targets (b, k), outputs independent, with means and variances (b, k)."""
     terms = np.square(y - mean) / variance + np.log(2 * np.pi * variance)
     return np.asarray(-0.5 * terms.sum(axis=1))

@@ -1,7 +1,7 @@
 """KL from an exact posterior to that of a spectrum, differentiable in the spectrum (MATH 4, 7).
 
-The law of Fourier features `phi_i = sqrt(a_i) [sin, cos](w_i . x / l)`, `sum a_i = 1`, is held
-against that of an exact GP, the teacher, which has the same hyperparameters and the same rows. With
+The law of Fourier features `phi_i = sqrt(a_i) [sin, cos](w_i . x / l)`, `sum a_i = 1`, is compared
+with that of an exact GP, the teacher, which has the same hyperparameters and the same rows. With
 `Phi` the features of the rows, `Psi` those of q query points, `A = Phi' Phi + lam I`, `lam = s/v`,
 and `B = A + Psi' Psi`, the approximate predictive covariance `C^ = s (I + Psi A^-1 Psi')` has
 
@@ -39,10 +39,11 @@ class JointLaw:
     inputs : Tensor (q, d)
         Query points in units of the lengthscales.
     mean : Tensor (q, k)
+        Means of the observations.
     cov : Tensor (q, q)
-        Noise included.
+        Their covariance, noise included.
     logdet : float
-        Of `cov`.
+        Log determinant of `cov`.
     """
 
     inputs: Tensor
@@ -66,7 +67,7 @@ class Teacher:
     targets
         Normalised targets (n, k).
     spectrum
-        Its kernel.
+        The kernel.
     hyper
         Hyperparameters, shared with the spectrum that is fitted.
     device
@@ -121,9 +122,20 @@ def weighted_features(inputs: Tensor, frequencies: Tensor, weights: Tensor) -> T
 
 
 def kl_per_point(teacher: Teacher, law: JointLaw, frequencies: Tensor, weights: Tensor) -> Tensor:
-    """`KL(exact || of the spectrum) / q` in nats, a mean over outputs; a scalar tensor.
+    """`KL(exact || of the spectrum) / q` in nats, averaged over outputs: a scalar tensor.
 
-    Differentiable in the frequencies (m, d) and the weights (m,).
+    It is differentiable in the frequencies (m, d) and the weights (m,).
+
+    Parameters
+    ----------
+    teacher
+        The exact GP.
+    law
+        Its joint law at q query points.
+    frequencies
+        Tensor (m, d), in units of one over the lengthscale, on the teacher's device.
+    weights
+        Tensor (m,) of sum one.
     """
     noise, lam = teacher.hyper.noise, teacher.hyper.noise / teacher.hyper.outputscale
     rows = weighted_features(teacher.inputs, frequencies, weights)
@@ -171,7 +183,7 @@ def posterior_kl_loss(
     noise: float,
     kernel: SpectrumLike = "gaussian",
 ) -> PosteriorKL:
-    """Loss that holds the posterior of a spectrum against the exact one, at query points.
+    """Loss that compares the posterior of a spectrum with the exact one, at query points.
 
     `loss(frequencies, weights=None)` is `KL(exact || approximate) / q` in nats, noise included: a
     differentiable scalar of frequencies (m, d) in units of one over the lengthscale, as a coupling
@@ -219,7 +231,7 @@ def check_matrix(value: ArrayLike, name: str) -> FloatArray:
 
 
 def check_table(X: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return inputs (n, d) and targets (n, k) of as many rows."""
+    """Return inputs (n, d) and targets (n, k); unequal numbers of rows are refused."""
     inputs = check_matrix(X, "X")
     targets = np.asarray(y, dtype=np.float64)
     targets = check_matrix(targets[:, None] if targets.ndim == 1 else targets, "y")
@@ -240,7 +252,7 @@ def check_hyperparameters(
 
 
 def check_frequencies(frequencies: Tensor, dim: int) -> None:
-    """Refuse what is no tensor of frequencies (m, dim)."""
+    """Refuse a value that is not a tensor of frequencies (m, dim)."""
     if not isinstance(frequencies, Tensor) or frequencies.ndim != 2:
         raise InvalidInputError(
             f"frequencies: expected a tensor (m, {dim}), got {type(frequencies).__name__} of shape "

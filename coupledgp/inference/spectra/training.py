@@ -1,6 +1,6 @@
 """Spectra fitted by Adam: to the posterior of a teacher, or to any differentiable loss (MATH 4).
 
-What comes out is no unbiased sample of the kernel: the frequencies have been moved to where the
+The result is no unbiased sample of the kernel: the frequencies have been moved to where the
 posterior needs them, and the prior of the features is further from that of the kernel.
 """
 
@@ -23,6 +23,7 @@ from coupledgp.random import FloatArray
 # `loss(frequencies, weights)`: a differentiable scalar of tensors (m, d) and (m,).
 SpectrumLoss = Callable[[Tensor, Tensor], Tensor]
 
+# A frequency moves by up to about this many units of one over the lengthscale in one step.
 LEARNING_RATE = 0.03
 
 
@@ -33,13 +34,13 @@ class KLSettings:
     Parameters
     ----------
     n_steps
-        Steps of Adam, at a rate that falls to zero along a cosine.
+        Number of steps of Adam, at a rate that falls to zero along a cosine.
     n_queries
-        Query points of one step, drawn anew for each, and of the held-out set. Points that come
-        again are overfitted: on 104 rows of the cpu data 25 sets of them, in turn, leave twice the
-        KL at test points that 100 do.
+        Number of query points of one step, drawn anew for each, and of the held-out set. Points
+        that are used again are overfitted: on 104 rows of the cpu data, 25 sets of points taken in
+        turn leave twice the KL at test points that 100 sets leave.
     n_starts
-        Ensembles drawn from the coupling; the best on the held-out points is improved.
+        Number of ensembles drawn from the coupling; the best on the held-out points is improved.
     """
 
     n_steps: int = 500
@@ -56,11 +57,12 @@ class SpectrumFit:
     frequencies : Tensor (m, d)
         In units of one over the lengthscale.
     weights : Tensor (m,)
-        Of sum one.
+        Positive, of sum one.
     start_loss, loss : float
-        Before and after, on what the fit was judged by.
+        Losses of the start and of this spectrum: at the held-out points of a fit to a posterior,
+        else the objective itself.
     n_steps : int
-        Steps taken.
+        Number of steps that led to this spectrum.
     """
 
     frequencies: Tensor
@@ -73,9 +75,18 @@ class SpectrumFit:
 class QueryPoints:
     """Points near the data where two posteriors are compared.
 
-    `x_i + t (x_j - x_k) + 0.1 e`, `t ~ U(0, 1)`, `e` of the columns' standard deviations: the
-    differences of rows keep the shape of the data, its correlations and its tails. Further rows,
-    whose targets the teacher does not know, take half of the places as they are.
+    They are `x_i + t (x_j - x_k) + 0.1 e` with `t ~ U(0, 1)` and normal e with the columns'
+    standard deviations: differences of rows keep the shape of the data, its correlations and its
+    tails. Further rows, if there are any, take half of the places as they are.
+
+    Parameters
+    ----------
+    rows
+        Rows (n, d) that the teacher was given.
+    further
+        Rows (p, d) whose targets the teacher does not know; p may be zero.
+    rng
+        Source of the points.
     """
 
     def __init__(self, rows: FloatArray, further: FloatArray, rng: np.random.Generator) -> None:
@@ -98,7 +109,7 @@ class QueryPoints:
 
 
 def start_of(feature_map: FeatureMap) -> tuple[Tensor, Tensor]:
-    """Frequencies (m, d) and log weights (m,) of a map, in float64, tensors of their own."""
+    """Frequencies (m, d) and log weights (m,) of a map, as copies in float64."""
     frequencies = feature_map.frequencies.detach().double().clone()
     if feature_map.weights is None:
         return frequencies, frequencies.new_zeros(len(frequencies))
@@ -115,18 +126,18 @@ def fit_posterior_kl(
 ) -> SpectrumFit:
     """Fit frequencies and weights to the posterior of a teacher.
 
-    Each step has query points of its own; the state that is kept is the best on further ones.
+    Each step has query points of its own; the state that is kept is the best on held-out ones.
 
     Parameters
     ----------
     teacher
-        Exact GP, which shares its hyperparameters.
+        Exact GP, whose hyperparameters the spectrum shares.
     queries
         Source of the query points.
     draw
-        Draws a feature map to start from.
+        Function that draws a feature map to start from, on the teacher's device.
     settings
-        Steps, points and starts.
+        Numbers of steps, points and starts.
     report
         Called with a line of progress.
     """
@@ -200,7 +211,7 @@ def check_loss(value: Tensor, frequencies: Tensor) -> None:
 
 
 def check_scalar(value: Tensor) -> None:
-    """Refuse what is no scalar tensor."""
+    """Refuse a value that is not a scalar tensor."""
     if not isinstance(value, Tensor) or value.ndim:
         raise _no_loss(value)
 

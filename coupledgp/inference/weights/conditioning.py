@@ -1,4 +1,4 @@
-"""Further observations on top of a posterior that is kept, in batches (MATH section 6).
+"""Batches of further observations, given on top of one posterior (MATH section 6).
 
 Given the data so far, `f(x) = mean(x) + V(x) e` with `e ~ N(0, I_r)` and `V` the rows of
 `WeightPosterior.root`. Observations `y = f(X) + noise` at q further inputs change the law of `e`
@@ -37,7 +37,13 @@ class Conditioning:
 
     @classmethod
     def on(cls, root: Tensor, residual: Tensor, noise: float) -> Conditioning:
-        """Condition on residuals `y - mean` (..., q, k) at inputs with root rows (..., q, r)."""
+        """Condition on residuals `y - mean` (..., q, k) at inputs with root rows (..., q, r).
+
+        Raises
+        ------
+        NumericalError
+            A covariance is not positive definite to rounding.
+        """
         eye = torch.eye(root.shape[-2], dtype=root.dtype, device=root.device)
         name = "Cov(f) + noise I of the further observations"
         factor = batch_cholesky(root @ root.mT + noise * eye, name)
@@ -48,7 +54,7 @@ class Conditioning:
         return cls(root, reduction, root.mT @ solved)
 
     def mean(self, root: Tensor) -> Tensor:
-        """What the observations add to the mean (..., p, k) at inputs with rows (..., p, r)."""
+        """Change of the mean (..., p, k) at inputs with root rows (..., p, r)."""
         return root @ self.shift
 
     def reduce(self, root: Tensor) -> Tensor:

@@ -49,12 +49,12 @@ class FeatureEvidence(EvidenceProblem):
 
     @property
     def eigendecomposition_dominates(self) -> bool:
-        """See the base class; it costs about as much as the products with M rows."""
+        """See the base class; an eigendecomposition costs about as much as products of M rows."""
         n_features = self.stream.feature_map.n_features
         return n_features > SMALL_SIDE and self.n_rows < 1.5 * n_features
 
     def at(self, lengthscale: FloatArray) -> EvidenceAtLengthscale:
-        """Fix the lengthscales (d,); the smaller of the two Gram matrices is formed."""
+        """Return the evidence at lengthscales (d,), from the smaller of the two Gram matrices."""
         stream = replace(self.stream, lengthscale=lengthscale)
         device = stream.feature_map.device
         if self.n_rows < stream.feature_map.n_features:
@@ -65,13 +65,22 @@ class FeatureEvidence(EvidenceProblem):
         return ColumnsAtLengthscale(stream, self.targets, equations)
 
     def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
-        """Return the problem of some of the rows."""
+        """Return the problem of some rows, given by their numbers (b,)."""
         return FeatureEvidence(replace(self.stream, X=self.stream.X[rows]), self.targets[rows])
 
 
 @dataclass(frozen=True)
 class ColumnsAtLengthscale(EvidenceAtLengthscale):
-    """n >= M: through the Gram matrix of the columns, `Phi' Phi`."""
+    """Evidence from the Gram matrix `Phi' Phi` (M, M) of the features, for n >= M.
+
+    Attributes
+    ----------
+    stream : FeatureStream
+    targets : FloatArray (n, k)
+        Normalised.
+    equations : NormalEquations
+        Of features and normalised targets.
+    """
 
     stream: FeatureStream
     targets: FloatArray
@@ -79,7 +88,7 @@ class ColumnsAtLengthscale(EvidenceAtLengthscale):
 
     @cached_property
     def _eigen(self) -> tuple[Tensor, Tensor]:
-        """Eigenvalues and eigenvectors of `Phi' Phi`."""
+        """Eigenvalues (M,) and eigenvectors (M, M) of `Phi' Phi`."""
         return torch.linalg.eigh(self.equations.gram)
 
     def spectral(self) -> SpectralEvidence:
@@ -90,8 +99,9 @@ class ColumnsAtLengthscale(EvidenceAtLengthscale):
         reached = eigenvalues > torch.finfo(torch.float64).eps * len(eigenvalues) * eigenvalues[-1]
         safe = torch.where(reached, eigenvalues, 1.0)
         energy = torch.where(reached, rotated / safe, 0.0)
-        # What small eigenvalues make of rounding errors is taken from theirs: the energies cannot
-        # exceed the whole, and where an eigenvalue is far below lam only their sum counts.
+        # Division by small eigenvalues blows rounding errors up. The energies cannot exceed those
+        # of the targets: what is in excess is taken from the smallest eigenvalues, where it came
+        # from. Where eigenvalues are far below lam, only the sum of their energies counts.
         whole = self.equations.square.sum()
         excess = (energy.flip(0).cumsum(0) - whole).clamp_min(0.0)
         energy = (energy - excess.diff(prepend=excess.new_zeros(1)).flip(0)).clamp_min(0.0)
@@ -142,10 +152,26 @@ class ColumnsAtLengthscale(EvidenceAtLengthscale):
 def feature_gradients(
     stream: FeatureStream, targets: FloatArray, weights: Tensor, inverse: Tensor, noise: float
 ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield (inputs, features, `d log p / d Phi = alpha w' - k Phi A^-1`) chunk by chunk.
+    """Yield inputs, features and the gradient `alpha w' - k Phi A^-1` in them, chunk by chunk.
 
-    `weights` w (M, k) and `inverse` A^-1 (M, M) are those of the whole table. The memory of the
-    features and of the gradient, (b, M) each, is reused.
+    Parameters
+    ----------
+    stream
+        Features of the table.
+    targets
+        Normalised targets (n, k).
+    weights
+        Posterior mean w (M, k) of the weights.
+    inverse
+        `A^-1` (M, M).
+    noise
+        Noise variance s.
+
+    Yields
+    ------
+    (Tensor, Tensor, Tensor)
+        Scaled inputs (b, d), features (b, M) and `d log p / d Phi` (b, M). The memory of the last
+        two is used again for the next chunk.
     """
     dtype, n_features = stream.feature_map.dtype, stream.feature_map.n_features
     scaled = (-weights.shape[1] * inverse).to(dtype)
@@ -159,7 +185,15 @@ def feature_gradients(
 
 
 class RowsAtLengthscale(GramAtLengthscale):
-    """n < M: through the Gram matrix of the rows, `Phi Phi'`."""
+    """Evidence from the Gram matrix `Phi Phi'` (n, n) of the rows, for n < M.
+
+    Parameters
+    ----------
+    stream
+        Features of the table.
+    targets
+        Normalised targets (n, k), on the device of the features.
+    """
 
     def __init__(self, stream: FeatureStream, targets: Tensor) -> None:
         self.stream = stream

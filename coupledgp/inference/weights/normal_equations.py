@@ -37,7 +37,16 @@ class NormalEquations:
 def solve_ridge(
     equations: NormalEquations, outputscale: float, noise: float
 ) -> tuple[Tensor, Tensor, float]:
-    """Return the Cholesky factor of A, the mean `A^-1 Phi' y`, and the log evidence."""
+    """Return the Cholesky factor of A (M, M), the mean `A^-1 Phi' y` (M, k), and the log evidence.
+
+    `A = Phi' Phi + lam I`, `lam = noise / outputscale`; the evidence is that of the normalised
+    targets, in nats.
+
+    Raises
+    ------
+    NumericalError
+        A is not positive definite to rounding; the message gives a remedy.
+    """
     lam = noise / outputscale
     size, n_outputs = equations.cross.shape
     ridge = equations.gram.clone()

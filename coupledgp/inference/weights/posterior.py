@@ -30,7 +30,7 @@ class WeightPosterior:
     outputscale, noise : float
         v and s, in units of the normalised targets.
     log_evidence : float
-        Of the normalised targets.
+        Log evidence of the normalised targets, in nats.
     """
 
     mean: Tensor
@@ -44,7 +44,13 @@ class WeightPosterior:
     def from_moments(
         cls, equations: NormalEquations, outputscale: float, noise: float
     ) -> WeightPosterior:
-        """Posterior from `Phi' Phi` and `Phi' y`."""
+        """Posterior from the normal equations of M features.
+
+        Raises
+        ------
+        NumericalError
+            The matrix A is not positive definite to rounding.
+        """
         factor, mean, evidence = solve_ridge(equations, outputscale, noise)
         return cls(mean, factor, None, outputscale, noise, evidence)
 
@@ -65,7 +71,7 @@ class WeightPosterior:
         return features.to(self.mean.dtype) @ self.mean
 
     def root(self, features: Tensor) -> Tensor:
-        """Rows `V` whose products are the latent covariance, `Cov = V V'`.
+        """Rows `V` (b, r), or (b, r + M), at features (b, M), with latent covariance `V V'`.
 
         A variance is thus the squared norm of a row: a sum of squares, which cannot turn negative
         by rounding.
@@ -81,7 +87,7 @@ class WeightPosterior:
 
     @property
     def n_innovations(self) -> int:
-        """Number of standard normal draws one sample of the weights takes."""
+        """Number of standard normal draws that one sample of the weights takes."""
         return len(self.factor) + (0 if self.basis is None else len(self.mean))
 
     def sample(self, innovations: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ Chunk = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """`Phi' Phi`, `Phi' y`, `Phi' 1`, `1' y`, `y' y` and n: all that a fixed feature map needs.
+    """Sums over rows, all that a posterior under a fixed feature map needs to know of them.
 
     Targets enter minus a fixed `offset`, which keeps the sums accurate when their mean is large;
     they can be re-centred and re-scaled afterwards (`normalized`), so that a table given in
@@ -37,12 +37,17 @@ class Moments:
     Attributes
     ----------
     gram : Tensor (M, M)
-        Its upper triangle; `normalized` completes it.
+        Upper triangle of `Phi' Phi`; `normalized` completes it.
     cross : Tensor (M, k)
+        `Phi' (y - offset)`.
     feature_sum : Tensor (M,)
+        `Phi' 1`.
     target_sum, target_square : Tensor (k,)
+        Sums of `y - offset` and of its squares.
     n_rows : int
+        Number n of rows.
     offset : Tensor (k,)
+        Shift of the targets.
     rounding : float
         Relative rounding error of `gram`; zero in double precision, where it does not matter.
     """
@@ -122,7 +127,17 @@ class Moments:
 
 
 def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:
-    """Moments of a table with targets (n, k): one pass, memory independent of its length."""
+    """Moments of a table with targets (n, k), by one pass; memory does not grow with n.
+
+    Parameters
+    ----------
+    stream
+        Features of the table.
+    targets
+        Targets (n, k) in the memory of the CPU; each chunk of them moves to the offset's device.
+    offset
+        Shift of the targets (k,), see `Moments`.
+    """
     dtype, device = offset.dtype, offset.device
     chunks = (
         (features, torch.as_tensor(targets[rows], dtype=dtype, device=device))
@@ -149,7 +164,7 @@ class DataStatistics:
     moments : Moments or None
         Sums over the rows, from the M-th row on.
     dtype : torch.dtype or None
-        Of the features that were added; None while that is not known.
+        Data type of the features that were added; None while it is not known.
     """
 
     n_features: int

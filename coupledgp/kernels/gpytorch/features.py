@@ -24,6 +24,7 @@ from coupledgp.random import Seed, as_rng
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
 
+# Seeds are stored as signed integers of 64 bits.
 _LARGEST_SEED = 2**63 - 1
 
 
@@ -50,7 +51,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         Seed or generator. Without a batch, an int gives the frequencies which the feature map has
         under the same int.
     **kwargs
-        Of `gpytorch.kernels.Kernel`: `ard_num_dims`, `batch_shape`, `active_dims`,
+        Arguments of `gpytorch.kernels.Kernel`: `ard_num_dims`, `batch_shape`, `active_dims`,
         `lengthscale_prior`, `lengthscale_constraint`.
 
     Attributes
@@ -94,7 +95,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         self.n_frequencies = check_positive_int(n_frequencies, "n_frequencies")
         self.coupling = parse_coupling(self.default_coupling if coupling is None else coupling)
         self.spectrum = parse_spectrum(spectrum)
-        # Runs every check of the map, such as which spectra it serves.
+        # One frequency is drawn for the checks of the map: it may not serve every spectrum.
         self.feature_map(1, 1, "iid", self.spectrum, generator=0)
         self.register_buffer("seeds", _seeds(generator, self._batch_shape))
         self.register_buffer("frequencies", None)
@@ -105,7 +106,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
             self._draw(known)
 
     def _known_dim(self, dim: int | None) -> int | None:
-        """The input dimension as far as the arguments tell, all of which must agree."""
+        """Return the input dimension if an argument gives it; those that do have to agree."""
         found = {} if dim is None else {"dim": check_positive_int(dim, "dim")}
         if self.active_dims is not None:
             found["active_dims"] = self.active_dims.numel()
@@ -143,7 +144,10 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         last_dim_is_batch: bool = False,
         **params: Any,
     ) -> Any:
-        """See `gpytorch.kernels.Kernel`; draws the frequencies if that is still to be done."""
+        """See `gpytorch.kernels.Kernel`; the first call draws the frequencies if need be.
+
+        `x1` is (..., n, d) and `x2` (..., p, d), or `x1` itself if None.
+        """
         if self.frequencies is None:
             wide = x1.ndim > 1 and not last_dim_is_batch
             self._draw(x1.shape[-1] if wide else 1)
@@ -211,7 +215,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
     def _member_features(
         self, inputs: Tensor, members: torch.Size, index: tuple[int, ...]
     ) -> Tensor:
-        """Features of one member of the batch."""
+        """Features (..., n, M) of inputs (..., n, d) under one member of the batch."""
         (template,) = self._template
         buffers = {}
         for name in dict(template.named_buffers()):
@@ -223,7 +227,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
     def prediction_strategy(
         self, train_inputs: Any, train_prior_dist: Any, train_labels: Tensor, likelihood: Any
     ) -> DefaultPredictionStrategy:
-        """In the space of the features, if these are fewer than the rows."""
+        """Strategy in the space of the features, if there are fewer of these than rows."""
         operator = train_prior_dist.lazy_covariance_matrix.evaluate_kernel()
         low_rank = isinstance(operator, FeatureGram) and operator.is_low_rank
         strategy = LinearPredictionStrategy if low_rank else DefaultPredictionStrategy

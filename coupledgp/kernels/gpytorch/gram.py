@@ -18,9 +18,9 @@ from torch import Tensor
 class FeatureGram(LowRankRootLinearOperator):
     """`Phi Phi'` of features `Phi` (..., n, M).
 
-    A sum of two has the features side by side, a product all pairwise products of features: with
-    fewer columns than rows either is again solved through its columns alone, where the base
-    classes would factorise matrices of n rows.
+    The features of a sum of two are theirs side by side, those of a product are all pairwise
+    products. So with fewer columns than rows sums and products are solved through their columns
+    too, where the base classes would factorise matrices of n rows.
     """
 
     @property
@@ -29,7 +29,7 @@ class FeatureGram(LowRankRootLinearOperator):
         return self.root.shape[-1] < self.root.shape[-2]
 
     def add_diagonal(self, diag: Tensor) -> LinearOperator:
-        """`Phi Phi' + diag`."""
+        """`Phi Phi' + diag(d)` for d (..., n)."""
         base = LowRankRootLinearOperator if self.is_low_rank else RootLinearOperator
         return base.add_diagonal(self, diag)
 

@@ -1,7 +1,7 @@
 """Walk features and exact series as operators of `linear_operator`, differentiable in the series.
 
-gpytorch then multiplies with them and never forms them; gradients of anything it computes reach
-the coefficients, and through these the kernel's parameters.
+gpytorch multiplies with them and never forms them; gradients of its results reach the coefficients,
+and through these the kernel's parameters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class WalkFeatureLinearOperator(LinearOperator):
     series
         The walked series `c`, shape (*batch, n_terms).
     positions
-        Which rows, by position in `walks.nodes`, shape (*batch, n).
+        Positions (*batch, n) of the rows in `walks.nodes`.
     walks
         The walks.
     plan
@@ -58,12 +58,12 @@ class WalkFeatureLinearOperator(LinearOperator):
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the coefficients."""
+        """Data type of the coefficients."""
         return self.series.dtype
 
     @property
     def device(self) -> torch.device:
-        """Of the coefficients."""
+        """Device of the coefficients."""
         return self.series.device
 
     def _size(self) -> torch.Size:
@@ -131,8 +131,8 @@ class GraphSeriesLinearOperator(LinearOperator):
     Parameters
     ----------
     coefficients
-        `c`, shape (*batch, degree + 1); `kernels.graph_exact.chebyshev_coefficients` makes them of
-        a kernel.
+        `c`, shape (*batch, degree + 1), such as `kernels.graph.exact.chebyshev_coefficients` of a
+        kernel.
     graph
         The graph.
     """
@@ -248,17 +248,17 @@ def _times(features: WalkFeatures, rows: Any, transposed: bool, V: FloatArray) -
 
 
 def _scatter(features: WalkFeatures, rows: Any, V: FloatArray) -> FloatArray:
-    """Rows put to their places among all walked rows, those of one place added up."""
+    """Rows V (n, k) at their places among all walked rows; those of one place are added up."""
     spread = np.zeros((features.shape[0], V.shape[1]))
     np.add.at(spread, rows, V)
     return spread
 
 
 def as_array(tensor: Tensor) -> FloatArray:
-    """A tensor's values in float64 on the CPU."""
+    """Return a tensor's values as an array of its shape, in float64."""
     return np.ascontiguousarray(tensor.detach().cpu().numpy(), dtype=np.float64)
 
 
 def like(tensor: Tensor, values: FloatArray) -> Tensor:
-    """Values as a tensor of the given one's dtype and device."""
+    """Return values as a tensor of their shape, with the dtype and device of another one."""
     return torch.as_tensor(values).to(tensor)

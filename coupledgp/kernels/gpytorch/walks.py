@@ -39,6 +39,7 @@ from coupledgp.random import FloatArray, Seed
 # Multiples of the scale that the length law is made for. Training moves the scale and draws no
 # walks anew: walks too short for it are ruinous, walks too long cost little.
 TRAINING_FACTORS = (0.5, 1.0, 2.0, 4.0)
+# Entries of feature rows that are formed at once: 128 MiB.
 DENSE_ENTRIES = 2**24
 VISIT_NAMES = Visits._fields
 
@@ -55,8 +56,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
     graph
         The graph. Isolated nodes are taken with a self-loop (`graph.closed`), as in the models.
     kernel
-        Name or `GraphKernel` whose parameters are where training starts. With a batch every
-        member starts there.
+        Name or `GraphKernel`, at whose parameters training starts, for every member of a batch.
     n_walks, coupling, max_length, generator
         See `features.sample_walks`.
     length_law
@@ -69,9 +69,10 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
     nodes
         Labels of the nodes that will be asked for; all if left out.
     walks
-        Walks sampled before on `graph` as it is, instead of all of the above but `exact_hops`.
+        Walks sampled before on `graph` as it is. Of the arguments above only `kernel` and
+        `exact_hops` are used beside them.
     **kwargs
-        Of `gpytorch.kernels.Kernel`: `batch_shape`, `active_dims`.
+        Arguments of `gpytorch.kernels.Kernel`: `batch_shape`, `active_dims`.
 
     Attributes
     ----------
@@ -79,7 +80,8 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
         Parameters, unconstrained, shape (*batch_shape, n_parameters).
     walks, plan
         The walks and the exact hops. Both are part of the `state_dict`, to the last bit and
-        whatever the kernel's dtype; the graph is not, but is recognised.
+        whatever the kernel's dtype. The graph is not, but its fingerprint is, and states of other
+        graphs are refused.
 
     Raises
     ------
@@ -159,7 +161,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
 
     @property
     def truncation(self) -> Truncation:
-        """What the longest walk neglects of the walked series at the present parameters."""
+        """Part of the walked series that the longest walk neglects, at the present parameters."""
         return self.walks.truncation(walked_series(self.graph_kernel, self.plan, 0.0))
 
     def _kernels(self) -> list[GraphKernel]:
@@ -233,7 +235,7 @@ class GraphFeatureKernel(gpytorch.kernels.Kernel):
     def prediction_strategy(
         self, train_inputs: Any, train_prior_dist: Any, train_labels: Tensor, likelihood: Any
     ) -> DefaultPredictionStrategy:
-        """In the space of the nodes, if these are fewer than the rows."""
+        """Strategy in the space of the nodes, if there are fewer of these than rows."""
         operator = train_prior_dist.lazy_covariance_matrix.evaluate_kernel()
         low_rank = isinstance(operator, LowRankRootLinearOperator)
         strategy = LinearPredictionStrategy if low_rank else DefaultPredictionStrategy
@@ -296,7 +298,7 @@ def as_buffers(walks: Walks, plan: HopPlan) -> dict[str, Tensor]:
 
 
 def from_buffers(arrays: dict[str, Any], graph: Graph, coupling: Any) -> tuple[HopPlan, Walks]:
-    """What `as_buffers` was given; the plan without its predictions."""
+    """Plan and walks from the arrays of `as_buffers`; the plan comes without its predictions."""
     hops: FloatArray = arrays["hop_bits"].view(np.float64)
     plan = HopPlan(tuple(hops.tolist()), float("nan"), hops.size * graph.indices.size, "as given")
     unsigned = {"steps": np.uint16, "counts": np.uint32}

@@ -1,4 +1,4 @@
-"""What a graph kernel is: a function of `W~`, its square root and the root's power series."""
+"""The base of graph kernels: a function of `W~`, its square root and the root's power series."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
+# Terms of which `GraphKernel.tail` takes the sum by default, where no closed form is known.
 LONG_SERIES = 4096
 
 
@@ -22,6 +23,11 @@ class GraphKernel(ABC):
     scaled so that `g(1) = 1`, the value at `L~ = 0`; the output scale multiplies it. Kernels are
     immutable: `with_theta` gives a new one. `theta` are the free parameters, unconstrained
     (logarithms, as a rule), of shape (n_parameters,).
+
+    Attributes
+    ----------
+    max_terms : int
+        Class attribute: length beyond which power series of the kernel are cut.
     """
 
     max_terms: int = 20_000
@@ -29,11 +35,11 @@ class GraphKernel(ABC):
     @property
     @abstractmethod
     def theta(self) -> FloatArray:
-        """Free parameters."""
+        """Free parameters (n_parameters,)."""
 
     @abstractmethod
     def with_theta(self, theta: FloatArray) -> Self:
-        """The same kernel at other parameters: of the same class, its other fields kept."""
+        """Return the kernel of the same class at other parameters, its other fields kept."""
 
     @property
     @abstractmethod
@@ -42,7 +48,7 @@ class GraphKernel(ABC):
 
     @abstractmethod
     def root(self, x: FloatArray) -> FloatArray:
-        """`F(x)` at eigenvalues x of `W~`."""
+        """`F(x)` at eigenvalues x of `W~`, of the shape of x."""
 
     @abstractmethod
     def root_gradient(self, x: FloatArray) -> FloatArray:
@@ -57,7 +63,7 @@ class GraphKernel(ABC):
         """`df_k / dtheta`, shape (n_parameters, n_terms)."""
 
     def spectral(self, x: FloatArray) -> FloatArray:
-        """`g(x) = F(x)^2` at eigenvalues x of `W~`."""
+        """`g(x) = F(x)^2` at eigenvalues x of `W~`, of the shape of x."""
         return self.root(x) ** 2
 
     def spectral_gradient(self, x: FloatArray) -> FloatArray:
@@ -70,11 +76,11 @@ class GraphKernel(ABC):
         return float(tails[n_terms]) if n_terms < tails.size else 0.0
 
     def penalty(self) -> tuple[float, FloatArray]:
-        """What a fit adds to the negative log evidence, and its gradient in theta."""
+        """Term that a fit adds to the negative log evidence, and its gradient (n_parameters,)."""
         return 0.0, np.zeros(self.theta.size)
 
     def scaled(self, factor: float) -> Self:
-        """The kernel at `factor` times its diffusion time or scale; itself if it has none."""
+        """Return the kernel at `factor` times its diffusion time or scale; itself without one."""
         return self
 
     def scan(self) -> list[Self]:
@@ -84,8 +90,8 @@ class GraphKernel(ABC):
     def parameters(self) -> dict[str, Any]:
         """Arguments of the constructor that make this kernel again, by name.
 
-        The attributes of their names, unless a subclass knows better. A file holds them, so they
-        have to be numbers, texts or arrays (or lists) of numbers.
+        They are the attributes of the same names, unless a subclass overrides this. Files hold
+        them, so they have to be numbers, texts or arrays (or lists) of numbers.
         """
         names = inspect.signature(type(self)).parameters
         missing = [name for name in names if not hasattr(self, name)]
@@ -103,7 +109,7 @@ class GraphKernel(ABC):
 
     @cached_property
     def _key(self) -> tuple[Any, ...]:
-        """What kernels are compared by: the class and the parameters, whatever their types."""
+        """Class and parameters, by which kernels are compared whatever the parameters' types."""
         try:
             parameters = self.parameters()
         except InvalidInputError:  # of a class that does not keep its arguments

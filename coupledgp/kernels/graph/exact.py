@@ -15,7 +15,9 @@ from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.random import FloatArray
 
+# Error of a series, relative to the function's maximum, where no other one is asked for.
 SERIES_TOLERANCE = 1e-8
+# Longest series that is computed: one product with it takes as many products with `W~`.
 DEGREE_LIMIT = 2**13
 
 
@@ -28,10 +30,18 @@ def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
 def chebyshev_coefficients(
     function: Callable[[FloatArray], FloatArray], tolerance: float = SERIES_TOLERANCE
 ) -> FloatArray:
-    """Coefficients of `sum_k c_k T_k(x)` within `tolerance * max|function|` on [-1, 1].
+    """Coefficients (degree + 1,) of a Chebyshev series `sum_k c_k T_k(x)` of a function.
 
-    Interpolation at twice as many Chebyshev points until the coefficients have died out, then
-    cut where the rest is below the tolerance.
+    The function is interpolated at more and more Chebyshev points, twice as many each time, until
+    the last quarter of the coefficients is below the tolerance; then the series is cut where the
+    rest is.
+
+    Parameters
+    ----------
+    function
+        Function of an array of numbers in [-1, 1].
+    tolerance
+        Largest error on [-1, 1], relative to the maximum of `|function|`.
 
     Raises
     ------
@@ -46,7 +56,7 @@ def chebyshev_coefficients(
         c[0] /= 2.0
         goal = tolerance * max(np.abs(values).max(), np.finfo(float).tiny)
         left = np.cumsum(np.abs(c)[::-1])[::-1]
-        # A quarter of dead coefficients shows that the series has converged.
+        # A quarter of coefficients below the tolerance shows that the series has converged.
         if left[3 * size // 4] <= goal:
             return c[: int(np.count_nonzero(left > goal)) or 1]
         size *= 2
@@ -84,7 +94,7 @@ class SeriesOperator(LinearOperator):
 
     @property
     def degree(self) -> int:
-        """Products with `W~` in one product."""
+        """Degree of the series: the number of products with `W~` in one product."""
         return self.coefficients.size - 1
 
     def _matmat(self, V: FloatArray) -> FloatArray:

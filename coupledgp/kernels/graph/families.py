@@ -16,6 +16,7 @@ from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive, check_positive_int, check_vector
 
 _NO_PARAMETERS = np.empty(0)
+# Diffusion times from which a fit may start: from a node's neighbours to hundreds of nodes.
 _SCAN = (0.25, 1.0, 4.0, 16.0, 64.0)
 
 
@@ -243,8 +244,9 @@ class InverseCosineKernel(GraphKernel):
     """Inverse cosine kernel `K = cos(pi L~ / 4)`; `F = sqrt(g)` by deconvolution.
 
     `g(x) = (cos(pi x / 4) + sin(pi x / 4)) / sqrt(2)`. F has a branch point at x = -1, so that
-    `f_k` falls only like `k^(-3/2)`: series of F are cut at `max_terms` and say what they lose;
-    the exact kernels use g, which is entire. No parameters. Smola and Kondor (2003).
+    `f_k` falls only like `k^(-3/2)`. Series of F are cut at `max_terms`, and `Truncation` gives the
+    error of that; the exact kernels use g, which is entire. There are no parameters. Smola and
+    Kondor (2003).
     """
 
     max_terms = 1024
@@ -295,16 +297,18 @@ class LearnedKernel(GraphKernel):
     """Learned modulation: `F(x) = sum_{k<n} f_k x^k` with free coefficients, regularised.
 
     Any `F^2` is a kernel, so the coefficients are free; the fit adds
-    `strength / 2 |f - f_start|^2` to the negative log evidence. Reid et al. (2023), section 3.
+    `strength / 2 |f - centre|^2` to the negative log evidence. Reid et al. (2023), section 3.
 
     Parameters
     ----------
     coefficients
-        Start `f`, and the point the penalty draws to; heat with t = 2 if left out.
+        Coefficients f (n,) where a fit starts; those of the heat kernel with t = 2 if left out.
     n_terms
         Number of coefficients if none are given.
     strength
         Strength of the penalty.
+    centre
+        Coefficients (n,) to which the penalty draws; the start if left out.
     """
 
     def __init__(

@@ -55,10 +55,10 @@ def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKe
 
 
 def graph_kernel_state(kernel: GraphKernel) -> dict[str, Any]:
-    """Return the kernel as plain values, which `graph_kernel_from` makes an equal one of.
+    """Return the kernel as plain values, from which `graph_kernel_from` makes an equal one.
 
-    The name of its class under `"class"`, and its parameters; shortest texts of floats keep all
-    their bits.
+    They are the name of its class, under `"class"`, and its parameters; the shortest texts of
+    floats keep all their bits.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def register_graph_kernel(
 ) -> None:
     """Make a graph kernel known under `name`; see `Registry.register`.
 
-    The object holds the parameters that a fit starts from, and its class is what files name.
+    The object holds the parameters that a fit starts from; files hold the name of its class.
     """
     GRAPH_KERNELS.register(name, make, replace=replace)
 

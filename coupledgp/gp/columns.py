@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from coupledgp.gp.units import safe_scale
-from coupledgp.random import FloatArray
+from coupledgp.inference.search.optimize import first_places
+from coupledgp.random import FloatArray, IntArray
 
 # Most rows over whose pairs the mean of |x_i + x_j| in the Laplace rule is taken: four million
 # pairs, which take a fraction of a second.
@@ -14,18 +15,29 @@ RULE_ROWS = 2000
 HYPERPARAMETERS = ("lengthscale", "outputscale", "noise")
 
 
-def spread_lengthscale(inputs: FloatArray, ard: bool) -> FloatArray:
-    """Data-driven lengthscales (d,): `sqrt(d)` standard deviations of the columns of (n, d)."""
-    return np.sqrt(inputs.shape[1]) * column_spread(inputs, ard)
+def spread_lengthscale(inputs: FloatArray, ard: bool, groups: IntArray | None = None) -> FloatArray:
+    """Data-driven lengthscales (d,): `sqrt(q)` standard deviations of the q groups of columns.
+
+    Without `groups`, the numbers (d,) of the group of each column of the inputs (n, d), each column
+    is a group, q = d.
+    """
+    size = inputs.shape[1] if groups is None or not ard else int(groups[-1]) + 1
+    return np.sqrt(size) * column_spread(inputs, ard, groups)
 
 
-def column_spread(inputs: FloatArray, ard: bool) -> FloatArray:
+def column_spread(inputs: FloatArray, ard: bool, groups: IntArray | None = None) -> FloatArray:
     """Standard deviations (d,) of the columns of (n, d), or, without `ard`, their root mean square.
 
     The root mean square stands in all d places. With `ard` a constant column, which has no scale,
-    gets the value one.
+    gets the value one, and the columns of one of the `groups`, numbers (d,), get the root of the
+    sum of their variances.
     """
     mean, variance = column_moments(inputs)
+    if ard and groups is not None:
+        total = np.sqrt(np.bincount(groups, weights=variance))
+        largest = np.maximum.reduceat(np.abs(mean), first_places(groups))
+        spread: FloatArray = safe_scale(total, largest)[groups]
+        return spread
     if ard:
         return safe_scale(np.sqrt(variance), mean)
     pooled = safe_scale(np.sqrt(variance.mean()), np.abs(mean).max())

@@ -187,12 +187,12 @@ class SpectrumFitter:
         `(d - 1) log n` or more, twice Schwarz's criterion: there it would add only cost.
         """
         space = self.space
-        if not (space.ard and space.base.size > 1 and "lengthscale" in space.free):
+        if not (space.n_lengthscales > 1 and "lengthscale" in space.free):
             return []
         base = space.base if space.lengthscale is None else space.lengthscale
         narrow = replace(space, ard=False, base=base)
         result = self._maximise(self.problem, narrow, "one factor: ")
-        least_loss = (base.size - 1) * np.log(self.problem.n_rows)
+        least_loss = (space.n_lengthscales - 1) * np.log(self.problem.n_rows)
         if found.log_evidence - result.log_evidence >= least_loss:
             return []
         return [replace(sampled, hyperparameters=result.hyperparameters)]

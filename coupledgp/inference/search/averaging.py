@@ -161,7 +161,7 @@ class LogPosterior:
         self.problem, self.space, self.kept = problem, space, start
         self.n_lengthscales = 0
         if "lengthscale" in space.free:
-            self.n_lengthscales = space.base.size if space.ard else 1
+            self.n_lengthscales = space.n_lengthscales
         means, sds = [0.0] * self.n_lengthscales, [prior.lengthscale_sd] * self.n_lengthscales
         for name, mean, sd in (
             ("outputscale", 0.0, prior.outputscale_sd), ("noise", prior.noise_mean, prior.noise_sd),
@@ -185,7 +185,7 @@ class LogPosterior:
 
     def logarithms(self, hyperparameters: Hyperparameters) -> FloatArray:
         """Logarithms t (q,) of hyperparameters."""
-        relative = np.log(hyperparameters.lengthscale / self.space.base)
+        relative = self.space.logarithms(hyperparameters.lengthscale)
         scales = [
             np.log(getattr(hyperparameters, name))
             for name in ("outputscale", "noise")

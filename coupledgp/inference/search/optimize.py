@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from coupledgp.inference.search.problem import (
 )
 from coupledgp.inference.search.profile import ScaleBounds, profile_scales
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # Number of rows on which starting values are compared: they need not be exact.
 SUBSET_ROWS = 1024
@@ -66,6 +67,10 @@ class SearchSpace:
         Least and greatest log of a lengthscale over its base.
     minimise
         The optimiser of the lengthscales.
+    groups
+        Number (d,) of the group of each dimension, from 0 up: the dimensions of a group share one
+        free lengthscale, and stand beside each other in `base` with one value. None: each dimension
+        is a group.
     """
 
     base: FloatArray
@@ -77,6 +82,14 @@ class SearchSpace:
     bounds: ScaleBounds = field(default_factory=ScaleBounds)
     log_range: tuple[float, float] = (np.log(1e-3), np.log(1e4))
     minimise: Minimiser = lbfgs
+    groups: IntArray | None = None
+
+    @property
+    def n_lengthscales(self) -> int:
+        """Number q of free lengthscales."""
+        if not self.ard:
+            return 1
+        return self.base.size if self.groups is None else int(self.groups[-1]) + 1
 
     @property
     def kept_outputscale(self) -> float | None:
@@ -89,22 +102,45 @@ class SearchSpace:
         return None if "noise" in self.free else self.noise
 
     def lengthscales(self, theta: FloatArray) -> FloatArray:
-        """Lengthscales (d,) from the free logarithms (d,) or (1,)."""
-        return self.base * np.exp(theta)
+        """Lengthscales (d,) from the free logarithms theta (q,) over their base."""
+        factors: FloatArray = self.of_dimensions(np.exp(theta))
+        return self.base * factors
+
+    def of_dimensions(self, values: Any) -> Any:
+        """Values of the free lengthscales (q,), an array or tensor, as those of dimensions.
+
+        The shape is (d,), or (1,) for one lengthscale.
+        """
+        return values if self.groups is None or not self.ard else values[self.groups]
+
+    def logarithms(self, lengthscale: FloatArray) -> FloatArray:
+        """Free logarithms theta (q,) of lengthscales (d,)."""
+        logs: FloatArray = np.log(lengthscale / self.base)
+        if not self.ard:
+            return logs[:1]
+        return logs if self.groups is None else logs[first_places(self.groups)]
 
     def gradient(self, by_log_lengthscale: FloatArray) -> FloatArray:
-        """Gradient in theta from the gradient (d,) in log lengthscales."""
-        return by_log_lengthscale if self.ard else by_log_lengthscale.sum(keepdims=True)
+        """Gradient (q,) in theta from the gradient (d,) in log lengthscales."""
+        if not self.ard:
+            return by_log_lengthscale.sum(keepdims=True)
+        if self.groups is None:
+            return by_log_lengthscale
+        return np.add.reduceat(by_log_lengthscale, first_places(self.groups))
 
     def starts(self, n_restarts: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Starting points theta (1,) or (d,): given or a grid, and `n_restarts` random ones."""
-        size = self.base.size if self.ard else 1
+        """Starting points theta (q,): given or a grid, and `n_restarts` random ones."""
+        size = self.n_lengthscales
         if self.lengthscale is not None:
-            given = np.log(self.lengthscale / self.base)
-            first = [given if self.ard else given[:1]]
+            first = [self.logarithms(self.lengthscale)]
         else:
             first = [np.full(size, np.log(factor)) for factor in START_FACTORS]
         return first + [rng.normal(0.0, 1.0, size) for _ in range(n_restarts)]
+
+
+def first_places(groups: IntArray) -> IntArray:
+    """Place (q,) of the first dimension of each group, from the numbers (d,) of the groups."""
+    return np.flatnonzero(np.diff(groups, prepend=-1))
 
 
 @dataclass(frozen=True)
@@ -239,7 +275,7 @@ class _Search:
         return evidence
 
     def run(self, start: FloatArray, max_iterations: int) -> Minimum:
-        """Minimise from theta (1,) or (d,); the point of the result is a theta too."""
+        """Minimise from theta (q,); the point of the result is a theta too."""
         lower, upper = self.space.log_range
         bounds = [(min(lower, t), max(upper, t)) for t in start]
         variables = start

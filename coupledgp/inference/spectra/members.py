@@ -159,7 +159,7 @@ class Trajectory:
         self.base = self._here(hyper.lengthscale)
         self.log_weights = start.weights.double().clamp_min(floor).log()
         self.log_weights -= self.log_weights.mean()
-        self.log_lengthscale = self.base.new_zeros(len(self.base) if space.ard else 1)
+        self.log_lengthscale = self.base.new_zeros(space.n_lengthscales)
         self.log_outputscale, self.log_noise = self.base.new_tensor(
             [hyper.outputscale, hyper.noise]
         ).log()
@@ -201,7 +201,8 @@ class Trajectory:
         if jitter:
             noise = self.rng.standard_normal(tuple(frequencies.shape))
             frequencies = frequencies + jitter * self._here(noise)
-        scaled = frequencies / (self.base * self.log_lengthscale.exp())
+        factors = self.space.of_dimensions(self.log_lengthscale.exp())
+        scaled = frequencies / (self.base * factors)
         problem = self._batch()
         value = log_evidence_of(
             problem, scaled, self.log_weights.log_softmax(0), self.log_outputscale, self.log_noise
@@ -230,11 +231,12 @@ class Trajectory:
         def value(name: str) -> Tensor:
             return values.get(name, getattr(self, name)).detach()
 
+        factors = self.space.of_dimensions(value("log_lengthscale").exp())
         return Member(
             value("frequencies").clone(),
             value("log_weights").softmax(0),
             Hyperparameters(
-                (self.base * value("log_lengthscale").exp()).cpu().numpy().copy(),
+                (self.base * factors).cpu().numpy().copy(),
                 float(value("log_outputscale").exp()),
                 float(value("log_noise").exp()),
             ),

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
 from coupledgp.features.registry import FeaturesLike, make_features
 from coupledgp.gp.columns import HYPERPARAMETERS, column_spread, laplace_lengthscale
@@ -69,6 +70,7 @@ class WeightSpaceModel(Model):
             features, inputs.shape[1], n_frequencies, coupling, kernel, generator,
             device=train_X.device,
         )  # fmt: skip
+        check_directions(self.feature_map)
         base = self._default_lengthscale(inputs)
         start = base if lengthscale is None else check_lengthscale(lengthscale, base.size)
         for name, value in (("outputscale", outputscale), ("noise", noise)):

@@ -21,6 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.features.base import FeatureMap
+from coupledgp.features.directions import check_directions
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.random import FloatArray
@@ -129,6 +130,7 @@ class _Sampler(
             self.kernel,
             seed_from_random_state(self.random_state),
         )
+        check_directions(features)
         self._fitted = DrawnFeatures(carrier.columns(), lengthscale, features)
         return self
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
+from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import make_kernel_features
 from coupledgp.features.sklearn import (
     Columns,
@@ -101,7 +102,9 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
         m = check_positive_int(self.n_frequencies, "n_frequencies")
         spectrum = parse_spectrum(self.kernel, "kernel")
         seed = seed_from_random_state(self.random_state)
-        return make_kernel_features(self.features, dim, m, self.coupling, spectrum, seed)
+        made = make_kernel_features(self.features, dim, m, self.coupling, spectrum, seed)
+        check_directions(made)
+        return made
 
     def _weighted_sums(self, X: ArrayLike) -> FloatArray:
         """Estimates of `sum_i k(x, x_i) (y_i, 1)` for each row, (p, C + 1), up to its scale."""

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features import FeatureMap
+from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
 from coupledgp.features.registry import (
     FeaturesLike,
@@ -356,6 +357,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         rng = self._rng()
         size: Any = self.n_frequencies
         drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
+        check_directions(drawn)
         center = self._center(data.points)
         units = Units.of(data.targets, self.normalize_y)
         normalized = units.normalized(data.targets)

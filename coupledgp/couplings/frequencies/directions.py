@@ -21,6 +21,14 @@ class Directions(ABC):
         """
         return dim
 
+    @property
+    def sums_to_zero(self) -> bool:
+        """Whether the directions of a full block lean away from each other, as a simplex's do.
+
+        They then span one dimension less than the block has entries.
+        """
+        return False
+
     @abstractmethod
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         """Draw one unit vector for each norm.

@@ -114,6 +114,11 @@ class FastDirections(Directions):
 
     simplex: bool = False
 
+    @property
+    def sums_to_zero(self) -> bool:
+        """See the base class."""
+        return self.simplex
+
     def ambient_dim(self, dim: int) -> int:
         """Least power of two that is not below `dim`."""
         return 1 << (dim - 1).bit_length()

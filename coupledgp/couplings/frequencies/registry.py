@@ -118,8 +118,12 @@ class DirectionsAndNorms(FrequencyCoupling):
         self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
     ) -> FloatArray:
         """Norms of the frequencies that are drawn, in the dimension of the directions."""
-        n_drawn = -(-n_frequencies // 2) if self.antithetic else n_frequencies
+        n_drawn = self.n_drawn(n_frequencies)
         return norms_from_uniforms(self.norms.sample(n_drawn, dim, rng), dim, spectrum)
+
+    def n_drawn(self, n_frequencies: int) -> int:
+        """Number of frequencies that are drawn, the rest being negatives of these."""
+        return -(-n_frequencies // 2) if self.antithetic else n_frequencies
 
     def structured(
         self,

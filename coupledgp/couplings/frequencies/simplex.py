@@ -47,6 +47,11 @@ class SimplexDirections(Directions):
     vectors. In one dimension directions are independent.
     """
 
+    @property
+    def sums_to_zero(self) -> bool:
+        """See the base class."""
+        return True
+
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         n_blocks = -(-norms.size // dim)
         blocks = [simplex_product(haar_rows(dim, dim, rng)) for _ in range(n_blocks)]
@@ -76,6 +81,11 @@ class SimplexPlusDirections(Directions):
     def __post_init__(self) -> None:
         check_positive(self.tolerance, "tolerance")
         check_positive_int(self.max_sweeps, "max_sweeps")
+
+    @property
+    def sums_to_zero(self) -> bool:
+        """See the base class."""
+        return True
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
         simplex = simplex_product(np.eye(dim))

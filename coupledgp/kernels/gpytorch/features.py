@@ -19,6 +19,7 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
+from coupledgp.features.directions import check_directions
 from coupledgp.kernels.gpytorch.gram import FeatureGram
 from coupledgp.random import Seed, as_rng
 from coupledgp.spectra import SpectrumLike, parse_spectrum
@@ -119,10 +120,19 @@ class FeatureKernel(gpytorch.kernels.Kernel):
 
     def _draw(self, dim: int) -> None:
         """Draw the frequencies in `dim` dimensions, for every member of the batch."""
-        maps = [
+        maps = self._drawn(dim)
+        check_directions(maps[0])
+        self._hold(maps)
+
+    def _drawn(self, dim: int) -> list[FeatureMap]:
+        """A map in `dim` dimensions for every member of the batch."""
+        return [
             self.feature_map(dim, self.n_frequencies, self.coupling, self.spectrum, generator=seed)
             for seed in self.seeds.reshape(-1).tolist()
         ]
+
+    def _hold(self, maps: list[FeatureMap]) -> None:
+        """Make the frequencies of the maps, one for every member of the batch, the kernel's own."""
         for each in maps:
             each.frequencies = each.frequencies  # those of a fast coupling are formed
         self._template = (maps[0],)
@@ -267,7 +277,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
         """Restore frequencies also where the kernel has none, or has some and the state has not."""
         stored = state_dict.get(f"{prefix}frequencies")
         if stored is not None and self.frequencies is None:
-            self._draw(stored.shape[-1])
+            self._hold(self._drawn(stored.shape[-1]))
         elif stored is None and self.frequencies is not None and f"{prefix}seeds" in state_dict:
             self.frequencies, self.weights = None, None
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)

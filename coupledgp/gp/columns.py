@@ -15,24 +15,34 @@ RULE_ROWS = 2000
 HYPERPARAMETERS = ("lengthscale", "outputscale", "noise")
 
 
-def spread_lengthscale(inputs: FloatArray, ard: bool, groups: IntArray | None = None) -> FloatArray:
+def spread_lengthscale(
+    inputs: FloatArray,
+    ard: bool,
+    groups: IntArray | None = None,
+    counts: FloatArray | None = None,
+) -> FloatArray:
     """Data-driven lengthscales (d,): `sqrt(q)` standard deviations of the q groups of columns.
 
     Without `groups`, the numbers (d,) of the group of each column of the inputs (n, d), each column
-    is a group, q = d.
+    is a group, q = d. Rows count as often as `counts` (n,) says, or once.
     """
     size = inputs.shape[1] if groups is None or not ard else int(groups[-1]) + 1
-    return np.sqrt(size) * column_spread(inputs, ard, groups)
+    return np.sqrt(size) * column_spread(inputs, ard, groups, counts)
 
 
-def column_spread(inputs: FloatArray, ard: bool, groups: IntArray | None = None) -> FloatArray:
+def column_spread(
+    inputs: FloatArray,
+    ard: bool,
+    groups: IntArray | None = None,
+    counts: FloatArray | None = None,
+) -> FloatArray:
     """Standard deviations (d,) of the columns of (n, d), or, without `ard`, their root mean square.
 
     The root mean square stands in all d places. With `ard` a constant column, which has no scale,
     gets the value one, and the columns of one of the `groups`, numbers (d,), get the root of the
-    sum of their variances.
+    sum of their variances. Rows count as often as `counts` (n,) says, or once.
     """
-    mean, variance = column_moments(inputs)
+    mean, variance = column_moments(inputs, counts)
     if ard and groups is not None:
         total = np.sqrt(np.bincount(groups, weights=variance))
         largest = np.maximum.reduceat(np.abs(mean), first_places(groups))
@@ -44,19 +54,37 @@ def column_spread(inputs: FloatArray, ard: bool, groups: IntArray | None = None)
     return np.full(inputs.shape[1], pooled)
 
 
-def column_moments(inputs: FloatArray, chunk: int = 65536) -> tuple[FloatArray, FloatArray]:
+def column_means(inputs: FloatArray, counts: FloatArray | None = None) -> FloatArray:
+    """Means (d,) of the columns of (n, d), rows counted as often as `counts` (n,) says, or once."""
+    mean: FloatArray = inputs.mean(axis=0) if counts is None else counts @ inputs / counts.sum()
+    return mean
+
+
+def column_moments(
+    inputs: FloatArray, counts: FloatArray | None = None, chunk: int = 65536
+) -> tuple[FloatArray, FloatArray]:
     """Mean and variance (d,) of the columns of (n, d), without a temporary of the table's size."""
-    mean = inputs.mean(axis=0)
+    mean = column_means(inputs, counts)
     squares = np.zeros_like(mean)
     for start in range(0, len(inputs), chunk):
-        squares += np.square(inputs[start : start + chunk] - mean).sum(axis=0)
-    return mean, squares / len(inputs)
+        rows = slice(start, start + chunk)
+        gaps = np.square(inputs[rows] - mean)
+        squares += gaps.sum(axis=0) if counts is None else counts[rows] @ gaps
+    return mean, squares / (len(inputs) if counts is None else counts.sum())
 
 
-def laplace_lengthscale(centred: FloatArray, rng: np.random.Generator) -> float:
+def laplace_lengthscale(
+    centred: FloatArray, rng: np.random.Generator, counts: FloatArray | None = None
+) -> float:
     """`2 mean_ij |x_i + x_j|` over all pairs of rows of (n, d), of at most 2000 random rows."""
     if len(centred) > RULE_ROWS:
-        centred = centred[np.sort(rng.choice(len(centred), RULE_ROWS, replace=False))]
+        chosen = np.sort(rng.choice(len(centred), RULE_ROWS, replace=False))
+        centred, counts = centred[chosen], None if counts is None else counts[chosen]
     rows = torch.as_tensor(centred)
-    rule = 2 * float(torch.cdist(rows, -rows).mean())
+    sums = torch.cdist(rows, -rows)
+    if counts is None:
+        rule = 2 * float(sums.mean())
+    else:
+        shares = torch.as_tensor(counts / counts.sum())
+        rule = 2 * float(shares @ sums @ shares)
     return rule if rule > 0 else 1.0

@@ -19,7 +19,13 @@ from coupledgp.gp.protocol import (
     Points,
     Want,
 )
-from coupledgp.gp.state import hyperparameters_from, hyperparameters_state, text_of
+from coupledgp.gp.state import (
+    data_arrays,
+    data_from,
+    hyperparameters_from,
+    hyperparameters_state,
+    text_of,
+)
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
@@ -64,7 +70,7 @@ class StationaryPrior:
         hyper = self.hyperparameters
         return ExactProblem(
             self.spectrum, data.points, units.normalized(data.targets), hyper.lengthscale,
-            hyper.outputscale, hyper.noise, units.offset, units.scale,
+            hyper.outputscale, hyper.noise, units.offset, units.scale, data.relative_noise,
         )  # fmt: skip
 
     def given(self, data: Data, units: Units, normalize: bool) -> ExactGP:
@@ -80,20 +86,28 @@ class StationaryPrior:
         check_dense_size(len(data), MATRICES_AT_ONCE)
         targets = torch.as_tensor(units.normalized(data.targets))
         gram = torch.as_tensor(self.covariance(data.points, data.points))
-        gram.diagonal().add_(self.hyperparameters.noise)
+        noise, weights = self.hyperparameters.noise, data.weights
+        gram.diagonal().add_(
+            noise if weights is None else torch.as_tensor(noise * weights.relative_noise)
+        )
         factor = cholesky(gram, "K + noise I")
         alpha = torch.cholesky_solve(targets, factor)
         quad = float((targets * alpha).sum())
         logdet = 2 * float(factor.diagonal().log().sum())
         evidence = log_evidence(quad, logdet, 1.0, *targets.shape)
-        return ExactGP(
-            self, units, normalize, data, factor, alpha, evidence - units.log_jacobian(len(data))
-        )
+        n_rows: float = len(data)
+        if weights is not None:
+            evidence += targets.shape[1] * weights.log_repetition(noise)
+            n_rows = weights.n_counted
+        evidence -= units.log_jacobian(n_rows)
+        return ExactGP(self, units, normalize, data, factor, alpha, evidence)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactGP(NormalizedProcess):
-    """A stationary prior given data, by a Cholesky factor of `K + s I`.
+    """A stationary prior given data, by a Cholesky factor of `K + s R`.
+
+    R is the diagonal matrix of the relative noise of the rows, I where they are all alike.
 
     Attributes
     ----------
@@ -106,9 +120,9 @@ class ExactGP(NormalizedProcess):
     rows : Data
         Rows (n, d) and targets (n, k).
     factor : Tensor (n, n)
-        Lower Cholesky factor of `K + s I`.
+        Lower Cholesky factor of `K + s R`.
     alpha : Tensor (n, k)
-        `(K + s I)^-1 y`, normalised targets.
+        `(K + s R)^-1 y`, normalised targets.
     evidence : float
         Log evidence of y in its own units, nats.
     """
@@ -190,13 +204,13 @@ class ExactGP(NormalizedProcess):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> ExactGP:
         """See the base class."""
-        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return self.stationary_prior.given(data, units, self.normalize)
 
     def updated(self, data: Data) -> ExactGP:
         """See the base class; the cost is that of one Cholesky factor of all rows."""
-        both = self.rows.followed_by(data)
-        return self.conditioned(Data.of(both.points, both.targets), renormalize=True)
+        both = self.rows.followed_by(data).as_one_batch()
+        return self.conditioned(both, renormalize=True)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> ExactGP:
         """Refuse, since an exact process draws nothing."""
@@ -211,7 +225,7 @@ class ExactGP(NormalizedProcess):
         header["kernel"] = text_of(self.stationary_prior.spectrum, "kernel")
         arrays |= {"factor": self.factor, "alpha": self.alpha}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        arrays |= {"X": self.rows.points, "y": self.rows.targets}
+        arrays |= data_arrays(self.rows)
         header["scalars"] = {"log_marginal_likelihood_value_": self.evidence}
         header["normalize"] = self.normalize
         return header, arrays
@@ -225,7 +239,7 @@ class ExactGP(NormalizedProcess):
             ),
             Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
             header["normalize"],
-            Data.of(arrays["X"].numpy(), arrays["y"].numpy()),
+            data_from(arrays),
             arrays["factor"],
             arrays["alpha"],
             header["scalars"]["log_marginal_likelihood_value_"],

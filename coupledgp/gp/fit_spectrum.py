@@ -136,8 +136,10 @@ class SpectrumFitter:
             chosen = rng.choice(left, min(len(left), FURTHER_POINTS * size), replace=False)
             further = stream.X[chosen]
         targets, spectrum = self.problem.targets[rows], self.drawn.spectrum
-        found = self._maximise(ExactEvidence(spectrum, inputs, targets), self.space)
-        teacher = Teacher(inputs, targets, spectrum, found.hyperparameters, self.drawn.device)
+        weights = None if self.problem.weights is None else self.problem.weights.take(rows)
+        found = self._maximise(ExactEvidence(spectrum, inputs, targets, weights), self.space)
+        hyper, device = found.hyperparameters, self.drawn.device
+        teacher = Teacher(inputs, targets, spectrum, hyper, device, weights)
         points = QueryPoints(inputs, further - stream.center, rng)
 
         def draw() -> FeatureMap:
@@ -161,8 +163,10 @@ class SpectrumFitter:
         drawn = [_member(self.drawn, found.hyperparameters)]
         drawn += self._one_factor(found, drawn[0])
         train, held = hold_out(problem.n_rows, self.rng)
-        centred = SpectrumEvidence(stream.X[train] - stream.center, problem.targets[train])
-        held_out = HeldOutRows(stream.X[held] - stream.center, problem.targets[held])
+        inputs, targets, weights = stream.X - stream.center, problem.targets, problem.weights
+        own, others = (None if weights is None else weights.take(rows) for rows in (train, held))
+        centred = SpectrumEvidence(inputs[train], targets[train], own)
+        held_out = HeldOutRows(inputs[held], targets[held], others)
         settings = EvidenceSettings(batch_rows=self.batch_rows)
         fitted = fit_members(
             centred, held_out, drawn[0], self.space, self.drawn.spectrum, settings, self.rng,
@@ -177,7 +181,8 @@ class SpectrumFitter:
             for m in members
         ]
         priors[0] = self._prior(self.drawn, found.hyperparameters)
-        return FittedPriors(tuple(priors), mixture_weights(densities, credit), found)
+        shares = mixture_weights(densities, credit, None if others is None else others.counts)
+        return FittedPriors(tuple(priors), shares, found)
 
     def _one_factor(self, found: OptimizationResult, sampled: Member) -> list[Member]:
         """The sampled spectrum with one free factor on all lengthscales, as a member or none.

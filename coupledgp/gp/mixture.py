@@ -21,6 +21,7 @@ from coupledgp.gp.protocol import (
     Want,
     kept,
 )
+from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
 from coupledgp.inference.dense.system import ExactProblem
@@ -32,7 +33,7 @@ from coupledgp.random import FloatArray
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60
 # Arrays of a file that all members have in common.
-SHARED = ("X", "y", "y_mean", "y_scale")
+SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale")
 
 
 Member: TypeAlias = WeightSpaceGP | ExactGP

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan
 from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.node_state import (
@@ -162,7 +163,18 @@ class NodeGP(NormalizedProcess):
         normalize: bool,
         known_evidence: NodeEvidence | None = None,
     ) -> NodeGP:
-        """Condition a prior on data, with the scales v and s in normalised units."""
+        """Condition a prior on data, with the scales v and s in normalised units.
+
+        Raises
+        ------
+        InvalidInputError
+            The observations have weights or noise of their own.
+        """
+        if data.weights is not None:
+            raise InvalidInputError(
+                "data: expected observations that are all alike on a graph, got relative noise or "
+                "counts"
+            )
         nodes = data.points
         dense = settings.is_dense(nodes.size, recipe.graph.n_nodes, DENSE_POSTERIOR_LIMIT)
         make = posterior_class(chosen.prior, dense)
@@ -324,8 +336,7 @@ class NodeGP(NormalizedProcess):
 
     def updated(self, data: Data) -> NodeGP:
         """See the base class; the posterior is computed again from all observations."""
-        both = self.rows.followed_by(data)
-        return self.conditioned(Data.of(both.points, both.targets), renormalize=True)
+        return self.conditioned(self.rows.followed_by(data).as_one_batch(), renormalize=True)
 
     def state(self) -> tuple[Header, Arrays]:
         """See the base class."""

@@ -22,6 +22,7 @@ from coupledgp.errors import CoupledGPError
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.system import LinearSystem, SystemOptions
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
@@ -50,38 +51,86 @@ class PredictiveLaw(NamedTuple):
     spread: FloatArray | None
 
 
+class Batch(NamedTuple):
+    """Observations that came together.
+
+    Attributes
+    ----------
+    points : Points (n, ...)
+    targets : FloatArray (n, k)
+        In units of y.
+    weights : RowWeights or None
+        Relative noise and counts of the observations; None where they are all alike.
+    """
+
+    points: Points
+    targets: FloatArray
+    weights: RowWeights | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Data:
     """Observations in the batches in which they came.
 
     Attributes
     ----------
-    batches : tuple of (Points, FloatArray)
-        Points (n_b, ...) and targets (n_b, k) in units of y of each batch b.
+    batches : tuple of Batch
+        Points, targets and weights of each batch.
     """
 
-    batches: tuple[tuple[Points, FloatArray], ...]
+    batches: tuple[Batch, ...]
 
     @classmethod
-    def of(cls, points: Points, targets: FloatArray) -> Data:
-        """One batch of points (n, ...) and targets (n, k)."""
-        return cls(((points, targets),))
+    def of(
+        cls,
+        points: Points,
+        targets: FloatArray,
+        relative_noise: FloatArray | None = None,
+        *,
+        weights: RowWeights | None = None,
+    ) -> Data:
+        """One batch of points (n, ...) and targets (n, k), with relative noise (n,) or weights."""
+        if relative_noise is not None:
+            weights = RowWeights(relative_noise, np.ones(len(relative_noise)))
+        return cls((Batch(points, targets, weights),))
 
     @cached_property
     def points(self) -> Points:
         """Points (n, ...) of all batches; those of a single batch are not copied."""
-        parts = [points for points, _ in self.batches]
+        parts = [batch.points for batch in self.batches]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     @cached_property
     def targets(self) -> FloatArray:
         """Targets (n, k) of all batches in units of y."""
-        parts = [targets for _, targets in self.batches]
+        parts = [batch.targets for batch in self.batches]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    @cached_property
+    def weights(self) -> RowWeights | None:
+        """Relative noise and counts of all observations; None where they are all alike."""
+        if all(batch.weights is None for batch in self.batches):
+            return None
+        parts = [batch.weights or RowWeights.ones(len(batch.targets)) for batch in self.batches]
+        return RowWeights.joined(parts)
+
+    @property
+    def relative_noise(self) -> FloatArray | None:
+        """Noise variances r (n,) over that of a new observation; None where all are one.
+
+        An observation that counts c times has the c-th part of its own noise variance: given the
+        hyperparameters, the posterior of f depends on r alone.
+        """
+        return None if self.weights is None else self.weights.relative_noise
+
+    @property
+    def counts(self) -> FloatArray | None:
+        """How often each observation counts (n,); None where all count once."""
+        return None if self.weights is None else self.weights.counts
 
     def __len__(self) -> int:
         """Number of observations n."""
-        return sum(len(targets) for _, targets in self.batches)
+        return sum(len(batch.targets) for batch in self.batches)
 
     def followed_by(self, other: Data) -> Data:
         """These observations followed by others, in batches of their own."""
@@ -89,7 +138,12 @@ class Data:
 
     def take(self, rows: NDArray[np.integer[Any]]) -> Data:
         """The observations at places (m,) in the order of all batches, as one batch."""
-        return Data.of(self.points[rows], self.targets[rows])
+        weights = None if self.weights is None else self.weights.take(rows)
+        return Data.of(self.points[rows], self.targets[rows], weights=weights)
+
+    def as_one_batch(self) -> Data:
+        """The same observations in one batch."""
+        return Data.of(self.points, self.targets, weights=self.weights)
 
 
 class Problem(Protocol):

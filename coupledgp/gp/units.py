@@ -26,12 +26,19 @@ class Units:
     scale: FloatArray
 
     @classmethod
-    def of(cls, targets: FloatArray, normalize: bool) -> Units:
-        """Units in which targets (n, k) have mean zero and variance one, or those of y itself."""
+    def of(cls, targets: FloatArray, normalize: bool, counts: FloatArray | None = None) -> Units:
+        """Units in which targets (n, k) have mean zero and variance one, or those of y itself.
+
+        Each row enters mean and variance as often as it counts, (n,), whatever its noise.
+        """
         if not normalize:
             return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
-        mean = targets.mean(axis=0)
-        return cls(mean, safe_scale(targets.std(axis=0), mean))
+        if counts is None:
+            mean = targets.mean(axis=0)
+            return cls(mean, safe_scale(targets.std(axis=0), mean))
+        mean = np.average(targets, axis=0, weights=counts)
+        variance = np.average(np.square(targets - mean), axis=0, weights=counts)
+        return cls(mean, safe_scale(np.sqrt(variance), mean))
 
     @property
     def n_outputs(self) -> int:
@@ -54,7 +61,7 @@ class Units:
         """Draws (p, k, n_samples) in units of y."""
         return self.offset[:, None] + self.scale[:, None] * normalized
 
-    def log_jacobian(self, n_rows: int) -> float:
+    def log_jacobian(self, n_rows: float) -> float:
         """Log evidence of normalised targets minus that of the n_rows targets in units of y."""
         return n_rows * float(np.log(self.scale).sum())
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from coupledgp.features import FeatureMap
 from coupledgp.features.registry import make_features, restore_features
+from coupledgp.gp.columns import column_means
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
@@ -24,10 +24,14 @@ from coupledgp.gp.protocol import (
     kept,
 )
 from coupledgp.gp.state import (
+    data_arrays,
+    data_from,
     hyperparameters_from,
     hyperparameters_state,
     record_from,
     scalars,
+    statistics_from,
+    statistics_state,
     tensors,
     text_of,
 )
@@ -35,7 +39,7 @@ from coupledgp.gp.units import Units, safe_scale
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.statistics import DataStatistics, Moments
+from coupledgp.inference.weights.statistics import Chunk, DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
@@ -85,12 +89,15 @@ class FeaturePrior:
         lengthscale = self.hyperparameters.lengthscale
         return FeatureStream(self.feature_map, points, self.center, lengthscale)
 
-    def chunks(self, data: Data) -> Iterator[tuple[Tensor, Tensor]]:
-        """Features (b, M) and targets (b, k) of data, some rows at a time."""
-        for points, targets in data.batches:
+    def chunks(self, data: Data) -> Iterator[Chunk]:
+        """Features (b, M), targets (b, k) and weights (b, 2), if any, some rows at a time."""
+        for points, targets, weights in data.batches:
             for rows, _, features in self.stream(points):
-                # A copy: torch warns of tensors that share a read-only array.
-                yield features, torch.tensor(targets[rows], device=features.device)
+                arrays = [targets[rows]]
+                if weights is not None:
+                    arrays.append(np.column_stack([weights.noise[rows], weights.counts[rows]]))
+                # Copies: torch warns of tensors that share a read-only array.
+                yield features, *(torch.tensor(a, device=features.device) for a in arrays)
 
     def given(
         self, data: Data, units: Units, normalize: bool, keep_data: bool = True
@@ -102,7 +109,8 @@ class FeaturePrior:
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        offset = torch.as_tensor(data.targets.mean(axis=0), device=self.feature_map.device)
+        mean = column_means(data.targets, data.counts)
+        offset = torch.as_tensor(mean, device=self.feature_map.device)
         empty = DataStatistics(self.feature_map.n_features, offset)
         statistics = empty.updated(self.chunks(data))
         return WeightSpaceGP.of(self, statistics, units, normalize, data if keep_data else None)
@@ -178,7 +186,7 @@ class WeightSpaceGP(NormalizedProcess):
     @property
     def log_evidence(self) -> float:
         """See the base class."""
-        return self.posterior.log_evidence - self.units.log_jacobian(self.statistics.n_rows)
+        return self.posterior.log_evidence - self.units.log_jacobian(self.statistics.n_counted)
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
@@ -240,7 +248,7 @@ class WeightSpaceGP(NormalizedProcess):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> WeightSpaceGP:
         """See the base class."""
-        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return self.feature_prior.given(data, units, self.normalize)
 
     def updated(self, data: Data) -> WeightSpaceGP:
@@ -275,15 +283,11 @@ class WeightSpaceGP(NormalizedProcess):
         arrays |= {"center": self.feature_prior.center, **_map_arrays(own)}
         arrays |= {f"posterior.{k}": v for k, v in tensors(self.posterior).items()}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        arrays["offset"] = statistics.offset
         header |= {"posterior": scalars(self.posterior), "n_rows": statistics.n_rows}
-        if statistics.moments is None:
-            arrays["rows.features"], arrays["rows.targets"] = statistics.stacked()
-        else:
-            arrays |= {f"moments.{k}": v for k, v in tensors(statistics.moments).items()}
-            header["moments"] = scalars(statistics.moments)
+        own_header, own_arrays = statistics_state(statistics)
+        header, arrays = header | own_header, arrays | own_arrays
         if self.rows is not None:
-            arrays |= {"X": self.rows.points, "y": self.rows.targets}
+            arrays |= data_arrays(self.rows)
         header |= {
             "features": text_of(own.maker, "features"),
             "n_frequencies": own.n_frequencies,
@@ -302,15 +306,8 @@ class WeightSpaceGP(NormalizedProcess):
             header["features"], center.size, header["n_frequencies"], header["coupling"],
             header["kernel"], _map_state(arrays),
         )  # fmt: skip
-        few = "rows.features" in arrays
-        statistics = DataStatistics(
-            drawn.n_features,
-            arrays["offset"],
-            ((arrays["rows.features"], arrays["rows.targets"]),) if few else (),
-            None if few else record_from(Moments, "moments", header, arrays),
-            drawn.dtype,
-        )
-        rows = Data.of(arrays["X"].numpy(), arrays["y"].numpy()) if "X" in arrays else None
+        statistics = statistics_from(header, arrays, drawn.n_features, drawn.dtype)
+        rows = data_from(arrays) if "X" in arrays else None
         return cls(
             FeaturePrior(drawn, center, hyperparameters_from(header, arrays)),
             statistics,

@@ -34,9 +34,9 @@ class AutomaticSize(ProcessRegressor):
         """Whether the coupling or the size is `"auto"`."""
         return is_auto(self.coupling) or is_auto(getattr(self, self.size_parameter))
 
-    def _fit_automatic(self, X: Any, y: ArrayLike) -> FittedModel:
+    def _fit_automatic(self, X: Any, y: ArrayLike, *weights: ArrayLike | None) -> FittedModel:
         """Choose the coupling and size that meet the target of the KL, and fit with them."""
-        fitted, selection, measured = fit_automatic(self, X, y)
+        fitted, selection, measured = fit_automatic(self, X, y, *weights)
         record: FittedModel = fitted.fitted_
         chosen = {"selection_": selection, "kl_per_point_": measured.kl_per_point}
         return replace(record, results={**record.results, **chosen})

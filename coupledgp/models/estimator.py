@@ -230,12 +230,10 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         record = self.fitted_
         return record.shaped(record.process.prior(self.points(X)), 2)
 
-    def _conditioned_on(self, X: Any, y: ArrayLike) -> Self:
-        check_is_fitted(self)
-        return self._around(self.process_.conditioned(self._further_data(X, y)))
+    def _conditioned_on(self, data: Data) -> Self:
+        return self._around(self.process_.conditioned(data))
 
-    def _updated(self, X: Any, y: ArrayLike) -> Self:
-        data = self._further_data(X, y)
+    def _updated(self, data: Data) -> Self:
         record = self.fitted_
         self._fitted = record.with_process(record.process.updated(data))
         return self

@@ -114,7 +114,13 @@ class ExactGPRegressor(TableRegressor):
         self.hyperparameter_prior = hyperparameter_prior
         self.n_hyperparameter_draws = n_hyperparameter_draws
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> ExactGPRegressor:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> ExactGPRegressor:
         """Fit the hyperparameters by maximum evidence, then the posterior.
 
         Parameters
@@ -123,6 +129,15 @@ class ExactGPRegressor(TableRegressor):
             Inputs (n, d).
         y
             Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
+        sample_weight
+            Weights (n,), not negative: a row of weight w counts as if it stood w times in the
+            table, in the posterior, the evidence and the normalisation of y; rows of weight zero
+            are left out. `noise_` is the noise variance of a row of weight one.
+        sample_noise
+            Known noise variances (n,) of the rows, positive, in units of y squared, for one output.
+            They are kept unless `fixed` is given without "noise"; then they are known up to one
+            factor, which the evidence decides. `noise_` is their mean, times that factor: the noise
+            of observations at new inputs. At most one of `sample_weight` and `sample_noise`.
 
         Raises
         ------
@@ -131,17 +146,32 @@ class ExactGPRegressor(TableRegressor):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        self._fitted = self._fit(X, y)
+        self._fitted = self._fit(X, y, sample_weight, sample_noise)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> ExactGPRegressor:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> ExactGPRegressor:
         """Add rows (n, d) and targets (n,) or (n, k), hyperparameters fixed.
 
         On an unfitted model this is `fit`.
         The posterior is recomputed, at the cost of one Cholesky factor of all rows. An error
         leaves the model as it was.
+
+        Parameters
+        ----------
+        X, y
+            Further inputs (n, d) and targets (n,) or (n, k), as in `fit`.
+        sample_weight, sample_noise
+            As in `fit`; variances are in units of y squared, of which `noise_` is the unit.
         """
-        return self._updated(X, y) if self.__sklearn_is_fitted__() else self.fit(X, y)
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight, sample_noise)
+        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
 
     def exact_twin(self) -> ExactGPRegressor:
         """Return this model: it is its own exact counterpart."""
@@ -156,13 +186,12 @@ class ExactGPRegressor(TableRegressor):
         self._check_averaging()
         rng = self._rng()
         spectrum = parse_spectrum(self.kernel, "kernel")
-        units = Units.of(data.targets, self.normalize_y)
-        normalized = units.normalized(data.targets)
-        base = spread_lengthscale(data.points, self.ard)
-        # Constant targets say nothing about scales: the evidence has no maximum.
-        space = self._search_space(data.points, base, free=bool(normalized.any()))
+        units = Units.of(data.targets, self.normalize_y, data.counts)
+        base = spread_lengthscale(data.points, self.ard, counts=data.counts)
+        space = self._search_space(data, units, base)
         with reporter("fit", self.progress) as report:
-            problem = ExactEvidence(spectrum, data.points, normalized)
+            normalized = units.normalized(data.targets)
+            problem = ExactEvidence(spectrum, data.points, normalized, data.weights)
             found = maximise_evidence(
                 problem,
                 space,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.node_fit import NodeFitter
@@ -90,7 +91,9 @@ class NodeRegressor(ProcessRegressor):
         The first call on an unfitted model is `fit`. The posterior is computed again from all
         observations; the normalisation of y follows them. An error leaves the model as it was.
         """
-        return self._updated(nodes, y) if self.__sklearn_is_fitted__() else self.fit(nodes, y)
+        if not self.__sklearn_is_fitted__():
+            return self.fit(nodes, y)
+        return self._updated(self._further_data(nodes, y))
 
     def checked(self, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
         """Return node numbers (n,) with targets (n, k), the number of dimensions of y, and None."""
@@ -283,7 +286,8 @@ class NodeRegressor(ProcessRegressor):
         nodes, y
             Labels of n nodes and observations (n,) or (n, n_outputs), as in `fit`.
         """
-        return self._conditioned_on(nodes, y)
+        check_is_fitted(self)
+        return self._conditioned_on(self._further_data(nodes, y))
 
     def prior_covariance(self, nodes: Any = None) -> FloatArray:
         """Prior covariance of f at p nodes, units of y squared.

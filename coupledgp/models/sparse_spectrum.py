@@ -22,7 +22,12 @@ from coupledgp.features.registry import (
     parse_features,
 )
 from coupledgp.features.sklearn import Columns, seed_from_random_state
-from coupledgp.gp.columns import column_spread, laplace_lengthscale, spread_lengthscale
+from coupledgp.gp.columns import (
+    column_means,
+    column_spread,
+    laplace_lengthscale,
+    spread_lengthscale,
+)
 from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
@@ -250,7 +255,13 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     spectrum_loss_ = fitted_result("spectrum_loss_", "The objective of fitted frequencies.")
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, *, queries: ArrayLike | None = None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+        *,
+        queries: ArrayLike | None = None,
     ) -> SparseSpectrumGPRegressor:
         """Fit hyperparameters and frequencies, then the posterior.
 
@@ -260,6 +271,15 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             Inputs (n, d).
         y
             Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
+        sample_weight
+            Weights (n,), not negative: a row of weight w counts as if it stood w times in the
+            table, in the posterior, the evidence and the normalisation of y; rows of weight zero
+            are left out. `noise_` is the noise variance of a row of weight one.
+        sample_noise
+            Known noise variances (n,) of the rows, positive, in units of y squared, for one output.
+            They are kept unless `fixed` is given without "noise"; then they are known up to one
+            factor, which the evidence decides. `noise_` is their mean, times that factor: the noise
+            of observations at new inputs. At most one of `sample_weight` and `sample_noise`.
         queries
             Inputs (q, d) without targets, such as those to be predicted: for
             `objective="posterior-kl"`, points where the posterior matters. They take half of the
@@ -276,12 +296,18 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         if queries is not None:
             check_use_of_queries(self)
         if self._chooses:
-            self._fitted = self._fit_automatic(X, y)
+            self._fitted = self._fit_automatic(X, y, sample_weight, sample_noise)
         else:
-            self._fitted = self._fit(X, y, queries)
+            self._fitted = self._fit(X, y, sample_weight, sample_noise, queries)
         return self
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> SparseSpectrumGPRegressor:
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> SparseSpectrumGPRegressor:
         """Add rows to the data, hyperparameters and frequencies fixed.
 
         The first call on an unfitted model is `fit`. Afterwards the posterior is the one a single
@@ -292,8 +318,12 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         ----------
         X, y
             Further inputs (n, d) and targets (n,) or (n, k), as in `fit`.
+        sample_weight, sample_noise
+            As in `fit`; variances are in units of y squared, of which `noise_` is the unit.
         """
-        return self._updated(X, y) if self.__sklearn_is_fitted__() else self.fit(X, y)
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight, sample_noise)
+        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
 
     @property
     def features_(self) -> FeatureMap:
@@ -358,15 +388,12 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         size: Any = self.n_frequencies
         drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
         check_directions(drawn)
-        center = self._center(data.points)
-        units = Units.of(data.targets, self.normalize_y)
-        normalized = units.normalized(data.targets)
-        base = self._default_lengthscale(data.points, center, rng)
-        # Constant targets say nothing about scales: the evidence has no maximum.
-        space = self._search_space(data.points, base, free=bool(normalized.any()))
+        center = self._center(data)
+        units = Units.of(data.targets, self.normalize_y, data.counts)
+        space = self._search_space(data, units, self._default_lengthscale(data, center, rng))
         stream = FeatureStream(drawn, data.points, center, np.ones(center.size))
         with reporter("fit", self.progress) as report:
-            problem = FeatureEvidence(stream, normalized)
+            problem = FeatureEvidence(stream, units.normalized(data.targets), data.weights)
             found = self._fitted_priors(problem, space, rng, report, queries)
             first = found.priors[0]
             average = self._averaged(problem, space, first.hyperparameters, rng, report)
@@ -393,22 +420,24 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         dtype = DTYPES[self.dtype]
         return make_features(self.features, dim, size, coupling, kernel, rng, dtype=dtype)
 
-    def _center(self, inputs: FloatArray) -> FloatArray:
+    def _center(self, data: Data) -> FloatArray:
         if self.center is None:
-            mean: FloatArray = inputs.mean(axis=0)
-            return mean
-        return check_vector(np.broadcast_to(self.center, inputs.shape[1]), "center")
+            return column_means(data.points, data.counts)
+        return check_vector(np.broadcast_to(self.center, data.points.shape[1]), "center")
 
     def _default_fixed(self) -> tuple[str, ...]:
         return ("lengthscale",) if features_class(self.features).lengthscale_by_rule else ()
 
     def _default_lengthscale(
-        self, inputs: FloatArray, center: FloatArray, rng: np.random.Generator
+        self, data: Data, center: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
+        inputs, counts = data.points, data.counts
         if not features_class(self.features).lengthscale_by_rule:
-            return spread_lengthscale(inputs, self.ard)
-        spread = column_spread(inputs, self.ard) if self.ard else np.ones(inputs.shape[1])
-        return spread * laplace_lengthscale((inputs - center) / spread, rng)
+            return spread_lengthscale(inputs, self.ard, counts=counts)
+        spread = np.ones(inputs.shape[1])
+        if self.ard:
+            spread = column_spread(inputs, self.ard, counts=counts)
+        return spread * laplace_lengthscale((inputs - center) / spread, rng, counts)
 
     def _fitted_priors(
         self,
@@ -472,8 +501,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         fixed = self._default_fixed() if self.fixed is None else self.fixed
         lengthscale = self.lengthscale
         if lengthscale is None and "lengthscale" in fixed:
-            rng, center = self._rng(), self._center(data.points)
-            lengthscale = self._default_lengthscale(data.points, center, rng)
+            rng, center = self._rng(), self._center(data)
+            lengthscale = self._default_lengthscale(data, center, rng)
         exact = ExactGPRegressor(
             kernel=self.kernel,
             ard=self.ard,
@@ -497,7 +526,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         data = exact.data
         rng = np.random.default_rng(seed_from_random_state(seed))
         drawn = self._drawn(data.points.shape[1], coupling, size, rng)
-        prior = FeaturePrior(drawn, self._center(data.points), exact.hyperparameters)
+        prior = FeaturePrior(drawn, self._center(data), exact.hyperparameters)
         return prior.given(data, exact.units, self.normalize_y)
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import (
@@ -22,6 +22,7 @@ from coupledgp.features.sklearn import (
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
+from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import (
     Average,
     HyperparameterPrior,
@@ -40,6 +41,7 @@ from coupledgp.models.estimator import (
     fitted_result,
     plain_seed,
 )
+from coupledgp.models.rows import RowArguments, known_noise
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike
@@ -85,19 +87,33 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         """Fit hyperparameters and condition on data; return the process and further results."""
 
-    def _fit(self, X: ArrayLike, y: ArrayLike, *further: Any) -> FittedModel:
-        data, ndim, columns = self.checked(X, y)
+    def _fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        sample_noise: ArrayLike | None,
+        *further: Any,
+    ) -> FittedModel:
+        data, ndim, columns = self.checked(X, y, sample_weight, sample_noise)
         process, results = self.fit_data(data, columns, *further)
         return FittedModel(process, ndim, results, columns)
 
-    def checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Data, int, Columns]:
+    def checked(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> tuple[Data, int, Columns]:
         """Return data (n, d) and (n, k), the number of dimensions of y, and the columns of X."""
         carrier = TableColumns()
         inputs, targets = validate_data(
             carrier, X, y, estimator=self, dtype=np.float64, multi_output=True, y_numeric=True
         )
         targets = np.asarray(targets, dtype=np.float64)
-        data = Data.of(inputs, targets.reshape(len(targets), -1))
+        given = RowArguments(sample_weight, sample_noise)
+        data = given.data(inputs, targets.reshape(len(targets), -1))
         return data, targets.ndim, carrier.columns()
 
     def points(self, X: ArrayLike) -> Points:
@@ -105,7 +121,13 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         inputs: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
         return inputs
 
-    def _further_data(self, X: ArrayLike, y: ArrayLike) -> Data:
+    def _further_data(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> Data:
         inputs, targets = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=False
         )
@@ -116,20 +138,29 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             raise InvalidInputError(
                 f"y: expected {n_outputs} outputs as in the first fit, got {targets.shape[1]}"
             )
-        return Data.of(inputs, targets)
+        process = self.process_
+        level = float(process.units.spread(process.noise.variance)[0])
+        return RowArguments(sample_weight, sample_noise, level).data(inputs, targets)
 
-    def _search_space(self, inputs: FloatArray, base: FloatArray, free: bool) -> SearchSpace:
-        """Free hyperparameters and starts of the search, from the parameters and inputs (n, d).
+    def _search_space(self, data: Data, units: Units, base: FloatArray) -> SearchSpace:
+        """Free hyperparameters and starts of the search, from the parameters and the data.
 
-        `base` are data-driven lengthscales (d,). Without `free` all hyperparameters are fixed.
+        `base` are data-driven lengthscales (d,). All hyperparameters are fixed for constant
+        targets, which say nothing about scales: their evidence has no maximum. Known noise of the
+        rows is kept unless `fixed` is given without it.
         """
+        dim = data.points.shape[1]
+        searched = bool(units.normalized(data.targets).any()) and self.optimizer is not None
         minimise = lbfgs if self.optimizer is None else parse_optimizer(self.optimizer)
+        known = known_noise(data, units, self.noise)
         fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
+        if self.fixed is None and known is not None:
+            fixed.add("noise")
         for name in fixed:
             check_choice(name, HYPERPARAMETERS, "fixed")
         given = None
         if self.lengthscale is not None:
-            given = check_lengthscale(self.lengthscale, inputs.shape[1])
+            given = check_lengthscale(self.lengthscale, dim)
             base = base if self.ard else given
         scales = {
             name: default
@@ -137,13 +168,12 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             else check_positive(getattr(self, name), name)
             for name, default in DEFAULT_SCALES.items()
         }
-        searched = free and self.optimizer is not None
         return SearchSpace(
             base=base,
             ard=self.ard,
             lengthscale=given,
             outputscale=scales["outputscale"],
-            noise=scales["noise"],
+            noise=scales["noise"] if known is None else known,
             free=frozenset(HYPERPARAMETERS) - fixed if searched else frozenset(),
             minimise=minimise,
         )
@@ -275,15 +305,24 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         """
         return self._sample_y(X, n_samples, seed_from_random_state(random_state), latent)
 
-    def conditioned_on(self, X: ArrayLike, y: ArrayLike) -> Any:
+    def conditioned_on(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> Any:
         """Return the same model, hyperparameters in units of y included, given other data.
 
         Parameters
         ----------
         X, y
             Inputs (n, d) and targets (n,) or (n, k), as in `fit`.
+        sample_weight, sample_noise
+            As in `partial_fit`.
         """
-        return self._conditioned_on(X, y)
+        check_is_fitted(self)
+        return self._conditioned_on(self._further_data(X, y, sample_weight, sample_noise))
 
     def prior_covariance(self, X: ArrayLike) -> FloatArray:
         """Prior covariance of f at inputs (p, d), units of y squared.

@@ -30,7 +30,9 @@ MARGIN, MAX_GROWTH = 1.2, 4.0
 N_QUERY = 256
 
 
-def fit_automatic(model: Any, X: Any, y: ArrayLike) -> tuple[Any, Selection, Measured]:
+def fit_automatic(
+    model: Any, X: Any, y: ArrayLike, *weights: ArrayLike | None
+) -> tuple[Any, Selection, Measured]:
     """Choose on at most 2000 rows, fit, measure the KL on all rows, and grow until it is met.
 
     Parameters
@@ -39,6 +41,8 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike) -> tuple[Any, Selection, Mea
         Estimator with `coupling` or its size `"auto"`, and a `kl_target`; it is not changed.
     X, y
         Data, as its `fit` takes them.
+    weights
+        Weights and noise variances (n,) of the rows of a table, or None.
 
     Returns
     -------
@@ -61,11 +65,11 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike) -> tuple[Any, Selection, Mea
             f"got frequencies={model.frequencies!r}; give numbers, or frequencies='sampled'"
         )
     seed = seed_from_random_state(model.random_state)
-    chosen = _select(model, name, X, y, seed)
+    chosen = _select(model, name, X, y, seed, *weights)
     largest = chosen.n_rows if name == "n_frequencies" else None
     candidate = chosen.estimator
     for last in (*[False] * (MAX_ROUNDS - 1), True):
-        fitted = with_parameters(candidate).fit(X, y)
+        fitted = with_parameters(candidate).fit(X, y, *weights)
         measured = measured_kl(fitted.process_, seed, getattr(model, "progress", None))
         size = getattr(candidate, name)
         if measured.bound <= model.kl_target or not is_auto(getattr(model, name)):
@@ -81,15 +85,18 @@ def fit_automatic(model: Any, X: Any, y: ArrayLike) -> tuple[Any, Selection, Mea
     return fitted, chosen, measured
 
 
-def _select(model: Any, name: str, X: Any, y: ArrayLike, seed: int) -> Selection:
+def _select(
+    model: Any, name: str, X: Any, y: ArrayLike, seed: int, *weights: ArrayLike | None
+) -> Selection:
     size, coupling = getattr(model, name), model.coupling
     template = with_parameters(
         model,
         **{name: 8 if is_auto(size) else size},
         coupling=model.default_coupling if is_auto(coupling) else coupling,
     )
+    rows: dict[str, Any] = dict(zip(("sample_weight", "sample_noise"), weights, strict=False))
     return select(
-        template, X, y, kl_target=model.kl_target,
+        template, X, y, **rows, kl_target=model.kl_target,
         couplings=None if is_auto(coupling) else [coupling],
         sizes=None if is_auto(size) else [size],
         random_state=seed, progress=getattr(model, "progress", None),

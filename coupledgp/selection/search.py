@@ -173,6 +173,8 @@ def select(
     X: Any,
     y: ArrayLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    sample_noise: ArrayLike | None = None,
     kl_target: float = 0.01,
     couplings: Sequence[Any] | None = None,
     sizes: Sequence[int] | None = None,
@@ -198,6 +200,8 @@ def select(
         are kept; it is not changed.
     X, y
         Inputs (n, d), or labels of n nodes, and targets (n,) or (n, k), as for `model.fit`.
+    sample_weight, sample_noise
+        Weights or noise variances (n,) of the rows of a table, as for `model.fit`.
     kl_target
         Target of the KL, nats per query point.
     couplings
@@ -230,7 +234,8 @@ def select(
     named = [*named_couplings(model, default if couplings is None else couplings).items()]
     checked = None if sizes is None else _check_sizes(sizes)
     seed = seed_from_random_state(random_state)
-    data, _, _ = model.checked(X, y)
+    given = {"sample_weight": sample_weight, "sample_noise": sample_noise}
+    data, _, _ = model.checked(X, y, **{k: v for k, v in given.items() if v is not None})
     rows = HeldOutRows.of(model, data, n_query, max_rows, seed, progress)
     name = model.size_parameter
     with reporter("select", progress) as report:

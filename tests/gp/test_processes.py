@@ -10,6 +10,7 @@ import coupledgp as cgp
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.testing import ProcessContract
 
 RNG = np.random.default_rng(11)
@@ -82,6 +83,50 @@ class TestOneOutput(ProcessContract):
         self.process = process_of_table(request.param, 1)
         self.points, self.further, self.seed = X_TEST, Data.of(X_MORE, Y_MORE[1]), seed
         self.coupling = None if request.param == "exact" else "orthogonal"
+
+
+WEIGHTS = np.random.default_rng(5).uniform(0.2, 4.0, size=80)
+
+
+def weighted(X, y, kind, places):
+    """Data whose rows count or scatter differently."""
+    ones = np.ones(len(y))
+    pair = (ones, WEIGHTS[places]) if kind == "counts" else (WEIGHTS[places], ones)
+    return Data.of(X, y, weights=RowWeights(*pair))
+
+
+class TestRowsThatDiffer(ProcessContract):
+    @pytest.fixture(
+        autouse=True,
+        params=["features", "more features than rows", "single precision", "mixture", "averaged",
+                "exact"],
+    )  # fmt: skip
+    def _choose(self, request, row_kind, seed):
+        alike = process_of_table(request.param, 1)
+        data = weighted(X, Y[1], row_kind, slice(60))
+        self.process = alike.conditioned(data, renormalize=True)
+        self.points, self.seed = X_TEST, seed
+        self.further = weighted(X_MORE, Y_MORE[1], row_kind, slice(60, 80))
+        self.coupling = None if request.param == "exact" else "orthogonal"
+        if request.param == "single precision":
+            self.tolerance = 1e-4  # sums in another order round differently
+
+    @pytest.fixture(params=["counts", "noise"])
+    def row_kind(self, request):
+        return request.param
+
+    def test_rows_matter(self):
+        alike = self.process.conditioned(Data.of(X, Y[1]))
+        assert not np.allclose(self._law(alike)[0], self._law(self.process)[0], rtol=1e-3)
+
+    def test_rows_that_are_alike_may_follow(self):
+        plain = Data.of(X_MORE, Y_MORE[1])
+        together = self.process.data.followed_by(plain)
+        at_once = self.process.conditioned(together, renormalize=True)
+        self._require_same_law(self.process.updated(plain), at_once, "updated")
+        assert self.process.updated(plain).log_evidence == pytest.approx(
+            at_once.log_evidence, rel=10 * self.tolerance
+        )
 
 
 class TestGraphs(ProcessContract):

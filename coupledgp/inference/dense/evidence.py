@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramAtLengthscale
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -33,12 +34,21 @@ class ExactEvidence(EvidenceProblem):
         Inputs (n, d).
     targets
         Normalised targets (n, k).
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
-    def __init__(self, spectrum: Spectrum, X: FloatArray, targets: FloatArray) -> None:
+    def __init__(
+        self,
+        spectrum: Spectrum,
+        X: FloatArray,
+        targets: FloatArray,
+        weights: RowWeights | None = None,
+    ) -> None:
         self.spectrum = spectrum
         self.X = X
         self.targets = targets
+        self.weights = weights
         self.n_rows, self.n_outputs = targets.shape
 
     @property
@@ -48,11 +58,13 @@ class ExactEvidence(EvidenceProblem):
 
     def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:
         """Return the evidence at lengthscales (d,)."""
-        return KernelAtLengthscale(self.spectrum, self.X / lengthscale, self.targets)
+        inputs = self.X / lengthscale
+        return KernelAtLengthscale(self.spectrum, inputs, self.targets, self.weights)
 
     def subset(self, rows: NDArray[np.intp]) -> ExactEvidence:
         """Return the problem of some rows, given by their numbers (b,)."""
-        return ExactEvidence(self.spectrum, self.X[rows], self.targets[rows])
+        weights = None if self.weights is None else self.weights.take(rows)
+        return ExactEvidence(self.spectrum, self.X[rows], self.targets[rows], weights)
 
 
 class KernelAtLengthscale(GramAtLengthscale):
@@ -66,14 +78,22 @@ class KernelAtLengthscale(GramAtLengthscale):
         Inputs (n, d) in units of the lengthscales.
     targets
         Normalised targets (n, k).
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
-    def __init__(self, spectrum: Spectrum, inputs: FloatArray, targets: FloatArray) -> None:
+    def __init__(
+        self,
+        spectrum: Spectrum,
+        inputs: FloatArray,
+        targets: FloatArray,
+        weights: RowWeights | None = None,
+    ) -> None:
         self.spectrum = spectrum
         self.inputs = inputs
         self._distances = scaled_distances(inputs, inputs)
         gram = torch.as_tensor(spectrum.kernel(self._distances))
-        super().__init__(gram, torch.as_tensor(targets))
+        super().__init__(gram, torch.as_tensor(targets), weights)
 
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
         # d k / d log l_j = (u_j - u_j')^2 slope(r). Between near rows the slope of a rough kernel

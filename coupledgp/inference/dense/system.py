@@ -57,6 +57,8 @@ class ExactProblem:
         Variances of f and of the noise, in units of the normalised targets.
     offset, scale : FloatArray (k,)
         Units of the targets: `y = offset + scale * target`.
+    relative_noise : FloatArray (n,) or None
+        Noise variances of the rows over `noise`; None for ones.
     """
 
     spectrum: Spectrum
@@ -67,6 +69,7 @@ class ExactProblem:
     noise: float
     offset: FloatArray
     scale: FloatArray
+    relative_noise: FloatArray | None = None
 
     def system(self, options: SystemOptions) -> EuclideanSystem:
         """Return the equations in the covariance of the data."""
@@ -74,11 +77,12 @@ class ExactProblem:
 
 
 class EuclideanSystem(LinearSystem):
-    """`A = v kappa + s I` of the rows of a table, by blocked products.
+    """`A = v kappa + s diag(r)` of the rows of a table, by blocked products.
 
     They are solved by conjugate gradients, preconditioned by a randomly pivoted Nystrom
     approximation. In float32 the steps are made in single precision and the residuals in double,
-    until these are small enough.
+    until these are small enough. Rows of relative noise r are solved for as `r^-1/2 A r^-1/2`,
+    whose noise is s alike for all rows.
 
     Parameters
     ----------
@@ -94,6 +98,12 @@ class EuclideanSystem(LinearSystem):
         # Centred: squared distances are formed from products, whose rounding grows with |x|^2.
         self._center = problem.X.mean(axis=0)
         self._rows = torch.as_tensor(self._scaled(problem.X))
+        relative = problem.relative_noise
+        self._root = None if relative is None else torch.as_tensor(relative**-0.5)[:, None]
+
+    def _weighted(self, V: Tensor) -> Tensor:
+        """Columns V (n, k) with the factors `r^-1/2` of the rows, in the dtype of V."""
+        return V if self._root is None else V * self._root.to(V.dtype)
 
     def _scaled(self, X: FloatArray) -> FloatArray:
         return (X - self._center) / self.problem.lengthscale
@@ -109,7 +119,8 @@ class EuclideanSystem(LinearSystem):
         return self.problem.outputscale * self.problem.spectrum.kernel(distances)
 
     def product(self, V: Tensor) -> Tensor:
-        """`A V` for V (n, k), in the dtype of V; blocks of rows of A exist one at a time."""
+        """`r^-1/2 A r^-1/2 V` for V (n, k), in the dtype of V, a block of rows at a time."""
+        weighted = self._weighted(V)
         rows = self._rows.to(V.dtype)
         half = rows.square().sum(1).mul_(0.5)
         out = torch.empty_like(V)
@@ -122,24 +133,28 @@ class EuclideanSystem(LinearSystem):
             # The distance of a row from itself is zero, not the rounding of a product.
             exponents.diagonal(start).zero_()
             kernel = kernel_of_exponents(self.problem.spectrum, exponents)
-            torch.mm(kernel, V, out=out[start : start + step])
+            torch.mm(kernel, weighted, out=out[start : start + step])
+        out = self._weighted(out)
         return out.mul_(self.problem.outputscale).add_(V, alpha=self.noise)
 
     @cached_property
     def preconditioner(self) -> LowRankPlusNoise:
-        """A lower bound of A: a matrix of low rank plus noise."""
+        """A lower bound of `r^-1/2 A r^-1/2`: a matrix of low rank plus noise."""
         n, v = self.n_rows, self.problem.outputscale
         rows = self._rows.numpy()
 
         def columns(pivots: NDArray[np.int64]) -> Tensor:
-            return torch.as_tensor(self._kernel(scaled_distances(rows, rows[pivots])))
+            kernel = torch.as_tensor(self._kernel(scaled_distances(rows, rows[pivots])))
+            return kernel if self._root is None else self._weighted(kernel) * self._root[pivots].T
 
         rng = np.random.default_rng(self.options.seed)
-        factor = partial_cholesky(np.full(n, v), columns, self.options.rank, rng, 1e-3 * self.noise)
+        relative = self.problem.relative_noise
+        diagonal = np.full(n, v) if relative is None else v / relative
+        factor = partial_cholesky(diagonal, columns, self.options.rank, rng, 1e-3 * self.noise)
         return LowRankPlusNoise(factor, self.noise)
 
     def inverse_bound(self, R: FloatArray) -> FloatArray:
-        residuals = torch.as_tensor(R)
+        residuals = self._weighted(torch.as_tensor(R))
         bound = (residuals.T @ self.preconditioner.solve(residuals)).numpy()
         return 0.5 * (bound + bound.T)
 
@@ -153,7 +168,11 @@ class EuclideanSystem(LinearSystem):
     def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
         report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
         precondition = self.preconditioner.solve
-        right = torch.as_tensor(B)
-        return solve_refined(
+        right = self._weighted(torch.as_tensor(B))
+        solved = solve_refined(
             self.product, precondition, right, tolerance, self.options.dtype, report
         )
+        if self._root is None:
+            return solved
+        root = self._root.numpy()
+        return Solution(solved.values * root, solved.residuals / root, solved.n_iterations)

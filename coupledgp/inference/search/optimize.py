@@ -230,7 +230,7 @@ class _Search:
     def __init__(self, problem: EvidenceProblem, space: SearchSpace, report: Progress) -> None:
         self.problem, self.space, self.report = problem, space, report
         self.n_evaluations = 0
-        self.count = problem.n_rows * problem.n_outputs
+        self.count = problem.n_counted * problem.n_outputs
         self.free_scales = [name for name in ("outputscale", "noise") if name in space.free]
         self.joint = problem.eigendecomposition_dominates
 

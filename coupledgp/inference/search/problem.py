@@ -11,6 +11,7 @@ outputs that share everything. With `lam = s / v`,
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.inference.linalg.cholesky import cholesky
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
 
 # Below this size an eigendecomposition takes milliseconds, and fewer evaluations count for more.
@@ -70,10 +72,18 @@ class EvidenceProblem(ABC):
     ----------
     n_rows, n_outputs : int
         Number n of rows and number k of outputs.
+    weights : RowWeights or None
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
     n_rows: int
     n_outputs: int
+    weights: RowWeights | None = None
+
+    @property
+    def n_counted(self) -> float:
+        """Number of rows, each as often as it counts."""
+        return self.n_rows if self.weights is None else self.weights.n_counted
 
     @property
     @abstractmethod
@@ -98,9 +108,18 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         `Phi Phi'` or a kernel matrix (n, n), positive semidefinite.
     targets
         Normalised targets (n, k).
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
-    def __init__(self, gram: Tensor, targets: Tensor) -> None:
+    def __init__(self, gram: Tensor, targets: Tensor, weights: RowWeights | None = None) -> None:
+        self.n_counted: float = len(targets)
+        self.log_noise = 0.0
+        self._root: Tensor | None = None
+        if weights is not None:
+            self.n_counted, self.log_noise = weights.n_counted, weights.log_noise
+            self._root = torch.as_tensor(weights.root, device=gram.device)[:, None]
+            gram, targets = gram * self._root * self._root.T, targets * self._root
         self.gram = gram
         self.targets = targets
 
@@ -109,8 +128,9 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         eigenvalues, vectors = torch.linalg.eigh(self.gram)
         energy = (vectors.T @ self.targets).square().sum(1)
         return SpectralEvidence(
-            eigenvalues.clamp_min(0.0).cpu().numpy(), energy.cpu().numpy(), 0.0, *self.targets.shape
-        )
+            eigenvalues.clamp_min(0.0).cpu().numpy(), energy.cpu().numpy(), 0.0, self.n_counted,
+            self.targets.shape[1], self.log_noise,
+        )  # fmt: skip
 
     def _solve(self, outputscale: float, noise: float) -> tuple[float, Tensor, Tensor]:
         """Log evidence, Cholesky factor of `G + lam I`, and `(G + lam I)^-1 y`."""
@@ -119,8 +139,12 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         factor = cholesky(ridge, "K / outputscale + (noise / outputscale) I")
         solved = torch.cholesky_solve(self.targets, factor)
         quad = float((self.targets * solved).sum())
-        logdet = 2 * float(factor.diagonal().log().sum())
-        return log_evidence(quad, logdet, outputscale, *self.targets.shape), factor, solved
+        logdet = 2 * float(factor.diagonal().log().sum()) + self.log_noise
+        repeated = self.n_counted - len(self.targets)
+        if repeated:
+            logdet += repeated * math.log(noise / outputscale)
+        value = log_evidence(quad, logdet, outputscale, self.n_counted, self.targets.shape[1])
+        return value, factor, solved
 
     def value(self, outputscale: float, noise: float) -> float:
         """See the base class."""
@@ -128,21 +152,24 @@ class GramAtLengthscale(EvidenceAtLengthscale):
 
     def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
         """See the base class."""
-        n, n_outputs = self.targets.shape
+        n, n_outputs = self.n_counted, self.targets.shape[1]
         lam = noise / outputscale
         value, factor, solved = self._solve(outputscale, noise)
         inverse = torch.cholesky_inverse(factor)
         quad, trace = float((self.targets * solved).sum()), float(inverse.diagonal().sum())
         by_noise = 0.5 * lam * (float(solved.square().sum()) / outputscale - n_outputs * trace)
+        by_noise -= 0.5 * n_outputs * (n - len(self.targets))
         # Scaling v and s together leaves lam alone, and the derivative along that is known.
         by_both = 0.5 * (quad / outputscale - n_outputs * n)
         cotangent = torch.addmm(-n_outputs * inverse, solved / outputscale, solved.T).mul_(0.5)
+        if self._root is not None:
+            cotangent = cotangent * self._root * self._root.T
         by_lengthscale = self._lengthscale_gradient(cotangent).cpu().numpy()
         return EvidenceGradient(value, by_lengthscale, by_both - by_noise, by_noise)
 
     @abstractmethod
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
-        """Gradient (d,) in the log lengthscales from the gradient (n, n) in the Gram matrix."""
+        """Gradient (d,) in the log lengthscales from that in the Gram matrix (n, n) as given."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +177,7 @@ class SpectralEvidence:
     """Evidence at fixed lengthscales as a function of (v, s); each evaluation takes O(r).
 
     `quad(lam) = sum_i energy_i / (eigenvalue_i + lam) + remainder / lam` and
-    `logdet(lam) = sum_i log(eigenvalue_i + lam) + (n - r) log lam`.
+    `logdet(lam) = sum_i log(eigenvalue_i + lam) + (n - r) log lam + log_noise`.
 
     Attributes
     ----------
@@ -160,15 +187,20 @@ class SpectralEvidence:
         Squares of the targets' components along the eigenvectors, summed over outputs.
     remainder : float
         Squares of the targets' components outside the span of the features, summed.
-    n_rows, n_outputs : int
-        Number n of rows and number k of outputs.
+    n_rows : float
+        Number n of rows, each as often as it counts.
+    n_outputs : int
+        Number k of outputs.
+    log_noise : float
+        `RowWeights.log_noise`; zero for rows that are all alike.
     """
 
     eigenvalues: FloatArray
     energies: FloatArray
     remainder: float
-    n_rows: int
+    n_rows: float
     n_outputs: int
+    log_noise: float = 0.0
 
     def quadratic(self, lam: FloatArray | float) -> FloatArray:
         """`y' (Phi Phi' + lam I)^-1 y`, summed over outputs, for each entry of `lam`."""
@@ -179,7 +211,7 @@ class SpectralEvidence:
         """`logdet(Phi Phi' + lam I)` for each entry of `lam`."""
         lam = np.asarray(lam, dtype=np.float64)
         logs = np.log(self.eigenvalues + lam[..., None]).sum(-1)
-        return logs + (self.n_rows - self.eigenvalues.size) * np.log(lam)
+        return logs + (self.n_rows - self.eigenvalues.size) * np.log(lam) + self.log_noise
 
     def value(self, outputscale: FloatArray | float, noise: FloatArray | float) -> FloatArray:
         """Log evidence at each pair (v, s)."""
@@ -198,7 +230,7 @@ _Number = TypeVar("_Number", float, FloatArray)
 
 
 def log_evidence(
-    quad: _Number, logdet: _Number, outputscale: _Number, n_rows: int, n_outputs: int
+    quad: _Number, logdet: _Number, outputscale: _Number, n_rows: float, n_outputs: int
 ) -> _Number:
     """Log evidence from `quad(lam)`, `logdet(G + lam I)` and v; numbers or arrays."""
     scale = n_rows * np.log(2 * np.pi * outputscale)

@@ -21,16 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from coupledgp.features import FourierFeatures
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.spectra.posterior_kl import (
     check_frequencies,
     check_hyperparameters,
     check_table,
     with_weights,
 )
-from coupledgp.inference.weights.evidence import feature_gradients
+from coupledgp.inference.weights.evidence import feature_gradients, normal_equations
 from coupledgp.inference.weights.normal_equations import solve_ridge
 from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
 
@@ -67,16 +67,23 @@ class SpectrumEvidence:
         Inputs (n, d), near the origin: a shift changes no evidence, but loses digits of the phases.
     targets
         Normalised targets (n, k).
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
-    def __init__(self, X: FloatArray, targets: FloatArray) -> None:
-        self.X, self.targets = X, targets
+    def __init__(
+        self, X: FloatArray, targets: FloatArray, weights: RowWeights | None = None
+    ) -> None:
+        self.X, self.targets, self.weights = X, targets, weights
+        self._root = None if weights is None else weights.root
+        self._weighted = targets if self._root is None else targets * self._root[:, None]
         self.n_rows, self.n_outputs = targets.shape
         self._map: FourierFeatures | None = None
 
     def subset(self, rows: NDArray[np.intp]) -> SpectrumEvidence:
         """Return the problem of some rows, given by their numbers (b,)."""
-        return SpectrumEvidence(self.X[rows], self.targets[rows])
+        weights = None if self.weights is None else self.weights.take(rows)
+        return SpectrumEvidence(self.X[rows], self.targets[rows], weights)
 
     def _stream(self, frequencies: Tensor, log_weights: Tensor) -> FeatureStream:
         weights = log_weights.exp()
@@ -85,15 +92,14 @@ class SpectrumEvidence:
         # Any positive weights will do here, so they go past the check that their sum is one.
         self._map.frequencies, self._map.weights = frequencies, weights
         self._map.n_frequencies, dim = frequencies.shape
-        return FeatureStream(self._map, self.X, np.zeros(dim), np.ones(dim))
+        return FeatureStream(self._map, self.X, np.zeros(dim), np.ones(dim), self._root)
 
     def posterior(
         self, frequencies: Tensor, log_weights: Tensor, outputscale: float, noise: float
     ) -> WeightPosterior:
         """Posterior of the weights of features with frequencies (m, d) and log weights (m,)."""
         stream = self._stream(frequencies, log_weights)
-        zero = frequencies.new_zeros(self.n_outputs, dtype=torch.float64)
-        equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
+        equations = normal_equations(stream, self._weighted, self.weights)
         return WeightPosterior.from_moments(equations, outputscale, noise)
 
     def features(self, frequencies: Tensor, log_weights: Tensor, X: FloatArray) -> Tensor:
@@ -109,8 +115,7 @@ class SpectrumEvidence:
     ) -> SpectrumGradient:
         """Evidence and gradients for frequencies (m, d) and log weights (m,): two passes."""
         stream = self._stream(frequencies, log_weights)
-        zero = frequencies.new_zeros(self.n_outputs, dtype=torch.float64)
-        equations = stream_moments(stream, self.targets, zero).normalized(zero, zero + 1)
+        equations = normal_equations(stream, self._weighted, self.weights)
         factor, weights, value = solve_ridge(equations, outputscale, noise)
         inverse = torch.cholesky_inverse(factor)
         lam, k = noise / outputscale, self.n_outputs
@@ -118,7 +123,7 @@ class SpectrumEvidence:
         by_outputscale = 0.5 * float(by_feature.sum())
         quad = float(equations.square.sum() - (equations.cross * weights).sum()) / lam
         # Scaling v and s together leaves lam alone, and the derivative along that is known.
-        by_both = 0.5 * (quad / outputscale - k * self.n_rows)
+        by_both = 0.5 * (quad / outputscale - k * equations.n_rows)
         return SpectrumGradient(
             value,
             self._frequency_gradient(stream, weights, inverse, noise),
@@ -132,7 +137,7 @@ class SpectrumEvidence:
     ) -> Tensor:
         assert self._map is not None
         gradient = torch.zeros_like(self._map.frequencies)
-        chunks = feature_gradients(stream, self.targets, weights, inverse, noise)
+        chunks = feature_gradients(stream, self._weighted, weights, inverse, noise)
         for inputs, features, upstream in chunks:
             gradient.addmm_(self._map.phase_gradient(features, upstream).T, inputs)
         return gradient

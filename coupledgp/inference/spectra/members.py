@@ -26,6 +26,7 @@ from coupledgp.descent import Check, constant, descend
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.inference.search.profile import ROUNDINGS
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
 from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.inference.spectra.training import LEARNING_RATE
@@ -100,10 +101,13 @@ class HeldOutRows:
         Inputs, centred as those of the training rows.
     targets : FloatArray (b, k)
         Normalised targets.
+    weights : RowWeights or None
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
     X: FloatArray
     targets: FloatArray
+    weights: RowWeights | None = None
 
 
 def spectral_penalty(spectrum: Spectrum, frequencies: Tensor) -> Tensor:
@@ -244,7 +248,9 @@ class Trajectory:
 
     def score(self) -> float:
         """Mean negative log density of the held-out rows, each alone."""
-        return -float(log_densities(self.judged, self.state(), self.held_out).mean())
+        densities = log_densities(self.judged, self.state(), self.held_out)
+        weights = self.held_out.weights
+        return -float(np.average(densities, weights=None if weights is None else weights.counts))
 
 
 def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOutRows) -> FloatArray:
@@ -255,7 +261,8 @@ def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOutRows) 
     log_weights = member.weights.double().clamp_min(torch.finfo(torch.float64).tiny).log()
     posterior = problem.posterior(frequencies, log_weights, hyper.outputscale, hyper.noise)
     mean, variance = predict(problem.features(frequencies, log_weights, rows.X), posterior)
-    return gaussian_log_density(rows.targets, mean, variance + hyper.noise)
+    noise = hyper.noise if rows.weights is None else hyper.noise * rows.weights.noise[:, None]
+    return gaussian_log_density(rows.targets, mean, variance + noise)
 
 
 def predict(features: Tensor, posterior: WeightPosterior) -> tuple[FloatArray, FloatArray]:

@@ -24,11 +24,15 @@ TOLERANCE = 1e-6
 MAX_ITERATIONS = 2000
 
 
-def mixture_weights(log_densities: FloatArray, pseudo_counts: ArrayLike = 1.0) -> FloatArray:
+def mixture_weights(
+    log_densities: FloatArray,
+    pseudo_counts: ArrayLike = 1.0,
+    row_counts: FloatArray | None = None,
+) -> FloatArray:
     """Weights (K,) of a mixture that maximise the likelihood of held-out rows, by EM.
 
-    Maximises `sum_b log sum_k q_k p_k(b) + sum_k c_k log q_k`: the pseudo-counts c keep each weight
-    positive and, with few rows, near their shares.
+    Maximises `sum_b n_b log sum_k q_k p_k(b) + sum_k c_k log q_k`: the pseudo-counts c keep each
+    weight positive and, with few rows, near their shares.
 
     Parameters
     ----------
@@ -36,14 +40,17 @@ def mixture_weights(log_densities: FloatArray, pseudo_counts: ArrayLike = 1.0) -
         Log density (K, b) of each row under each member.
     pseudo_counts
         Number of rows that each member is credited with beforehand, one number or (K,), above zero.
+    row_counts
+        How often each row counts, n (b,); None for once.
     """
     n_members, n_rows = log_densities.shape
+    rows = np.ones(n_rows) if row_counts is None else row_counts
     counts = np.broadcast_to(np.asarray(pseudo_counts, dtype=np.float64), (n_members,))
     weights = counts / counts.sum()
     for _ in range(MAX_ITERATIONS):
         joint = log_densities + np.log(weights)[:, None]
-        shares = np.exp(joint - logsumexp(joint, axis=0)).sum(axis=1) + counts
-        updated = shares / (n_rows + counts.sum())
+        shares = (rows * np.exp(joint - logsumexp(joint, axis=0))).sum(axis=1) + counts
+        updated = shares / (rows.sum() + counts.sum())
         converged = np.abs(updated - weights).max() < TOLERANCE
         weights = updated
         if converged:

@@ -25,6 +25,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.validation import check_lengthscale, check_positive
@@ -72,6 +73,8 @@ class Teacher:
         Hyperparameters, shared with the spectrum that is fitted.
     device
         Device of the tensors: that of the frequencies. Kernels are evaluated on the CPU.
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
     def __init__(
@@ -81,13 +84,17 @@ class Teacher:
         spectrum: Spectrum,
         hyper: Hyperparameters,
         device: torch.device | str = "cpu",
+        weights: RowWeights | None = None,
     ) -> None:
         self.spectrum, self.hyper, self.device = spectrum, hyper, torch.device(device)
         self._rows = X / hyper.lengthscale
         self.inputs = torch.as_tensor(self._rows, device=self.device)
         self.targets = torch.as_tensor(targets, device=self.device)
         gram = self._kernel(self._rows, self._rows)
-        gram.diagonal().add_(hyper.noise)
+        if weights is None:
+            weights = RowWeights.ones(len(targets))
+        self.root = torch.as_tensor(weights.root, device=self.device)[:, None]
+        gram.diagonal().add_(hyper.noise / self.root[:, 0].square())
         self._factor = cholesky(gram, "K + noise I of the teacher")
         self._alpha = torch.cholesky_solve(self.targets, self._factor)
 
@@ -95,7 +102,7 @@ class Teacher:
         """The same teacher with its tensors on a device."""
         other = copy(self)
         other.device = device
-        for name in ("inputs", "targets", "_factor", "_alpha"):
+        for name in ("inputs", "targets", "root", "_factor", "_alpha"):
             setattr(other, name, getattr(self, name).to(device))
         return other
 
@@ -138,13 +145,14 @@ def kl_per_point(teacher: Teacher, law: JointLaw, frequencies: Tensor, weights: 
         Tensor (m,) of sum one.
     """
     noise, lam = teacher.hyper.noise, teacher.hyper.noise / teacher.hyper.outputscale
-    rows = weighted_features(teacher.inputs, frequencies, weights)
+    rows = weighted_features(teacher.inputs, frequencies, weights) * teacher.root
     points = weighted_features(law.inputs, frequencies, weights)
     (q, n_outputs), size = law.mean.shape, rows.shape[1]
     a = rows.T @ rows + lam * torch.eye(size, dtype=rows.dtype, device=rows.device)
     root_a = torch.linalg.cholesky(a)
     root_b = torch.linalg.cholesky(a + points.T @ points)
-    mean = points @ torch.cholesky_solve(rows.T @ teacher.targets, root_a)
+    targets = teacher.targets * teacher.root
+    mean = points @ torch.cholesky_solve(rows.T @ targets, root_a)
     gap = law.mean - mean
     spread = law.cov + gap @ gap.T / n_outputs
     whitened = torch.linalg.solve_triangular(root_b, points.T, upper=False)

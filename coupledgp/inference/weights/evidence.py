@@ -25,6 +25,7 @@ from coupledgp.inference.search.problem import (
     GramAtLengthscale,
     SpectralEvidence,
 )
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
 from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
@@ -40,11 +41,16 @@ class FeatureEvidence(EvidenceProblem):
         Features of the inputs; its lengthscale is replaced in each evaluation.
     targets
         Normalised targets (n, k).
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
-    def __init__(self, stream: FeatureStream, targets: FloatArray) -> None:
+    def __init__(
+        self, stream: FeatureStream, targets: FloatArray, weights: RowWeights | None = None
+    ) -> None:
         self.stream = stream
         self.targets = targets
+        self.weights = weights
         self.n_rows, self.n_outputs = targets.shape
 
     @property
@@ -58,15 +64,38 @@ class FeatureEvidence(EvidenceProblem):
         stream = replace(self.stream, lengthscale=lengthscale)
         device = stream.feature_map.device
         if self.n_rows < stream.feature_map.n_features:
-            return RowsAtLengthscale(stream, torch.as_tensor(self.targets, device=device))
-        zero = torch.zeros(self.n_outputs, dtype=torch.float64, device=device)
-        moments = stream_moments(stream, self.targets, zero)
-        equations = moments.normalized(zero, torch.ones_like(zero))
-        return ColumnsAtLengthscale(stream, self.targets, equations)
+            rows = torch.as_tensor(self.targets, device=device)
+            return RowsAtLengthscale(stream, rows, self.weights)
+        stream, targets = weighted_rows(stream, self.targets, self.weights)
+        equations = normal_equations(stream, targets, self.weights)
+        return ColumnsAtLengthscale(stream, targets, equations)
 
     def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
         """Return the problem of some rows, given by their numbers (b,)."""
-        return FeatureEvidence(replace(self.stream, X=self.stream.X[rows]), self.targets[rows])
+        weights = None if self.weights is None else self.weights.take(rows)
+        stream = replace(self.stream, X=self.stream.X[rows])
+        return FeatureEvidence(stream, self.targets[rows], weights)
+
+
+def weighted_rows(
+    stream: FeatureStream, targets: FloatArray, weights: RowWeights | None
+) -> tuple[FeatureStream, FloatArray]:
+    """Features and normalised targets (n, k), both with the factors of the rows."""
+    if weights is None:
+        return stream, targets
+    return replace(stream, root=weights.root), targets * weights.root[:, None]
+
+
+def normal_equations(
+    stream: FeatureStream, targets: FloatArray, weights: RowWeights | None
+) -> NormalEquations:
+    """Normal equations of a table that has the factors of its rows already."""
+    device = stream.feature_map.device
+    zero = torch.zeros(targets.shape[1], dtype=torch.float64, device=device)
+    equations = stream_moments(stream, targets, zero).normalized(zero, torch.ones_like(zero))
+    if weights is None:
+        return equations
+    return replace(equations, n_rows=weights.n_counted, log_noise=weights.log_noise)
 
 
 @dataclass(frozen=True)
@@ -76,8 +105,9 @@ class ColumnsAtLengthscale(EvidenceAtLengthscale):
     Attributes
     ----------
     stream : FeatureStream
+        Features with the factors of the rows.
     targets : FloatArray (n, k)
-        Normalised.
+        Normalised, with the factors of the rows.
     equations : NormalEquations
         Of features and normalised targets.
     """
@@ -108,7 +138,7 @@ class ColumnsAtLengthscale(EvidenceAtLengthscale):
         remainder = float(whole - energy.sum())
         return SpectralEvidence(
             eigenvalues.clamp_min(0.0).cpu().numpy(), energy.cpu().numpy(), max(remainder, 0.0),
-            self.equations.n_rows, self.equations.cross.shape[1],
+            self.equations.n_rows, self.equations.cross.shape[1], self.equations.log_noise,
         )  # fmt: skip
 
     def value(self, outputscale: float, noise: float) -> float:
@@ -159,7 +189,7 @@ def feature_gradients(
     stream
         Features of the table.
     targets
-        Normalised targets (n, k).
+        Normalised targets (n, k), with the factors of the rows.
     weights
         Posterior mean w (M, k) of the weights.
     inverse
@@ -170,8 +200,8 @@ def feature_gradients(
     Yields
     ------
     (Tensor, Tensor, Tensor)
-        Scaled inputs (b, d), features (b, M) and `d log p / d Phi` (b, M). The memory of the last
-        two is used again for the next chunk.
+        Scaled inputs (b, d), features (b, M) and `d log p / d Phi` (b, M), both without the
+        factors of the rows. The memory of the last two is used again for the next chunk.
     """
     dtype, n_features = stream.feature_map.dtype, stream.feature_map.n_features
     scaled = (-weights.shape[1] * inverse).to(dtype)
@@ -181,7 +211,11 @@ def feature_gradients(
         y = torch.as_tensor(targets[rows], dtype=w.dtype, device=w.device)
         alpha = (y - features @ w) / noise
         chunk = torch.mm(features, scaled, out=upstream[: len(features)])
-        yield inputs, features, chunk.addmm_(alpha, w.T)
+        chunk.addmm_(alpha, w.T)
+        if stream.root is not None:
+            factors = stream.factors(rows)
+            features, chunk = features / factors, chunk * factors
+        yield inputs, features, chunk
 
 
 class RowsAtLengthscale(GramAtLengthscale):
@@ -193,12 +227,16 @@ class RowsAtLengthscale(GramAtLengthscale):
         Features of the table.
     targets
         Normalised targets (n, k), on the device of the features.
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
     """
 
-    def __init__(self, stream: FeatureStream, targets: Tensor) -> None:
+    def __init__(
+        self, stream: FeatureStream, targets: Tensor, weights: RowWeights | None = None
+    ) -> None:
         self.stream = stream
         self.features = stream.dense()
-        super().__init__(self.features @ self.features.T, targets)
+        super().__init__(self.features @ self.features.T, targets, weights)
 
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
         inputs = self.stream.inputs(slice(None))

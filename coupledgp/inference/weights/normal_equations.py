@@ -24,14 +24,18 @@ class NormalEquations:
         `Phi' y` of the normalised targets.
     square : Tensor (k,)
         `y' y`, one number for each output.
-    n_rows : int
-        Number of rows n.
+    n_rows : float
+        Number n of rows, each as often as it counts.
+    log_noise : float
+        `RowWeights.log_noise` of the rows, whose sums above have the factors `RowWeights.root`;
+        zero for rows that are all alike.
     """
 
     gram: Tensor
     cross: Tensor
     square: Tensor
-    n_rows: int
+    n_rows: float
+    log_noise: float = 0.0
 
 
 def solve_ridge(
@@ -56,5 +60,6 @@ def solve_ridge(
     quad = float(equations.square.sum() - (equations.cross * mean).sum()) / lam
     unreached = equations.n_rows - size
     logdet = 2 * float(factor.diagonal().log().sum()) + unreached * math.log(lam)
+    logdet += equations.log_noise
     value = log_evidence(quad, logdet, outputscale, equations.n_rows, n_outputs)
     return factor, mean, value

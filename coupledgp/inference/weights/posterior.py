@@ -56,12 +56,23 @@ class WeightPosterior:
 
     @classmethod
     def from_rows(
-        cls, features: Tensor, targets: Tensor, outputscale: float, noise: float
+        cls,
+        features: Tensor,
+        targets: Tensor,
+        outputscale: float,
+        noise: float,
+        n_rows: float | None = None,
+        log_noise: float = 0.0,
     ) -> WeightPosterior:
-        """Posterior from fewer rows (n, M) than features, with normalised targets (n, k)."""
+        """Posterior from fewer rows (n, M) than features, with normalised targets (n, k).
+
+        Both have the factors `RowWeights.root` already; `n_rows`, the number of rows where they
+        count otherwise than once, and `log_noise` are those of `NormalEquations`.
+        """
         basis, upper = torch.linalg.qr(features.T)
+        counted = len(targets) if n_rows is None else n_rows
         equations = NormalEquations(
-            upper @ upper.T, upper @ targets, targets.square().sum(0), len(targets)
+            upper @ upper.T, upper @ targets, targets.square().sum(0), counted, log_noise
         )
         factor, mean, evidence = solve_ridge(equations, outputscale, noise)
         return cls(basis @ mean, factor, basis, outputscale, noise, evidence)

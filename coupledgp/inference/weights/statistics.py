@@ -22,8 +22,55 @@ from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
 from coupledgp.random import FloatArray
 
-# Features (b, M) and targets (b, k) of b rows.
-Chunk = tuple[Tensor, Tensor]
+# Features (b, M) and targets (b, k) of b rows; a third tensor (b, 2) holds the relative noise r and
+# the count c of each row, see `RowWeights`, where rows differ in them.
+Chunk = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedSums:
+    """Sums over rows of relative noise r and count c, beside those of `Moments`.
+
+    Attributes
+    ----------
+    precision : float
+        Sum of `c / r`.
+    count : float
+        Sum of c.
+    log_noise : float
+        Sum of `c log r`.
+    target_sum, target_square : Tensor (k,)
+        Sums of `c (y - offset)` and of `c (y - offset)^2`.
+    """
+
+    precision: float
+    count: float
+    log_noise: float
+    target_sum: Tensor
+    target_square: Tensor
+
+    def added(self, weights: Tensor, centred: Tensor) -> WeightedSums:
+        """The sums with rows of weights (b, 2) and targets minus the offset (b, k)."""
+        noise, counts = weights[:, 0], weights[:, 1]
+        return self.merge(
+            WeightedSums(
+                float((counts / noise).sum()),
+                float(counts.sum()),
+                float((counts * noise.log()).sum()),
+                counts @ centred,
+                counts @ centred.square(),
+            )
+        )
+
+    def merge(self, other: WeightedSums) -> WeightedSums:
+        """The sums over the rows of both."""
+        mine, its = vars(self), vars(other)
+        return WeightedSums(**{name: mine[name] + its[name] for name in mine})
+
+
+def row_factors(weights: Tensor) -> Tensor:
+    """`sqrt(c / r)` as a column (b, 1), for weights (b, 2)."""
+    return (weights[:, 1:] / weights[:, :1]).sqrt()
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,24 +79,27 @@ class Moments:
 
     Targets enter minus a fixed `offset`, which keeps the sums accurate when their mean is large;
     they can be re-centred and re-scaled afterwards (`normalized`), so that a table given in
-    several batches ends in the same posterior as the table given at once.
+    several batches ends in the same posterior as the table given at once. Rows with weights enter
+    all sums with the factor `sqrt(c / r)`; `P` is the diagonal matrix of its squares, else I.
 
     Attributes
     ----------
     gram : Tensor (M, M)
-        Upper triangle of `Phi' Phi`; `normalized` completes it.
+        Upper triangle of `Phi' P Phi`; `normalized` completes it.
     cross : Tensor (M, k)
-        `Phi' (y - offset)`.
+        `Phi' P (y - offset)`.
     feature_sum : Tensor (M,)
-        `Phi' 1`.
+        `Phi' P 1`.
     target_sum, target_square : Tensor (k,)
-        Sums of `y - offset` and of its squares.
+        Sums of `P (y - offset)` and of `P (y - offset)^2`.
     n_rows : int
         Number n of rows.
     offset : Tensor (k,)
         Shift of the targets.
     rounding : float
         Relative rounding error of `gram`; zero in double precision, where it does not matter.
+    weighted : WeightedSums or None
+        Further sums where any row has weights.
     """
 
     gram: Tensor
@@ -60,10 +110,11 @@ class Moments:
     n_rows: int
     offset: Tensor
     rounding: float = 0.0
+    weighted: WeightedSums | None = None
 
     @classmethod
     def of(cls, chunks: Iterable[Chunk], n_features: int, offset: Tensor) -> Moments:
-        """Moments of chunks of features (b, M) of any float dtype and targets (b, k) in float64."""
+        """Moments of chunks: features (b, M) of any float dtype, the others in float64."""
         k, new = offset.shape[0], offset.new_zeros
         sums = new(n_features, n_features), new(n_features, k), new(n_features), new(k), new(k)
         return cls(*sums, 0, offset)._added(chunks)
@@ -94,36 +145,58 @@ class Moments:
             self.n_rows + other.n_rows,
             self.offset,
             max(self.rounding, other.rounding),
+            self.counted().merge(other.counted()) if self.weighted or other.weighted else None,
         )
+
+    def counted(self) -> WeightedSums:
+        """The sums over weighted rows, also where no row has weights."""
+        n = float(self.n_rows)
+        return self.weighted or WeightedSums(n, n, 0.0, self.target_sum, self.target_square)
 
     def _added(self, chunks: Iterable[Chunk]) -> Moments:
         """Add chunks to the tensors of these moments, which nobody else may hold yet."""
-        n_rows, rounding = self.n_rows, self.rounding
-        for features, targets in chunks:
+        n_rows, rounding, weighted = self.n_rows, self.rounding, self.weighted
+        for features, targets, *weights in chunks:
             centred = targets - self.offset
+            ones = torch.ones_like(centred[:, :1])
+            if weights or weighted:
+                # The sums so far are copied: they go on to change in place.
+                weighted = weighted or _copied(replace(self, n_rows=n_rows).counted())
+                rows = weights[0] if weights else ones.expand(-1, 2)
+                weighted = weighted.added(rows, centred)
+                ones = row_factors(rows)
+                features, centred = features * ones.to(features.dtype), centred * ones
             add_gram(self.gram, features)
             if features.dtype != self.gram.dtype:
                 rounding = torch.finfo(features.dtype).eps
             # The sum of the features rides along: one pass over them instead of two.
-            columns = torch.cat([centred, torch.ones_like(centred[:, :1])], dim=1)
+            columns = torch.cat([centred, ones], dim=1)
             sums = features.T @ columns.to(features.dtype)
             self.cross.add_(sums[:, :-1])
             self.feature_sum.add_(sums[:, -1])
-            self.target_sum.add_(centred.sum(0))
+            self.target_sum.add_((centred * ones).sum(0))
             self.target_square.add_(centred.square().sum(0))
             n_rows += features.shape[0]
-        return replace(self, n_rows=n_rows, rounding=rounding)
+        return replace(self, n_rows=n_rows, rounding=rounding, weighted=weighted)
 
     def normalized(self, mean: Tensor, scale: Tensor) -> NormalEquations:
         """Normal equations of the targets `(y - mean) / scale`, both of shape (k,)."""
         shift = mean - self.offset
         cross = (self.cross - torch.outer(self.feature_sum, shift)) / scale
-        square = self.target_square - 2 * shift * self.target_sum + self.n_rows * shift.square()
+        sums = self.counted()
+        square = self.target_square - 2 * shift * self.target_sum + sums.precision * shift.square()
         gram = fill_lower(self.gram)
         if self.rounding:
             # Keeps the sum of single-precision products positive semidefinite.
             gram.diagonal().add_(self.rounding * gram.norm())
-        return NormalEquations(gram, cross, square / scale.square(), self.n_rows)
+        return NormalEquations(gram, cross, square / scale.square(), sums.count, sums.log_noise)
+
+
+def _copied(sums: WeightedSums) -> WeightedSums:
+    """The same sums in tensors of their own."""
+    return replace(
+        sums, target_sum=sums.target_sum.clone(), target_square=sums.target_square.clone()
+    )
 
 
 def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:
@@ -159,8 +232,9 @@ class DataStatistics:
         Number of features M.
     offset : Tensor (k,)
         Fixed shift of the targets, see `Moments`.
-    rows : tuple of (Tensor (b, M), Tensor (b, k))
-        Chunks of features, in float64, and targets; empty once there are moments.
+    rows : tuple of (Tensor (b, M), Tensor (b, k)), or with a third Tensor (b, 2)
+        Chunks of features, in float64, targets, and weights where rows have any; empty once there
+        are moments.
     moments : Moments or None
         Sums over the rows, from the M-th row on.
     dtype : torch.dtype or None
@@ -178,7 +252,15 @@ class DataStatistics:
         """Number of rows n."""
         if self.moments is not None:
             return self.moments.n_rows
-        return sum(len(features) for features, _ in self.rows)
+        return sum(len(chunk[0]) for chunk in self.rows)
+
+    @property
+    def n_counted(self) -> float:
+        """Number of rows, each as often as it counts."""
+        if self.moments is not None:
+            return self.moments.counted().count
+        weights = self.stacked_weights()
+        return self.n_rows if weights is None else float(weights[:, 1].sum())
 
     def updated(self, chunks: Iterable[Chunk]) -> DataStatistics:
         """Statistics of the rows so far and those of the chunks; these ones stay as they are.
@@ -186,7 +268,8 @@ class DataStatistics:
         Parameters
         ----------
         chunks
-            Features (b, M) and targets (b, k); their memory may be reused from one to the next.
+            Features (b, M), targets (b, k), and weights (b, 2) where rows have any; their memory
+            may be reused from one to the next.
 
         Raises
         ------
@@ -206,18 +289,19 @@ class DataStatistics:
         if self.moments is not None:
             return replace(self, moments=self.moments.updated(chunks))
         kept, n_rows = list(self.rows), self.n_rows
-        for features, targets in chunks:
+        for chunk in chunks:
+            features, *others = chunk
             n_rows += len(features)
             if n_rows >= self.n_features:
-                everything = chain(kept, [(features, targets)], chunks)
+                everything = chain(kept, [chunk], chunks)
                 moments = Moments.of(everything, self.n_features, self.offset)
                 return replace(self, rows=(), moments=moments)
             if len(features):
-                kept.append((features.double().clone(), targets.clone()))
+                kept.append((features.double().clone(), *(other.clone() for other in others)))
         return replace(self, rows=tuple(kept))
 
     def _checked(self, chunk: Chunk, dtype: torch.dtype) -> Chunk:
-        features, targets = chunk
+        features, targets = chunk[:2]
         expected = (len(features), self.n_features), (len(features), len(self.offset))
         if (tuple(features.shape), tuple(targets.shape)) != expected:
             raise InvalidInputError(
@@ -253,15 +337,28 @@ class DataStatistics:
 
     def stacked(self) -> Chunk:
         """All rows kept: features (n, M) in float64 and targets (n, k)."""
-        return torch.cat([f for f, _ in self.rows]), torch.cat([t for _, t in self.rows])
+        return torch.cat([c[0] for c in self.rows]), torch.cat([c[1] for c in self.rows])
+
+    def stacked_weights(self) -> Tensor | None:
+        """Weights (n, 2) of all rows kept, ones where a row has none; None if no row has any."""
+        if all(len(chunk) == 2 for chunk in self.rows):
+            return None
+        ones = self.offset.new_ones
+        parts = [chunk[2] if len(chunk) == 3 else ones(len(chunk[0]), 2) for chunk in self.rows]
+        return torch.cat(parts)
 
     def target_mean_and_std(self) -> tuple[Tensor, Tensor]:
-        """Mean and standard deviation (k,) of the targets."""
+        """Mean and standard deviation (k,) of the targets, each row as often as it counts."""
         if self.moments is None:
-            targets = self.stacked()[1]
-            return targets.mean(0), targets.std(0, correction=0)
-        shift = self.moments.target_sum / self.n_rows
-        variance = self.moments.target_square / self.n_rows - shift.square()
+            targets, weights = self.stacked()[1], self.stacked_weights()
+            if weights is None:
+                return targets.mean(0), targets.std(0, correction=0)
+            shares = weights[:, 1] / weights[:, 1].sum()
+            mean = shares @ targets
+            return mean, (shares @ (targets - mean).square()).sqrt()
+        sums = self.moments.counted()
+        shift = sums.target_sum / sums.count
+        variance = sums.target_square / sums.count - shift.square()
         return self.offset + shift, variance.clamp_min(0.0).sqrt()
 
     def posterior(
@@ -270,7 +367,14 @@ class DataStatistics:
         """Posterior given the targets `(y - mean) / scale`, both of shape (k,)."""
         if self.moments is None:
             features, targets = self.stacked()
-            return WeightPosterior.from_rows(features, (targets - mean) / scale, outputscale, noise)
+            targets, weights = (targets - mean) / scale, self.stacked_weights()
+            if weights is None:
+                return WeightPosterior.from_rows(features, targets, outputscale, noise)
+            factors = row_factors(weights)
+            log_noise = float(weights[:, 1] @ weights[:, 0].log())
+            return WeightPosterior.from_rows(
+                features * factors, targets * factors, outputscale, noise, self.n_counted, log_noise
+            )
         equations = self.moments.normalized(mean, scale)
         return WeightPosterior.from_moments(equations, outputscale, noise)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,12 +32,15 @@ class FeatureStream:
         Shift of the inputs (d,).
     lengthscale
         Lengthscales (d,).
+    root
+        Factors (n,) of the rows of features, `RowWeights.root`; None for ones.
     """
 
     feature_map: FeatureMap
     X: FloatArray
     center: FloatArray
     lengthscale: FloatArray
+    root: FloatArray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -68,11 +72,21 @@ class FeatureStream:
         for start in range(0, self.n_rows, self.chunk_rows):
             rows = slice(start, min(start + self.chunk_rows, self.n_rows))
             inputs = self.inputs(rows)
-            yield rows, inputs, self.feature_map(inputs, out=buffer[: inputs.shape[0]])
+            features = self.feature_map(inputs, out=buffer[: inputs.shape[0]])
+            if self.root is not None:
+                features = features * self.factors(rows)
+            yield rows, inputs, features
+
+    def factors(self, rows: slice) -> Tensor:
+        """Factors of some rows as a column (b, 1), in the features' dtype and on their device."""
+        own = self.feature_map
+        factors = np.ones(len(self.X[rows])) if self.root is None else self.root[rows]
+        return torch.as_tensor(factors).to(dtype=own.dtype, device=own.device)[:, None]
 
     def dense(self) -> Tensor:
         """All features (n, M) at once, in float64."""
-        return self.feature_map(self.inputs(slice(None))).double()
+        features = self.feature_map(self.inputs(slice(None))).double()
+        return features if self.root is None else features * self.factors(slice(None)).double()
 
 
 def add_gram(total: Tensor, features: Tensor) -> None:

@@ -15,7 +15,7 @@ FLOORS = [
     ["errors", "lazy", "compiled"],
     ["random", "progress", "memory"],
     ["counter", "descent"],
-    ["validation"],
+    ["validation", "columns"],
     ["registry"],
     ["inference/linalg"],
     ["spectra", "graphs"],

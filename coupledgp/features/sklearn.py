@@ -19,12 +19,14 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from coupledgp.columns.arrow import text_of_place
+from coupledgp.columns.encoding import TableEncoding
 from coupledgp.couplings import CouplingLike
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import LaplaceFeatures
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike
 from coupledgp.validation import check_lengthscale, check_positive_int
 
@@ -40,10 +42,35 @@ def seed_from_random_state(random_state: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """The columns of a table: how many, and their names (d,) if it had any."""
+    """The columns of a table.
+
+    Attributes
+    ----------
+    n_features : int
+        Number d of columns.
+    names : NDArray (d,) or None
+        Their names, if they have any.
+    encoding : TableEncoding or None
+        How they become numbers; None where they are taken as they are.
+    """
 
     n_features: int
     names: Any = None
+    encoding: TableEncoding | None = None
+
+    @property
+    def groups(self) -> IntArray | None:
+        """Number (D,) of the part of each encoded column; None where each is a part by itself."""
+        if self.encoding is None or len(self.encoding.parts) == self.encoding.groups.size:
+            return None
+        return self.encoding.groups
+
+    @property
+    def part_names(self) -> list[str]:
+        """Names (q,) of the parts, those of the columns where these are taken as they are."""
+        if self.encoding is not None:
+            return [name for name, _ in self.encoding.parts]
+        return [text_of_place(self.names, place) for place in range(self.n_features)]
 
 
 class TableColumns(MultiOutputMixin, RegressorMixin, BaseEstimator):

@@ -68,6 +68,10 @@ class ExactGPRegressor(TableRegressor):
     n_hyperparameter_draws
         Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
         of the mixture unless its weight is below 1e-4.
+    missing
+        Missing values (NaN, None, NaT) of X. `"raise"`: they are an error. `"indicator"`: a number
+        or date that is missing is the mean of its column, with an indicator beside it under the
+        same lengthscale; a missing category is a level of its own (docs/tables.md).
 
     Attributes
     ----------
@@ -97,6 +101,7 @@ class ExactGPRegressor(TableRegressor):
         hyperparameters: str = "maximum",
         hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
         n_hyperparameter_draws: int = 48,
+        missing: str = "raise",
     ) -> None:
         self.kernel = kernel
         self.ard = ard
@@ -113,6 +118,7 @@ class ExactGPRegressor(TableRegressor):
         self.hyperparameters = hyperparameters
         self.hyperparameter_prior = hyperparameter_prior
         self.n_hyperparameter_draws = n_hyperparameter_draws
+        self.missing = missing
 
     def fit(
         self,
@@ -187,8 +193,9 @@ class ExactGPRegressor(TableRegressor):
         rng = self._rng()
         spectrum = parse_spectrum(self.kernel, "kernel")
         units = Units.of(data.targets, self.normalize_y, data.counts)
-        base = spread_lengthscale(data.points, self.ard, counts=data.counts)
-        space = self._search_space(data, units, base)
+        groups = columns.groups
+        base = spread_lengthscale(data.points, self.ard, groups, counts=data.counts)
+        space = self._search_space(data, units, base, groups)
         with reporter("fit", self.progress) as report:
             normalized = units.normalized(data.targets)
             problem = ExactEvidence(spectrum, data.points, normalized, data.weights)

@@ -277,7 +277,9 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         """Smallest and largest number of walkers that are tried."""
         return MIN_WALKS, MAX_WALKS
 
-    def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
+    def exact_process(
+        self, data: Data, seed: int, progress: bool | None, columns: Any = None
+    ) -> GaussianProcess:
         """Fit the exact GP of the same settings on these observations."""
         exact = ExactGraphGPRegressor(
             self.graph,

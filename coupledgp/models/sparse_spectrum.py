@@ -34,21 +34,21 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.averaging import HyperparameterPrior
-from coupledgp.inference.search.optimize import SearchSpace
+from coupledgp.inference.search.optimize import SearchSpace, first_places
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.estimator import fitted_result
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.spectrum_options import check_fitting, check_use_of_queries
+from coupledgp.models.table_rows import named_rows
 from coupledgp.models.tables import (
     TableRegressor,
     averaged_results,
-    checked_rows,
     search_results,
 )
 from coupledgp.progress import Progress, reporter
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_positive_int, check_vector
 
@@ -148,6 +148,10 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     n_hyperparameter_draws
         Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
         of the mixture unless its weight is below 1e-4.
+    missing
+        Missing values (NaN, None, NaT) of X. `"raise"`: they are an error. `"indicator"`: a number
+        or date that is missing is the mean of its column, with an indicator beside it under the
+        same lengthscale; a missing category is a level of its own (docs/tables.md).
 
     Attributes
     ----------
@@ -219,6 +223,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         hyperparameters: str = "maximum",
         hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
         n_hyperparameter_draws: int = 48,
+        missing: str = "raise",
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -245,6 +250,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         self.hyperparameters = hyperparameters
         self.hyperparameter_prior = hyperparameter_prior
         self.n_hyperparameter_draws = n_hyperparameter_draws
+        self.missing = missing
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"
@@ -363,18 +369,21 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         of the sampled spectrum if they were fitted to the evidence, since fitted spectra define
         kernels of their own.
         """
-        record = self.fitted_
+        record, groups = self.fitted_, self._columns.groups
         hyper = record.process.hyperparameters
         twin = ExactGPRegressor(
             kernel=self.features_.spectrum,
             ard=self.ard,
-            lengthscale=hyper.lengthscale,
+            lengthscale=hyper.lengthscale
+            if groups is None
+            else hyper.lengthscale[first_places(groups)],
             outputscale=hyper.outputscale,
             noise=hyper.noise,
             normalize_y=self.normalize_y,
             optimizer=None,
             random_state=self.random_state,
             progress=self.progress,
+            missing=self.missing,
         )
         return twin.around(record.process.exact(), record)
 
@@ -383,14 +392,15 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         self._check_parameters(len(data))
         if queries is not None:
-            queries = checked_rows(queries, columns, self, "queries")
+            queries = named_rows(self, queries, columns, "queries")
         rng = self._rng()
         size: Any = self.n_frequencies
         drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
         check_directions(drawn)
         center = self._center(data)
         units = Units.of(data.targets, self.normalize_y, data.counts)
-        space = self._search_space(data, units, self._default_lengthscale(data, center, rng))
+        base = self._default_lengthscale(data, center, rng, columns.groups)
+        space = self._search_space(data, units, base, columns.groups)
         stream = FeatureStream(drawn, data.points, center, np.ones(center.size))
         with reporter("fit", self.progress) as report:
             problem = FeatureEvidence(stream, units.normalized(data.targets), data.weights)
@@ -429,14 +439,18 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         return ("lengthscale",) if features_class(self.features).lengthscale_by_rule else ()
 
     def _default_lengthscale(
-        self, data: Data, center: FloatArray, rng: np.random.Generator
+        self,
+        data: Data,
+        center: FloatArray,
+        rng: np.random.Generator,
+        groups: IntArray | None,
     ) -> FloatArray:
         inputs, counts = data.points, data.counts
         if not features_class(self.features).lengthscale_by_rule:
-            return spread_lengthscale(inputs, self.ard, counts=counts)
+            return spread_lengthscale(inputs, self.ard, groups, counts=counts)
         spread = np.ones(inputs.shape[1])
         if self.ard:
-            spread = column_spread(inputs, self.ard, counts=counts)
+            spread = column_spread(inputs, self.ard, groups, counts=counts)
         return spread * laplace_lengthscale((inputs - center) / spread, rng, counts)
 
     def _fitted_priors(
@@ -495,14 +509,19 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         n_rows, dim = len(data), data.points.shape[1]
         return min(max(dim, 4), n_rows), min(MAX_FREQUENCIES, n_rows)
 
-    def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
+    def exact_process(
+        self, data: Data, seed: int, progress: bool | None, columns: Any = None
+    ) -> GaussianProcess:
         """Fit the exact GP to these rows, with the hyperparameters fixed that this model fixes."""
+        columns = Columns(data.points.shape[1]) if columns is None else columns
         self._check_parameters(len(data))
         fixed = self._default_fixed() if self.fixed is None else self.fixed
         lengthscale = self.lengthscale
         if lengthscale is None and "lengthscale" in fixed:
             rng, center = self._rng(), self._center(data)
-            lengthscale = self._default_lengthscale(data, center, rng)
+            lengthscale = self._default_lengthscale(data, center, rng, columns.groups)
+            if columns.groups is not None:
+                lengthscale = lengthscale[first_places(columns.groups)]
         exact = ExactGPRegressor(
             kernel=self.kernel,
             ard=self.ard,
@@ -517,7 +536,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             random_state=seed,
             progress=progress,
         )
-        return exact.fit_data(data, Columns(data.points.shape[1]))[0]
+        return exact.fit_data(data, columns)[0]
 
     def approximation(
         self, exact: GaussianProcess, coupling: Any, size: int, seed: int

@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.columns import TableEncoding
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.sklearn import (
-    Columns,
-    FittedToTable,
-    TableColumns,
-    seed_from_random_state,
-)
+from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
@@ -33,6 +29,7 @@ from coupledgp.inference.search.optimize import (
     Hyperparameters,
     OptimizationResult,
     SearchSpace,
+    first_places,
 )
 from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.models.estimator import (
@@ -42,8 +39,9 @@ from coupledgp.models.estimator import (
     plain_seed,
 )
 from coupledgp.models.rows import RowArguments, known_noise
+from coupledgp.models.table_rows import further_rows, further_rows_with_targets, learn_rows
 from coupledgp.progress import Progress
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike
 from coupledgp.validation import check_choice, check_lengthscale, check_positive, check_positive_int
 
@@ -72,6 +70,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     n_restarts: int
     max_iter: int
 
+    missing: str
     hyperparameters: str
     hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None
     n_hyperparameter_draws: int
@@ -106,20 +105,18 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         sample_weight: ArrayLike | None = None,
         sample_noise: ArrayLike | None = None,
     ) -> tuple[Data, int, Columns]:
-        """Return data (n, d) and (n, k), the number of dimensions of y, and the columns of X."""
-        carrier = TableColumns()
-        inputs, targets = validate_data(
-            carrier, X, y, estimator=self, dtype=np.float64, multi_output=True, y_numeric=True
-        )
-        targets = np.asarray(targets, dtype=np.float64)
+        """Return data (n, D) and (n, k), the number of dimensions of y, and the columns of X.
+
+        Columns of numbers are taken as they are, D = d; others as their encoding says.
+        """
+        inputs, targets, columns = learn_rows(self, X, y, self.missing)
         given = RowArguments(sample_weight, sample_noise)
         data = given.data(inputs, targets.reshape(len(targets), -1))
-        return data, targets.ndim, carrier.columns()
+        return data, targets.ndim, columns
 
     def points(self, X: ArrayLike) -> Points:
-        """Inputs (p, d) as float64, checked against the columns of the fit."""
-        inputs: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
-        return inputs
+        """Inputs (p, D) as float64, checked against the columns of the fit and encoded as there."""
+        return further_rows(self, X, self._columns)
 
     def _further_data(
         self,
@@ -128,10 +125,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         sample_weight: ArrayLike | None = None,
         sample_noise: ArrayLike | None = None,
     ) -> Data:
-        inputs, targets = validate_data(
-            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True, reset=False
-        )
-        targets = np.asarray(targets, dtype=np.float64)
+        inputs, targets = further_rows_with_targets(self, X, y, self._columns)
         targets = targets.reshape(len(targets), -1)
         n_outputs = self.process_.units.n_outputs
         if targets.shape[1] != n_outputs:
@@ -142,12 +136,14 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         level = float(process.units.spread(process.noise.variance)[0])
         return RowArguments(sample_weight, sample_noise, level).data(inputs, targets)
 
-    def _search_space(self, data: Data, units: Units, base: FloatArray) -> SearchSpace:
+    def _search_space(
+        self, data: Data, units: Units, base: FloatArray, groups: IntArray | None = None
+    ) -> SearchSpace:
         """Free hyperparameters and starts of the search, from the parameters and the data.
 
-        `base` are data-driven lengthscales (d,). All hyperparameters are fixed for constant
-        targets, which say nothing about scales: their evidence has no maximum. Known noise of the
-        rows is kept unless `fixed` is given without it.
+        `base` are data-driven lengthscales (D,), equal in each of the `groups` of columns. All
+        hyperparameters are fixed for constant targets, which say nothing about scales: their
+        evidence has no maximum. Known noise of the rows is kept unless `fixed` is given without it.
         """
         dim = data.points.shape[1]
         searched = bool(units.normalized(data.targets).any()) and self.optimizer is not None
@@ -160,7 +156,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             check_choice(name, HYPERPARAMETERS, "fixed")
         given = None
         if self.lengthscale is not None:
-            given = check_lengthscale(self.lengthscale, dim)
+            given = column_lengthscales(self.lengthscale, dim, groups)
             base = base if self.ard else given
         scales = {
             name: default
@@ -176,6 +172,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             noise=scales["noise"] if known is None else known,
             free=frozenset(HYPERPARAMETERS) - fixed if searched else frozenset(),
             minimise=minimise,
+            groups=groups,
         )
 
     def _check_averaging(self) -> None:
@@ -215,15 +212,33 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         return np.random.default_rng(seed_from_random_state(self.random_state))
 
     @property
+    def encoding_(self) -> TableEncoding:
+        """How the columns of X become numbers, where they are not all taken as they are."""
+        if self._columns.encoding is None:
+            raise AttributeError("encoding_: all columns are taken as they are")
+        return self._columns.encoding
+
+    @property
+    def lengthscale_names_(self) -> list[str]:
+        """Names (q,) of the parts of X, each of which has a lengthscale if `ard`."""
+        return self._columns.part_names
+
+    @property
     def X_train_(self) -> FloatArray:  # noqa: N802
-        """Training inputs (n, d); not a copy if they came in one batch of float64."""
+        """Training inputs (n, D), encoded; not a copy if they came in one batch of float64."""
         points: FloatArray = self.process_.data.points
         return points
 
     @property
     def lengthscale_(self) -> float | FloatArray:
-        """Fitted lengthscales (d,); one float for an isotropic kernel."""
+        """Fitted lengthscales (q,) of the parts of X; one float for an isotropic kernel.
+
+        A column of X is a part; a date is one for the time that passed and one for each cycle.
+        """
         value: FloatArray = self.process_.hyperparameters.lengthscale
+        groups = self._columns.groups
+        if groups is not None:
+            value = value[first_places(groups)]
         isotropic = not self.ard and np.ptp(value) == 0
         return float(value[0]) if isotropic else value
 
@@ -334,12 +349,13 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
-        names = self._columns.names
+        names, encoding = self._columns.names, self._columns.encoding
         results = self.fitted_.results
         stored = {name: results[name] for name in STORED_RESULTS if name in results}
         return {
             **header,
             "feature_names": None if names is None else [str(name) for name in names],
+            **({} if encoding is None else {"encoding": encoding.state()}),
             "scalars": {"n_features_in_": self.n_features_in_, **header["scalars"], **stored},
         }, arrays
 
@@ -361,11 +377,24 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         if model.fixed is not None:
             model.fixed = tuple(model.fixed)
         names, scalars = header["feature_names"], header["scalars"]
+        stored = header.get("encoding")
         columns = Columns(
-            scalars["n_features_in_"], None if names is None else np.array(names, dtype=object)
+            scalars["n_features_in_"],
+            None if names is None else np.array(names, dtype=object),
+            None if stored is None else TableEncoding.from_state(stored, names),
         )
         results = {name: scalars[name] for name in STORED_RESULTS if name in scalars}
         return model.holding(FittedModel(process, header["y_ndim"], results, columns))
+
+    def _stored_parameters(self) -> dict[str, Any]:
+        parameters = super()._stored_parameters()
+        # A file of a model that refuses missing values is one that releases before could read.
+        return {k: v for k, v in parameters.items() if (k, v) != ("missing", "raise")}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "indicator"
+        return tags
 
     def _plain(self, name: str, value: Any) -> Any:
         if name == "random_state":
@@ -386,19 +415,11 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         return value
 
 
-def checked_rows(X: ArrayLike, columns: Columns, estimator: Any, name: str) -> FloatArray:
-    """Rows (q, d) of the same columns as a table, under the name of an argument."""
-    carrier = TableColumns()
-    carrier.n_features_in_ = columns.n_features
-    if columns.names is not None:
-        carrier.feature_names_in_ = columns.names
-    try:
-        rows: FloatArray = validate_data(
-            carrier, X, estimator=estimator, dtype=np.float64, reset=False
-        )
-    except ValueError as error:
-        raise InvalidInputError(f"{name}: {error}") from None
-    return rows
+def column_lengthscales(value: ArrayLike, dim: int, groups: IntArray | None) -> FloatArray:
+    """Lengthscales (dim,) of columns, from one, or from one for each group of columns."""
+    if groups is None:
+        return check_lengthscale(value, dim)
+    return check_lengthscale(value, int(groups[-1]) + 1)[groups]
 
 
 def search_results(search: OptimizationResult) -> dict[str, Any]:

@@ -55,6 +55,7 @@ class HeldOutRows:
         max_rows: int,
         seed: int,
         progress: bool | None = False,
+        columns: Any = None,
     ) -> HeldOutRows:
         """Split the rows at random and fit the exact process to the training rows.
 
@@ -69,7 +70,7 @@ class HeldOutRows:
         used = np.random.default_rng(seed).permutation(n_rows)[:max_rows]
         n_query = min(n_query, len(used) // ROWS_A_QUERY)
         train, query = np.sort(used[n_query:]), used[:n_query]
-        exact = model.exact_process(data.take(train), seed, progress)
+        exact = model.exact_process(data.take(train), seed, progress, columns)
         points = data.points[query]
         first, last = model.size_range(data)
         law = law_of_process(exact, points)

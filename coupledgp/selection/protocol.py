@@ -47,8 +47,10 @@ class Selectable(Protocol):
     def size_range(self, data: Data) -> tuple[int, int]:
         """Smallest and largest size that is tried on data."""
 
-    def exact_process(self, data: Data, seed: int, progress: bool | None) -> GaussianProcess:
-        """Fit the exact process of the same settings on data."""
+    def exact_process(
+        self, data: Data, seed: int, progress: bool | None, columns: Any = None
+    ) -> GaussianProcess:
+        """Fit the exact process of the same settings on data, whose columns `checked` gave."""
 
     def approximation(
         self, exact: GaussianProcess, coupling: Any, size: int, seed: int

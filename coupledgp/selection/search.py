@@ -235,8 +235,8 @@ def select(
     checked = None if sizes is None else _check_sizes(sizes)
     seed = seed_from_random_state(random_state)
     given = {"sample_weight": sample_weight, "sample_noise": sample_noise}
-    data, _, _ = model.checked(X, y, **{k: v for k, v in given.items() if v is not None})
-    rows = HeldOutRows.of(model, data, n_query, max_rows, seed, progress)
+    data, _, columns = model.checked(X, y, **{k: v for k, v in given.items() if v is not None})
+    rows = HeldOutRows.of(model, data, n_query, max_rows, seed, progress, columns)
     name = model.size_parameter
     with reporter("select", progress) as report:
         search = _Search(rows, name, kl_target, n_draws, seed, report)

@@ -1,0 +1,383 @@
+"""What each kind of column becomes: numbers with an indicator of missing ones, points, cycles.
+
+A code is learnt from a column of the training table and never changes. It makes the columns of one
+or more parts, each of which has a lengthscale of its own, and is stored as values of JSON.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupledgp.columns.arrow import (
+    CATEGORY,
+    DATE,
+    NUMBERS,
+    Column,
+    days_of,
+    held,
+    kind_of,
+    levels_of,
+    numbers_of,
+    zone_of,
+)
+from coupledgp.columns.points import are_exact, category_points
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray, IntArray
+
+# Cycles of dates by name, in days. A date gets those of which the training dates span two periods,
+# the median time between different dates included, and whose half is longer than this time.
+CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
+
+
+class Found(NamedTuple):
+    """A column turned into numbers, and what was in it that the training column did not have.
+
+    Attributes
+    ----------
+    values : FloatArray (n, w)
+        Columns of all parts.
+    n_missing : int
+        Rows that are missing though no row of the training column was.
+    unknown : tuple
+        Levels that the training column did not have.
+    """
+
+    values: FloatArray
+    n_missing: int = 0
+    unknown: tuple[Any, ...] = ()
+
+
+class ColumnCode(ABC):
+    """How one column of a table becomes columns of numbers.
+
+    Attributes
+    ----------
+    kind : str
+        Kind of the column.
+    """
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """Name and number of columns of each part; the name of the first is empty."""
+
+    @abstractmethod
+    def encoded(self, column: Column, where: str) -> Found:
+        """Return a column (n,) as columns (n, w); `where` names it in errors."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Values of JSON from which `code_from_state` makes the same code."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return the code in words."""
+
+
+@dataclass(frozen=True)
+class NumberCode(ColumnCode):
+    """A number as it is; a missing one as the mean of the others, with an indicator beside it.
+
+    The indicator is one standard deviation where the number is missing and zero elsewhere. It is in
+    the same part as the number: under their one lengthscale a row without the number is as far from
+    the mean as a typical row.
+
+    Attributes
+    ----------
+    kind : str
+        `"number"`, `"boolean"` (0 and 1) or `"duration"` (days).
+    fill : float or None
+        Mean of the training column; None where missing numbers were refused.
+    indicator : float
+        Value of the indicator where the number is missing, the standard deviation of the training
+        column; zero for a column without an indicator, of which no training row was missing.
+    empty : bool
+        Whether every training row was missing: the column is then zero whatever it holds.
+    """
+
+    kind: str = "number"
+    fill: float | None = None
+    indicator: float = 0.0
+    empty: bool = False
+
+    @classmethod
+    def learn(cls, column: Column, where: str, fill: bool) -> NumberCode:
+        """Learn from a column of numbers; `fill` says whether missing ones are to be filled in."""
+        kind, values = kind_of(column, where), finite_numbers(column, where)
+        if not fill:
+            return cls(kind)
+        missing = np.isnan(values)
+        if missing.all():
+            return cls(kind, empty=True)
+        known = values[~missing] if missing.any() else values
+        return cls(kind, float(known.mean()), spread(known) if missing.any() else 0.0)
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        return (("", 2 if self.indicator else 1),)
+
+    def encoded(self, column: Column, where: str) -> Found:
+        found = kind_of(column, where)
+        if found not in NUMBERS and not self.empty:
+            raise InvalidInputError(f"{where}: expected numbers as in the fit, got {held(found)}")
+        if self.empty:
+            return Found(np.zeros((len(column), 1)))
+        return with_indicator(finite_numbers(column, where), self.fill, self.indicator)
+
+    def state(self) -> dict[str, Any]:
+        defaults = asdict(NumberCode())
+        found = {name: value for name, value in asdict(self).items() if value != defaults[name]}
+        return found | {"kind": self.kind}
+
+    def describe(self) -> str:
+        name = {"boolean": "Boolean, 0 and 1", "duration": "duration in days"}.get(
+            self.kind, "number"
+        )
+        if self.empty:
+            return f"{name}, all missing: left out"
+        if self.indicator:
+            return f"{name}; missing: the mean {self.fill:.6g} and an indicator"
+        return name
+
+
+@dataclass(frozen=True)
+class CategoryCode(ColumnCode):
+    """A category as a point at equal, or nearly equal, distances from all others.
+
+    A level that the training column did not have, or a missing one, is a point by itself.
+
+    Attributes
+    ----------
+    levels : tuple
+        Levels, the most frequent first; None is a missing value.
+    exact : bool
+        Whether each level has a dimension to itself, so that all distances are equal.
+    """
+
+    levels: tuple[Any, ...]
+    exact: bool = True
+    kind: str = field(default=CATEGORY, init=False)
+
+    @classmethod
+    def learn(cls, column: Column, where: str) -> CategoryCode:
+        """Learn the levels of a column, in the order of their frequencies, then of their text."""
+        places, listed = levels_of(column)
+        counts = np.bincount(places + 1, minlength=len(listed) + 1)
+        found: Counter[Any] = Counter()
+        for level, count in zip([None, *listed], counts.tolist(), strict=True):
+            if count:
+                found[level] += count
+        levels = sorted(found, key=lambda level: (-found[level], level is None, str(level)))
+        return cls(tuple(levels), are_exact(len(levels), len(column)))
+
+    @property
+    def n_levels(self) -> int:
+        """Number of levels, a missing value included if the training column had one."""
+        return len(self.levels)
+
+    @cached_property
+    def points(self) -> FloatArray:
+        """Points (n_levels + 1, w) of the levels, and last of every other."""
+        return category_points(self.n_levels, self.exact)
+
+    @cached_property
+    def _places(self) -> dict[Any, int]:
+        return {level: place for place, level in enumerate(self.levels)}
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        return (("", self.points.shape[1]),)
+
+    def encoded(self, column: Column, where: str) -> Found:
+        places, listed = levels_of(column)
+        self._check_type(listed, kind_of(column, where), where)
+        last = self.n_levels
+        of_listed = [self._places.get(level, last) for level in [*listed, None]]
+        chosen: IntArray = np.array(of_listed)[places]
+        if not (chosen == last).any():
+            return Found(self.points[chosen])
+        missing = places == -1
+        others = np.unique(places[(chosen == last) & ~missing])
+        n_missing = int(missing.sum()) if None not in self._places else 0
+        return Found(self.points[chosen], n_missing, tuple(listed[k] for k in others))
+
+    def _check_type(self, listed: list[Any], kind: str, where: str) -> None:
+        """Refuse numbers where the levels are text, and text where they are numbers."""
+        known = {isinstance(level, str) for level in self.levels if level is not None}
+        given = {isinstance(level, str) for level in listed if level is not None}
+        if kind == DATE or (known and given and known != given):
+            wanted = "text" if True in known else "numbers"
+            found = held(kind) if kind == DATE else "text" if True in given else "numbers"
+            raise InvalidInputError(f"{where}: expected {wanted} as in the fit, got {found}")
+
+    def state(self) -> dict[str, Any]:
+        return {"kind": CATEGORY, "levels": list(self.levels), "exact": self.exact}
+
+    def describe(self) -> str:
+        shown = ", ".join("missing" if x is None else str(x) for x in self.levels[:5])
+        more = f", ... ({self.n_levels} levels)" if self.n_levels > 5 else ""
+        width = self.points.shape[1]
+        code = "one-hot" if self.exact else f"code of {width} columns"
+        return f"category, {code}: {shown}{more}"
+
+
+@dataclass(frozen=True)
+class DateCode(ColumnCode):
+    """A date as days since the first of the training table, and as places on cycles.
+
+    A place on a cycle is its sine and cosine, each cycle a part of its own; on clocks of the time
+    zone, if the dates have one. A missing date is the mean of the others with an indicator, as for
+    numbers, and the centre of each cycle, as far from one time of the cycle as from another.
+
+    Attributes
+    ----------
+    origin : float
+        First training date, in days since 1970.
+    zone : str or None
+        Time zone of the training column.
+    cycles : tuple of str
+        Names of cycles, of `CYCLES`.
+    fill, indicator, empty
+        As for numbers, of the days since the first training date.
+    """
+
+    origin: float
+    zone: str | None = None
+    cycles: tuple[str, ...] = ()
+    fill: float | None = None
+    indicator: float = 0.0
+    empty: bool = False
+    kind: str = field(default=DATE, init=False)
+
+    @classmethod
+    def learn(cls, column: Column, where: str, fill: bool) -> DateCode:
+        """Learn from a column of dates; `fill` says whether missing ones are to be filled in."""
+        zone = zone_of(column)
+        days, _ = days_of(column, zone)
+        known = days[~np.isnan(days)]
+        if not known.size:
+            return cls(0.0, zone, empty=True)
+        origin = float(known.min())
+        code = cls(origin, zone, cycles_of(known))
+        if not fill:
+            return code
+        elapsed = known - origin
+        indicator = spread(elapsed) if len(known) < len(days) else 0.0
+        return cls(origin, zone, code.cycles, float(elapsed.mean()), indicator)
+
+    @property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        elapsed = ("", 2 if self.indicator else 1)
+        return (elapsed, *((cycle, 2) for cycle in self.cycles))
+
+    def encoded(self, column: Column, where: str) -> Found:
+        if self.empty:
+            return Found(np.zeros((len(column), 1)))
+        self._check_type(column, where)
+        days, local = days_of(column, self.zone)
+        first = with_indicator(days - self.origin, self.fill, self.indicator)
+        columns = [first.values]
+        for cycle in self.cycles:
+            angle = 2 * np.pi / CYCLES[cycle] * np.mod(local, CYCLES[cycle])
+            columns.append(np.nan_to_num(np.column_stack([np.sin(angle), np.cos(angle)])))
+        return Found(np.hstack(columns), first.n_missing)
+
+    def _check_type(self, column: Column, where: str) -> None:
+        found = kind_of(column, where)
+        if found != DATE:
+            if not isinstance(column, np.ndarray) and column.null_count == len(column):
+                return
+            raise InvalidInputError(f"{where}: expected dates as in the fit, got {held(found)}")
+        if (zone_of(column) is None) != (self.zone is None):
+            wanted = "without a time zone" if self.zone is None else "with a time zone"
+            raise InvalidInputError(f"{where}: expected dates {wanted} as in the fit, got others")
+
+    def state(self) -> dict[str, Any]:
+        return asdict(self) | {"cycles": list(self.cycles)}
+
+    def describe(self) -> str:
+        if self.empty:
+            return "date, all missing: left out"
+        first = np.datetime64(round(self.origin * 86400), "s").astype("datetime64[m]")
+        cycles = f" and place in the {', '.join(self.cycles)}" if self.cycles else ""
+        zone = "" if self.zone is None else f" ({self.zone})"
+        text = f"date{zone}: days since {first}{cycles}"
+        return f"{text}; missing: the mean and an indicator" if self.indicator else text
+
+
+def learn_code(column: Column, where: str, fill: bool) -> ColumnCode:
+    """Learn the code of a column; `fill` says whether missing values are to be filled in."""
+    kind = kind_of(column, where)
+    if kind == CATEGORY:
+        return CategoryCode.learn(column, where)
+    return (DateCode if kind == DATE else NumberCode).learn(column, where, fill)
+
+
+def code_from_state(state: dict[str, Any]) -> ColumnCode:
+    """Return the code of which `state` was made."""
+    values = {name: value for name, value in state.items() if name != "kind"}
+    if state["kind"] == CATEGORY:
+        return CategoryCode(tuple(values["levels"]), values["exact"])
+    if state["kind"] == DATE:
+        return DateCode(**values | {"cycles": tuple(values["cycles"])})
+    return NumberCode(state["kind"], **values)
+
+
+def cycles_of(days: FloatArray) -> tuple[str, ...]:
+    """Names of the cycles that dates (n,), in days, show: see `CYCLES`."""
+    different = np.unique(days)
+    if different.size < 2:
+        return ()
+    gap = float(np.median(np.diff(different)))
+    span = different[-1] - different[0] + gap  # each date stands for the time until the next
+    return tuple(name for name, days in CYCLES.items() if span >= 2 * days and gap < days / 2)
+
+
+def with_indicator(values: FloatArray, fill: float | None, indicator: float) -> Found:
+    """Numbers (n,), missing ones filled in, as (n, 1), or (n, 2) with the indicator."""
+    missing = np.isnan(values)
+    if not indicator and not missing.any():
+        return Found(values[:, None])
+    filled = np.where(missing, np.nan if fill is None else fill, values).astype(np.float64)
+    if not indicator:
+        return Found(filled[:, None], int(missing.sum()))
+    return Found(np.column_stack([filled, indicator * missing]))
+
+
+def finite_numbers(column: Column, where: str) -> FloatArray:
+    """Numbers (n,) of a column, NaN where missing; infinite ones are refused by row."""
+    values = numbers_of(column)
+    infinite = np.isinf(values)
+    if infinite.any():
+        row = int(infinite.argmax())
+        raise InvalidInputError(
+            f"{where}, row {row + 1}: expected a finite number, got {values[row]}"
+        )
+    return values
+
+
+def spread(values: FloatArray) -> float:
+    """Standard deviation of values (n,), or one where they are constant to rounding."""
+    found = float(values.std())
+    return found if found > 1e-12 * float(np.abs(values).max()) else 1.0
+
+
+def missing_rows(column: Column) -> IntArray:
+    """Numbers of the rows of a column that are missing, from zero."""
+    if isinstance(column, np.ndarray):
+        return np.flatnonzero(np.isnan(column))
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return np.flatnonzero(np.isnan(column.to_numpy()))
+    if not column.null_count:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(column.is_null().to_numpy())

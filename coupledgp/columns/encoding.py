@@ -1,0 +1,215 @@
+"""The encoding of a table: the codes of its columns, their parts and what is missing."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from coupledgp.columns.arrow import CATEGORY, DURATION, Column, label, text_of_place
+from coupledgp.columns.codes import (
+    CategoryCode,
+    ColumnCode,
+    Found,
+    NumberCode,
+    code_from_state,
+    learn_code,
+    missing_rows,
+)
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray, IntArray
+
+# Values of the parameter `missing` of estimators.
+MISSING = ("raise", "indicator")
+# Most columns or levels that a warning names.
+NAMED = 5
+# Fewest rows from which a category that never repeats is remarked on.
+LEAST_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class TableEncoding:
+    """How the d columns of a table become D columns of float64 in q parts.
+
+    Attributes
+    ----------
+    codes : tuple of ColumnCode
+        Code of each column, d.
+    names : tuple of str or None
+        Names (d,) of the columns.
+    missing : str
+        `"raise"`: a missing value is an error. `"indicator"`: a number or date that is missing is
+        the mean of the training column, with an indicator beside it if the training column had
+        missing ones, and without one, and with a warning, if it had none; a missing category is a
+        level of its own.
+    """
+
+    codes: tuple[ColumnCode, ...]
+    names: tuple[str, ...] | None
+    missing: str
+
+    @classmethod
+    def learn(
+        cls, columns: Sequence[Column], names: Sequence[str] | None, missing: str
+    ) -> TableEncoding:
+        """Learn the codes of columns (n,) each.
+
+        Raises
+        ------
+        InvalidInputError
+            A value is infinite, or missing while `missing` is `"raise"`, or of a type that has no
+            code; the column is named, and the row.
+        """
+        names = None if names is None else tuple(map(str, names))
+        fill = missing == "indicator"
+        if not fill:
+            _refuse_missing(columns, names)
+        wheres = [_where(names, j) for j in range(len(columns))]
+        codes = [
+            learn_code(column, where, fill) for column, where in zip(columns, wheres, strict=True)
+        ]
+        for code, column, where in zip(codes, columns, wheres, strict=True):
+            _remark(code, len(column), where)
+        return cls(tuple(codes), names, missing)
+
+    @cached_property
+    def parts(self) -> tuple[tuple[str, int], ...]:
+        """Name and number of columns of each part, q of them."""
+        return tuple(
+            (f"{name} ({part})" if part else name, width)
+            for j, code in enumerate(self.codes)
+            for name in [text_of_place(self.names, j)]
+            for part, width in code.parts
+        )
+
+    @cached_property
+    def groups(self) -> IntArray:
+        """Number (D,) of the part of each column of the matrix, from zero."""
+        widths = [width for _, width in self.parts]
+        return np.repeat(np.arange(len(widths)), widths)
+
+    def encode(self, columns: Sequence[Column]) -> FloatArray:
+        """Return columns, d of n rows each, as a matrix (n, D).
+
+        Warns of levels and of missing values that the training table did not have.
+
+        Raises
+        ------
+        InvalidInputError
+            As for `learn`, or a column is of another kind than the training column.
+        """
+        if self.missing == "raise":
+            _refuse_missing(columns, self.names)
+        matrix = np.empty((len(columns[0]), self.groups.size))
+        found, start = [], 0
+        for j, (code, column) in enumerate(zip(self.codes, columns, strict=True)):
+            part = code.encoded(column, _where(self.names, j))
+            matrix[:, start : start + part.values.shape[1]] = part.values
+            start += part.values.shape[1]
+            found.append(part._replace(values=part.values[:0]))
+        self._warn(found)
+        return matrix
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether every column holds plain numbers or Booleans."""
+        return all(isinstance(code, NumberCode) and code.kind != DURATION for code in self.codes)
+
+    def rows(self, matrix: FloatArray) -> FloatArray:
+        """Return a table (n, d) of plain numbers as a matrix (n, D), itself if nothing changes."""
+        plain = all(
+            isinstance(code, NumberCode) and not code.indicator and not code.empty
+            for code in self.codes
+        )
+        if plain and np.isfinite(matrix).all():
+            return matrix
+        return self.encode(list(matrix.T))
+
+    def _warn(self, found: Sequence[Found]) -> None:
+        """Warn of what the training table did not have."""
+        filled: list[str] = []
+        apart: list[str] = []
+        for j, (code, part) in enumerate(zip(self.codes, found, strict=True)):
+            if part.n_missing:
+                (apart if code.kind == CATEGORY else filled).append(_where(self.names, j))
+            if part.unknown:
+                warnings.warn(
+                    f"{_where(self.names, j)}: {_listed([repr(x) for x in part.unknown])} did not "
+                    "occur in the fit; a level that is not known is as far from every other as "
+                    "they are from each other",
+                    stacklevel=2,
+                )
+        if apart:
+            warnings.warn(
+                f"{_listed(apart)}: missing values, of which the fit had none, are taken as a "
+                "level that is not known",
+                stacklevel=2,
+            )
+        if filled:
+            warnings.warn(
+                f"{_listed(filled)}: missing values, of which the fit had none, are taken as the "
+                "mean of the training column; standard deviations do not hold that doubt",
+                stacklevel=2,
+            )
+
+    def describe(self) -> dict[str, str]:
+        """Return the code of each column in words, by its name."""
+        return {text_of_place(self.names, j): code.describe() for j, code in enumerate(self.codes)}
+
+    def state(self) -> dict[str, Any]:
+        """Values of JSON: `missing`, and the codes by the places of their columns.
+
+        Numbers that are taken as they are have no entry.
+        """
+        states = {str(j): code.state() for j, code in enumerate(self.codes)}
+        plain = NumberCode().state()
+        return {
+            "missing": self.missing,
+            "n_columns": len(self.codes),
+            "codes": {place: state for place, state in states.items() if state != plain},
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], names: Sequence[str] | None) -> TableEncoding:
+        """Return the encoding of which `state` was made, with the names (d,) of the columns."""
+        plain = NumberCode()
+        codes = [
+            code_from_state(state["codes"][str(j)]) if str(j) in state["codes"] else plain
+            for j in range(state["n_columns"])
+        ]
+        return cls(tuple(codes), None if names is None else tuple(names), state["missing"])
+
+
+def _where(names: Sequence[str] | None, place: int) -> str:
+    return f"X: {label(None if names is None else names[place], place)}"
+
+
+def _refuse_missing(columns: Sequence[Column], names: Sequence[str] | None) -> None:
+    for j, column in enumerate(columns):
+        rows = missing_rows(column)
+        if rows.size:
+            raise InvalidInputError(
+                f"{_where(names, j)}, row {rows[0] + 1}: expected a value, got a missing one; "
+                "missing='indicator' takes missing values"
+            )
+
+
+def _remark(code: ColumnCode, n_rows: int, where: str) -> None:
+    """Warn of a training column that says nothing, or nothing about other rows."""
+    if getattr(code, "empty", False):
+        warnings.warn(f"{where}: every value is missing, it is left out", stacklevel=3)
+    if isinstance(code, CategoryCode) and code.n_levels == n_rows >= LEAST_ROWS:
+        warnings.warn(
+            f"{where}: no value occurs twice, so that as a category it says nothing about other "
+            "rows; leave it out if it is an identifier",
+            stacklevel=3,
+        )
+
+
+def _listed(texts: Sequence[str]) -> str:
+    more = f" and {len(texts) - NAMED} more" if len(texts) > NAMED else ""
+    return ", ".join(texts[:NAMED]) + more

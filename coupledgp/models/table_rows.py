@@ -1,0 +1,122 @@
+"""Tables given to estimators, as rows of float64: scikit-learn's checks and the encoding."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_array, check_X_y, validate_data
+
+from coupledgp.columns import MISSING, TableEncoding
+from coupledgp.columns.arrow import arrow_columns, refuse_special, special_columns
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns, TableColumns
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice
+
+_WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
+
+
+def learn_rows(
+    estimator: Any, X: Any, y: ArrayLike, missing: str
+) -> tuple[FloatArray, FloatArray, Columns]:
+    """Return rows (n, D), targets (n, k) or (n,), and the columns of a table with its encoding.
+
+    Parameters
+    ----------
+    estimator
+        Estimator, which messages name.
+    X, y
+        Table (n, d) and targets, as `fit` takes them.
+    missing
+        One of `MISSING`.
+
+    Raises
+    ------
+    InvalidInputError
+        A column has no encoding; see `TableEncoding.learn`.
+    ValueError
+        What scikit-learn's checks refuse.
+    """
+    check_choice(missing, MISSING, "missing")
+    carrier = TableColumns()
+    special = special_columns(X)
+    if special is not None:
+        validate_data(carrier, X, skip_check_array=True, y=y)
+        columns = carrier.columns()
+        encoding = TableEncoding.learn(special, columns.names, missing)
+        rows = encoding.encode(special)
+        rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
+        return rows, _float64(targets), replace(columns, encoding=encoding)
+    rows, targets = validate_data(
+        carrier, X, y, estimator=estimator, ensure_all_finite=_finite(missing), **_WITH_TARGETS
+    )
+    columns = carrier.columns()
+    if missing != "raise":
+        encoding = TableEncoding.learn(list(rows.T), columns.names, missing)
+        rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
+    return rows, _float64(targets), columns
+
+
+def further_rows(estimator: Any, X: Any, columns: Columns) -> FloatArray:
+    """Return further rows (p, D) of a table whose columns, and their encoding, are known.
+
+    Raises
+    ------
+    InvalidInputError
+        A column is of another kind than in the fit, or a value is missing and may not be.
+    ValueError
+        What scikit-learn's checks refuse.
+    """
+    carrier, encoding = _carrier(columns), columns.encoding
+    if encoding is None or encoding.of_numbers:
+        finite = True if encoding is None else _finite(encoding.missing)
+        try:
+            rows: FloatArray = validate_data(
+                carrier, X, estimator=estimator, dtype=np.float64, reset=False,
+                ensure_all_finite=finite,
+            )  # fmt: skip
+        except ValueError:
+            refuse_special(X)
+            raise
+        return rows if encoding is None else encoding.rows(rows)
+    validate_data(carrier, X, reset=False, skip_check_array=True)
+    rows = encoding.encode([column for _, column in arrow_columns(X)])
+    checked: FloatArray = check_array(rows, estimator=estimator)
+    return checked
+
+
+def further_rows_with_targets(
+    estimator: Any, X: Any, y: ArrayLike, columns: Columns
+) -> tuple[FloatArray, FloatArray]:
+    """Return further rows (p, D) and their targets (p,) or (p, k); see `further_rows`."""
+    rows = further_rows(estimator, X, columns)
+    rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
+    return rows, _float64(targets)
+
+
+def named_rows(estimator: Any, X: Any, columns: Columns, name: str) -> FloatArray:
+    """Return rows (q, D) as `further_rows` does, under the name of an argument in errors."""
+    try:
+        return further_rows(estimator, X, columns)
+    except ValueError as error:
+        raise InvalidInputError(f"{name}: {error}") from None
+
+
+def _carrier(columns: Columns) -> TableColumns:
+    """A carrier of scikit-learn's checks that knows the columns of the fit."""
+    carrier = TableColumns()
+    carrier.n_features_in_ = columns.n_features
+    if columns.names is not None:
+        carrier.feature_names_in_ = columns.names
+    return carrier
+
+
+def _finite(missing: str) -> bool | str:
+    return True if missing == "raise" else "allow-nan"
+
+
+def _float64(targets: Any) -> FloatArray:
+    return np.asarray(targets, dtype=np.float64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -39,6 +40,9 @@ def special_columns(X: Any) -> list[Column] | None:
     elif not (hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns")):
         return None
     columns = arrow_columns(X)
+    repeated = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
+    if repeated:
+        raise InvalidInputError(f"X: {label(repeated[0], 0)} appears more than once")
     known = [kind_of(column, label(name, j)) for j, (name, column) in enumerate(columns)]
     return None if set(known) <= {NUMBER, BOOLEAN} else [column for _, column in columns]
 

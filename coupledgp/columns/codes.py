@@ -17,6 +17,7 @@ import numpy as np
 from coupledgp.columns.arrow import (
     CATEGORY,
     DATE,
+    DURATION,
     NUMBERS,
     Column,
     days_of,
@@ -126,8 +127,11 @@ class NumberCode(ColumnCode):
 
     def encoded(self, column: Column, where: str) -> Found:
         found = kind_of(column, where)
-        if found not in NUMBERS and not self.empty:
+        durations = (found == DURATION, self.kind == DURATION)
+        if not self.empty and (found not in NUMBERS or durations == (True, False)):
             raise InvalidInputError(f"{where}: expected numbers as in the fit, got {held(found)}")
+        if not self.empty and durations == (False, True) and not _all_missing(column):
+            raise InvalidInputError(f"{where}: expected durations as in the fit, got numbers")
         if self.empty:
             return Found(np.zeros((len(column), 1)))
         return with_indicator(finite_numbers(column, where), self.fill, self.indicator)
@@ -182,6 +186,12 @@ class CategoryCode(ColumnCode):
     def n_levels(self) -> int:
         """Number of levels, a missing value included if the training column had one."""
         return len(self.levels)
+
+    @property
+    def of_text(self) -> bool:
+        """Whether the levels are text, as they are where no level is known."""
+        known = [level for level in self.levels if level is not None]
+        return not known or isinstance(known[0], str)
 
     @cached_property
     def points(self) -> FloatArray:
@@ -293,7 +303,7 @@ class DateCode(ColumnCode):
     def _check_type(self, column: Column, where: str) -> None:
         found = kind_of(column, where)
         if found != DATE:
-            if not isinstance(column, np.ndarray) and column.null_count == len(column):
+            if _all_missing(column):
                 return
             raise InvalidInputError(f"{where}: expected dates as in the fit, got {held(found)}")
         if (zone_of(column) is None) != (self.zone is None):
@@ -307,9 +317,10 @@ class DateCode(ColumnCode):
         if self.empty:
             return "date, all missing: left out"
         first = np.datetime64(round(self.origin * 86400), "s").astype("datetime64[m]")
+        since = str(first).removesuffix("T00:00")
         cycles = f" and place in the {', '.join(self.cycles)}" if self.cycles else ""
         zone = "" if self.zone is None else f" ({self.zone})"
-        text = f"date{zone}: days since {first}{cycles}"
+        text = f"date{zone}: days since {since}{cycles}"
         return f"{text}; missing: the mean and an indicator" if self.indicator else text
 
 
@@ -368,6 +379,10 @@ def spread(values: FloatArray) -> float:
     """Standard deviation of values (n,), or one where they are constant to rounding."""
     found = float(values.std())
     return found if found > 1e-12 * float(np.abs(values).max()) else 1.0
+
+
+def _all_missing(column: Column) -> bool:
+    return missing_rows(column).size == len(column)
 
 
 def missing_rows(column: Column) -> IntArray:

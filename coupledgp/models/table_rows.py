@@ -73,14 +73,11 @@ def further_rows(estimator: Any, X: Any, columns: Columns) -> FloatArray:
     carrier, encoding = _carrier(columns), columns.encoding
     if encoding is None or encoding.of_numbers:
         finite = True if encoding is None else _finite(encoding.missing)
-        try:
-            rows: FloatArray = validate_data(
-                carrier, X, estimator=estimator, dtype=np.float64, reset=False,
-                ensure_all_finite=finite,
-            )  # fmt: skip
-        except ValueError:
-            refuse_special(X)
-            raise
+        refuse_special(X)
+        rows: FloatArray = validate_data(
+            carrier, X, estimator=estimator, dtype=np.float64, reset=False,
+            ensure_all_finite=finite,
+        )  # fmt: skip
         return rows if encoding is None else encoding.rows(rows)
     validate_data(carrier, X, reset=False, skip_check_array=True)
     rows = encoding.encode([column for _, column in arrow_columns(X)])

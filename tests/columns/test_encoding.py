@@ -246,7 +246,7 @@ def test_every_code_says_what_it_does():
         "x": "number; missing: the mean 2 and an indicator",
         "s": "category, one-hot: a, b, missing",
         "b": "Boolean, 0 and 1",
-        "t": "date: days since 2020-01-01T00:00",
+        "t": "date: days since 2020-01-01",
     }
 
 

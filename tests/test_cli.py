@@ -573,11 +573,8 @@ def one_bad(column, value, row):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (columns(b_text=["1"] * 4 + ["red"] * (N - 4)), "column 'b_text', data row 5: expected a"),
-        (columns(**one_bad("a", "", 6)), "'a', data row 7: expected a number, got a missing value"),
         (columns(**one_bad("price", "NA", 3)), "column 'price', data row 4"),
         (columns(**one_bad("a", "inf", 3)), "'a', data row 4: expected a finite number, got inf"),
-        (columns(day=["2020-01-02"] * N), "column 'day', data row 1: expected a number, got 2020"),
         ({"": range(N)} | columns(), "column 1 has no name"),
         ({"price": PRICE}, "expected a column besides the target"),
         (columns(n=0), "expected rows below the header"),
@@ -625,8 +622,9 @@ def test_wrong_predictions(model_path, tmp_path, data, fails):
     )
     near = write_csv(tmp_path / "near.csv", columns(flag=None, flags=B))
     assert "(did you mean 'flags'?)" in fails("predict", model_path, near, *out)
-    gap = write_csv(tmp_path / "gap.csv", columns(**one_bad("a", "", 2)))
-    assert "column 'a', data row 3" in fails("predict", model_path, gap, *out)
+    text = write_csv(tmp_path / "text.csv", columns(**one_bad("a", "red", 2)))
+    line = fails("predict", model_path, text, *out)
+    assert "text.csv: column 'a', data row 3: expected a number, got 'red'" in line
     taken = write_csv(tmp_path / "taken.csv", columns(mean=A))
     assert "has a column 'mean' already" in fails("predict", model_path, taken, *out)
     assert "expected a file written by save_model" in fails("predict", data, data, *out)

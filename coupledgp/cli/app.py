@@ -196,10 +196,14 @@ def _message(error: Exception) -> str:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Show a warning as one line on stderr, without the line of code that gave it."""
+    """Show a warning as one line on stderr, once, without the line of code that gave it."""
+    shown = set()
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        print(f"coupledgp: warning: {' '.join(str(message).split())}", file=sys.stderr)
+        text = " ".join(str(message).split())
+        if text not in shown:
+            shown.add(text)
+            print(f"coupledgp: warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.showwarning = show

@@ -42,7 +42,7 @@ class Rows:
     Attributes
     ----------
     X : pyarrow.Table
-        Inputs, n rows of d float64 columns.
+        Inputs, n rows of d columns: float64, Booleans, text and timestamps.
     y : FloatArray (n,)
         Targets.
     """

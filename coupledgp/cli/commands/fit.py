@@ -46,6 +46,26 @@ def fit(
         list[str] | None,
         typer.Option(help="Column to leave out; may be repeated.", show_default=False),
     ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to read as categories, whatever it holds; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    numeric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to read as numbers: a text in it is an error; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    date: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Column to read as dates in ISO 8601; may be repeated.", show_default=False
+        ),
+    ] = None,
     kernel: Annotated[
         str,
         typer.Option(help="gaussian, matern-1/2, -3/2, -5/2 or -NU.", rich_help_panel=MODEL_PANEL),
@@ -154,6 +174,7 @@ def fit(
     """Fit, score, compare, save and print."""
     from coupledgp.cli.commands.table_tasks import describe, load
     from coupledgp.cli.evaluate import Stopwatch, beside_exact, plan_comparison, scores
+    from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
     from coupledgp.gp.container import written_whole
     from coupledgp.models import SparseSpectrumGPRegressor, save_model
@@ -173,13 +194,14 @@ def fit(
     model = SparseSpectrumGPRegressor(
         kernel, features, number_or_auto(n_frequencies, "--n-frequencies"), coupling, frequencies,
         objective, ard=ard, dtype=dtype, max_iter=max_iter, n_restarts=n_restarts,
-        random_state=seed, kl_target=kl_target,
+        random_state=seed, kl_target=kl_target, missing="indicator",
     )  # fmt: skip
+    kinds = forced_kinds(categorical or [], numeric or [], date or [], target)
     with ExitStack() as stack:
         # Outputs that cannot be written are refused before the work, not after it.
         model_path = None if output is None else stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))
-        train, held_out = load(data, target, test, share, drop or [], seed)
+        train, held_out = load(data, target, test, share, drop or [], seed, kinds)
         plan = plan_comparison(how, len(train), exact_rows)
         if plan is not None:
             plan.check_size()

@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.evaluate import intervals_in_batches, predict_in_batches
-from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
+from coupledgp.cli.readers.kinds import (
+    kinds_of_model,
+    model_inputs,
+    read_inputs,
+    without_names,
+)
+from coupledgp.cli.readers.tables import PARQUET, check_columns, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.models import load_model
 from coupledgp.random import FloatArray
@@ -25,7 +30,7 @@ def with_predictions(
     Columns of a CSV file keep their text where `output` is such a file too.
     """
     fitted = load_model(model)
-    table = read_table(data)
+    table = read_inputs(data, kinds_of_model(fitted))
     inputs = _inputs(fitted, table, str(data))
     mean, std = predict_in_batches(fitted, inputs, latent)
     law = {"mean": mean, "std": std}
@@ -49,14 +54,14 @@ def _inputs(model: Any, table: pa.Table, source: str) -> Any:
     names = getattr(model, "feature_names_in_", None)
     if names is not None:
         check_columns(table, list(names), source)
-        return numeric(table, list(names), source)
+        return model_inputs(model, table, list(names), source)
     if table.num_columns != model.n_features_in_:
         raise InvalidInputError(
             f"{source}: expected {model.n_features_in_} columns, since the model was fitted "
             f"without column names, got {table.num_columns}"
         )
     # Not as a table: scikit-learn warns of names where the fit had none.
-    return np.column_stack(numeric(table, table.column_names, source).columns)
+    return without_names(model_inputs(model, table, table.column_names, source))
 
 
 def _columns(law: dict[str, FloatArray], prefix: str) -> dict[str, FloatArray]:

@@ -9,9 +9,15 @@ import numpy as np
 from rich.console import Console
 from rich.text import Text
 
+from coupledgp.cli.readers.kinds import (
+    kinds_of_model,
+    model_inputs,
+    read_inputs,
+    without_names,
+)
 from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions, read_values
-from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.readers.tables import check_columns, numeric
 from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.diagnostics.study_report import StudyReport, study_section
@@ -74,7 +80,7 @@ def _mesh(path: Path, n_nodes: int) -> Any:
 
 def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
     """Inputs (p, d) in the order of the model's columns, and targets (p,)."""
-    table, source = read_table(data), str(data)
+    table, source = read_inputs(data, kinds_of_model(model)), str(data)
     names = getattr(model, "feature_names_in_", None)
     inputs = None if names is None else list(names)
     if target is None:
@@ -91,8 +97,8 @@ def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
             f"{source}: expected {model.n_features_in_} inputs beside {target!r}, got {len(inputs)}"
         )
     y = numeric(table, [target], source).column(0).to_numpy()
-    X = numeric(table, inputs, source)
-    return (np.column_stack(X.columns) if names is None else X), y
+    X = model_inputs(model, table, inputs, source)
+    return (without_names(X) if names is None else X), y
 
 
 def show_report(result: StudyReport, output: Path) -> None:

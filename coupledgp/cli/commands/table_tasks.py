@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ import pyarrow as pa
 
 from coupledgp.cli.evaluate import Comparison, Rows, Stopwatch, split
 from coupledgp.cli.options import selection_of
-from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
+from coupledgp.cli.readers.tables import check_columns, numeric
+from coupledgp.columns.arrow import kind_of
 from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.columns import column_moments
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.progress import reporter
 
@@ -25,12 +29,22 @@ MODEL_PARAMETERS = (
 
 
 def load(
-    data: Path, target: str, test: Path | None, share: float, drop: list[str], seed: int
+    data: Path,
+    target: str,
+    test: Path | None,
+    share: float,
+    drop: list[str],
+    seed: int,
+    forced: Mapping[str, str],
 ) -> tuple[Rows, Rows]:
-    """Read training and test rows, the latter from a file of their own or as a random share."""
+    """Read training and test rows, the latter from a file of their own or as a random share.
+
+    Columns have the kinds of `forced` by name, or those of their values in the training file.
+    """
     with reporter("read"):
-        table = read_table(data)
+        table = read_inputs(data, forced)
         check_columns(table, [target], f"--target: {data}")
+        check_columns(table, forced, f"--categorical, --numeric, --date: {data}")
         check_columns(table, drop, f"--drop: {data}")
         if target in drop:
             raise InvalidInputError(f"--drop: expected columns besides the target, got {target!r}")
@@ -44,12 +58,13 @@ def load(
             )
         if not table.num_rows:
             raise InvalidInputError(f"{data}: expected rows below the header, got none")
-        rows = _rows(table, names, target, str(data))
+        rows = _rows(table, names, target, str(data), forced)
         if test is None:
             return split(rows, share, seed)
-        other = read_table(test)
+        kinds = {name: kind_of(rows.X.column(name), name) for name in names}
+        other = read_inputs(test, kinds)
         check_columns(other, [*names, target], str(test))
-        return rows, _rows(other, names, target, str(test))
+        return rows, _rows(other, names, target, str(test), kinds)
 
 
 def describe(
@@ -60,14 +75,15 @@ def describe(
     clock: Stopwatch,
 ) -> dict[str, Any]:
     """Return data, settings and results of the fit as plain values, the content of `--json`."""
-    names = train.X.column_names
+    names = model.lengthscale_names_
     lengthscales = np.broadcast_to(model.lengthscale_, len(names)).tolist()
-    spread = [float(np.std(column.to_numpy())) for column in train.X.columns]
+    spread = _spread(model)
     evidence = float(model.log_marginal_likelihood_value_)
     return {
         "schema_version": SCHEMA_VERSION,
         "coupledgp": version("coupledgp"),
-        "data": {"n_train": len(train), "n_columns": len(names)},
+        "data": {"n_train": len(train), "n_columns": train.X.num_columns},
+        "columns": model.encoding_.describe(),
         "model": {name: getattr(model, name) for name in MODEL_PARAMETERS}
         | {
             "n_frequencies": model.n_frequencies_,
@@ -93,6 +109,15 @@ def describe(
     }
 
 
-def _rows(table: pa.Table, names: list[str], target: str, source: str) -> Rows:
-    inputs = numeric(table, names, source, hint='; --drop "{}" leaves the column out')
+def _spread(model: SparseSpectrumGPRegressor) -> list[float]:
+    """Standard deviations (q,) of the parts of the training inputs."""
+    _, variances = column_moments(model.X_train_)
+    spread: list[float] = np.sqrt(np.bincount(model.encoding_.groups, weights=variances)).tolist()
+    return spread
+
+
+def _rows(
+    table: pa.Table, names: list[str], target: str, source: str, kinds: Mapping[str, str]
+) -> Rows:
+    inputs = typed(table, names, kinds, source, missing=True, hint=HINT)
     return Rows(inputs, numeric(table, [target], source).column(0).to_numpy())

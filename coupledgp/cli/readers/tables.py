@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,16 @@ from coupledgp.random import FloatArray
 
 PARQUET = (".parquet", ".pq")
 DELIMITERS = ",;\t"
+TRUE = ["true", "True", "TRUE", "yes", "Yes", "YES"]
+FALSE = ["false", "False", "FALSE", "no", "No", "NO"]
 
 
-def read_table(path: Path, text_columns: bool = False) -> pa.Table:
+def read_table(
+    path: Path,
+    text_columns: bool = False,
+    as_text: Sequence[str] = (),
+    missing_text: bool = False,
+) -> pa.Table:
     """Read a Parquet file (by its extension) or a CSV file, compressed or not.
 
     Parameters
@@ -30,6 +38,11 @@ def read_table(path: Path, text_columns: bool = False) -> pa.Table:
         CSV with a header line, delimiter comma, semicolon or tab; or Parquet.
     text_columns
         Read every column of a CSV file as text, as it stands.
+    as_text
+        Columns of a CSV file that are read as text.
+    missing_text
+        In a CSV file, read empty cells of text, and NA, N/A, NaN and null, as missing, as they are
+        among numbers, and yes and no as Booleans.
 
     Raises
     ------
@@ -40,14 +53,16 @@ def read_table(path: Path, text_columns: bool = False) -> pa.Table:
     """
     path.open("rb").close()  # an error of the system names the file
     try:
-        table = _read_parquet(path) if _is_parquet(path) else _read_csv(path, text_columns)
+        if _is_parquet(path):
+            table = _read_parquet(path)
+        else:
+            table = _read_csv(path, None if text_columns else as_text, missing_text)
     except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
         kind = "a Parquet file" if _is_parquet(path) else "a CSV file with a header line"
         raise InvalidInputError(f"{path}: expected {kind}: {_one_line(error)}") from error
-    names = table.column_names
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InvalidInputError(f"{path}: column {repeated!r} appears more than once")
+    for name, count in Counter(table.column_names).items():
+        if count > 1:
+            raise InvalidInputError(f"{path}: column {name!r} appears more than once")
     return table
 
 
@@ -75,7 +90,8 @@ def write_table(table: pa.Table, path: Path, like: Path) -> None:
 
 def check_columns(table: pa.Table, names: Iterable[str], source: str) -> None:
     """Refuse names that are not columns of the table; the error suggests the nearest column."""
-    missing = [name for name in names if name not in table.column_names]
+    known = set(table.column_names)
+    missing = [name for name in names if name not in known]
     if not missing:
         return
     near = difflib.get_close_matches(missing[0], table.column_names, n=1, cutoff=0.5)
@@ -108,7 +124,7 @@ def numeric(table: pa.Table, names: Sequence[str], source: str, hint: str = "") 
         A column holds no numbers, or a value is missing or infinite; row and column are named.
     """
     columns = [
-        _floats(table.column(name), f"{source}: column {name!r}", hint.format(name))
+        numbers(table.column(name), f"{source}: column {name!r}", hint.format(name))
         for name in names
     ]
     return pa.table(dict(zip(names, columns, strict=True)))
@@ -124,7 +140,8 @@ def _read_parquet(path: Path) -> pa.Table:
         return file.read()
 
 
-def _read_csv(path: Path, text_columns: bool) -> pa.Table:
+def _read_csv(path: Path, as_text: Sequence[str] | None, missing_text: bool) -> pa.Table:
+    """Read a CSV file, with some columns as text, or all if they are None."""
     with pa.input_stream(str(path)) as stream:  # decompresses what the extension says
         content = stream.read()
     first = content.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8-sig")
@@ -132,17 +149,30 @@ def _read_csv(path: Path, text_columns: bool) -> pa.Table:
         raise pa.ArrowInvalid("the file or its first line is empty")
     delimiter = max(DELIMITERS, key=first.count)
     header = next(csv.reader([first], delimiter=delimiter))
-    types = dict.fromkeys(header, pa.string()) if text_columns else {}
+    types = dict.fromkeys(header if as_text is None else as_text, pa.string())
+    booleans = {"true_values": TRUE, "false_values": FALSE} if missing_text else {}
     # Without threads, errors give the row.
     return pa.csv.read_csv(
         pa.BufferReader(content),
         read_options=pa.csv.ReadOptions(use_threads=False),
         parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pa.csv.ConvertOptions(column_types=types),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=types, strings_can_be_null=missing_text, **booleans
+        ),
     )
 
 
-def _floats(column: pa.ChunkedArray, where: str, hint: str) -> FloatArray:
+def numbers(
+    column: pa.ChunkedArray, where: str, hint: str = "", missing: bool = False
+) -> FloatArray:
+    """Return a column as float64 (n,); `where` names it in errors.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is no number, or infinite, or missing unless `missing` allows it, which makes it
+        NaN.
+    """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -151,11 +181,11 @@ def _floats(column: pa.ChunkedArray, where: str, hint: str) -> FloatArray:
         column = column.cast(pa.uint8())
     elif not any(is_known(kind) for is_known in known):
         raise InvalidInputError(f"{where}{_first_text(column)}{hint}")
-    if column.null_count:
+    if column.null_count and not missing:
         row = pc.index(pc.is_null(column), True).as_py() + 1
         raise InvalidInputError(f"{where}, data row {row}: expected a number, got a missing value")
     values: FloatArray = column.cast(pa.float64(), safe=False).to_numpy()
-    bad = np.flatnonzero(~np.isfinite(values))
+    bad = np.flatnonzero(np.isinf(values) if missing else ~np.isfinite(values))
     if bad.size:
         found = "a missing value" if np.isnan(values[bad[0]]) else values[bad[0]]
         raise InvalidInputError(
@@ -167,7 +197,7 @@ def _floats(column: pa.ChunkedArray, where: str, hint: str) -> FloatArray:
 def _first_text(column: pa.ChunkedArray) -> str:
     """Text that names the first value of a column that is not a number, and its row."""
     for row, value in enumerate(column, start=1):
-        if not _is_number(value.as_py()):
+        if value.is_valid and not _is_number(value.as_py()):
             shown = repr(value.as_py()) if isinstance(value.as_py(), str) else str(value)
             return f", data row {row}: expected a number, got {shown:.60}"
     return f": expected numbers, got the type {column.type}"

@@ -12,10 +12,12 @@ from rich.text import Text
 
 from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.options import selection_line
+from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 
 # Most lengthscales that are listed, those of the columns that matter most, to fit on a screen.
 MAX_LENGTHSCALES = 20
+PLAIN = NumberCode().describe()
 
 
 def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
@@ -23,6 +25,10 @@ def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
     console = Console(highlight=False)
     console.print(Text(headline(result), style="bold"), soft_wrap=True)
     console.print(Text(model_line(result)), soft_wrap=True)
+    columns = column_section(result)
+    if columns is not None:
+        console.print()
+        print_section(console, columns, numbers=False)
     for section in (
         hyperparameter_section(result),
         score_section(result["scores"]),
@@ -48,7 +54,11 @@ def page(result: dict[str, Any], comparison: Comparison) -> str:
     """Return the HTML page of a fit."""
     from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
 
-    sections = [score_section(result["scores"]), hyperparameter_section(result)]
+    sections = [
+        score_section(result["scores"]),
+        column_section(result),
+        hyperparameter_section(result),
+    ]
     return render(
         comparison.report,
         title=f"Gaussian process for {result['data']['target']}",
@@ -161,6 +171,20 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
     return lines
 
 
+def column_section(result: dict[str, Any]) -> Section | None:
+    """Table of how columns are read that are not taken as plain numbers, if there are any."""
+    special = {name: text for name, text in result["columns"].items() if text != PLAIN}
+    if not special:
+        return None
+    rows = [*special.items()][:MAX_LENGTHSCALES]
+    left_out, n_plain = len(special) - len(rows), len(result["columns"]) - len(special)
+    if left_out:
+        rows.append((f"and {left_out} more", ""))
+    if n_plain:
+        rows.append((_count(n_plain, "other column"), PLAIN))
+    return Section("Columns", ("column", "read as"), rows)
+
+
 def hyperparameter_section(result: dict[str, Any]) -> Section:
     """Table of the lengthscales by column, the variances and the evidence."""
     columns = ("column", "lengthscale", "spread / lengthscale")
@@ -184,12 +208,12 @@ def comparison_section(result: dict[str, Any], comparison: Comparison | None) ->
     return Section(comparison_title(result), figure_columns(figures), rows)
 
 
-def print_section(console: Console, section: Section) -> None:
-    """Print a table with its title above it."""
+def print_section(console: Console, section: Section, numbers: bool = True) -> None:
+    """Print a table with its title above it; `numbers` stand at the right of their columns."""
     console.print(Text(section.title, style="bold"), soft_wrap=True)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for k, name in enumerate(section.columns):
-        table.add_column(Text(name), justify="left" if k == 0 else "right")
+        table.add_column(Text(name), justify="right" if k and numbers else "left")
     for row in section.rows:
         # As Text: a column's name may look like markup.
         table.add_row(*(Text(cell) for cell in row))

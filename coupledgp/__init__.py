@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from coupledgp.models import KernelRegressionClassifier as KernelRegressionClassifier
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
+    from coupledgp.models import TableEncoder as TableEncoder
     from coupledgp.models import coupling_study as coupling_study
     from coupledgp.models import load_model as load_model
     from coupledgp.models import posterior_report as posterior_report
@@ -45,6 +46,7 @@ else:
                 "KernelRegressionClassifier",
                 "KernelRegressionRegressor",
                 "SparseSpectrumGPRegressor",
+                "TableEncoder",
                 "coupling_study",
                 "load_model",
                 "posterior_report",

@@ -24,8 +24,10 @@ Fits in time linear in the number of rows, and says how far its posterior is fro
 """
 FIT_HELP = """Fit a Gaussian process to a table, score it, and compare it with the exact one.
 
-Every column but the target is an input; use --drop for those that are not. Without --test, a fifth
-of the rows is held out for scoring; --holdout 0 fits all rows and scores none.
+Every column but the target is an input; use --drop for those that are not. Text is read as
+categories, true/false and yes/no as Booleans, ISO dates as dates, empty cells as missing; it says
+how, and predict reads a table in the same way. Without --test, a fifth of the rows is held out for
+scoring; --holdout 0 fits all rows and scores none.
 
 --kernel, --features and --coupling also take the names that installed packages add.
 

@@ -70,6 +70,11 @@ class ColumnCode(ABC):
     def parts(self) -> tuple[tuple[str, int], ...]:
         """Name and number of columns of each part; the name of the first is empty."""
 
+    @property
+    @abstractmethod
+    def suffixes(self) -> tuple[str, ...]:
+        """What follows the name of the column in the names (w,) of the columns it becomes."""
+
     @abstractmethod
     def encoded(self, column: Column, where: str) -> Found:
         """Return a column (n,) as columns (n, w); `where` names it in errors."""
@@ -124,6 +129,10 @@ class NumberCode(ColumnCode):
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         return (("", 2 if self.indicator else 1),)
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        return ("", " missing") if self.indicator else ("",)
 
     def encoded(self, column: Column, where: str) -> Found:
         found = kind_of(column, where)
@@ -206,6 +215,12 @@ class CategoryCode(ColumnCode):
     def parts(self) -> tuple[tuple[str, int], ...]:
         return (("", self.points.shape[1]),)
 
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        if not self.exact:
+            return tuple(f"_{k}" for k in range(self.points.shape[1]))
+        return tuple(" missing" if level is None else f"={level}" for level in self.levels)
+
     def encoded(self, column: Column, where: str) -> Found:
         places, listed = levels_of(column)
         self._check_type(listed, kind_of(column, where), where)
@@ -287,6 +302,12 @@ class DateCode(ColumnCode):
     def parts(self) -> tuple[tuple[str, int], ...]:
         elapsed = ("", 2 if self.indicator else 1)
         return (elapsed, *((cycle, 2) for cycle in self.cycles))
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        elapsed = ("", " missing") if self.indicator else ("",)
+        turning = (f" ({cycle}) {name}" for cycle in self.cycles for name in ("sine", "cosine"))
+        return (*elapsed, *turning)
 
     def encoded(self, column: Column, where: str) -> Found:
         if self.empty:

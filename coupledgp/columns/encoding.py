@@ -92,6 +92,15 @@ class TableEncoding:
         widths = [width for _, width in self.parts]
         return np.repeat(np.arange(len(widths)), widths)
 
+    @property
+    def column_names(self) -> list[str]:
+        """Names (D,) of the columns of the matrix."""
+        return [
+            text_of_place(self.names, j) + suffix
+            for j, code in enumerate(self.codes)
+            for suffix in code.suffixes
+        ]
+
     def encode(self, columns: Sequence[Column]) -> FloatArray:
         """Return columns, d of n rows each, as a matrix (n, D).
 

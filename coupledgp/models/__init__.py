@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
     )
+    from coupledgp.models.table_encoder import TableEncoder as TableEncoder
     from coupledgp.selection.search import Selection as Selection
     from coupledgp.selection.search import select as select
     from coupledgp.selection.study import coupling_study as coupling_study
@@ -35,6 +36,7 @@ else:
             "coupledgp.models.nodes": ["ExactGraphGPRegressor", "GraphGPRegressor"],
             "coupledgp.models.files": ["load_model", "save_model"],
             "coupledgp.models.sparse_spectrum": ["SparseSpectrumGPRegressor"],
+            "coupledgp.models.table_encoder": ["TableEncoder"],
             "coupledgp.selection.search": ["Selection", "select"],
             "coupledgp.selection.study": ["coupling_study", "posterior_report"],
         },

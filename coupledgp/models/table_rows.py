@@ -24,6 +24,8 @@ def learn_rows(
 ) -> tuple[FloatArray, FloatArray, Columns]:
     """Return rows (n, D), targets (n, k) or (n,), and the columns of a table with its encoding.
 
+    The encoding is None where all columns are taken as they are and missing values are refused.
+
     Parameters
     ----------
     estimator
@@ -44,7 +46,7 @@ def learn_rows(
     carrier = TableColumns()
     special = special_columns(X)
     if special is not None:
-        validate_data(carrier, X, skip_check_array=True, y=y)
+        validate_data(carrier, X, y, skip_check_array=True)
         columns = carrier.columns()
         encoding = TableEncoding.learn(special, columns.names, missing)
         rows = encoding.encode(special)
@@ -58,6 +60,22 @@ def learn_rows(
         encoding = TableEncoding.learn(list(rows.T), columns.names, missing)
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
     return rows, _float64(targets), columns
+
+
+def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
+    """Return the columns of a table without targets, with their encoding; see `learn_rows`."""
+    check_choice(missing, MISSING, "missing")
+    carrier = TableColumns()
+    special: Any = special_columns(X)
+    if special is not None:
+        validate_data(carrier, X, skip_check_array=True)
+    else:
+        rows = validate_data(
+            carrier, X, estimator=estimator, dtype=np.float64, ensure_all_finite=_finite(missing)
+        )
+        special = list(rows.T)
+    columns = carrier.columns()
+    return replace(columns, encoding=TableEncoding.learn(special, columns.names, missing))
 
 
 def further_rows(estimator: Any, X: Any, columns: Columns) -> FloatArray:

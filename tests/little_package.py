@@ -15,6 +15,7 @@ from coupledgp.couplings import (
     OrthogonalDirections,
 )
 from coupledgp.features import AngularHybridFeatures, FourierFeatures
+from coupledgp.gp.transforms import Log
 from coupledgp.kernels import HeatKernel
 from coupledgp.spectra import MaternSpectrum
 
@@ -78,6 +79,11 @@ class OwnHeat(HeatKernel):
         return self.heat.tail(n_terms)
 
 
+@dataclass(frozen=True)
+class OwnTransform(Log):
+    name = "own-transform"
+
+
 rough, short = MaternSpectrum(0.75), GeometricLaw(0.4)
 '''
 ENTRY_POINTS = {
@@ -91,6 +97,7 @@ ENTRY_POINTS = {
     "coupledgp.features": {"own-features": "OwnFeatures"},
     "coupledgp.softmax_features": {"own-softmax": "OwnSoftmaxFeatures"},
     "coupledgp.graph_kernels": {"own-heat": "OwnHeat"},
+    "coupledgp.target_transforms": {"own-transform": "OwnTransform"},
 }
 
 

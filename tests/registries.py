@@ -8,13 +8,14 @@ from coupledgp.couplings.frequencies.registry import COUPLINGS, DIRECTIONS, NORM
 from coupledgp.couplings.walkers.registry import LENGTH_LAWS, LENGTHS, STEPS
 from coupledgp.features.hybrid.registry import SOFTMAX_FEATURES
 from coupledgp.features.registry import FEATURE_MAPS
+from coupledgp.gp.transforms import TARGET_TRANSFORMS
 from coupledgp.kernels.graph.registry import GRAPH_KERNELS
 from coupledgp.registry import Registry
 from coupledgp.spectra import SPECTRA
 
 REGISTRIES: list[Registry[Any]] = [
     SPECTRA, DIRECTIONS, NORMS, COUPLINGS, LENGTHS, STEPS, LENGTH_LAWS, FEATURE_MAPS,
-    SOFTMAX_FEATURES, GRAPH_KERNELS,
+    SOFTMAX_FEATURES, GRAPH_KERNELS, TARGET_TRANSFORMS,
 ]  # fmt: skip
 
 

@@ -113,6 +113,18 @@ def test_fit_prints_a_table_that_names_the_columns(data, call):
     assert "Time: fit" in out
 
 
+def test_a_transformed_target_gives_positive_intervals(tmp_path, call):
+    data = write_csv(tmp_path / "train.csv", columns(price=np.exp(np.sin(2 * A) + 1)))
+    options = ["-t", "price", *QUICK, "--target-transform"]
+    result = json.loads(call("fit", data, *options, "box-cox", "--json", "-o", tmp_path / "m"))
+    assert result["scores"]["density"] == "transformed"
+    assert result["model"]["target_transform"].startswith("box-cox(power=")
+    assert set(result["scores"]["coverage"]) == {"0.5", "0.8", "0.95"}
+    assert "target transformed by log" in call("fit", data, *options, "log")
+    call("predict", tmp_path / "m", data, "-o", tmp_path / "out.csv", "--interval", "0.95")
+    assert min(map(float, read_csv(tmp_path / "out.csv")["lower_95"])) >= 0
+
+
 def test_json_is_all_that_is_printed_and_the_figures_are_right(tmp_path, call):
     train = write_csv(tmp_path / "train.csv", columns())
     shifted = columns(n=25, a=A[:25] + 0.3, price=np.sin(2 * (A[:25] + 0.3)))

@@ -22,6 +22,7 @@ from coupledgp.cli.options import (
 from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
+from coupledgp.gp.transformed import TransformedGP
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
@@ -221,20 +222,28 @@ def scores(model: SparseSpectrumGPRegressor, test: Rows) -> dict[str, Any] | Non
     """Scores on all test rows; None if there are none.
 
     The NLPD is that of the model's own density, a mixture's for several fitted spectra; intervals
-    are those of the Gaussian law of its mean and standard deviation.
+    are those of the Gaussian law of its mean and standard deviation, and for a transformed target
+    the model's own.
     """
     if not len(test):
         return None
     mean, std = predict_in_batches(model, test.X)
     spread = float(np.std(test.y))
     error = rmse(test.y, mean)
+    density = "gaussian" if model.process_.is_gaussian else "mixture"
+    covered = coverage(test.y, mean, std)
+    if isinstance(model.process_, TransformedGP):
+        density = "transformed"
+        for level in covered:
+            lower, upper = intervals_in_batches(model, test.X, level)
+            covered[level] = float(np.mean((lower <= test.y) & (test.y <= upper)))
     return {
         "n_test": len(test),
         "rmse": error,
         "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
-        "density": "gaussian" if model.process_.is_gaussian else "mixture",
+        "density": density,
         "nlpd": -float(np.mean(log_density_in_batches(model, test))),
-        "coverage": coverage(test.y, mean, std),
+        "coverage": covered,
     }
 
 

@@ -22,6 +22,7 @@ from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
 from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.memory import check_memory
@@ -46,7 +47,9 @@ def compare(
     """Compare a fitted model's predictive law with a reference, by default its exact twin.
 
     Both are joint laws of observations at the test points, noise included. The figures are
-    those of MATH section 7; with several outputs each is the mean over outputs.
+    those of MATH section 7; with several outputs each is the mean over outputs. Models of
+    transformed targets are compared in units of the transformed targets, where divergences are the
+    same as in those of y.
 
     Parameters
     ----------
@@ -86,15 +89,17 @@ def compare(
         reach its tolerance.
     """
     options = StochasticOptions() if options is None else options
+    asked = Comparison.of(model, X_test, y_test, reference)
+    model, X_test, y_test, reference = asked.model, asked.X, asked.y, asked.reference
     solved = by_solves(model, reference, method)
     _check_points(len(X_test))
-    subject = Subject.of(model, X_test)
+    subject = asked.subject
     with reporter("compare", progress if solved else False) as report:
         if solved and by_probes(model, len(X_test), options):
             source, name = _source(model, reference), _text(model, reference)
-            return compare_jointly(subject, source, name, y_test, options, report)
+            return asked.report(compare_jointly(subject, source, name, y_test, options, report))
         exact = reference_law(subject, X_test, reference, solved, options, report)
-        return report_beside(subject, y_test, exact, options, report)
+        return asked.report(report_beside(subject, y_test, exact, options, report))
 
 
 @dataclass(frozen=True)

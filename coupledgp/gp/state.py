@@ -13,6 +13,7 @@ from coupledgp.couplings.frequencies.registry import coupling_text
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.registry import features_text
 from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.transforms import transform_text
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.weights.statistics import DataStatistics, Moments, WeightedSums
@@ -23,6 +24,7 @@ TEXTS: dict[str, Callable[[Any], str | None]] = {
     "kernel": spectrum_text,
     "coupling": coupling_text,
     "features": features_text,
+    "target_transform": transform_text,
 }
 
 

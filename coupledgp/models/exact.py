@@ -12,12 +12,14 @@ from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.inference.search.optimize import Hyperparameters, maximise_evidence
 from coupledgp.models.estimator import FittedModel
 from coupledgp.models.tables import TableRegressor, averaged_results, search_results
+from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import reporter
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_positive_int
@@ -72,6 +74,13 @@ class ExactGPRegressor(TableRegressor):
         Missing values (NaN, None, NaT) of X. `"raise"`: they are an error. `"indicator"`: a number
         or date that is missing is the mean of its column, with an indicator beside it under the
         same lengthscale; a missing category is a level of its own (docs/tables.md).
+    target_transform
+        Increasing transform g of the targets: the model is one of `z = g(y)`, and its law of y
+        is that of `g^-1(z)`. `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, a text with
+        numbers such as `"log(shift=1.0)"`, a `coupledgp.gp.transforms.TargetTransform`, or
+        `"auto"`: the one of greatest evidence of y, if that exceeds the evidence without one by
+        five nats. Free shapes are fitted by the evidence, on at most 500 rows. `outputscale_`
+        and `noise_` are then in units of z squared; see `docs/targets.md`.
 
     Attributes
     ----------
@@ -102,6 +111,7 @@ class ExactGPRegressor(TableRegressor):
         hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
         n_hyperparameter_draws: int = 48,
         missing: str = "raise",
+        target_transform: TransformLike = None,
     ) -> None:
         self.kernel = kernel
         self.ard = ard
@@ -119,6 +129,7 @@ class ExactGPRegressor(TableRegressor):
         self.hyperparameter_prior = hyperparameter_prior
         self.n_hyperparameter_draws = n_hyperparameter_draws
         self.missing = missing
+        self.target_transform = target_transform
 
     def fit(
         self,
@@ -152,7 +163,10 @@ class ExactGPRegressor(TableRegressor):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        self._fitted = self._fit(X, y, sample_weight, sample_noise)
+        if self.target_transform is None:
+            self._fitted = self._fit(X, y, sample_weight, sample_noise)
+        else:
+            self._fitted = fit_transformed(self, X, y, sample_weight, sample_noise)
         return self
 
     def partial_fit(
@@ -221,5 +235,7 @@ class ExactGPRegressor(TableRegressor):
 
     @classmethod
     def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
+        if "target_transforms" in header:
+            return TransformedGP.from_state(header, arrays)
         kind = MixtureGP if "members" in header else ExactGP
         return kind.from_state(header, arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -31,6 +31,7 @@ from coupledgp.gp.columns import (
 from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.averaging import HyperparameterPrior
@@ -47,6 +48,7 @@ from coupledgp.models.tables import (
     averaged_results,
     search_results,
 )
+from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
@@ -152,6 +154,13 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         Missing values (NaN, None, NaT) of X. `"raise"`: they are an error. `"indicator"`: a number
         or date that is missing is the mean of its column, with an indicator beside it under the
         same lengthscale; a missing category is a level of its own (docs/tables.md).
+    target_transform
+        Increasing transform g of the targets: the model is one of `z = g(y)`, and its law of y
+        is that of `g^-1(z)`. `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, a text with
+        numbers such as `"log(shift=1.0)"`, a `coupledgp.gp.transforms.TargetTransform`, or
+        `"auto"`: the one of greatest evidence of y, if that exceeds the evidence without one by
+        five nats. Free shapes are fitted by the evidence, on at most 500 rows. `outputscale_`
+        and `noise_` are then in units of z squared; see `docs/targets.md`.
 
     Attributes
     ----------
@@ -224,6 +233,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
         n_hyperparameter_draws: int = 48,
         missing: str = "raise",
+        target_transform: TransformLike = None,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -251,6 +261,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         self.hyperparameter_prior = hyperparameter_prior
         self.n_hyperparameter_draws = n_hyperparameter_draws
         self.missing = missing
+        self.target_transform = target_transform
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"
@@ -301,7 +312,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         """
         if queries is not None:
             check_use_of_queries(self)
-        if self._chooses:
+        if self.target_transform is not None:
+            self._fitted = fit_transformed(self, X, y, sample_weight, sample_noise, queries=queries)
+        elif self._chooses:
             self._fitted = self._fit_automatic(X, y, sample_weight, sample_noise)
         else:
             self._fitted = self._fit(X, y, sample_weight, sample_noise, queries)
@@ -338,7 +351,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
 
     @property
     def _first(self) -> WeightSpaceGP:
-        process = self.process_
+        process = untransformed(self.process_)
         first = process.members[0] if isinstance(process, MixtureGP) else process
         assert isinstance(first, WeightSpaceGP)
         return first
@@ -351,15 +364,18 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     @property
     def members_(self) -> list[SparseSpectrumGPRegressor]:
         """Models whose laws are mixed, the sampled spectrum first; otherwise the model alone."""
-        process = self.process_
-        if not isinstance(process, MixtureGP):
+        process, mixture = self.process_, untransformed(self.process_)
+        if not isinstance(mixture, MixtureGP):
             return [self]
-        return [self._around(member) for member in process.members_with_data]
+        members: Sequence[GaussianProcess] = mixture.members_with_data
+        if isinstance(process, TransformedGP):
+            members = [process.around(member) for member in members]
+        return [self._around(member) for member in members]
 
     @property
     def member_weights_(self) -> FloatArray:
         """Weights (K,) of the members, of sum one."""
-        process = self.process_
+        process = untransformed(self.process_)
         return process.weights if isinstance(process, MixtureGP) else np.ones(1)
 
     def exact_twin(self) -> ExactGPRegressor:
@@ -384,6 +400,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             random_state=self.random_state,
             progress=self.progress,
             missing=self.missing,
+            target_transform=self.target_transform,
         )
         return twin.around(record.process.exact(), record)
 
@@ -550,5 +567,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
 
     @classmethod
     def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
+        if "target_transforms" in header:
+            return TransformedGP.from_state(header, arrays)
         kind = MixtureGP if "members" in header else WeightSpaceGP
         return kind.from_state(header, arrays)

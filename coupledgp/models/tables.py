@@ -18,6 +18,7 @@ from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
+from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import (
     Average,
@@ -133,6 +134,10 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
                 f"y: expected {n_outputs} outputs as in the first fit, got {targets.shape[1]}"
             )
         process = self.process_
+        if sample_noise is not None and isinstance(process, TransformedGP):
+            raise InvalidInputError(
+                "sample_noise: expected None for a model of transformed targets; give sample_weight"
+            )
         level = float(process.units.spread(process.noise.variance)[0])
         return RowArguments(sample_weight, sample_noise, level).data(inputs, targets)
 
@@ -404,7 +409,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
                 f"objective: expected a name, since a file holds text only, got {value!r}; set "
                 "model.objective to a name before saving, which changes no prediction"
             )
-        if name in TEXTS:
+        if name in TEXTS and value is not None:
             return value if isinstance(value, str) else text_of(value, name)
         if isinstance(value, (np.ndarray, np.generic)):
             return value.tolist()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -30,6 +30,7 @@ from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws, StudyRow
 from coupledgp.diagnostics.study_report import StudyReport
 from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
@@ -87,11 +88,13 @@ def coupling_study(
     chosen, counts = _check_study(model, couplings, sizes, n_draws)
     seed = seed_from_random_state(random_state)
     options = StochasticOptions() if options is None else options
+    asked = Comparison.of(model, X_test, y_test, reference)
+    model, X_test, y_test, reference = asked.model, asked.X, asked.y, asked.reference
     solved = by_solves(model, reference, method)
     if solved and by_probes(model, len(X_test), options):
         X_test, y_test = _subset(X_test, y_test, options)
     with reporter("study", progress) as report:
-        subject = Subject.of(model, X_test)
+        subject = replace(asked, X=X_test).subject
         exact = reference_law(subject, X_test, reference, solved, options, report)
         y = None if y_test is None else check_targets(y_test, exact.law.mean.shape)
         draws = _Draws(subject, y, exact, options, report)
@@ -264,21 +267,24 @@ def _compared(
     progress: bool | None,
 ) -> tuple[PosteriorReport, CouplingStudy | None]:
     """Compare the model and, if asked for, other couplings and sizes with one exact law."""
+    asked = Comparison.of(model, X_test, y_test, None)
+    model, X_test, y_test = asked.model, asked.X, asked.y
     solved = by_solves(model, None, method)
     probed = solved and by_probes(model, len(X_test), options)
     base = None
     if compared is None or probed:
         base = compare(model, X_test, y_test, method=method, options=options, progress=progress)
         if compared is None:
-            return base, None
+            return asked.report(base), None
     points, targets = _subset(X_test, y_test, options) if probed else (X_test, y_test)
     with reporter("report", progress) as report:
-        subject = Subject.of(model, points)
+        subject = replace(asked, X=points).subject
         exact = reference_law(subject, points, None, solved, options, report)
         if base is None:
             base = report_beside(subject, targets, exact, options, report)
         y = None if targets is None else check_targets(targets, exact.law.mean.shape)
-        return base, _Draws(subject, y, exact, options, report).study(*compared)
+        study = _Draws(subject, y, exact, options, report).study(*compared)
+        return asked.report(base), study
 
 
 def _hyperparameters(model: Any) -> str:

@@ -9,6 +9,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.transforms import BoxCox, Logit, YeoJohnson
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.testing import ProcessContract
@@ -127,6 +128,82 @@ class TestRowsThatDiffer(ProcessContract):
         assert self.process.updated(plain).log_evidence == pytest.approx(
             at_once.log_evidence, rel=10 * self.tolerance
         )
+
+
+TRANSFORMED = {
+    "log": {"target_transform": "log", "n_frequencies": 9, "random_state": 3},
+    "box-cox": {
+        "target_transform": BoxCox(0.4), "n_frequencies": 64, "random_state": 3,
+        "normalize_y": False,
+    },
+    "yeo-johnson": {"target_transform": YeoJohnson(0.6), "n_frequencies": 9, "random_state": 3},
+    "logit": {"target_transform": Logit(-50.0, 500.0), "n_frequencies": 9, "random_state": 3},
+    "mixture": {"target_transform": "log", **MIXED},
+    "averaged": {"target_transform": "log", **AVERAGED},
+    "exact": {"target_transform": "log"},
+}  # fmt: skip
+
+
+@cache
+def process_of_positive_table(name):
+    kind = cgp.ExactGPRegressor if name == "exact" else cgp.SparseSpectrumGPRegressor
+    return kind(**TRANSFORMED[name]).fit(X, np.exp(Y[1][:, 0] / 8)).process_
+
+
+class TestTransformed(ProcessContract):
+    @pytest.fixture(autouse=True, params=TRANSFORMED)
+    def _choose(self, request, seed):
+        self.process = process_of_positive_table(request.param)
+        self.points, self.seed = X_TEST, seed
+        self.further = Data.of(X_MORE, np.exp(Y_MORE[1] / 8))
+        self.coupling = None if request.param == "exact" else "orthogonal"
+
+    def test_samples_have_the_moments_of_the_law(self):
+        if isinstance(self.process.inner, MixtureGP):
+            return  # the point prediction of a mixture is not its mean
+        rng = np.random.default_rng([self.seed, 1])
+        for latent in (False, True):
+            samples = self.process.sample(self.points, 20_000, rng, latent=latent)[:, 0]
+            mean, covariance = self.process.law(self.points, "covariance", latent=latent)
+            std = np.sqrt(np.diagonal(covariance[..., 0]))
+            error = (samples.mean(axis=1) - mean[:, 0]) / std
+            assert np.abs(error).max() < 5 / np.sqrt(20_000)
+            found = np.cov(samples) / np.outer(std, std)
+            assert np.abs(found - covariance[..., 0] / np.outer(std, std)).max() < 0.15
+
+    def test_quantiles_are_those_of_the_density(self):
+        chances = np.array([0.1, 0.5, 0.9])
+        quantiles = self.process.quantiles(self.points[:1], chances)[0, 0]
+        grid = np.linspace(1e-9, quantiles[-1], 20_001)
+        many = np.repeat(self.points[:1], grid.size, axis=0)
+        density = np.exp(self.process.log_density(many, grid[:, None]))
+        mass = np.array([np.trapezoid(np.where(grid <= q, density, 0), grid) for q in quantiles])
+        if isinstance(self.process.transforms[0], (YeoJohnson, Logit)):
+            mass += self.process.sample(
+                self.points[:1], 4000, np.random.default_rng(0)
+            ).ravel().__lt__(0).mean()  # fmt: skip
+        np.testing.assert_allclose(mass, chances, atol=5e-3)
+
+    def test_evidence_is_that_of_the_targets(self):
+        process, other = self.process, self.process.conditioned(self.process.data)
+        assert process.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
+        slopes = process.log_evidence - process.inner.log_evidence
+        y, step = process.data.targets[:, 0], 1e-6
+        transform = process.transforms[0]
+        forward = (transform.forward(y * (1 + step)) - transform.forward(y * (1 - step))) / (
+            2 * step * y
+        )
+        assert slopes == pytest.approx(np.log(forward).sum(), abs=1e-5)
+        updated = process.updated(self.further)
+        both = process.conditioned(process.data.followed_by(self.further), renormalize=True)
+        assert updated.log_evidence == pytest.approx(both.log_evidence, rel=1e-6)
+
+    def test_no_density_outside_the_range(self):
+        low, high = self.process.transforms[0].domain
+        outside = [end for end in (low, high) if np.isfinite(end)]
+        for end in outside:
+            value = np.full((len(self.points), 1), end)
+            assert (self.process.log_density(self.points, value) == -np.inf).all()
 
 
 class TestGraphs(ProcessContract):

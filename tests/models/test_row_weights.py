@@ -13,6 +13,7 @@ from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
+from coupledgp.inference.spectra.members import HeldOutRows, Member, log_densities
 from coupledgp.inference.spectra.mixture import mixture_weights
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
 from coupledgp.inference.weights.evidence import FeatureEvidence
@@ -226,6 +227,25 @@ def test_fitted_spectra_and_averages_keep_the_rows(objective):
     np.testing.assert_allclose(new_, old, rtol=1e-9)
     alike = model.process_.conditioned(Data.of(X, Y[:, None]), renormalize=True)
     assert not np.allclose(alike.law(X_NEW, "mean").mean, old, rtol=1e-4)
+
+
+def test_held_out_rows_have_their_own_noise():
+    targets, half = (Y - Y.mean())[:, None], N // 2
+    frequencies = torch.as_tensor(RNG.normal(size=(5, 2)))
+    shares = torch.full((5,), 0.2, dtype=torch.float64)
+    member = Member(frequencies, shares, Hyperparameters(np.ones(2), 1.3, 0.2))
+    weights = RowWeights(NOISE, np.ones(N))
+    train, held = weights.take(slice(half)), weights.take(slice(half, None))
+    problem = SpectrumEvidence(X[:half], targets[:half], train)
+    rows = HeldOutRows(X[half:], targets[half:], held)
+    features = problem.features(frequencies, shares.log(), X).numpy()
+    cov = 1.3 * features @ features.T
+    own = cov[:half, :half] + 0.2 * np.diag(train.noise)
+    gain = np.linalg.solve(own, cov[:half, half:]).T
+    mean = gain @ targets[:half, 0]
+    variance = np.diagonal(cov[half:, half:] - gain @ cov[:half, half:]) + 0.2 * held.noise
+    expected = stats.norm.logpdf(targets[half:, 0], mean, np.sqrt(variance))
+    np.testing.assert_allclose(log_densities(problem, member, rows), expected, rtol=1e-7)
 
 
 def test_weights_of_members_count_rows():

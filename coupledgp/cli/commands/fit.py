@@ -109,6 +109,15 @@ def fit(
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "evidence",
+    target_transform: Annotated[
+        str | None,
+        typer.Option(
+            help="log, box-cox, yeo-johnson or logit of the target, its shape fitted; auto: the "
+            "one of greatest evidence, or none.",
+            rich_help_panel=MODEL_PANEL,
+            show_default=False,
+        ),
+    ] = None,
     ard: Annotated[
         bool,
         typer.Option(
@@ -195,6 +204,7 @@ def fit(
         kernel, features, number_or_auto(n_frequencies, "--n-frequencies"), coupling, frequencies,
         objective, ard=ard, dtype=dtype, max_iter=max_iter, n_restarts=n_restarts,
         random_state=seed, kl_target=kl_target, missing="indicator",
+        target_transform=target_transform,
     )  # fmt: skip
     kinds = forced_kinds(categorical or [], numeric or [], date or [], target)
     with ExitStack() as stack:

@@ -88,6 +88,7 @@ def describe(
         | {
             "n_frequencies": model.n_frequencies_,
             "coupling": describe_coupling(model.features_.coupling),
+            "target_transform": model.process_.summary().get("target_transform"),
         },
         "selection": selection_of(model),
         "hyperparameters": {

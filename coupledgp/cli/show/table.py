@@ -90,9 +90,11 @@ def model_line(result: dict[str, Any]) -> str:
     model = result["model"]
     lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
     fitted = f"fitted to {model['objective']}, " if model["frequencies"] == "fitted" else ""
+    transformed = model.get("target_transform")
+    target = "" if transformed is None else f"target transformed by {transformed}, "
     return (
-        f"{model['kernel']} kernel, {model['n_frequencies']} {model['features']} frequencies, "
-        f"coupling {model['coupling']}, {fitted}{lengthscales}, {model['dtype']}, "
+        f"{target}{model['kernel']} kernel, {model['n_frequencies']} {model['features']} "
+        f"frequencies, coupling {model['coupling']}, {fitted}{lengthscales}, {model['dtype']}, "
         f"seed {model['random_state']}"
     )
 

@@ -1,0 +1,313 @@
+"""A Gaussian process of transformed targets: `y = g^-1(z)`, z an observation of another process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp import hermite
+from coupledgp.gp.exact import ExactGP
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.noise import Noise
+from coupledgp.gp.protocol import (
+    Arrays,
+    Batch,
+    Data,
+    GaussianProcess,
+    Header,
+    Points,
+    PredictiveLaw,
+    Problem,
+    Want,
+    kept,
+)
+from coupledgp.gp.state import text_of
+from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
+from coupledgp.gp.units import Units
+from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.inference.spectra.mixture import precision_weighted_mean
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+
+# Processes that a file may hold inside.
+INNER = {kind.__name__: kind for kind in (WeightSpaceGP, ExactGP, MixtureGP)}
+OBSERVED = "y_observed"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TransformedGP(GaussianProcess):
+    """The law of `y = g^-1(z)`, z the observations of an inner process, given data.
+
+    Quantiles, samples and densities are those of z, mapped: exact. Mean and covariance are moments
+    of y, by Hermite expansions (see `coupledgp.gp.hermite`). With `latent` they are those of
+    `g^-1(f)`, the median of an observation as a random function of its point. `units`, `noise` and
+    `hyperparameters` are those of z.
+
+    Attributes
+    ----------
+    inner : GaussianProcess
+        Process of z.
+    transforms : tuple of TargetTransform
+        The transform g of each of the k outputs.
+    log_jacobian : float
+        Sum of `log g'(y)` over all observations, each as often as it counts.
+    units : Units
+        Units of z.
+    rows : Data or None
+        Observations of y; None if they were not kept.
+    """
+
+    inner: GaussianProcess
+    transforms: tuple[TargetTransform, ...]
+    log_jacobian: float
+    units: Units
+    rows: Data | None
+
+    @classmethod
+    def of(
+        cls, inner: GaussianProcess, transforms: Sequence[TargetTransform], rows: Data
+    ) -> TransformedGP:
+        """A process of transformed targets of data, `transformed_data(rows, transforms)`."""
+        slopes = log_jacobian(rows, transforms)
+        return cls(inner, tuple(transforms), slopes, inner.units, rows)
+
+    def around(self, inner: GaussianProcess) -> TransformedGP:
+        """The same transforms around another process of the same data."""
+        rows = self.rows if has_data(inner) else None
+        return replace(self, inner=inner, units=inner.units, rows=rows)
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return kept(self.rows)
+
+    @property
+    def noise(self) -> Noise:
+        """See the base class; that of z."""
+        return self.inner.noise
+
+    @property
+    def hyperparameters(self) -> Any:
+        """See the base class; those of z."""
+        return self.inner.hyperparameters
+
+    def summary(self) -> dict[str, Any]:
+        """See the base class; variances are in units of z squared."""
+        texts = [str(transform) for transform in self.transforms]
+        return self.inner.summary() | {"target_transform": texts[0] if len(texts) == 1 else texts}
+
+    @property
+    def log_evidence(self) -> float:
+        """See the base class."""
+        return self.inner.log_evidence + self.log_jacobian
+
+    @property
+    def is_gaussian(self) -> bool:
+        """See the base class."""
+        return False
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See the base class."""
+        texts = ", ".join(str(transform) for transform in self.transforms)
+        return (*self.inner.remarks, f"The model's targets are transformed by {texts}.")
+
+    @property
+    def parts(self) -> tuple[tuple[GaussianProcess, ...], FloatArray]:
+        """Gaussian processes of z whose laws are mixed, and their weights: one, or a mixture's."""
+        if isinstance(self.inner, MixtureGP):
+            return self.inner.members, self.inner.weights
+        return (self.inner,), np.ones(1)
+
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        """See the base class; of several parts as for a `MixtureGP`."""
+        members, weights = self.parts
+        inner_want: Want = "covariance" if want == "covariance" else "variance"
+        laws = [m.law(points, inner_want, latent=latent, report=report) for m in members]
+        moments = [self._moments(law) for law in laws]
+        means = np.array([mean for mean, _ in moments])
+        spreads = np.array([spread for _, spread in moments])
+        if len(members) == 1:
+            return PredictiveLaw(means[0], None if want == "mean" else spreads[0])
+        variances = spreads if want != "covariance" else np.einsum("qiik->qik", spreads)
+        center = precision_weighted_mean(means, variances, weights)
+        if want == "mean":
+            return PredictiveLaw(center, None)
+        gaps = means - center
+        products = gaps[:, :, None] * gaps[:, None] if want == "covariance" else gaps**2
+        return PredictiveLaw(center, np.tensordot(weights, spreads + products, axes=1))
+
+    def _moments(self, law: PredictiveLaw) -> tuple[FloatArray, FloatArray]:
+        """Mean (p, k) and variance (p, k) or covariance (p, p, k) of y from those of z."""
+        mean, spread = law
+        assert spread is not None
+        pairs = [
+            mapped_moments(transform, mean[:, k], spread[..., k])
+            for k, transform in enumerate(self.transforms)
+        ]
+        return np.stack([p[0] for p in pairs], axis=-1), np.stack([p[1] for p in pairs], axis=-1)
+
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        """See the base class."""
+        drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
+        return self._back(drawn)
+
+    def log_density(
+        self, points: Points, targets: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; minus infinity outside the range of the targets."""
+        inside = np.column_stack(
+            [t.contains(targets[:, k]) for k, t in enumerate(self.transforms)]
+        ).all(axis=1)
+        found = np.full(len(targets), -np.inf)
+        if inside.any():
+            valid = targets[inside]
+            slopes = sum(t.log_slope(valid[:, k]) for k, t in enumerate(self.transforms))
+            values = forward(valid, self.transforms)
+            found[inside] = self.inner.log_density(points[inside], values, report=report) + slopes
+        return found
+
+    def quantiles(
+        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; those of z, mapped."""
+        return self._back(self.inner.quantiles(points, probabilities, report=report))
+
+    def _back(self, values: FloatArray) -> FloatArray:
+        """Targets (p, k, q) of values (p, k, q) of z."""
+        mapped = [mapped_back(t, values[:, k]) for k, t in enumerate(self.transforms)]
+        return np.stack(mapped, axis=1)
+
+    def prior(self, points: Points) -> FloatArray:
+        """See the base class; of `g^-1(f)`, f about the offset of the units of z."""
+        covariance = self.inner.prior(points)
+        mean = np.broadcast_to(self.units.offset, covariance.shape[1:])
+        return self._moments(PredictiveLaw(mean, covariance))[1]
+
+    def exact(self) -> TransformedGP:
+        """See the base class."""
+        exact = self.inner.exact()
+        return self if exact is self.inner else self.around(exact)
+
+    def exact_problem(self) -> Problem:
+        """See the base class; that of z."""
+        return self.inner.exact_problem()
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> TransformedGP:
+        """See the base class; the transforms are kept."""
+        values = transformed_data(data, self.transforms)
+        inner = self.inner.conditioned(values, renormalize=renormalize)
+        return TransformedGP.of(inner, self.transforms, data)
+
+    def updated(self, data: Data) -> TransformedGP:
+        """See the base class; the transforms are kept."""
+        inner = self.inner.updated(transformed_data(data, self.transforms))
+        slopes = self.log_jacobian + log_jacobian(data, self.transforms)
+        rows = None if self.rows is None else self.rows.followed_by(data)
+        return TransformedGP(inner, self.transforms, slopes, inner.units, rows)
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> TransformedGP:
+        """See the base class."""
+        return self.around(self.inner.redrawn(coupling, size, seed))
+
+    def without_data(self) -> TransformedGP:
+        """See the base class."""
+        return self.around(self.inner.without_data())
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class; values and arrays of the inner process, and the transforms."""
+        header, arrays = self.inner.state()
+        if self.rows is not None:
+            arrays[OBSERVED] = self.rows.targets
+        header |= {
+            "target_transforms": [text_of(t, "target_transform") for t in self.transforms],
+            "log_jacobian": self.log_jacobian,
+            "inner": type(self.inner).__name__,
+        }
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> TransformedGP:
+        """Put the process of `state` together again."""
+        inner = INNER[header["inner"]].from_state(header, arrays)
+        texts = header["target_transforms"]
+        transforms = tuple(TARGET_TRANSFORMS.parse(text, "target_transform") for text in texts)
+        rows = None
+        if OBSERVED in arrays:
+            data = inner.data
+            rows = Data.of(data.points, arrays[OBSERVED].numpy(), weights=data.weights)
+        return cls(inner, transforms, header["log_jacobian"], inner.units, rows)
+
+
+def untransformed(process: GaussianProcess) -> GaussianProcess:
+    """The process of z of a process of transformed targets; any other process itself."""
+    return process.inner if isinstance(process, TransformedGP) else process
+
+
+def has_data(process: GaussianProcess) -> bool:
+    """Whether a process of a table has kept its observations."""
+    return getattr(process, "rows", None) is not None
+
+
+def mapped_back(transform: TargetTransform, values: FloatArray) -> FloatArray:
+    """`g^-1(z)` of any values; those outside the image are taken for its ends."""
+    with np.errstate(over="ignore"):  # of an exponential: infinity is the answer
+        return transform.inverse(np.clip(values, *transform.image))
+
+
+def mapped_moments(
+    transform: TargetTransform, mean: FloatArray, spread: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean (p,) and variance (p,) or covariance (p, p) of `g^-1(z)` from those of a normal z."""
+    std = np.sqrt(spread if spread.ndim == 1 else np.diagonal(spread))
+    expansion = hermite.coefficients(lambda z: mapped_back(transform, z), mean, std)
+    if spread.ndim == 1:
+        return expansion[:, 0], hermite.variance_of(expansion)
+    safe = np.where(std > 0, std, 1.0)
+    correlation = np.clip(spread / np.multiply.outer(safe, safe), -1.0, 1.0)
+    return expansion[:, 0], hermite.covariance_of(expansion, correlation)
+
+
+def forward(targets: FloatArray, transforms: Sequence[TargetTransform]) -> FloatArray:
+    """Values z (n, k) of targets (n, k).
+
+    Raises
+    ------
+    InvalidInputError
+        The number of outputs differs from that of the transforms, or a target has no value.
+    """
+    if targets.shape[1] != len(transforms):
+        raise InvalidInputError(f"y: expected {len(transforms)} outputs, got {targets.shape[1]}")
+    columns = [t.forward(t.check(targets[:, k])) for k, t in enumerate(transforms)]
+    return np.column_stack(columns)
+
+
+def transformed_data(data: Data, transforms: Sequence[TargetTransform]) -> Data:
+    """The same observations with values z for targets y, in the same batches."""
+    return Data(
+        tuple(
+            Batch(batch.points, forward(batch.targets, transforms), batch.weights)
+            for batch in data.batches
+        )
+    )
+
+
+def log_jacobian(data: Data, transforms: Sequence[TargetTransform]) -> float:
+    """Sum of `log g'(y)` over observations and outputs, each as often as it counts."""
+    counts = np.ones(len(data)) if data.counts is None else data.counts
+    columns = (t.log_slope(data.targets[:, k]) for k, t in enumerate(transforms))
+    return float(sum(counts @ column for column in columns))

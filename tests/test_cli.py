@@ -125,6 +125,25 @@ def test_a_transformed_target_gives_positive_intervals(tmp_path, call):
     assert min(map(float, read_csv(tmp_path / "out.csv")["lower_95"])) >= 0
 
 
+def test_columns_of_weights_and_noise_are_no_inputs(tmp_path, call, fails):
+    table = columns(w=np.where(np.arange(N) % 2, 2, 0), s2=np.full(N, 0.25))
+    data = write_csv(tmp_path / "train.csv", table)
+    arguments = ["fit", data, "-t", "price", *QUICK, "--holdout", "0", "--exact-rows", "20"]
+    arguments += ["--json", "--include-data", "-o"]
+    call(*arguments, tmp_path / "w", "--weight-column", "w", "--drop", "s2")
+    model = cgp.load_model(tmp_path / "w")
+    assert list(model.feature_names_in_) == ["a", "b b", "flag", "fixed"]
+    assert len(model.X_train_) == N // 2
+    assert (model.process_.data.counts == 2).all()
+    result = json.loads(call(*arguments, tmp_path / "s", "--noise-column", "s2", "--drop", "w"))
+    assert result["hyperparameters"]["noise"] == pytest.approx(0.25)
+    for option in ("--weight-column", "--noise-column"):
+        missing = fails(*arguments, tmp_path / "x", option, "nothing")
+        assert "--weight-column, --noise-column: " in missing
+        assert "expected column 'nothing'" in missing
+        assert "besides the target" in fails(*arguments, tmp_path / "x", option, "price")
+
+
 def test_json_is_all_that_is_printed_and_the_figures_are_right(tmp_path, call):
     train = write_csv(tmp_path / "train.csv", columns())
     shifted = columns(n=25, a=A[:25] + 0.3, price=np.sin(2 * (A[:25] + 0.3)))

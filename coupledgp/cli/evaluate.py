@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -46,17 +46,21 @@ class Rows:
         Inputs, n rows of d columns: float64, Booleans, text and timestamps.
     y : FloatArray (n,)
         Targets.
+    weights : Mapping of str to FloatArray (n,)
+        Weights or noise variances of the rows, if any, by the name of the argument of a fit.
     """
 
     X: pa.Table
     y: FloatArray
+    weights: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.y)
 
     def take(self, indices: FloatArray) -> Rows:
         """The rows at indices (m,)."""
-        return Rows(self.X.take(pa.array(indices)), self.y[indices])
+        weights = {name: values[indices] for name, values in self.weights.items()}
+        return Rows(self.X.take(pa.array(indices)), self.y[indices], weights)
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
         """At most n rows, drawn without replacement, in their order."""
@@ -257,7 +261,7 @@ def beside_exact(
     """
     rng = np.random.default_rng([seed, 1])
     kept = train.sample(plan.n_rows, rng)
-    local = model if kept is train else model.conditioned_on(kept.X, kept.y)
+    local = model if kept is train else model.conditioned_on(kept.X, kept.y, **kept.weights)
     points = (test if len(test) else train).sample(plan.max_points, rng)
     if plan.method == "stochastic":
         announce(len(kept), len(points), "--compare subset is quicker, none leaves it out")

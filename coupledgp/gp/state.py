@@ -16,7 +16,8 @@ from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.transforms import transform_text
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.rows import RowWeights
-from coupledgp.inference.weights.statistics import DataStatistics, Moments, WeightedSums
+from coupledgp.inference.weights.statistics import DataStatistics, Moments
+from coupledgp.inference.weights.weighted_sums import WeightedSums
 from coupledgp.spectra import spectrum_text
 
 # Functions that return the text of a parameter that is an object, by the parameter's name.

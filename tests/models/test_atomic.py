@@ -204,6 +204,7 @@ FITS = {
     ),
     "sparse mixture": (lambda: sparse(frequencies="fitted", n_frequencies=3), 4),
     "sparse auto": (lambda: sparse(coupling="auto", optimizer=None), 4),
+    "sparse transformed": (lambda: sparse(target_transform="yeo-johnson", optimizer=None), 20),
     "exact": (lambda: cgp.ExactGPRegressor(n_restarts=0, max_iter=2, random_state=0), 40),
     "graph": (lambda: nodes(exact_hops=1, n_walks=4), 60),
     "graph search": (lambda: nodes(optimizer="lbfgs"), 10),
@@ -218,6 +219,10 @@ UPDATES = {
     "sparse unnormalised": (lambda: first(sparse(normalize_y=False, optimizer=None)), 20),
     "sparse float32": (lambda: first(sparse(dtype="float32", optimizer=None)), 20),
     "sparse mixture": (lambda: first(sparse(frequencies="fitted", n_frequencies=3)), 60),
+    "sparse transformed": (
+        lambda: first(sparse(target_transform="yeo-johnson", optimizer=None)),
+        20,
+    ),
     "exact": (lambda: first(cgp.ExactGPRegressor(optimizer=None)), 60),
     "graph": (lambda: first(nodes(exact_hops=1, n_walks=4)), 60),
     "exact graph": (lambda: first(nodes(cgp.ExactGraphGPRegressor)), 60),

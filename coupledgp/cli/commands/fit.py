@@ -66,6 +66,20 @@ def fit(
             help="Column to read as dates in ISO 8601; may be repeated.", show_default=False
         ),
     ] = None,
+    weight_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of weights: a row of weight 2 counts as two rows. No input.",
+            show_default=False,
+        ),
+    ] = None,
+    noise_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of known noise variances, in units of the target squared. No input.",
+            show_default=False,
+        ),
+    ] = None,
     kernel: Annotated[
         str,
         typer.Option(help="gaussian, matern-1/2, -3/2, -5/2 or -NU.", rich_help_panel=MODEL_PANEL),
@@ -211,13 +225,14 @@ def fit(
         # Outputs that cannot be written are refused before the work, not after it.
         model_path = None if output is None else stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))
-        train, held_out = load(data, target, test, share, drop or [], seed, kinds)
+        weights = {"sample_weight": weight_column, "sample_noise": noise_column}
+        train, held_out = load(data, target, test, share, drop or [], seed, kinds, weights)
         plan = plan_comparison(how, len(train), exact_rows)
         if plan is not None:
             plan.check_size()
         clock = Stopwatch()
         with clock("fit"):
-            model.fit(train.X, train.y)
+            model.fit(train.X, train.y, **train.weights)
         with clock("predict"), reporter("predict"):
             scored = scores(model, held_out)
         comparison = None

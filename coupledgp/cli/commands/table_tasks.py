@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.columns import column_moments
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
 
 SCHEMA_VERSION = 1
 MODEL_PARAMETERS = (
@@ -36,19 +38,28 @@ def load(
     drop: list[str],
     seed: int,
     forced: Mapping[str, str],
+    weights: Mapping[str, str | None],
 ) -> tuple[Rows, Rows]:
     """Read training and test rows, the latter from a file of their own or as a random share.
 
     Columns have the kinds of `forced` by name, or those of their values in the training file.
+    `weights` are the columns that hold arguments of a fit, `sample_weight` and `sample_noise`.
     """
+    given = {argument: name for argument, name in weights.items() if name is not None}
+    if target in given.values():
+        raise InvalidInputError(
+            f"--weight-column, --noise-column: expected columns besides the target, got {target!r}"
+        )
     with reporter("read"):
         table = read_inputs(data, forced)
         check_columns(table, [target], f"--target: {data}")
         check_columns(table, forced, f"--categorical, --numeric, --date: {data}")
         check_columns(table, drop, f"--drop: {data}")
+        check_columns(table, given.values(), f"--weight-column, --noise-column: {data}")
         if target in drop:
             raise InvalidInputError(f"--drop: expected columns besides the target, got {target!r}")
-        names = [name for name in table.column_names if name not in (target, *drop)]
+        others = {target, *drop, *given.values()}
+        names = [name for name in table.column_names if name not in others]
         if not names:
             raise InvalidInputError(f"{data}: expected a column besides the target {target!r}")
         if "" in names:
@@ -59,6 +70,7 @@ def load(
         if not table.num_rows:
             raise InvalidInputError(f"{data}: expected rows below the header, got none")
         rows = _rows(table, names, target, str(data), forced)
+        rows = replace(rows, weights={k: _numbers(table, v, str(data)) for k, v in given.items()})
         if test is None:
             return split(rows, share, seed)
         kinds = {name: kind_of(rows.X.column(name), name) for name in names}
@@ -121,4 +133,9 @@ def _rows(
     table: pa.Table, names: list[str], target: str, source: str, kinds: Mapping[str, str]
 ) -> Rows:
     inputs = typed(table, names, kinds, source, missing=True, hint=HINT)
-    return Rows(inputs, numeric(table, [target], source).column(0).to_numpy())
+    return Rows(inputs, _numbers(table, target, source))
+
+
+def _numbers(table: pa.Table, name: str, source: str) -> FloatArray:
+    values: FloatArray = numeric(table, [name], source).column(0).to_numpy()
+    return values

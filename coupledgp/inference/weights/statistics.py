@@ -20,57 +20,12 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.inference.weights.normal_equations import NormalEquations
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
+from coupledgp.inference.weights.weighted_sums import WeightedSums, row_factors
 from coupledgp.random import FloatArray
 
 # Features (b, M) and targets (b, k) of b rows; a third tensor (b, 2) holds the relative noise r and
 # the count c of each row, see `RowWeights`, where rows differ in them.
 Chunk = tuple[Tensor, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedSums:
-    """Sums over rows of relative noise r and count c, beside those of `Moments`.
-
-    Attributes
-    ----------
-    precision : float
-        Sum of `c / r`.
-    count : float
-        Sum of c.
-    log_noise : float
-        Sum of `c log r`.
-    target_sum, target_square : Tensor (k,)
-        Sums of `c (y - offset)` and of `c (y - offset)^2`.
-    """
-
-    precision: float
-    count: float
-    log_noise: float
-    target_sum: Tensor
-    target_square: Tensor
-
-    def added(self, weights: Tensor, centred: Tensor) -> WeightedSums:
-        """The sums with rows of weights (b, 2) and targets minus the offset (b, k)."""
-        noise, counts = weights[:, 0], weights[:, 1]
-        return self.merge(
-            WeightedSums(
-                float((counts / noise).sum()),
-                float(counts.sum()),
-                float((counts * noise.log()).sum()),
-                counts @ centred,
-                counts @ centred.square(),
-            )
-        )
-
-    def merge(self, other: WeightedSums) -> WeightedSums:
-        """The sums over the rows of both."""
-        mine, its = vars(self), vars(other)
-        return WeightedSums(**{name: mine[name] + its[name] for name in mine})
-
-
-def row_factors(weights: Tensor) -> Tensor:
-    """`sqrt(c / r)` as a column (b, 1), for weights (b, 2)."""
-    return (weights[:, 1:] / weights[:, :1]).sqrt()
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +116,7 @@ class Moments:
             ones = torch.ones_like(centred[:, :1])
             if weights or weighted:
                 # The sums so far are copied: they go on to change in place.
-                weighted = weighted or _copied(replace(self, n_rows=n_rows).counted())
+                weighted = weighted or replace(self, n_rows=n_rows).counted().copied()
                 rows = weights[0] if weights else ones.expand(-1, 2)
                 weighted = weighted.added(rows, centred)
                 ones = row_factors(rows)
@@ -190,13 +145,6 @@ class Moments:
             # Keeps the sum of single-precision products positive semidefinite.
             gram.diagonal().add_(self.rounding * gram.norm())
         return NormalEquations(gram, cross, square / scale.square(), sums.count, sums.log_noise)
-
-
-def _copied(sums: WeightedSums) -> WeightedSums:
-    """The same sums in tensors of their own."""
-    return replace(
-        sums, target_sum=sums.target_sum.clone(), target_square=sums.target_square.clone()
-    )
 
 
 def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:

@@ -254,6 +254,21 @@ class TestExactEvidence:
         moved = 1e3 * (10 * apart) ** min(2 * getattr(problem.spectrum, "nu", 1.0), 2.0)
         assert_close(replace(actual, value=expected.value), expected, rtol=max(1e-5, moved))
 
+    @pytest.mark.parametrize("spectrum", SPECTRA)
+    def test_gradient_of_wide_tables_is_the_same(
+        self, spectrum: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Products of matrices in place of differences, but not where slopes have no bound."""
+        problem = exact_problem(spectrum, 60, 1, rng)
+        problem.X += 1000.0  # a year, for instance: the products are about the mean
+        problem.X[30:] = problem.X[:30] * (1 + 1e-15)
+        plain = problem.at(LENGTHSCALE).evaluate(V, S)
+        monkeypatch.setattr("coupledgp.inference.dense.evidence._WIDE", 0)
+        wide = problem.at(LENGTHSCALE).evaluate(V, S)
+        np.testing.assert_allclose(wide.lengthscale, plain.lengthscale, rtol=1e-9, atol=1e-10)
+        rough = getattr(problem.spectrum, "nu", 2) <= 1
+        assert np.array_equal(wide.lengthscale, plain.lengthscale) == rough
+
     def test_distances_of_near_rows_are_accurate(self) -> None:
         """A squared distance expanded into products would lose all digits here."""
         a = np.array([[1e6, 1.0], [0.0, 0.0]])

@@ -208,6 +208,12 @@ def test_parquet_keeps_its_types(table, cli, tmp_path):
     np.testing.assert_allclose(again, expected, rtol=1e-9)
 
 
+def test_a_table_without_rows_is_predicted(model, table, cli, tmp_path):
+    code, out, err = cli("predict", model, table[:0], "-o", tmp_path / "o.csv")
+    assert (code, err) == (0, "")
+    assert "0 rows" in out
+
+
 def test_report_reads_columns_as_the_fit_did(table, cli, tmp_path):
     table, model, page = with_gaps(table), tmp_path / "m", tmp_path / "r.html"
     fit = ["fit", table, "-t", "price", "--holdout", "0", *QUICK, "-o", model, "--include-data"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,8 +23,8 @@ MICROSECONDS_A_DAY = 86_400_000_000
 
 
 def label(name: str | None, place: int) -> str:
-    """Name of a column in messages; `place` counts from zero."""
-    return f"column {place + 1}" if name is None else f"column {name!r}"
+    """Name of a column of X in messages; `place` counts from zero."""
+    return f"X: column {place + 1}" if name is None else f"X: column {name!r}"
 
 
 def special_columns(X: Any) -> list[Column] | None:
@@ -33,7 +35,7 @@ def special_columns(X: Any) -> list[Column] | None:
     InvalidInputError
         A column holds values of several types, or of a type that has no encoding.
     """
-    if hasattr(X, "iloc") and hasattr(X, "dtypes"):
+    if hasattr(X, "iloc") and hasattr(X, "columns"):
         kinds = [getattr(dtype, "kind", "") for dtype in X.dtypes]
         if all(kind in "biuf" and kind for kind in kinds):
             return None
@@ -42,7 +44,7 @@ def special_columns(X: Any) -> list[Column] | None:
     columns = arrow_columns(X)
     repeated = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
     if repeated:
-        raise InvalidInputError(f"X: {label(repeated[0], 0)} appears more than once")
+        raise InvalidInputError(f"{label(repeated[0], 0)} appears more than once")
     known = [kind_of(column, label(name, j)) for j, (name, column) in enumerate(columns)]
     return None if set(known) <= {NUMBER, BOOLEAN} else [column for _, column in columns]
 
@@ -70,7 +72,9 @@ def _from_values(values: Any, where: str) -> Column:
 
     try:
         return pa.chunked_array([pa.array(values, from_pandas=True)])
-    except (pa.ArrowException, TypeError, ValueError) as error:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        if all(isinstance(value, (Real, Decimal, type(None))) for value in values):
+            return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
         kinds = sorted({type(value).__name__ for value in values if value is not None})
         if len(kinds) > 1:
             text = f"{where}: expected values of one type, got {', '.join(kinds)}"
@@ -116,7 +120,7 @@ def refuse_special(X: Any) -> None:
         kind = kind_of(column, label(name, j))
         if kind not in (NUMBER, BOOLEAN):
             raise InvalidInputError(
-                f"X: {label(name, j)}: expected numbers as in the fit, got {held(kind)}"
+                f"{label(name, j)}: expected numbers as in the fit, got {held(kind)}"
             )
 
 

@@ -194,7 +194,7 @@ class TableEncoding:
 
 
 def _where(names: Sequence[str] | None, place: int) -> str:
-    return f"X: {label(None if names is None else names[place], place)}"
+    return label(None if names is None else names[place], place)
 
 
 def _refuse_missing(columns: Sequence[Column], names: Sequence[str] | None) -> None:

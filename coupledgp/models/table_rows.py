@@ -78,8 +78,12 @@ def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
     return replace(columns, encoding=TableEncoding.learn(special, columns.names, missing))
 
 
-def further_rows(estimator: Any, X: Any, columns: Columns) -> FloatArray:
+def further_rows(
+    estimator: Any, X: Any, columns: Columns, carrier: TableColumns | None = None
+) -> FloatArray:
     """Return further rows (p, D) of a table whose columns, and their encoding, are known.
+
+    The columns are those that the estimator was fitted to, or those of a `carrier`.
 
     Raises
     ------
@@ -88,16 +92,16 @@ def further_rows(estimator: Any, X: Any, columns: Columns) -> FloatArray:
     ValueError
         What scikit-learn's checks refuse.
     """
-    carrier, encoding = _carrier(columns), columns.encoding
+    encoding, fitted = columns.encoding, estimator if carrier is None else carrier
     if encoding is None or encoding.of_numbers:
         finite = True if encoding is None else _finite(encoding.missing)
         refuse_special(X)
         rows: FloatArray = validate_data(
-            carrier, X, estimator=estimator, dtype=np.float64, reset=False,
+            fitted, X, estimator=estimator, dtype=np.float64, reset=False,
             ensure_all_finite=finite,
         )  # fmt: skip
         return rows if encoding is None else encoding.rows(rows)
-    validate_data(carrier, X, reset=False, skip_check_array=True)
+    validate_data(fitted, X, reset=False, skip_check_array=True)
     rows = encoding.encode([column for _, column in arrow_columns(X)])
     checked: FloatArray = check_array(rows, estimator=estimator)
     return checked
@@ -115,7 +119,7 @@ def further_rows_with_targets(
 def named_rows(estimator: Any, X: Any, columns: Columns, name: str) -> FloatArray:
     """Return rows (q, D) as `further_rows` does, under the name of an argument in errors."""
     try:
-        return further_rows(estimator, X, columns)
+        return further_rows(estimator, X, columns, _carrier(columns))
     except ValueError as error:
         raise InvalidInputError(f"{name}: {error}") from None
 

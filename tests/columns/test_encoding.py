@@ -280,6 +280,22 @@ def test_columns_without_a_code_are_refused_by_name(values, text):
         special_columns(pd.DataFrame({"c": pd.Series(values, dtype=object)}))
 
 
+@pytest.mark.parametrize(
+    "values", [[True, 2, 3.5, None], [10**30, 2, 3, None], [Decimal(2), 2, 3.5, None]]
+)
+def test_numbers_of_several_types_are_numbers(values):
+    table = pd.DataFrame({"c": pd.Series(values, dtype=object)})
+    _, matrix = encoded(table)
+    np.testing.assert_allclose(matrix[:3, 0], [float(v) for v in values[:3]])
+    assert matrix[3, 1] > 0
+
+
+def test_dates_of_other_centuries():
+    table = pd.DataFrame({"t": [dt.datetime(1600, 1, 1), dt.datetime(2250, 1, 1)]})
+    days = (dt.datetime(2250, 1, 1) - dt.datetime(1600, 1, 1)).days
+    np.testing.assert_allclose(encoded(table)[1], [[0.0], [days]])
+
+
 def test_infinite_numbers_are_refused_by_row():
     table = pd.DataFrame({"x": [1.0, np.inf], "s": ["a", "b"]})
     with pytest.raises(InvalidInputError, match=r"column 'x', row 2: expected a finite number"):

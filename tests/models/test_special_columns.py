@@ -248,6 +248,23 @@ def test_columns_that_do_not_fit(table, y):
         model.fit(table.assign(x=pd.Series([1.0, "a"] * (N // 2), dtype=object)), y)
 
 
+def test_rows_of_python_objects_are_encoded_too(table, y):
+    model = cgp.ExactGPRegressor(random_state=0, max_iter=5).fit(table, y)
+    expected = model.predict(table)
+    rows = [list(row) for row in table.itertuples(index=False)]
+    for given in (rows, table.to_numpy(dtype=object)):
+        with pytest.warns(UserWarning, match="ExactGPRegressor was fitted with feature names"):
+            np.testing.assert_array_equal(model.predict(given), expected)
+    np.testing.assert_allclose(model.predict(table[:1]), expected[:1])
+    with pytest.raises(ValueError, match="Found array with 0 sample"):
+        model.predict(table[:0])
+
+
+def test_one_column_without_a_name_is_scikit_learns_error(table, y):
+    with pytest.raises(ValueError, match="Expected (2D array|a 2-dimensional)"):
+        cgp.ExactGPRegressor().fit(table["x"], y)
+
+
 def test_columns_of_equal_names_are_refused(table, y):
     twice = pd.concat([table[["sex"]], table[["x"]], table[["sex"]]], axis=1)
     with pytest.raises(InvalidInputError, match="X: column 'sex' appears more than once"):

@@ -340,8 +340,8 @@ class DateCode(ColumnCode):
         first = np.datetime64(round(self.origin * 86400), "s").astype("datetime64[m]")
         since = str(first).removesuffix("T00:00")
         cycles = f" and place in the {', '.join(self.cycles)}" if self.cycles else ""
-        zone = "" if self.zone is None else f" ({self.zone})"
-        text = f"date{zone}: days since {since}{cycles}"
+        zone, clock = ("", "") if self.zone is None else (f" ({self.zone})", " UTC")
+        text = f"date{zone}: days since {since}{clock}{cycles}"
         return f"{text}; missing: the mean and an indicator" if self.indicator else text
 
 

@@ -167,6 +167,13 @@ def test_auto_size_and_comparison(table, y):
     assert np.isfinite(report.kl_per_point)
 
 
+def test_transformed_targets_and_weights_of_rows(table, y):
+    model = cgp.ExactGPRegressor(random_state=0, max_iter=10, target_transform="log")
+    model.fit(table, np.exp(y), sample_weight=np.linspace(0.5, 1.5, N))
+    assert model.lengthscale_.shape == (6,)
+    assert (model.predict(table) > 0).all()
+
+
 def test_queries_of_a_fit_to_the_posterior(table, y):
     model = cgp.SparseSpectrumGPRegressor(
         n_frequencies=8, frequencies="fitted", objective="posterior-kl", random_state=0, max_iter=5
@@ -261,7 +268,7 @@ def test_rows_of_python_objects_are_encoded_too(table, y):
 
 
 def test_one_column_without_a_name_is_scikit_learns_error(table, y):
-    with pytest.raises(ValueError, match="Expected (2D array|a 2-dimensional)"):
+    with pytest.raises(ValueError, match=r"Expected (2D array|a 2-dimensional)"):
         cgp.ExactGPRegressor().fit(table["x"], y)
 
 

@@ -1,0 +1,1 @@
+"""Local kriging: nearest neighbours, conditional laws given them, and the Vecchia likelihood."""

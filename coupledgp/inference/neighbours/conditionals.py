@@ -1,0 +1,231 @@
+"""Laws of observations given their nearest neighbours, with gradients in the hyperparameters.
+
+For row i with neighbours N, `f ~ GP(0, v kappa)` and noise of variance `s r`,
+
+    c = v kappa(X_N, x_i) ,  K = v kappa(X_N, X_N) + s diag(r_N) ,
+    b = K^-1 c ,             d = v + s r_i - b'c ,
+
+`b` and `d` are the kriging weights and the variance of y_i given y_N (Vecchia, 1988).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from coupledgp.inference.linalg.cholesky import batch_cholesky
+from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
+
+# Entries of the neighbours' covariances that are formed at once: they stay in a processor's cache.
+CHUNK_ENTRIES = 2**18
+
+
+def kernel_and_slope(spectrum: Spectrum, squares: Tensor) -> tuple[Tensor, Tensor]:
+    """Kernel `kappa(r)` and its derivative in `r^2`, from squared distances of any shape.
+
+    At distance zero the derivative of rough kernels is infinite; zero stands for it, since its
+    factor in every gradient, a difference of coordinates, is zero too.
+    """
+    if isinstance(spectrum, GaussianSpectrum):
+        kernel = torch.exp(-0.5 * squares)
+        return kernel, -0.5 * kernel
+    r = squares.sqrt()
+    if isinstance(spectrum, MaternSpectrum) and spectrum.nu in (0.5, 1.5, 2.5):
+        s = (2 * spectrum.nu) ** 0.5 * r
+        decay = torch.exp(-s)
+        if spectrum.nu == 0.5:
+            slope = torch.where(r > 0, -0.5 * decay / r.clamp_min(1e-300), 0.0)
+            return decay, slope
+        if spectrum.nu == 1.5:
+            return (1 + s) * decay, -1.5 * decay
+        linear = (1 + s) * decay
+        return linear + s.square() * decay / 3, -5 / 6 * linear
+    distances = r.numpy()
+    kernel, slope = spectrum.kernel(distances), -0.5 * spectrum.kernel_slope(distances)
+    return torch.as_tensor(kernel), torch.as_tensor(slope)
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhoods:
+    """Rows and their neighbours, as differences of coordinates.
+
+    Attributes
+    ----------
+    differences : Tensor (b, k, d)
+        `x_N - x_i`, in units of the inputs.
+    present : Tensor (b, k)
+        One for a neighbour, zero for a place that is empty since there were fewer than k.
+    own_noise : Tensor (b,)
+        Relative noise variance `r_i` of each row.
+    noise : Tensor (b, k)
+        Relative noise variances `r_N` of the neighbours.
+    """
+
+    differences: Tensor
+    present: Tensor
+    own_noise: Tensor
+    noise: Tensor
+
+    def chunks(self) -> list[Neighbourhoods]:
+        """The same rows in chunks of a size that suits a processor's cache."""
+        rows, k, _ = self.differences.shape
+        step = max(1, CHUNK_ENTRIES // max(k * k, 1))
+        parts = zip(
+            *(
+                tensor.split(step)
+                for tensor in (self.differences, self.present, self.own_noise, self.noise)
+            ),
+            strict=True,
+        )
+        return [Neighbourhoods(*part) for part in parts] if rows else []
+
+
+class Conditionals(NamedTuple):
+    """Kriging weights (b, k) and variances (b,) of observations given their neighbours."""
+
+    weights: Tensor
+    variances: Tensor
+
+
+def conditionals(
+    spectrum: Spectrum,
+    neighbourhoods: Neighbourhoods,
+    log_lengthscale: Tensor,
+    log_outputscale: Tensor,
+    log_noise: Tensor,
+) -> Conditionals:
+    """Kriging weights and variances, differentiable in the hyperparameters.
+
+    Parameters
+    ----------
+    spectrum
+        Kernel kappa.
+    neighbourhoods
+        Rows and neighbours.
+    log_lengthscale
+        Logarithms (d,) of the lengthscales in units of the inputs.
+    log_outputscale, log_noise
+        Logarithms () of v and s.
+
+    Raises
+    ------
+    NumericalError
+        A covariance of neighbours is not positive definite to rounding.
+    """
+    found = _Conditionals.apply(
+        log_lengthscale, log_outputscale, log_noise, spectrum, neighbourhoods
+    )
+    return Conditionals(*found)
+
+
+class _Conditionals(torch.autograd.Function):
+    """Closed-form derivatives: one more solve with each factor, where autograd takes several."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        log_lengthscale: Tensor,
+        log_outputscale: Tensor,
+        log_noise: Tensor,
+        spectrum: Spectrum,
+        neighbourhoods: Neighbourhoods,
+    ) -> tuple[Tensor, Tensor]:
+        scales = log_lengthscale.exp(), float(log_outputscale.exp()), float(log_noise.exp())
+        parts = [_Part.of(chunk, spectrum, *scales) for chunk in neighbourhoods.chunks()]
+        ctx.parts, ctx.scales = parts, scales
+        return torch.cat([p.weights for p in parts]), torch.cat([p.variances for p in parts])
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        of_weights, of_variances = upstream
+        lengthscale, _, _ = ctx.scales
+        totals = lengthscale.new_zeros(len(lengthscale) + 2)
+        start = 0
+        for part in ctx.parts:
+            rows = slice(start, start + len(part.variances))
+            totals += part.gradient(of_weights[rows], of_variances[rows])
+            start = rows.stop
+        return totals[:-2], totals[-2], totals[-1], None, None
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Conditional laws of a chunk of rows and all that their gradient needs."""
+
+    scaled: Tensor  # (b, k, d)
+    cross: Tensor  # (b, k), c
+    cross_slope: Tensor  # (b, k), derivative of c in the squared distance
+    kernel: Tensor  # (b, k, k), v kappa between different neighbours, 0 on the diagonal
+    slope: Tensor  # (b, k, k), its derivative in the squared distance
+    factor: Tensor  # (b, k, k)
+    weights: Tensor  # (b, k)
+    variances: Tensor  # (b,)
+    outputscale: float
+    noise: float
+    chunk: Neighbourhoods
+
+    @classmethod
+    def of(
+        cls,
+        chunk: Neighbourhoods,
+        spectrum: Spectrum,
+        lengthscale: Tensor,
+        outputscale: float,
+        noise: float,
+    ) -> _Part:
+        present = chunk.present
+        scaled = chunk.differences / lengthscale
+        squares = scaled.square().sum(2)
+        cross, cross_slope = kernel_and_slope(spectrum, squares)
+        # Coordinates are relative to the row itself, so that the products lose few digits.
+        between = scaled @ scaled.mT
+        between.mul_(-2.0).add_(squares[:, :, None]).add_(squares[:, None, :]).clamp_min_(0.0)
+        between.diagonal(dim1=1, dim2=2).zero_()
+        kernel, slope = kernel_and_slope(spectrum, between)
+        both = outputscale * present[:, :, None] * present[:, None, :]
+        both.diagonal(dim1=1, dim2=2).zero_()
+        kernel, slope = kernel.mul_(both), slope * both
+        covariance = kernel.clone()
+        own = (outputscale + noise * chunk.noise) * present + (1.0 - present)
+        covariance.diagonal(dim1=1, dim2=2).copy_(own)
+        factor = batch_cholesky(covariance, "covariance of neighbours")
+        cross, cross_slope = outputscale * cross * present, outputscale * cross_slope * present
+        weights = torch.cholesky_solve(cross[:, :, None], factor)[:, :, 0]
+        # The noise bounds the variance from below, which rounding of the difference might not.
+        latent = (outputscale - (weights * cross).sum(1)).clamp_min(0.0)
+        return cls(
+            scaled, cross, cross_slope, kernel, slope, factor, weights,
+            latent + noise * chunk.own_noise, outputscale, noise, chunk,
+        )  # fmt: skip
+
+    def gradient(self, of_weights: Tensor, of_variances: Tensor) -> Tensor:
+        """Gradient (d + 2,) in the logarithms of lengthscales, v and s, from those in b and d."""
+        b, present = self.weights, self.chunk.present
+        solved = torch.cholesky_solve(of_weights[:, :, None], self.factor)[:, :, 0]
+        of_cross = solved - 2 * of_variances[:, None] * b
+        # d b = K^-1 (dc - dK b), d d = dv + r ds - 2 b'dc + b'dK b, dK symmetric.
+        half = 0.5 * (of_variances[:, None] * b - solved)
+        of_covariance = half[:, :, None] * b[:, None, :]
+        of_covariance = of_covariance + of_covariance.mT
+        own = of_covariance.diagonal(dim1=1, dim2=2) * present
+        of_noise = self.noise * (
+            (of_variances * self.chunk.own_noise).sum() + (own * self.chunk.noise).sum()
+        )
+        of_outputscale = (
+            self.outputscale * (of_variances.sum() + own.sum())
+            + (of_cross * self.cross).sum()
+            + (of_covariance * self.kernel).sum()
+        )
+        return torch.cat([self._of_lengthscale(of_cross, of_covariance),
+                          torch.stack([of_outputscale, of_noise])])  # fmt: skip
+
+    def _of_lengthscale(self, of_cross: Tensor, of_covariance: Tensor) -> Tensor:
+        """Gradient (d,): `d r^2 / d log l_j = -2 (u_aj - u_bj)^2` in scaled coordinates u."""
+        pairs = of_covariance * self.slope
+        u = self.scaled
+        between = pairs.sum(2, keepdim=True) * u - pairs @ u
+        own = (of_cross * self.cross_slope)[:, :, None] * u
+        return -(u * (4 * between + 2 * own)).sum((0, 1))

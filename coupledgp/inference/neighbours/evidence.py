@@ -1,0 +1,134 @@
+"""The Vecchia evidence of features, trend and local part, on a batch of rows of an ordered table.
+
+Each row of the batch is conditioned on near rows before it in the order of the whole table, so that
+the batch is a random part of a valid likelihood: no row counts twice, and neighbours are as near as
+in the whole (Vecchia, 1988; LOCAL.md of the design).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.errors import NumericalError
+from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
+from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
+from coupledgp.inference.neighbours.parameters import Scales, Structure
+from coupledgp.inference.neighbours.whitening import (
+    Neighbours,
+    WhitenedPosterior,
+    WhitenedSums,
+)
+from coupledgp.random import FloatArray
+
+# Value of the objective where it cannot be computed: a search turns back.
+REFUSED = 1e10
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedRows:
+    """A table in the order in which its rows are conditioned on each other.
+
+    Attributes
+    ----------
+    inputs : FloatArray (n, d)
+        Standardised inputs.
+    targets : FloatArray (n, k)
+        Normalised targets.
+    noise : FloatArray (n,)
+        Relative noise variances.
+    """
+
+    inputs: FloatArray
+    targets: FloatArray
+    noise: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class BatchEvidence:
+    """Evidence of some rows given their neighbours, per observation, with the priors.
+
+    Attributes
+    ----------
+    structure : Structure
+    neighbours : Neighbours
+        The rows of the batch and their neighbours.
+    inputs, targets, noise : Tensor (u, d), (u, k) and (u,)
+        Of the rows that occur.
+    n_rows : int
+        Number n of rows of the whole table, on whose likelihood the priors weigh.
+    """
+
+    structure: Structure
+    neighbours: Neighbours
+    inputs: Tensor
+    targets: Tensor
+    noise: Tensor
+    n_rows: int
+
+    @classmethod
+    def of(
+        cls, structure: Structure, rows: OrderedRows, wanted: Places, lengthscale: FloatArray
+    ) -> BatchEvidence:
+        """Find neighbours of the wanted rows (b,) in the metric of lengthscales (d,)."""
+        if structure.spectrum is None:
+            near = np.empty((len(wanted), 0), dtype=np.int64)
+        else:
+            near = nearest_earlier(rows.inputs / lengthscale, wanted, structure.n_neighbours)
+        neighbours = Neighbours.of(wanted, near)
+        used = neighbours.used.numpy()
+        parts = (torch.as_tensor(a[used]) for a in (rows.inputs, rows.targets, rows.noise))
+        return cls(structure, neighbours, *parts, n_rows=len(rows))
+
+    def log_evidence(self, scales: Scales) -> Tensor:
+        """Log evidence of the batch, nats, a differentiable tensor ()."""
+        laws = self.laws(scales)
+        features = scales.features(self.inputs, self.structure.trend)
+        whitened = self.neighbours.whiten(torch.cat([features, self.targets], dim=1), laws)
+        split = features.shape[1]
+        sums = WhitenedSums.of(whitened[:, :split], whitened[:, split:], laws.variances)
+        return WhitenedPosterior.of(sums).log_evidence
+
+    def laws(self, scales: Scales) -> Conditionals:
+        """Kriging weights and variances of the rows of the batch."""
+        return laws_given_neighbours(
+            self.structure, scales, self.neighbours, self.inputs, self.noise
+        )
+
+    def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the log posterior of hyperparameters per observation, and its gradient."""
+        leaf = torch.tensor(vector, requires_grad=True)
+        named = self.structure.named(leaf)
+        n_outputs = self.targets.shape[1]
+        try:
+            evidence = self.log_evidence(Scales.of(self.structure, named))
+        except NumericalError:
+            return REFUSED, np.zeros_like(vector)
+        loss = -evidence / (len(self.neighbours.own) * n_outputs)
+        loss = loss - self.structure.log_prior(named) / (self.n_rows * n_outputs)
+        (gradient,) = torch.autograd.grad(loss, leaf)
+        if not bool(torch.isfinite(loss)) or not bool(torch.isfinite(gradient).all()):
+            return REFUSED, np.zeros_like(vector)
+        return float(loss.detach()), gradient.numpy()
+
+
+def laws_given_neighbours(
+    structure: Structure, scales: Scales, neighbours: Neighbours, inputs: Tensor, noise: Tensor
+) -> Conditionals:
+    """Kriging weights (b, k) and variances (b,); without a local part no weights, and the noise."""
+    if structure.spectrum is None:
+        own = noise[neighbours.own] * scales.log_noise.exp()
+        return Conditionals(own.new_empty(len(own), 0), own)
+    return conditionals(
+        structure.spectrum,
+        neighbours.neighbourhoods(inputs, noise),
+        scales.log_lengthscale,
+        scales.log_outputscale,
+        scales.log_noise,
+    )

@@ -1,0 +1,129 @@
+"""Nearest neighbours among all rows, and among the earlier rows of an order.
+
+In few dimensions SciPy's k-d trees find them; from `TREE_DIM` columns on a tree visits nearly every
+row, and blocks of all distances, by matrix products, take less time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.spatial import cKDTree
+
+from coupledgp.random import FloatArray
+
+Places = NDArray[np.int64]
+
+# Number of columns from which blocks of distances are cheaper than trees, for tables of at most
+# `BRUTE_ROWS` rows; above, the quadratic cost of the blocks is the greater one in any dimension.
+TREE_DIM, BRUTE_ROWS = 9, 60_000
+# Distances that are formed at once.
+BLOCK_ENTRIES = 2**23
+# Stands for a neighbour that is missing.
+MISSING = -1
+
+
+def nearest(rows: FloatArray, queries: FloatArray, k: int) -> Places:
+    """Places (q, min(k, n)) of the rows (n, d) nearest to queries (q, d), the nearest first.
+
+    Coordinates are in units of the lengthscales. Ties are broken in an order that depends on the
+    rows alone.
+    """
+    k = min(k, len(rows))
+    if k == 0:
+        return np.empty((len(queries), 0), dtype=np.int64)
+    if _by_tree(rows):
+        found = cKDTree(rows).query(queries, k=np.arange(1, k + 1), workers=-1)[1]
+        return np.asarray(found, dtype=np.int64)
+    return _by_blocks(rows, queries, k, None)
+
+
+def nearest_earlier(rows: FloatArray, wanted: Places, k: int) -> Places:
+    """Places (w, k) of near rows before each wanted row, `MISSING` where there are fewer than k.
+
+    Parameters
+    ----------
+    rows
+        All rows (n, d) in their order, in units of the lengthscales.
+    wanted
+        Places (w,) of the rows whose neighbours are sought.
+    k
+        Number of neighbours of each.
+
+    Returns
+    -------
+    Places
+        For a row at place i only places below i. With trees (see the module) a few of the k may be
+        near rows that are not the very nearest: every set of earlier rows gives a valid law.
+    """
+    found = np.full((len(wanted), k), MISSING, dtype=np.int64)
+    if k == 0 or not len(wanted):
+        return found
+    if _by_tree(rows):
+        _earlier_by_trees(rows, wanted, found)
+        return found
+    order = np.argsort(wanted, kind="stable")
+    step = max(1, BLOCK_ENTRIES // len(rows))
+    for start in range(0, len(order), step):
+        chosen = order[start : start + step]
+        places, last = wanted[chosen], int(wanted[chosen[-1]])
+        if last:
+            near = _by_blocks(rows[:last], rows[places], min(k, last), places)
+            found[chosen, : near.shape[1]] = near
+    return found
+
+
+def _by_tree(rows: FloatArray) -> bool:
+    return rows.shape[1] < TREE_DIM or len(rows) > BRUTE_ROWS
+
+
+def _by_blocks(rows: FloatArray, queries: FloatArray, k: int, before: Places | None) -> Places:
+    """The k nearest of the rows, or of those at places less than `before` (q,) where given."""
+    # Distances decide only which rows are taken, for which single precision is enough once the
+    # coordinates are centred.
+    center = rows.mean(axis=0)
+    table = torch.as_tensor(rows - center, dtype=torch.float32)
+    points = torch.as_tensor(queries - center, dtype=torch.float32)
+    squares, places = table.square().sum(1), torch.arange(len(rows))
+    found = np.empty((len(queries), k), dtype=np.int64)
+    step = max(1, BLOCK_ENTRIES // len(rows))
+    for start in range(0, len(queries), step):
+        block = torch.addmm(squares, points[start : start + step], table.T, alpha=-2.0)
+        if before is not None:
+            limit = torch.as_tensor(before[start : start + step])
+            block.masked_fill_(places >= limit[:, None], torch.inf)
+        near = torch.topk(block, k, largest=False)
+        chosen = near.indices.masked_fill_(torch.isinf(near.values), MISSING)
+        found[start : start + len(chosen)] = chosen.numpy()
+    return found
+
+
+def _earlier_by_trees(rows: FloatArray, wanted: Places, found: Places) -> None:
+    """Fill `found` (w, k) block by block of the order, each twice as long as all before it.
+
+    A row's neighbours come from the tree of all rows before its block, and from the tree of its
+    block, where later rows are left out.
+    """
+    k = found.shape[1]
+    start, stop = 0, max(2 * k, 64)
+    while start < len(rows):
+        inside = np.flatnonzero((wanted >= start) & (wanted < stop))
+        if inside.size:
+            places = wanted[inside]
+            block = rows[start:stop]
+            own = cKDTree(block).query(rows[places], k=np.arange(1, 2 * k + 2), workers=-1)
+            distances, near = own[0], own[1] + start
+            late = ~np.isfinite(distances) | (near >= places[:, None])
+            distances, near = np.where(late, np.inf, distances), np.where(late, MISSING, near)
+            if start:
+                before = cKDTree(rows[:start]).query(
+                    rows[places], k=np.arange(1, k + 1), workers=-1
+                )
+                distances = np.hstack([distances, before[0]])
+                near = np.hstack([near, before[1]])
+            best = np.argsort(distances, axis=1, kind="stable")[:, :k]
+            near = np.take_along_axis(near, best, axis=1)
+            gone = ~np.isfinite(np.take_along_axis(distances, best, axis=1))
+            found[inside] = np.where(gone, MISSING, near)
+        start, stop = stop, 2 * stop

@@ -165,7 +165,7 @@ class ExactGP(NormalizedProcess):
             return mean, None
         whitened = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
         # A difference of two variances: at training inputs it may round below zero.
-        variance = self.hyperparameters.outputscale - whitened.square().sum(0)
+        variance = torch.as_tensor(self.prior_variance(points)) - whitened.square().sum(0)
         variance.clamp_min_(0.0)
         if want == "variance":
             return mean, variance.numpy()
@@ -177,6 +177,10 @@ class ExactGP(NormalizedProcess):
         posterior = (posterior + posterior.T) / 2
         posterior.diagonal().copy_(variance)
         return mean, posterior.numpy()
+
+    def prior_variance(self, points: Points) -> FloatArray:
+        """Prior variance (p,) of f at points, normalised units."""
+        return np.full(len(points), self.hyperparameters.outputscale)
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent

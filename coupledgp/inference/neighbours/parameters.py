@@ -23,8 +23,9 @@ TRENDS = ("none", "constant", "linear")
 SCALE_PRIOR, LENGTHSCALE_PRIOR_WIDTH, NOISE_PRIOR = (0.0, 1.5), 1.5, (-3.0, 2.5)
 # Where a search starts; most of the variance of a table of real life is of long range.
 START = {"outputscale": 0.5, "feature_outputscale": 0.5, "trend": 1.0, "noise": 0.1}
-# Least noise variance: below it covariances of near rows are singular to rounding.
-LEAST_NOISE = 1e-7
+# Least noise variance: equal rows have a covariance of this condition number.
+LEAST_NOISE = 1e-10
+# Bounds of the logarithms: lengthscales of 10^-4 to 10^4 standard deviations of a column.
 WIDEST_LOGARITHM = 9.0
 
 

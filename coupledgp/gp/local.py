@@ -1,0 +1,269 @@
+"""A Gaussian process with features for the long range and nearest neighbours for the short."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.registry import make_features
+from coupledgp.gp.additive import AdditivePrior, AdditiveProblem, ExactAdditiveGP
+from coupledgp.gp.local_prior import (
+    LocalHyperparameters,
+    LocalPrior,
+    prior_from_state,
+    prior_state,
+)
+from coupledgp.gp.local_table import Kriged, Table, krige, kriging_errors, random_order
+from coupledgp.gp.noise import Noise
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    Header,
+    NormalizedProcess,
+    Points,
+    Want,
+)
+from coupledgp.gp.units import Units
+from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+from coupledgp.spectra import GaussianSpectrum
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalGP(NormalizedProcess):
+    """Features, trend and a local part given data, by whitening each row by near earlier ones.
+
+    Given the weights, an observation depends on the others through its k nearest rows only
+    (Vecchia, 1988); with k at least the number of rows nothing is approximated besides the kernel
+    of sampled features. O(n (k^3 + k M + M^2)) time for n rows, M features and trend columns.
+
+    Attributes
+    ----------
+    local_prior : LocalPrior
+        Parts and hyperparameters.
+    units : Units
+        Units of y.
+    normalize : bool
+        Whether the units follow the data when rows are added.
+    rows : Data
+        Observations.
+    table : Table
+        The observations in the order in which they are conditioned on each other; later data come
+        after earlier data.
+    sums : WhitenedSums
+        Sums over whitened rows, targets as in the table.
+    posterior : WhitenedPosterior
+        Posterior of the weights, normalised targets.
+    """
+
+    local_prior: LocalPrior
+    units: Units
+    normalize: bool
+    rows: Data
+    table: Table
+    sums: WhitenedSums
+    posterior: WhitenedPosterior
+
+    @classmethod
+    def given(cls, prior: LocalPrior, data: Data, units: Units, normalize: bool) -> LocalGP:
+        """Condition a prior on data.
+
+        Raises
+        ------
+        NumericalError
+            A covariance of neighbours is not positive definite to working precision.
+        """
+        order = random_order(0, len(data))
+        table = Table.of(prior, data, order, data.targets.mean(axis=0))
+        return cls.of(prior, units, normalize, data, table, table.sums(prior))
+
+    @classmethod
+    def of(
+        cls,
+        prior: LocalPrior,
+        units: Units,
+        normalize: bool,
+        data: Data,
+        table: Table,
+        sums: WhitenedSums,
+    ) -> LocalGP:
+        """Compute the posterior of the weights from the sums."""
+        change = table.normalizer(units)
+        normalized = sums._replace(
+            cross=sums.cross @ change, squares=change.T @ sums.squares @ change
+        )
+        posterior = WhitenedPosterior.of(normalized)
+        return cls(prior, units, normalize, data, table, sums, posterior)
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return self.rows
+
+    @property
+    def hyperparameters(self) -> LocalHyperparameters:
+        """See the base class."""
+        return self.local_prior.hyperparameters
+
+    @property
+    def noise(self) -> Noise:
+        """See the base class."""
+        return self.local_prior.likelihood(self.local_prior.noise)
+
+    @property
+    def log_evidence(self) -> float:
+        """See the base class."""
+        jacobian = self.units.log_jacobian(len(self.rows))
+        return float(self.posterior.log_evidence) - jacobian
+
+    def summary(self) -> dict[str, Any]:
+        """See the base class; only the parts that there are."""
+        structure = self.local_prior.structure
+        has_features = structure.frequencies is not None
+        parts = {
+            "local_outputscale": structure.spectrum is not None,
+            "feature_outputscale": has_features,
+            "feature_lengthscale": has_features,
+            "trend": structure.trend != "none",
+        }
+        return {
+            name: self.units.spread(value) if np.ndim(value) == 0 else value
+            for name, value in vars(self.hyperparameters).items()
+            if parts.get(name, True)
+        }
+
+    @cached_property
+    def _targets(self) -> Tensor:
+        """Normalised targets (n, k) in the order of the table."""
+        return torch.as_tensor(self.table.columns) @ self.table.normalizer(self.units)
+
+    def _kriged(self, points: Points) -> tuple[FloatArray, FloatArray, Kriged]:
+        """Standardised inputs (p, d), factors (p,) of their features, and kriging there."""
+        prior = self.local_prior
+        inputs = prior.standardised(points)
+        fading = self.table.box.fading(inputs, prior.feature_lengthscale)
+        return inputs, fading, krige(prior, self.table, self._targets, inputs, fading)
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """See the base class."""
+        inputs, fading, kriged = self._kriged(points)
+        mean = (kriged.errors @ self.posterior.mean + kriged.targets).numpy()
+        if want == "mean":
+            return mean, None
+        root = self.posterior.root(kriged.errors)
+        lost = self.local_prior.faded_root(fading)
+        variance = root.square().sum(1).numpy() + kriged.variance + lost**2
+        if want == "variance":
+            return mean, variance
+        covariance = (root @ root.T).numpy() + self._faded(inputs, lost)
+        if self.local_prior.structure.spectrum is not None:
+            covariance += kriging_errors(self.local_prior, self.table, inputs, kriged.weights)
+        covariance[np.diag_indices_from(covariance)] = variance
+        return mean, covariance
+
+    def _faded(self, inputs: FloatArray, lost: FloatArray) -> FloatArray | float:
+        """Covariance (p, p) that faded features have lost, from standard deviations (p,)."""
+        if not lost.any():
+            return 0.0
+        return np.outer(lost, lost) * self.local_prior.feature_kernel(inputs, inputs)
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; O(p^3) time for p points."""
+        mean, covariance = self.latent_law(points, "covariance")
+        assert covariance is not None
+        # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
+        eigenvalues, vectors = np.linalg.eigh(covariance)
+        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
+        return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
+
+    def latent_prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        prior = self.local_prior
+        inputs = prior.standardised(points)
+        fading = self.table.box.fading(inputs, prior.feature_lengthscale)
+        features = prior.features(inputs, fading)
+        covariance: FloatArray = (features @ features.T).numpy()
+        covariance += self._faded(inputs, prior.faded_root(fading))
+        return covariance + prior.local_covariance(inputs, inputs)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> LocalGP:
+        """See the base class."""
+        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        return LocalGP.given(self.local_prior, data, units, self.normalize)
+
+    def updated(self, data: Data) -> LocalGP:
+        """See the base class; only the new rows are whitened, by near ones among all."""
+        both = self.rows.followed_by(data)
+        first = len(self.rows)
+        order = np.concatenate([self.table.order, random_order(first, len(data))])
+        table = Table.of(self.local_prior, both, order, self.table.offset)
+        sums = self.sums.merge(table.sums(self.local_prior, first))
+        units = Units.of(both.targets, self.normalize)
+        return LocalGP.of(self.local_prior, units, self.normalize, both, table, sums)
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> LocalGP:
+        """See the base class; `size` is the number of frequencies, which are sampled ones.
+
+        Raises
+        ------
+        InvalidInputError
+            The model has no features.
+        """
+        structure = self.local_prior.structure
+        if structure.frequencies is None:
+            raise InvalidInputError(
+                "model: expected one with frequencies to draw again, got a local GP without "
+                "features"
+            )
+        drawn = make_features(
+            "fourier", structure.dim, size, coupling, GaussianSpectrum(),
+            np.random.default_rng(seed),
+        )  # fmt: skip
+        prior = self.local_prior.with_frequencies(drawn.frequencies.numpy())
+        return LocalGP.given(prior, self.rows, self.units, self.normalize)
+
+    def exact(self) -> ExactAdditiveGP:
+        """See the base class: the dense process with all parts in one kernel."""
+        return AdditivePrior.of(self.local_prior).given(self.rows, self.units, self.normalize)
+
+    def exact_problem(self) -> AdditiveProblem:
+        """See the base class."""
+        return AdditivePrior.of(self.local_prior).problem(self.rows, self.units)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class; the rows, from which it predicts, are always part of it."""
+        header, arrays = prior_state(self.local_prior)
+        arrays |= {"X": self.rows.points, "y": self.rows.targets, "order": self.table.order}
+        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
+        arrays["offset"] = self.table.offset
+        sums = self.sums._asdict()
+        header["n_whitened"] = sums.pop("n_rows")
+        arrays |= {f"sums.{name}": value for name, value in sums.items()}
+        header["normalize"] = self.normalize
+        header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> LocalGP:
+        """Put the process of `state` together again."""
+        prior = prior_from_state(header, arrays)
+        data = Data.of(arrays["X"].numpy(), arrays["y"].numpy())
+        units = Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy())
+        table = Table.of(prior, data, arrays["order"].numpy(), arrays["offset"].numpy())
+        names = [name for name in WhitenedSums._fields if name != "n_rows"]
+        sums = WhitenedSums(
+            **{name: arrays[f"sums.{name}"] for name in names}, n_rows=header["n_whitened"]
+        )
+        return cls.of(prior, units, header["normalize"], data, table, sums)

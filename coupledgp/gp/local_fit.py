@@ -1,0 +1,167 @@
+"""The search for hyperparameters of a local model, on batches of rows of growing size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.inference.search.minimise import Stopping, lbfgs
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum
+
+
+@dataclass(frozen=True)
+class Round:
+    """A part of a search with the same neighbours.
+
+    Attributes
+    ----------
+    batch_rows : int
+        Number of rows whose conditional laws make the likelihood.
+    max_iterations : int
+        Most iterations of L-BFGS.
+    """
+
+    batch_rows: int
+    max_iterations: int
+
+
+# Batches hold ten times as many rows as a model of 128 features has weights, or more: with fewer
+# the evidence of the features is that of the batch (LOCAL.md of the design).
+SCREENING = (Round(1024, 15),)
+LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
+FITTING_ROUNDS = (Round(4096, 40), Round(8192, 40), Round(8192, 40))
+# Decrease of the objective, nats per observation and relative to its size, below which a round ends.
+VALUE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class LocalSearch:
+    """Result of a search.
+
+    Attributes
+    ----------
+    structure : Structure
+        The model.
+    vector : FloatArray
+        Its hyperparameters.
+    value : float
+        Log posterior per observation of the last batch, nats.
+    n_evaluations : int
+        Evaluations of the evidence.
+    converged : bool
+        Whether the last round ended by a tolerance.
+    """
+
+    structure: Structure
+    vector: FloatArray
+    value: float
+    n_evaluations: int
+    converged: bool
+
+    def started(self, structure: Structure) -> FloatArray:
+        """A vector of another structure with the values that both have."""
+        start = structure.named(structure.start())
+        found = self.structure.named(self.vector)
+        values = {name: np.asarray(found.get(name, value)) for name, value in start.items()}
+        return structure.pack(values)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFitter:
+    """Searches for the hyperparameters of models of one table.
+
+    Attributes
+    ----------
+    rows : OrderedRows
+        The table, standardised and in random order.
+    seed : int
+        Seed of the batches.
+    report : Progress
+        Called with a line of progress after each round.
+    """
+
+    rows: OrderedRows
+    seed: int
+    report: Progress
+
+    def batch(self, size: int, stage: int) -> NDArray[np.int64]:
+        """Places of the rows of a batch, in rising order."""
+        n_rows = len(self.rows)
+        if size >= n_rows:
+            return np.arange(n_rows)
+        rng = np.random.default_rng([self.seed, stage])
+        return np.sort(rng.choice(n_rows, size, replace=False))
+
+    def search(
+        self, structure: Structure, start: FloatArray, rounds: Sequence[Round]
+    ) -> LocalSearch:
+        """Maximise the posterior of the hyperparameters, neighbours found anew in each round.
+
+        Parameters
+        ----------
+        structure
+            The model.
+        start
+            Its hyperparameters at the start.
+        rounds
+            Batches; two that cover the whole table are one after the other on the same rows.
+        """
+        vector, n_evaluations, value, converged = start, 0, np.nan, False
+        box = structure.box()
+        for stage, part in enumerate(rounds):
+            named = structure.named(vector)
+            lengthscale = np.ones(structure.dim)
+            if structure.spectrum is not None:
+                lengthscale = np.exp(np.asarray(named["lengthscale"]))[structure.groups]
+            evidence = BatchEvidence.of(
+                structure, self.rows, self.batch(part.batch_rows, stage), lengthscale
+            )
+            count = [0]
+
+            def counted(
+                x: FloatArray, evidence: BatchEvidence = evidence, count: list[int] = count
+            ) -> tuple[float, FloatArray]:
+                count[0] += 1
+                return evidence.negative(x)
+
+            stopping = Stopping(part.max_iterations, VALUE_TOLERANCE)
+            found = lbfgs(counted, vector, box, stopping)
+            vector, value, converged = found.point, -found.value, found.converged
+            n_evaluations += count[0]
+            self.report(
+                f"{_text(structure)}: {len(evidence.neighbours.own)} rows, {n_evaluations} "
+                f"evaluations, {value:.4f} nats per observation"
+            )
+        return LocalSearch(structure, vector, value, n_evaluations, converged)
+
+    def smoothest(
+        self, structure: Structure, spectra: Sequence[Spectrum], rounds: Sequence[Round]
+    ) -> LocalSearch:
+        """The search whose kernel has the greatest evidence on the same rows."""
+        found = [
+            self.search(own, own.start(), rounds)
+            for own in (replace(structure, spectrum=spectrum) for spectrum in spectra)
+        ]
+        best = max(found, key=lambda search: search.value)
+        return replace(best, n_evaluations=sum(search.n_evaluations for search in found))
+
+
+def _text(structure: Structure) -> str:
+    parts = [str(structure.spectrum)] if structure.spectrum is not None else []
+    if structure.frequencies is not None:
+        kind = "fitted" if structure.fits_frequencies else "sampled"
+        parts.append(f"{len(structure.frequencies)} {kind} frequencies")
+    return " + ".join([*parts, f"{structure.trend} trend"])
+
+
+def prior_of(search: LocalSearch, center: FloatArray, spread: FloatArray) -> LocalPrior:
+    """The prior that a search found, for columns with these means and spreads (d,)."""
+    return LocalPrior(search.structure, search.vector, center, spread)

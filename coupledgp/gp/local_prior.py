@@ -1,0 +1,264 @@
+"""Prior of a table with parts of long and of short range: features, trend and local part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.gp.noise import GaussianNoise, Likelihood, check_stored
+from coupledgp.gp.protocol import Arrays, Header, Points
+from coupledgp.gp.state import text_of
+from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.neighbours.parameters import Scales, Structure, trend_columns
+from coupledgp.random import FloatArray
+from coupledgp.spectra import GaussianSpectrum, parse_spectrum
+
+
+@dataclass(frozen=True, eq=False)
+class LocalHyperparameters:
+    """Hyperparameters of all parts, variances in units of the normalised targets.
+
+    Attributes
+    ----------
+    lengthscale : FloatArray (d,)
+        Of the local part, or of the features where there is no local part, in units of the inputs.
+    outputscale : float
+        Variance of the local part and of the features together.
+    noise : float
+        Variance of the noise.
+    local_outputscale, feature_outputscale : float
+        Variances of the local part and of the features.
+    feature_lengthscale : FloatArray (d,)
+        Of the features, in units of the inputs; infinite without features.
+    trend : float
+        Prior variance of the coefficients of the trend, of standardised columns.
+    """
+
+    lengthscale: FloatArray
+    outputscale: float
+    noise: float
+    local_outputscale: float
+    feature_outputscale: float
+    feature_lengthscale: FloatArray
+    trend: float
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The range of the rows of a table, outside of which nothing is known of its features.
+
+    Inside the range of the training rows the features are `phi(x)`; outside they fade, and what
+    they lose in variance is given back as a process of the same kernel that no row informs:
+
+        f_g(x) = a(x) phi(x)'w + sqrt(1 - a(x)^2) g(x) ,   a(x) = exp(-|excess(x) / l_g|^2 / 2) .
+
+    A sum of many waves is a good interpolation and says nothing far away, where it would answer
+    with the full size of its weights; so far away the mean is that of trend and prior.
+
+    Attributes
+    ----------
+    low, high : FloatArray (d,)
+        Least and greatest value of each standardised column.
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, inputs: FloatArray) -> Box:
+        """The range of standardised inputs (n, d)."""
+        return cls(inputs.min(axis=0), inputs.max(axis=0))
+
+    def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
+        """Factors a (p,) of the features at standardised inputs (p, d)."""
+        excess = inputs - np.clip(inputs, self.low, self.high)
+        factor: FloatArray = np.exp(-0.5 * np.square(excess / lengthscale).sum(axis=1))
+        return factor
+
+
+@dataclass(frozen=True, eq=False)
+class LocalPrior:
+    """`f = sqrt(v_g) phi(x / l_g)'w + t(x)'c + f_l(x)`, `f_l ~ GP(0, v_l kappa(|x - x'| / l_l))`.
+
+    Weights `w ~ N(0, I)` of Fourier features of the Gaussian kernel and coefficients
+    `c ~ N(0, v_t I)` of the trend; x are standardised columns.
+
+    Attributes
+    ----------
+    structure : Structure
+        Which parts there are.
+    vector : FloatArray
+        Their hyperparameters, as the structure packs them.
+    center, spread : FloatArray (d,)
+        Mean and standard deviation of each column, by which inputs are standardised.
+    likelihood : Likelihood
+        Law of observations given f, made of the noise variance.
+    """
+
+    structure: Structure
+    vector: FloatArray
+    center: FloatArray
+    spread: FloatArray
+    likelihood: Likelihood = GaussianNoise
+
+    @cached_property
+    def scales(self) -> Scales:
+        """Hyperparameters of all columns, as tensors."""
+        return Scales.of(self.structure, self.structure.named(self.vector))
+
+    @cached_property
+    def noise(self) -> float:
+        """Noise variance, normalised."""
+        return float(self.scales.log_noise.exp())
+
+    @cached_property
+    def local_outputscale(self) -> float:
+        """Variance of the local part, zero without one."""
+        return float(self.scales.log_outputscale.exp()) if self.structure.spectrum else 0.0
+
+    @cached_property
+    def feature_outputscale(self) -> float:
+        """Variance of the features, zero without any."""
+        has_features = self.structure.frequencies is not None
+        return float(self.scales.feature_outputscale) if has_features else 0.0
+
+    @cached_property
+    def local_lengthscale(self) -> FloatArray:
+        """Lengthscales (d,) of the local part, for standardised columns."""
+        return np.asarray(self.scales.log_lengthscale.exp())
+
+    @cached_property
+    def feature_lengthscale(self) -> FloatArray:
+        """Lengthscales (d,) of the features, for standardised columns; infinite without any."""
+        found = self.scales.feature_lengthscale
+        return np.full(self.structure.dim, np.inf) if found is None else np.asarray(found)
+
+    @property
+    def hyperparameters(self) -> LocalHyperparameters:
+        """Hyperparameters in units of the inputs."""
+        local = self.structure.spectrum is not None
+        own = self.local_lengthscale if local else self.feature_lengthscale
+        return LocalHyperparameters(
+            own * self.spread,
+            self.local_outputscale + self.feature_outputscale,
+            self.noise,
+            self.local_outputscale,
+            self.feature_outputscale,
+            self.feature_lengthscale * self.spread,
+            0.0 if self.structure.trend == "none" else float(self.scales.trend),
+        )
+
+    def with_frequencies(self, frequencies: FloatArray) -> LocalPrior:
+        """The same prior with sampled frequencies (m, d) in place of its own."""
+        structure = replace(self.structure, frequencies=frequencies, fits_frequencies=False)
+        named = self.structure.named(self.vector)
+        kept = {name: np.asarray(named[name]) for name in structure.shapes}
+        return replace(self, structure=structure, vector=structure.pack(kept))
+
+    def standardised(self, points: Points) -> FloatArray:
+        """Standardised inputs (p, d) of rows (p, d)."""
+        scaled: FloatArray = (points - self.center) / self.spread
+        return scaled
+
+    def features(self, inputs: FloatArray, fading: FloatArray) -> Tensor:
+        """Features and trend (p, M) of standardised inputs, features times their factors (p,)."""
+        found = self.scales.features(torch.as_tensor(inputs), self.structure.trend)
+        if self.structure.frequencies is not None:
+            found[:, : 2 * len(self.structure.frequencies)] *= torch.as_tensor(fading)[:, None]
+        return found
+
+    def faded_root(self, fading: FloatArray) -> FloatArray:
+        """`sqrt(v_g (1 - a^2))` (p,), the standard deviation that faded features have lost."""
+        return np.sqrt(self.feature_outputscale * np.maximum(1.0 - np.square(fading), 0.0))
+
+    def feature_kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Gaussian kernel (n, p) of unit variance that sampled features estimate."""
+        scale = self.feature_lengthscale
+        return GaussianSpectrum().kernel(scaled_distances(a / scale, b / scale))
+
+    def local_covariance(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Covariance (n, p) of the local part between standardised inputs."""
+        if self.structure.spectrum is None:
+            return np.zeros((len(a), len(b)))
+        scale = self.local_lengthscale
+        distances = scaled_distances(a / scale, b / scale)
+        return self.local_outputscale * self.structure.spectrum.kernel(distances)
+
+    def covariance(self, a: Points, b: Points) -> FloatArray:
+        """Covariance (n, p) of f between rows (n, d) and (p, d) under the exact kernel.
+
+        The kernel of features is the one that sampled frequencies estimate; fitted frequencies
+        define their own.
+        """
+        inputs, others = self.standardised(a), self.standardised(b)
+        total = self.local_covariance(inputs, others)
+        if self.structure.fits_frequencies:
+            inside = np.ones(len(inputs)), np.ones(len(others))
+            features = self.features(inputs, inside[0]), self.features(others, inside[1])
+            return total + (features[0] @ features[1].T).numpy()
+        if self.structure.frequencies is not None:
+            total += self.feature_outputscale * self.feature_kernel(inputs, others)
+        tensors = torch.as_tensor(inputs), torch.as_tensor(others)
+        trends = [trend_columns(t, self.structure.trend).numpy() for t in tensors]
+        product: FloatArray = trends[0] @ trends[1].T
+        return total + float(self.scales.trend) * product
+
+    def variance(self, points: Points) -> FloatArray:
+        """Prior variance (p,) of f at rows (p, d) under the exact kernel."""
+        columns = trend_columns(torch.as_tensor(self.standardised(points)), self.structure.trend)
+        trend = columns.square().sum(1).numpy()
+        constant = self.local_outputscale + self.feature_outputscale
+        return constant + float(self.scales.trend) * trend
+
+
+def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
+    """Header and arrays of a prior.
+
+    Raises
+    ------
+    InvalidInputError
+        No text names the kernel or the likelihood.
+    """
+    check_stored(prior.likelihood)
+    structure = prior.structure
+    spectrum = structure.spectrum
+    header: Header = {
+        "local": {
+            "kernel": None if spectrum is None else text_of(spectrum, "kernel"),
+            "n_neighbours": structure.n_neighbours,
+            "fits_frequencies": structure.fits_frequencies,
+            "trend": structure.trend,
+        }
+    }
+    arrays: Arrays = {
+        "local.vector": prior.vector,
+        "local.center": prior.center,
+        "local.spread": prior.spread,
+        "local.groups": structure.groups,
+    }
+    if structure.frequencies is not None:
+        arrays["local.frequencies"] = structure.frequencies
+    return header, arrays
+
+
+def prior_from_state(header: Header, arrays: Arrays) -> LocalPrior:
+    """Put the prior of `prior_state` together again."""
+    own = header["local"]
+    center = arrays["local.center"].numpy()
+    frequencies = arrays.get("local.frequencies")
+    structure = Structure(
+        center.size,
+        None if own["kernel"] is None else parse_spectrum(own["kernel"], "kernel"),
+        own["n_neighbours"],
+        None if frequencies is None else frequencies.numpy(),
+        own["fits_frequencies"],
+        own["trend"],
+        arrays["local.groups"].numpy(),
+    )
+    return LocalPrior(
+        structure, arrays["local.vector"].numpy(), center, arrays["local.spread"].numpy()
+    )

@@ -1,0 +1,228 @@
+"""The observations of a local model: their order, sums over them, and kriging from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from coupledgp.gp.local_prior import Box, LocalPrior
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
+from coupledgp.inference.neighbours.conditionals import (
+    Conditionals,
+    Neighbourhoods,
+    conditionals,
+)
+from coupledgp.inference.neighbours.evidence import laws_given_neighbours
+from coupledgp.inference.neighbours.nearest import nearest, nearest_earlier
+from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedSums
+from coupledgp.memory import check_memory
+from coupledgp.random import FloatArray
+
+# Rows that are whitened, or points that are predicted, at once.
+CHUNK_ROWS = 4096
+# Columns of the neighbours' covariance that are formed at once for joint laws.
+BLOCK_COLUMNS = 2048
+Places = NDArray[np.int64]
+
+
+def random_order(first: int, n_rows: int) -> Places:
+    """Places of n_rows further rows, from `first` on, in an order that these numbers fix."""
+    return first + np.random.default_rng([first, n_rows]).permutation(n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Observations in the order in which they are conditioned on each other.
+
+    Attributes
+    ----------
+    order : NDArray (n,)
+        Places of the rows in the data.
+    inputs : FloatArray (n, d)
+        Standardised inputs.
+    columns : FloatArray (n, k + 1)
+        Targets minus an offset, in units of y, and a column of ones, from which sums of normalised
+        targets follow for any normalisation.
+    noise : FloatArray (n,)
+        Relative noise variances.
+    offset : FloatArray (k,)
+        The offset.
+    box : Box
+        Range of the inputs.
+    """
+
+    order: Places
+    inputs: FloatArray
+    columns: FloatArray
+    noise: FloatArray
+    offset: FloatArray
+    box: Box
+
+    @classmethod
+    def of(cls, prior: LocalPrior, data: Data, order: Places, offset: FloatArray) -> Table:
+        """The data in an order (n,)."""
+        inputs = prior.standardised(data.points)[order]
+        ones = np.ones((len(order), 1))
+        columns = np.hstack([data.targets[order] - offset, ones])
+        return cls(order, inputs, columns, ones[:, 0], offset, Box.of(inputs))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def normalizer(self, units: Units) -> Tensor:
+        """Matrix (k + 1, k) by which the columns become normalised targets."""
+        shift = (units.offset - self.offset) / units.scale
+        return torch.as_tensor(np.vstack([np.diag(1 / units.scale), -shift]))
+
+    def sums(self, prior: LocalPrior, first: int = 0) -> WhitenedSums:
+        """Sums over the rows from `first` on, each whitened by near rows before it."""
+        structure, rows = prior.structure, np.arange(first, len(self))
+        near = np.empty((len(rows), 0), dtype=np.int64)
+        if structure.spectrum is not None:
+            scaled = self.inputs / prior.local_lengthscale
+            near = nearest_earlier(scaled, rows, structure.n_neighbours)
+        parts = [
+            self._sums(prior, rows[start : start + CHUNK_ROWS], near[start : start + CHUNK_ROWS])
+            for start in range(0, len(rows), CHUNK_ROWS)
+        ]
+        total = parts[0]
+        for part in parts[1:]:
+            total = total.merge(part)
+        return total
+
+    def _sums(self, prior: LocalPrior, rows: Places, near: Places) -> WhitenedSums:
+        neighbours = Neighbours.of(rows, near)
+        used = neighbours.used.numpy()
+        inputs, noise = (torch.as_tensor(a[used]) for a in (self.inputs, self.noise))
+        laws = laws_given_neighbours(prior.structure, prior.scales, neighbours, inputs, noise)
+        features = prior.features(self.inputs[used], np.ones(len(used)))
+        values = torch.cat([features, torch.as_tensor(self.columns[used])], dim=1)
+        whitened = neighbours.whiten(values, laws)
+        split = features.shape[1]
+        return WhitenedSums.of(whitened[:, :split], whitened[:, split:], laws.variances)
+
+
+class Kriged(NamedTuple):
+    """Kriging of the local part at p points, given the k rows nearest to each.
+
+    Attributes
+    ----------
+    errors : Tensor (p, M)
+        `psi(x) - sum_a b_a psi(x_a)`: how the value at a point depends on the weights.
+    targets : Tensor (p, k)
+        `sum_a b_a y_a` of the normalised targets.
+    variance : FloatArray (p,)
+        Variance of the local part given the neighbours' noisy values.
+    weights : csr_array (p, n)
+        The b.
+    """
+
+    errors: Tensor
+    targets: Tensor
+    variance: FloatArray
+    weights: sparse.csr_array
+
+
+def krige(
+    prior: LocalPrior, table: Table, targets: Tensor, inputs: FloatArray, fading: FloatArray
+) -> Kriged:
+    """Kriging at standardised inputs (p, d) whose features have factors (p,).
+
+    `targets` (n, k) are the normalised targets of the table.
+    """
+    features = prior.features(inputs, fading)
+    if prior.structure.spectrum is None:
+        none = sparse.csr_array((len(inputs), len(table)))
+        nothing = targets.new_zeros(len(inputs), targets.shape[1])
+        return Kriged(features, nothing, np.zeros(len(inputs)), none)
+    scale = prior.local_lengthscale
+    near = nearest(table.inputs / scale, inputs / scale, prior.structure.n_neighbours)
+    parts = [
+        _krige(prior, table, targets, inputs[rows], near[rows], features[rows])
+        for rows in (slice(s, s + CHUNK_ROWS) for s in range(0, len(inputs), CHUNK_ROWS))
+    ]
+    return Kriged(
+        torch.cat([part.errors for part in parts]),
+        torch.cat([part.targets for part in parts]),
+        np.concatenate([part.variance for part in parts]),
+        sparse.vstack([part.weights for part in parts], format="csr"),
+    )
+
+
+def _krige(
+    prior: LocalPrior,
+    table: Table,
+    targets: Tensor,
+    inputs: FloatArray,
+    near: Places,
+    features: Tensor,
+) -> Kriged:
+    laws = _laws(prior, table, inputs, near)
+    used, inverse = np.unique(near, return_inverse=True)
+    neighbours = Neighbours(
+        torch.as_tensor(used),
+        torch.arange(len(inputs)),
+        torch.as_tensor(inverse.reshape(near.shape)),
+        torch.ones(near.shape, dtype=torch.float64),
+    )
+    theirs = prior.features(table.inputs[used], np.ones(len(used)))
+    errors = features - neighbours.kriged(theirs, laws)
+    starts = np.arange(0, near.size + 1, near.shape[1])
+    weights = sparse.csr_array(
+        (laws.weights.numpy().ravel(), near.ravel(), starts), shape=(len(inputs), len(table))
+    )
+    kriged = neighbours.kriged(targets[used], laws)
+    return Kriged(errors, kriged, laws.variances.numpy(), weights)
+
+
+def _laws(prior: LocalPrior, table: Table, inputs: FloatArray, near: Places) -> Conditionals:
+    """Kriging weights and variances of the local part, without noise of its own."""
+    differences = torch.as_tensor(table.inputs[near] - inputs[:, None, :])
+    present = torch.ones(near.shape, dtype=torch.float64)
+    own, noise = torch.zeros(len(inputs), dtype=torch.float64), torch.as_tensor(table.noise[near])
+    scales, spectrum = prior.scales, prior.structure.spectrum
+    assert spectrum is not None
+    return conditionals(
+        spectrum, Neighbourhoods(differences, present, own, noise), scales.log_lengthscale,
+        scales.log_outputscale, scales.log_noise,
+    )  # fmt: skip
+
+
+def kriging_errors(
+    prior: LocalPrior, table: Table, inputs: FloatArray, weights: sparse.csr_array
+) -> FloatArray:
+    """Covariance (p, p) of the errors of kriging at p points, each from neighbours of its own.
+
+    With the weights B (p, n) it is `K_pp - B K_np - K_pn B' + B (K_nn + s R) B'`: the covariance
+    of predictors that are given, so it is positive semidefinite, and with all rows as neighbours
+    the conditional covariance. K_nn is formed for rows that are someone's neighbour, in blocks.
+
+    Raises
+    ------
+    MemoryLimitError
+        The matrices do not fit in memory.
+    """
+    used = np.unique(weights.indices)
+    check_memory(
+        8 * (3 * len(inputs) ** 2 + 3 * len(used) * min(BLOCK_COLUMNS, len(used))),
+        f"X: the joint law of {len(inputs)} points",
+        "ask for it at fewer points at a time, or for standard deviations only",
+    )
+    own, rows, noise = weights[:, used], table.inputs[used], prior.noise * table.noise[used]
+    covariance = prior.local_covariance(inputs, inputs)
+    for start in range(0, len(used), BLOCK_COLUMNS):
+        block = slice(start, start + BLOCK_COLUMNS)
+        theirs = prior.local_covariance(rows, rows[block])
+        theirs[np.arange(start, start + theirs.shape[1]), np.arange(theirs.shape[1])] += noise[block]
+        cross = prior.local_covariance(inputs, rows[block])
+        part = own[:, block]
+        both = np.asarray((part @ cross.T))
+        covariance += part @ (own @ theirs).T - both - both.T
+    return 0.5 * (covariance + covariance.T)

@@ -24,7 +24,7 @@ FLOORS = [
     ["inference/search"],
     ["features"],
     ["theory", "kernels"],
-    ["inference/weights", "inference/dense", "inference/nodes"],
+    ["inference/weights", "inference/dense", "inference/neighbours", "inference/nodes"],
     ["inference/spectra"],
     ["gp"],
     ["diagnostics"],

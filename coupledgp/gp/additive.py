@@ -13,6 +13,7 @@ from torch import Tensor
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.local_prior import LocalPrior, prior_from_state, prior_state
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.state import data_arrays, data_from
 from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
@@ -84,7 +85,7 @@ class ExactAdditiveGP(ExactGP):
         header, arrays = prior_state(self._additive.parts)
         arrays |= {"factor": self.factor, "alpha": self.alpha}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        arrays |= {"X": self.rows.points, "y": self.rows.targets}
+        arrays |= data_arrays(self.rows)
         header["scalars"] = {"log_marginal_likelihood_value_": self.evidence}
         header["normalize"] = self.normalize
         return header, arrays
@@ -96,7 +97,7 @@ class ExactAdditiveGP(ExactGP):
             AdditivePrior.of(prior_from_state(header, arrays)),
             Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
             header["normalize"],
-            Data.of(arrays["X"].numpy(), arrays["y"].numpy()),
+            data_from(arrays),
             arrays["factor"],
             arrays["alpha"],
             header["scalars"]["log_marginal_likelihood_value_"],
@@ -131,10 +132,10 @@ class AdditiveProblem:
 
 
 class AdditiveSystem(LinearSystem):
-    """`A = K + s I` with K a sum of kernels, formed anew in blocks for each product.
+    """`A = K + s diag(r)` with K a sum of kernels, formed anew in blocks for each product.
 
-    Solved by conjugate gradients with a randomly pivoted Nystrom preconditioner, in double
-    precision.
+    It is solved for as `r^-1/2 A r^-1/2`, whose noise is s alike for all rows, by conjugate
+    gradients with a randomly pivoted Nystrom preconditioner, in double precision.
 
     Parameters
     ----------
@@ -147,6 +148,9 @@ class AdditiveSystem(LinearSystem):
     def __init__(self, problem: AdditiveProblem, options: SystemOptions) -> None:
         self.problem, self.options = problem, options
         self.targets, self.noise = problem.targets, problem.prior.noise
+        relative = problem.data.relative_noise
+        root = np.ones(self.n_rows) if relative is None else relative**-0.5
+        self._root = torch.as_tensor(root)[:, None]
 
     @property
     def _points(self) -> Points:
@@ -159,30 +163,31 @@ class AdditiveSystem(LinearSystem):
         return self.problem.prior.covariance(self._points, points)
 
     def product(self, V: Tensor) -> Tensor:
-        """`A V` for V (n, k); blocks of rows of A exist one at a time."""
-        out = self.noise * V
+        """`r^-1/2 A r^-1/2 V` for V (n, k); blocks of rows of A exist one at a time."""
+        out, weighted = self.noise * V, self._root * V
         step = max(BLOCK_ENTRIES // self.n_rows, 16)
         for start in range(0, self.n_rows, step):
             rows = self._points[start : start + step]
             block = torch.as_tensor(self.problem.prior.covariance(rows, self._points))
-            out[start : start + step] += block @ V
+            out[start : start + step] += self._root[start : start + step] * (block @ weighted)
         return out
 
     @cached_property
     def preconditioner(self) -> LowRankPlusNoise:
-        """A lower bound of A: a matrix of low rank plus noise."""
+        """A lower bound of `r^-1/2 A r^-1/2`: a matrix of low rank plus noise."""
         prior, points = self.problem.prior, self._points
 
         def columns(pivots: NDArray[np.int64]) -> Tensor:
-            return torch.as_tensor(prior.covariance(points, points[pivots]))
+            kernel = torch.as_tensor(prior.covariance(points, points[pivots]))
+            return self._root * kernel * self._root[pivots].T
 
         rng = np.random.default_rng(self.options.seed)
-        diagonal = prior.variance(points)
+        diagonal = prior.variance(points) * self._root.square()[:, 0].numpy()
         factor = partial_cholesky(diagonal, columns, self.options.rank, rng, 1e-3 * self.noise)
         return LowRankPlusNoise(factor, self.noise)
 
     def inverse_bound(self, R: FloatArray) -> FloatArray:
-        residuals = torch.as_tensor(R)
+        residuals = self._root * torch.as_tensor(R)
         bound = (residuals.T @ self.preconditioner.solve(residuals)).numpy()
         return 0.5 * (bound + bound.T)
 
@@ -193,7 +198,9 @@ class AdditiveSystem(LinearSystem):
 
     def solve(self, B: FloatArray, tolerance: float, report: Progress) -> Solution:
         report(f"preconditioner of rank {min(self.options.rank, self.n_rows)}")
-        return solve_refined(
-            self.product, self.preconditioner.solve, torch.as_tensor(B), tolerance,
-            torch.float64, report,
-        )  # fmt: skip
+        right = self._root * torch.as_tensor(B)
+        solved = solve_refined(
+            self.product, self.preconditioner.solve, right, tolerance, torch.float64, report
+        )
+        root = self._root.numpy()
+        return Solution(solved.values * root, solved.residuals / root, solved.n_iterations)

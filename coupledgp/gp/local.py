@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ from coupledgp.gp.protocol import (
     Points,
     Want,
 )
+from coupledgp.gp.state import data_arrays, data_from
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.progress import Progress, silent
@@ -120,8 +121,12 @@ class LocalGP(NormalizedProcess):
     @property
     def log_evidence(self) -> float:
         """See the base class."""
-        jacobian = self.units.log_jacobian(len(self.rows))
-        return float(self.posterior.log_evidence) - jacobian
+        value, n_rows = float(self.posterior.log_evidence), float(len(self.rows))
+        weights = self.rows.weights
+        if weights is not None:
+            value += self.units.n_outputs * weights.log_repetition(self.local_prior.noise)
+            n_rows = weights.n_counted
+        return value - self.units.log_jacobian(n_rows)
 
     def summary(self) -> dict[str, Any]:
         """See the base class; only the parts that there are."""
@@ -200,7 +205,7 @@ class LocalGP(NormalizedProcess):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LocalGP:
         """See the base class."""
-        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return LocalGP.given(self.local_prior, data, units, self.normalize)
 
     def updated(self, data: Data) -> LocalGP:
@@ -210,7 +215,7 @@ class LocalGP(NormalizedProcess):
         order = np.concatenate([self.table.order, random_order(first, len(data))])
         table = Table.of(self.local_prior, both, order, self.table.offset)
         sums = self.sums.merge(table.sums(self.local_prior, first))
-        units = Units.of(both.targets, self.normalize)
+        units = Units.of(both.targets, self.normalize, both.counts)
         return LocalGP.of(self.local_prior, units, self.normalize, both, table, sums)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LocalGP:
@@ -245,7 +250,7 @@ class LocalGP(NormalizedProcess):
     def state(self) -> tuple[Header, Arrays]:
         """See the base class; the rows, from which it predicts, are always part of it."""
         header, arrays = prior_state(self.local_prior)
-        arrays |= {"X": self.rows.points, "y": self.rows.targets, "order": self.table.order}
+        arrays |= {**data_arrays(self.rows), "order": self.table.order}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
         arrays["offset"] = self.table.offset
         sums = self.sums._asdict()
@@ -259,7 +264,7 @@ class LocalGP(NormalizedProcess):
     def from_state(cls, header: Header, arrays: Arrays) -> LocalGP:
         """Put the process of `state` together again."""
         prior = prior_from_state(header, arrays)
-        data = Data.of(arrays["X"].numpy(), arrays["y"].numpy())
+        data = data_from(arrays)
         units = Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy())
         table = Table.of(prior, data, arrays["order"].numpy(), arrays["offset"].numpy())
         names = [name for name in WhitenedSums._fields if name != "n_rows"]

@@ -38,7 +38,7 @@ class Round:
 SCREENING = (Round(1024, 15),)
 LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
 FITTING_ROUNDS = (Round(4096, 40), Round(8192, 40), Round(8192, 40))
-# Decrease of the objective, nats per observation and relative to its size, below which a round ends.
+# Relative decrease of the objective, nats per observation, below which a round ends.
 VALUE_TOLERANCE = 1e-6
 
 

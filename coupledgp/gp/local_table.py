@@ -69,9 +69,10 @@ class Table:
     def of(cls, prior: LocalPrior, data: Data, order: Places, offset: FloatArray) -> Table:
         """The data in an order (n,)."""
         inputs = prior.standardised(data.points)[order]
-        ones = np.ones((len(order), 1))
+        ones, relative = np.ones((len(order), 1)), data.relative_noise
         columns = np.hstack([data.targets[order] - offset, ones])
-        return cls(order, inputs, columns, ones[:, 0], offset, Box.of(inputs))
+        noise = ones[:, 0] if relative is None else relative[order]
+        return cls(order, inputs, columns, noise, offset, Box.of(inputs))
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -220,9 +221,11 @@ def kriging_errors(
     for start in range(0, len(used), BLOCK_COLUMNS):
         block = slice(start, start + BLOCK_COLUMNS)
         theirs = prior.local_covariance(rows, rows[block])
-        theirs[np.arange(start, start + theirs.shape[1]), np.arange(theirs.shape[1])] += noise[block]
+        theirs[np.arange(start, start + theirs.shape[1]), np.arange(theirs.shape[1])] += noise[
+            block
+        ]
         cross = prior.local_covariance(inputs, rows[block])
         part = own[:, block]
-        both = np.asarray((part @ cross.T))
+        both = np.asarray(part @ cross.T)
         covariance += part @ (own @ theirs).T - both - both.T
     return 0.5 * (covariance + covariance.T)

@@ -44,8 +44,8 @@ def kernel_and_slope(spectrum: Spectrum, squares: Tensor) -> tuple[Tensor, Tenso
         linear = (1 + s) * decay
         return linear + s.square() * decay / 3, -5 / 6 * linear
     distances = r.numpy()
-    kernel, slope = spectrum.kernel(distances), -0.5 * spectrum.kernel_slope(distances)
-    return torch.as_tensor(kernel), torch.as_tensor(slope)
+    slope = -0.5 * spectrum.kernel_slope(distances)
+    return torch.as_tensor(spectrum.kernel(distances)), torch.as_tensor(slope)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +73,12 @@ class Neighbourhoods:
         """The same rows in chunks of a size that suits a processor's cache."""
         rows, k, _ = self.differences.shape
         step = max(1, CHUNK_ENTRIES // max(k * k, 1))
-        parts = zip(
-            *(
-                tensor.split(step)
-                for tensor in (self.differences, self.present, self.own_noise, self.noise)
-            ),
-            strict=True,
+        return [self._take(slice(start, start + step)) for start in range(0, rows, step)]
+
+    def _take(self, rows: slice) -> Neighbourhoods:
+        return Neighbourhoods(
+            self.differences[rows], self.present[rows], self.own_noise[rows], self.noise[rows]
         )
-        return [Neighbourhoods(*part) for part in parts] if rows else []
 
 
 class Conditionals(NamedTuple):
@@ -115,7 +113,7 @@ def conditionals(
     NumericalError
         A covariance of neighbours is not positive definite to rounding.
     """
-    found = _Conditionals.apply(
+    found = _Conditionals.apply(  # type: ignore[no-untyped-call]
         log_lengthscale, log_outputscale, log_noise, spectrum, neighbourhoods
     )
     return Conditionals(*found)

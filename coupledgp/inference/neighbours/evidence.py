@@ -22,6 +22,7 @@ from coupledgp.inference.neighbours.whitening import (
     WhitenedPosterior,
     WhitenedSums,
 )
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
 
 # Value of the objective where it cannot be computed: a search turns back.
@@ -39,12 +40,30 @@ class OrderedRows:
     targets : FloatArray (n, k)
         Normalised targets.
     noise : FloatArray (n,)
-        Relative noise variances.
+        Relative noise variances, `r / c` of `inference.search.rows`.
+    counts : FloatArray (n,)
+        How often each row counts.
     """
 
     inputs: FloatArray
     targets: FloatArray
     noise: FloatArray
+    counts: FloatArray
+
+    @classmethod
+    def of(
+        cls, inputs: FloatArray, targets: FloatArray, weights: RowWeights | None = None
+    ) -> OrderedRows:
+        """Rows with weights, or that all count once and have the same noise."""
+        if weights is None:
+            return cls(inputs, targets, np.ones(len(inputs)), np.ones(len(inputs)))
+        return cls(inputs, targets, weights.relative_noise, weights.counts)
+
+    def take(self, places: Places) -> OrderedRows:
+        """The rows at some places, in their order."""
+        return OrderedRows(
+            self.inputs[places], self.targets[places], self.noise[places], self.counts[places]
+        )
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -61,8 +80,9 @@ class BatchEvidence:
         The rows of the batch and their neighbours.
     inputs, targets, noise : Tensor (u, d), (u, k) and (u,)
         Of the rows that occur.
-    n_rows : int
-        Number n of rows of the whole table, on whose likelihood the priors weigh.
+    n_counted, n_total : float
+        Observations of the batch and of the whole table, each as often as it counts: the priors
+        weigh on the likelihood of the whole.
     """
 
     structure: Structure
@@ -70,7 +90,8 @@ class BatchEvidence:
     inputs: Tensor
     targets: Tensor
     noise: Tensor
-    n_rows: int
+    n_counted: float
+    n_total: float
 
     @classmethod
     def of(
@@ -83,8 +104,11 @@ class BatchEvidence:
             near = nearest_earlier(rows.inputs / lengthscale, wanted, structure.n_neighbours)
         neighbours = Neighbours.of(wanted, near)
         used = neighbours.used.numpy()
-        parts = (torch.as_tensor(a[used]) for a in (rows.inputs, rows.targets, rows.noise))
-        return cls(structure, neighbours, *parts, n_rows=len(rows))
+        inputs, targets, noise = (
+            torch.as_tensor(a[used]) for a in (rows.inputs, rows.targets, rows.noise)
+        )
+        n_counted, n_total = float(rows.counts[wanted].sum()), float(rows.counts.sum())
+        return cls(structure, neighbours, inputs, targets, noise, n_counted, n_total)
 
     def log_evidence(self, scales: Scales) -> Tensor:
         """Log evidence of the batch, nats, a differentiable tensor ()."""
@@ -93,7 +117,9 @@ class BatchEvidence:
         whitened = self.neighbours.whiten(torch.cat([features, self.targets], dim=1), laws)
         split = features.shape[1]
         sums = WhitenedSums.of(whitened[:, :split], whitened[:, split:], laws.variances)
-        return WhitenedPosterior.of(sums).log_evidence
+        # Repetitions of a value about their mean; what does not depend on the noise is left out.
+        repeated = self.targets.shape[1] * (self.n_counted - len(whitened))
+        return WhitenedPosterior.of(sums).log_evidence - 0.5 * repeated * scales.log_noise
 
     def laws(self, scales: Scales) -> Conditionals:
         """Kriging weights and variances of the rows of the batch."""
@@ -110,8 +136,8 @@ class BatchEvidence:
             evidence = self.log_evidence(Scales.of(self.structure, named))
         except NumericalError:
             return REFUSED, np.zeros_like(vector)
-        loss = -evidence / (len(self.neighbours.own) * n_outputs)
-        loss = loss - self.structure.log_prior(named) / (self.n_rows * n_outputs)
+        loss = -evidence / (self.n_counted * n_outputs)
+        loss = loss - self.structure.log_prior(named) / (self.n_total * n_outputs)
         (gradient,) = torch.autograd.grad(loss, leaf)
         if not bool(torch.isfinite(loss)) or not bool(torch.isfinite(gradient).all()):
             return REFUSED, np.zeros_like(vector)

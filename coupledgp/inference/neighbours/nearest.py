@@ -63,14 +63,7 @@ def nearest_earlier(rows: FloatArray, wanted: Places, k: int) -> Places:
     if _by_tree(rows):
         _earlier_by_trees(rows, wanted, found)
         return found
-    order = np.argsort(wanted, kind="stable")
-    step = max(1, BLOCK_ENTRIES // len(rows))
-    for start in range(0, len(order), step):
-        chosen = order[start : start + step]
-        places, last = wanted[chosen], int(wanted[chosen[-1]])
-        if last:
-            near = _by_blocks(rows[:last], rows[places], min(k, last), places)
-            found[chosen, : near.shape[1]] = near
+    _earlier_by_blocks(rows, wanted, np.arange(len(wanted)), found)
     return found
 
 
@@ -99,14 +92,28 @@ def _by_blocks(rows: FloatArray, queries: FloatArray, k: int, before: Places | N
     return found
 
 
+def _earlier_by_blocks(rows: FloatArray, wanted: Places, which: Places, found: Places) -> None:
+    """Fill `found` (w, k) at the places `which` among the wanted rows."""
+    order = which[np.argsort(wanted[which], kind="stable")]
+    step = max(1, BLOCK_ENTRIES // len(rows))
+    for start in range(0, len(order), step):
+        chosen = order[start : start + step]
+        places, last = wanted[chosen], int(wanted[chosen[-1]])
+        if last:
+            near = _by_blocks(rows[:last], rows[places], min(found.shape[1], last), places)
+            found[chosen, : near.shape[1]] = near
+
+
 def _earlier_by_trees(rows: FloatArray, wanted: Places, found: Places) -> None:
-    """Fill `found` (w, k) block by block of the order, each twice as long as all before it.
+    """Fill `found` (w, k) block by block of the order, each as long as all before it.
 
     A row's neighbours come from the tree of all rows before its block, and from the tree of its
-    block, where later rows are left out.
+    block, where later rows are left out. The first block, a few hundred rows, does without trees.
     """
     k = found.shape[1]
-    start, stop = 0, max(2 * k, 64)
+    first = max(8 * k, 256)
+    _earlier_by_blocks(rows[:first], wanted, np.flatnonzero(wanted < first), found)
+    start, stop = first, 2 * first
     while start < len(rows):
         inside = np.flatnonzero((wanted >= start) & (wanted < stop))
         if inside.size:
@@ -115,15 +122,8 @@ def _earlier_by_trees(rows: FloatArray, wanted: Places, found: Places) -> None:
             own = cKDTree(block).query(rows[places], k=np.arange(1, 2 * k + 2), workers=-1)
             distances, near = own[0], own[1] + start
             late = ~np.isfinite(distances) | (near >= places[:, None])
-            distances, near = np.where(late, np.inf, distances), np.where(late, MISSING, near)
-            if start:
-                before = cKDTree(rows[:start]).query(
-                    rows[places], k=np.arange(1, k + 1), workers=-1
-                )
-                distances = np.hstack([distances, before[0]])
-                near = np.hstack([near, before[1]])
+            before = cKDTree(rows[:start]).query(rows[places], k=np.arange(1, k + 1), workers=-1)
+            distances = np.hstack([np.where(late, np.inf, distances), before[0]])
             best = np.argsort(distances, axis=1, kind="stable")[:, :k]
-            near = np.take_along_axis(near, best, axis=1)
-            gone = ~np.isfinite(np.take_along_axis(distances, best, axis=1))
-            found[inside] = np.where(gone, MISSING, near)
+            found[inside] = np.take_along_axis(np.hstack([near, before[1]]), best, axis=1)
         start, stop = stop, 2 * stop

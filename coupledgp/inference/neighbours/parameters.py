@@ -49,6 +49,8 @@ class Structure:
         One of `TRENDS`.
     groups : NDArray (d,)
         Number of the lengthscale of each column; columns with one number share it.
+    known_noise : float or None
+        Noise variance in units of the normalised targets, where it is known.
     """
 
     dim: int
@@ -58,6 +60,7 @@ class Structure:
     fits_frequencies: bool
     trend: str
     groups: NDArray[np.int64]
+    known_noise: float | None = None
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -76,7 +79,11 @@ class Structure:
 
     def start(self) -> FloatArray:
         """The vector from which a search starts."""
-        values = {name: np.full((), math.log(value)) for name, value in START.items()}
+        values: dict[str, FloatArray] = {
+            name: np.array(math.log(value)) for name, value in START.items()
+        }
+        if self.known_noise is not None:
+            values["noise"] = np.array(math.log(self.known_noise))
         values |= {name: np.full(1, mean) for name, (mean, _) in self._lengthscale_priors.items()}
         if self.frequencies is not None:
             values["frequencies"] = self.frequencies
@@ -100,10 +107,16 @@ class Structure:
         """Bounds of each entry of the vector."""
         bounds: list[tuple[float, float]] = []
         for name, shape in self.shapes.items():
-            low = math.log(LEAST_NOISE) if name == "noise" else -WIDEST_LOGARITHM
-            wide = (-math.inf, math.inf) if name == "frequencies" else (low, WIDEST_LOGARITHM)
-            bounds += [wide] * math.prod(shape)
+            bounds += [self._range(name)] * math.prod(shape)
         return bounds
+
+    def _range(self, name: str) -> tuple[float, float]:
+        if name == "frequencies":
+            return -math.inf, math.inf
+        if name == "noise" and self.known_noise is not None:
+            known = math.log(self.known_noise)
+            return known, known
+        return math.log(LEAST_NOISE) if name == "noise" else -WIDEST_LOGARITHM, WIDEST_LOGARITHM
 
     @property
     def _lengthscale_priors(self) -> dict[str, tuple[float, float]]:
@@ -174,7 +187,7 @@ class Scales(NamedTuple):
         `psi = [sqrt(v_g / m) sin(z), sqrt(v_g / m) cos(z), sqrt(v_t) (1, x)]`, `z = W (x / l_g)`.
         """
         parts = []
-        if self.frequencies is not None:
+        if self.frequencies is not None and self.feature_lengthscale is not None:
             phase = (inputs / self.feature_lengthscale) @ self.frequencies.T
             amplitude = (self.feature_outputscale / len(self.frequencies)).sqrt()
             parts = [amplitude * phase.sin(), amplitude * phase.cos()]

@@ -112,7 +112,13 @@ class WhitenedSums(NamedTuple):
 
     def merge(self, other: WhitenedSums) -> WhitenedSums:
         """Sums over the rows of both."""
-        return WhitenedSums(*(a + b for a, b in zip(self, other, strict=True)))
+        return WhitenedSums(
+            self.gram + other.gram,
+            self.cross + other.cross,
+            self.squares + other.squares,
+            self.log_variance + other.log_variance,
+            self.n_rows + other.n_rows,
+        )
 
 
 @dataclass(frozen=True, eq=False)

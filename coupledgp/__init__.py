@@ -19,9 +19,11 @@ if TYPE_CHECKING:
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
     from coupledgp.models import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
+    from coupledgp.models import GPRegressor as GPRegressor
     from coupledgp.models import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models import KernelRegressionClassifier as KernelRegressionClassifier
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
+    from coupledgp.models import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder
     from coupledgp.models import coupling_study as coupling_study
@@ -41,6 +43,8 @@ else:
             "coupledgp.inference.spectra.posterior_kl": ["posterior_kl_loss"],
             "coupledgp.models": [
                 "ExactGPRegressor",
+                "GPRegressor",
+                "LocalGPRegressor",
                 "ExactGraphGPRegressor",
                 "GraphGPRegressor",
                 "KernelRegressionClassifier",

@@ -87,7 +87,7 @@ class ExactAdditiveGP(ExactGP):
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
         arrays |= data_arrays(self.rows)
         header["scalars"] = {"log_marginal_likelihood_value_": self.evidence}
-        header["normalize"] = self.normalize
+        header |= {"normalize": self.normalize, "process": type(self).__name__}
         return header, arrays
 
     @classmethod

@@ -256,7 +256,7 @@ class LocalGP(NormalizedProcess):
         sums = self.sums._asdict()
         header["n_whitened"] = sums.pop("n_rows")
         arrays |= {f"sums.{name}": value for name, value in sums.items()}
-        header["normalize"] = self.normalize
+        header |= {"normalize": self.normalize, "process": type(self).__name__}
         header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
         return header, arrays
 

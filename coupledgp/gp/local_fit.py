@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from coupledgp.couplings import CouplingLike
+from coupledgp.features.registry import make_features
+from coupledgp.gp.columns import column_spread
 from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.search.minimise import Stopping, lbfgs
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
-from coupledgp.spectra import Spectrum
+from coupledgp.spectra import GaussianSpectrum, Spectrum
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,9 @@ class Round:
 # the evidence of the features is that of the batch (LOCAL.md of the design).
 SCREENING = (Round(1024, 15),)
 LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
-FITTING_ROUNDS = (Round(4096, 40), Round(8192, 40), Round(8192, 40))
+FITTING_ROUNDS = (Round(4096, 15), Round(4096, 25), Round(8192, 40))
+# Rows whose moments standardise the columns: all, up to this number.
+MOMENT_ROWS = 100_000
 # Relative decrease of the objective, nats per observation, below which a round ends.
 VALUE_TOLERANCE = 1e-6
 
@@ -65,6 +73,10 @@ class LocalSearch:
     value: float
     n_evaluations: int
     converged: bool
+
+    def after(self, n_evaluations: int) -> LocalSearch:
+        """The same result, with the evaluations of earlier searches."""
+        return replace(self, n_evaluations=self.n_evaluations + n_evaluations)
 
     def started(self, structure: Structure) -> FloatArray:
         """A vector of another structure with the values that both have."""
@@ -100,6 +112,14 @@ class LocalFitter:
         rng = np.random.default_rng([self.seed, stage])
         return np.sort(rng.choice(n_rows, size, replace=False))
 
+    def lengthscale(self, structure: Structure, vector: FloatArray) -> FloatArray:
+        """Lengthscales (d,) of the metric in which neighbours are near."""
+        if structure.spectrum is None:
+            return np.ones(structure.dim)
+        logarithms = np.asarray(structure.named(vector)["lengthscale"])
+        lengthscale: FloatArray = np.exp(logarithms)[structure.groups]
+        return lengthscale
+
     def search(
         self, structure: Structure, start: FloatArray, rounds: Sequence[Round]
     ) -> LocalSearch:
@@ -114,15 +134,16 @@ class LocalFitter:
         rounds
             Batches; two that cover the whole table are one after the other on the same rows.
         """
-        vector, n_evaluations, value, converged = start, 0, np.nan, False
+        vector, n_evaluations, value, converged = start, 0, np.nan, True
+        if not self.rows.targets.any():  # constant targets say nothing about scales
+            return LocalSearch(structure, start, value, n_evaluations, converged)
         box = structure.box()
         for stage, part in enumerate(rounds):
-            named = structure.named(vector)
-            lengthscale = np.ones(structure.dim)
-            if structure.spectrum is not None:
-                lengthscale = np.exp(np.asarray(named["lengthscale"]))[structure.groups]
             evidence = BatchEvidence.of(
-                structure, self.rows, self.batch(part.batch_rows, stage), lengthscale
+                structure,
+                self.rows,
+                self.batch(part.batch_rows, stage),
+                self.lengthscale(structure, vector),
             )
             count = [0]
 
@@ -162,6 +183,74 @@ def _text(structure: Structure) -> str:
     return " + ".join([*parts, f"{structure.trend} trend"])
 
 
-def prior_of(search: LocalSearch, center: FloatArray, spread: FloatArray) -> LocalPrior:
-    """The prior that a search found, for columns with these means and spreads (d,)."""
-    return LocalPrior(search.structure, search.vector, center, spread)
+@dataclass(frozen=True, eq=False)
+class LocalProblem:
+    """A table whose local models are searched for.
+
+    Attributes
+    ----------
+    data : Data
+        Observations.
+    units : Units
+        Units of y.
+    groups : NDArray (d,)
+        Number of the lengthscale of each column.
+    seed : int
+        Seed of the order of rows, of batches and of frequencies.
+    known_noise : float or None
+        Noise variance in normalised units, where it is known.
+    """
+
+    data: Data
+    units: Units
+    groups: NDArray[np.int64]
+    seed: int
+    known_noise: float | None = None
+
+    @cached_property
+    def center(self) -> FloatArray:
+        """Means (d,) of the columns, of at most `MOMENT_ROWS` rows spread over the table."""
+        return self._moment_rows.mean(axis=0)
+
+    @cached_property
+    def spread(self) -> FloatArray:
+        """Standard deviations (d,) of the columns; columns of a group share one."""
+        return column_spread(self._moment_rows, True, self.groups)
+
+    @property
+    def _moment_rows(self) -> FloatArray:
+        points: FloatArray = self.data.points
+        return points[:: max(1, len(points) // MOMENT_ROWS)]
+
+    def fitter(self, report: Progress) -> LocalFitter:
+        """The searches on this table."""
+        order = np.random.default_rng([self.seed, 1]).permutation(len(self.data))
+        inputs = (self.data.points[order] - self.center) / self.spread
+        targets = self.units.normalized(self.data.targets[order])
+        weights = self.data.weights
+        rows = OrderedRows.of(inputs, targets, None if weights is None else weights.take(order))
+        return LocalFitter(rows, self.seed, report)
+
+    def structure(
+        self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None
+    ) -> Structure:
+        """A model without features."""
+        dim = self.data.points.shape[1]
+        return Structure(
+            dim, spectrum, n_neighbours, None, False, trend, self.groups, self.known_noise
+        )
+
+    def with_features(
+        self, structure: Structure, n_frequencies: int, coupling: CouplingLike, fitted: bool
+    ) -> Structure:
+        """A model with frequencies drawn from the Gaussian kernel's spectrum."""
+        drawn = make_features(
+            "fourier", structure.dim, n_frequencies, coupling, GaussianSpectrum(),
+            np.random.default_rng([self.seed, 2]),
+        )  # fmt: skip
+        frequencies = drawn.frequencies.numpy()
+        return replace(structure, frequencies=frequencies, fits_frequencies=fitted)
+
+    def prior(self, structure: Structure, vector: FloatArray) -> LocalPrior:
+        """A model with its hyperparameters."""
+        return LocalPrior(structure, vector, self.center, self.spread)

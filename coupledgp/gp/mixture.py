@@ -9,7 +9,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.additive import AdditiveProblem, ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
+from coupledgp.gp.local import LocalGP
+from coupledgp.gp.local_prior import LocalHyperparameters
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
@@ -36,7 +39,11 @@ BISECTIONS = 60
 SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale")
 
 
-Member: TypeAlias = WeightSpaceGP | ExactGP
+Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP
+# Kinds of processes by the names that files give them.
+KINDS: dict[str, type[Member]] = {
+    kind.__name__: kind for kind in (WeightSpaceGP, ExactGP, LocalGP, ExactAdditiveGP)
+}
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 
 
@@ -101,7 +108,7 @@ class MixtureGP(GaussianProcess):
         return self.members[0].noise
 
     @property
-    def hyperparameters(self) -> Hyperparameters:
+    def hyperparameters(self) -> Hyperparameters | LocalHyperparameters:
         """See the base class."""
         return self.members[0].hyperparameters
 
@@ -129,8 +136,9 @@ class MixtureGP(GaussianProcess):
                 "marginal NLPD is that of the mixture; all other figures are those of the Gaussian "
                 "law with the model's mean and covariance.",
             )
+        fitted = (FITTED_REMARK,) if any(member.remarks for member in self.members) else ()
         return (
-            FITTED_REMARK,
+            *fitted,
             f"The model's law is a mixture of {count} Gaussian laws, fitted to "
             "predict, not to be near the reference. Its marginal NLPD is that of the mixture; all "
             "other figures are those of the Gaussian law with the model's mean and covariance.",
@@ -239,7 +247,7 @@ class MixtureGP(GaussianProcess):
         exact = [member.exact() for member in self.members_with_data]
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
-    def exact_problem(self) -> ExactProblem:
+    def exact_problem(self) -> ExactProblem | AdditiveProblem:
         """See the base class.
 
         Raises
@@ -277,19 +285,19 @@ class MixtureGP(GaussianProcess):
         """See the base class; the other members' values have names that start with `member.K.`."""
         header, arrays = self.first.state()
         arrays["member_weights"] = self.weights
+        header["process"] = type(self.members[0]).__name__
         header |= {"members": [], "purpose": self.purpose}
         for k, member in enumerate(self.members[1:]):
             own, more = member.state()
             own_arrays = {name: value for name, value in more.items() if name not in SHARED}
             arrays |= {f"member.{k}.{name}": value for name, value in own_arrays.items()}
-            header["members"].append(own)
+            header["members"].append({"process": type(member).__name__, **own})
         return header, arrays
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> MixtureGP:
         """Put the process of `state` together again."""
-        kind = WeightSpaceGP if "features" in header else ExactGP
-        first = kind.from_state(header, arrays)
+        first = _member_from(header, arrays)
         members = [first]
         # Version 0.1.0 states the rule for the units once, with the first member.
         shared = {name: arrays[name] for name in (*SHARED, "center") if name in arrays}
@@ -297,6 +305,23 @@ class MixtureGP(GaussianProcess):
             prefix = f"member.{k}."
             more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
             member = {"normalize": header["normalize"], **own}
-            members.append(kind.from_state(member, {**shared, **more}))
+            members.append(_member_from({"process": _kind(header), **member}, {**shared, **more}))
         purpose = header.get("purpose", "prediction")
         return cls.of(members, arrays["member_weights"].numpy(), first.rows, purpose)
+
+
+def _kind(header: Header) -> str:
+    """Name of the kind of process of a header; version 0.1.0 does not state it."""
+    default = "WeightSpaceGP" if "features" in header else "ExactGP"
+    return str(header.get("process", default))
+
+
+def _member_from(header: Header, arrays: Arrays) -> Member:
+    return KINDS[_kind(header)].from_state(header, arrays)
+
+
+def restored_process(header: Header, arrays: Arrays) -> GaussianProcess:
+    """The process of a header and arrays of a file: a mixture, or one of `KINDS`."""
+    if "members" in header:
+        return MixtureGP.from_state(header, arrays)
+    return _member_from(header, arrays)

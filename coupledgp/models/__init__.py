@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from coupledgp.models.kernel_regression import (
         KernelRegressionRegressor as KernelRegressionRegressor,
     )
+    from coupledgp.models.local import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
+    from coupledgp.models.regressor import GPRegressor as GPRegressor
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
     )
@@ -29,6 +31,8 @@ else:
         __name__,
         {
             "coupledgp.models.exact": ["ExactGPRegressor"],
+            "coupledgp.models.local": ["LocalGPRegressor"],
+            "coupledgp.models.regressor": ["GPRegressor"],
             "coupledgp.models.kernel_regression": [
                 "KernelRegressionClassifier",
                 "KernelRegressionRegressor",

@@ -15,13 +15,16 @@ from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
+from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 
 MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
     kind.__name__: kind
     for kind in (
-        SparseSpectrumGPRegressor, ExactGPRegressor, GraphGPRegressor, ExactGraphGPRegressor,
+        GPRegressor, LocalGPRegressor, SparseSpectrumGPRegressor, ExactGPRegressor,
+        GraphGPRegressor, ExactGraphGPRegressor,
     )
 }  # fmt: skip
 
@@ -34,12 +37,11 @@ def save_model(
     Parameters
     ----------
     model
-        Fitted `SparseSpectrumGPRegressor`, `ExactGPRegressor`, `GraphGPRegressor` or
-        `ExactGraphGPRegressor`.
+        Fitted estimator of one of the classes in `MODEL_CLASSES`.
     path
         File to write; one that exists is replaced.
     include_data
-        Store the training rows too, which `exact_twin()` needs. An `ExactGPRegressor` and models
+        Store the training rows too, which `exact_twin()` needs. Exact and local models and models
         on graphs predict from their observations and always store them.
 
     Raises
@@ -67,8 +69,9 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    SparseSpectrumGPRegressor, ExactGPRegressor, GraphGPRegressor or ExactGraphGPRegressor
-        The fitted model. Its `random_state` is None if it was anything but an int.
+    ProcessRegressor
+        The fitted model, of one of the classes in `MODEL_CLASSES`. Its `random_state` is None if it
+        was anything but an int.
 
     Raises
     ------

@@ -379,8 +379,9 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         }
         process = cls._process_from(header, arrays)
         model = cls(**header["parameters"])
-        if model.fixed is not None:
-            model.fixed = tuple(model.fixed)
+        fixed = getattr(model, "fixed", None)
+        if fixed is not None:
+            model.fixed = tuple(fixed)
         names, scalars = header["feature_names"], header["scalars"]
         stored = header.get("encoding")
         columns = Columns(

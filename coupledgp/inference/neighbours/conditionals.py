@@ -37,15 +37,14 @@ def kernel_and_slope(spectrum: Spectrum, squares: Tensor) -> tuple[Tensor, Tenso
         s = (2 * spectrum.nu) ** 0.5 * r
         decay = torch.exp(-s)
         if spectrum.nu == 0.5:
-            slope = torch.where(r > 0, -0.5 * decay / r.clamp_min(1e-300), 0.0)
-            return decay, slope
+            return decay, torch.where(r > 0, -0.5 * decay / r.clamp_min(1e-300), 0.0)
         if spectrum.nu == 1.5:
             return (1 + s) * decay, -1.5 * decay
         linear = (1 + s) * decay
         return linear + s.square() * decay / 3, -5 / 6 * linear
     distances = r.numpy()
-    slope = -0.5 * spectrum.kernel_slope(distances)
-    return torch.as_tensor(spectrum.kernel(distances)), torch.as_tensor(slope)
+    slopes = -0.5 * spectrum.kernel_slope(distances)
+    return torch.as_tensor(spectrum.kernel(distances)), torch.as_tensor(slopes)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ law is the mixture of the laws at the draws.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -126,6 +127,36 @@ def average_hyperparameters(
     posterior = LogPosterior(problem, space, start, prior)
     report("maximum of the posterior of the hyperparameters")
     mode = _maximum(posterior, rng)
+    draws, weights = importance_draws(posterior, mode, n_draws, rng, report)
+    kept = weights >= LEAST_WEIGHT
+    kept[0] = True  # the model's own hyperparameters are those of the first member
+    weights_kept = np.maximum(weights[kept], np.finfo(float).tiny)
+    members = tuple(posterior.hyperparameters(t) for t in draws[kept])
+    return Average(
+        members, weights_kept / weights_kept.sum(), float(1 / np.sum(weights**2)),
+        posterior.n_evaluations,
+    )  # fmt: skip
+
+
+class LogDensity(Protocol):
+    """An unnormalised log density of logarithms of hyperparameters."""
+
+    def value_and_gradient(self, point: FloatArray, /) -> tuple[float, FloatArray]:
+        """Log density at a point (q,), and its gradient (q,)."""
+
+
+def importance_draws(
+    posterior: LogDensity,
+    mode: FloatArray,
+    n_draws: int,
+    rng: np.random.Generator,
+    report: Progress = silent,
+) -> tuple[FloatArray, FloatArray]:
+    """Draws (n_draws, q) of a Student-t law about the mode (q,), the mode first, and weights.
+
+    The weights (n_draws,) have the sum one. If few draws carry them, the law is moved to the
+    weighted draws and used once more.
+    """
     report("curvature at the maximum")
     scale = _proposal_scale(posterior, mode)
     report(f"{n_draws} draws of the hyperparameters")
@@ -135,14 +166,7 @@ def average_hyperparameters(
         gaps = (draws - center) * np.sqrt(weights)[:, None]
         wider = np.asarray(np.linalg.cholesky(scale @ scale.T + gaps.T @ gaps), np.float64)
         draws, weights = _weighted(posterior, mode, center, wider, n_draws, rng)
-    kept = weights >= LEAST_WEIGHT
-    kept[0] = True  # the model's own hyperparameters are those of the first member
-    weights_kept = np.maximum(weights[kept], np.finfo(float).tiny)
-    members = tuple(posterior.hyperparameters(t) for t in draws[kept])
-    return Average(
-        members, weights_kept / weights_kept.sum(), float(1 / np.sum(weights**2)),
-        posterior.n_evaluations,
-    )  # fmt: skip
+    return draws, weights
 
 
 class LogPosterior:
@@ -238,7 +262,7 @@ def _maximum(posterior: LogPosterior, rng: np.random.Generator) -> FloatArray:
     return best.point
 
 
-def _proposal_scale(posterior: LogPosterior, mode: FloatArray) -> FloatArray:
+def _proposal_scale(posterior: LogDensity, mode: FloatArray) -> FloatArray:
     """A root (q, q) of the inverse Hessian of the negative log posterior at its maximum."""
     size = mode.size
     rows = np.empty((size, size))
@@ -254,7 +278,7 @@ def _proposal_scale(posterior: LogPosterior, mode: FloatArray) -> FloatArray:
 
 
 def _weighted(
-    posterior: LogPosterior,
+    posterior: LogDensity,
     mode: FloatArray,
     center: FloatArray,
     scale: FloatArray,

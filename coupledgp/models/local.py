@@ -1,0 +1,237 @@
+"""Regression with features for the long range and nearest neighbours for the short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.features.sklearn import Columns
+from coupledgp.gp.local import LocalGP
+from coupledgp.gp.local_fit import (
+    FITTING_ROUNDS,
+    LOCAL_ROUNDS,
+    SCREENING,
+    LocalFitter,
+    LocalProblem,
+    LocalSearch,
+)
+from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.units import Units
+from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.models.rows import known_noise
+from coupledgp.models.tables import TableRegressor
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+from coupledgp.spectra import SpectrumLike, parse_spectrum
+from coupledgp.validation import check_choice, check_positive_int
+
+# Kernels among which `kernel="auto"` chooses.
+KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2")
+
+
+class LocalGPRegressor(TableRegressor):
+    """Gaussian process regression with a part of long range and a part of short range.
+
+    `y = sqrt(v_g) phi(x / l_g)'w + t(x)'c + f_l(x) + e`: Fourier features phi of coupled
+    frequencies, a linear trend t, a local part `f_l ~ GP(0, v_l kappa(|x - x'| / l_l))` that each
+    row shares with its nearest rows only (Vecchia, 1988), and noise `e ~ N(0, s)`. A fit costs
+    O(n (k^3 + k M + M^2)) for n rows, k neighbours and M features and trend columns.
+
+    Parameters
+    ----------
+    kernel
+        Kernel of the local part: `"auto"` (the Matern kernel of smoothness 1/2, 3/2 or 5/2 with the
+        greatest evidence), a name or a Spectrum as in `SparseSpectrumGPRegressor`, or None for no
+        local part.
+    n_frequencies
+        Number of frequencies of the features; 0 for none.
+    frequencies
+        `"sampled"` from the spectrum of the Gaussian kernel, or `"fitted"` to the evidence with it
+        as their prior.
+    coupling
+        Joint law of the frequencies.
+    trend
+        `"linear"` (a constant and every column, with coefficients `N(0, v_t)` for standardised
+        columns), `"constant"` or `"none"`. Its variance is fitted: a trend that the data do not
+        want vanishes.
+    n_neighbors
+        Number k of rows that each row, and each new point, is conditioned on.
+    normalize_y
+        Subtract the mean of y and divide by its standard deviation before fitting.
+    random_state
+        Seed of the frequencies, of the order of rows and of batches.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Attributes
+    ----------
+    lengthscale_, outputscale_, noise_
+        Lengthscales of the local part (of the features where there is no local part) in units of X,
+        variance of local part and features together and of the noise in units of y squared;
+        `process_.summary()` has those of each part.
+    kernel_
+        Kernel of the local part; None without one.
+    log_marginal_likelihood_value_
+        Log evidence of y, in its own units, in the approximation by neighbours.
+    n_evaluations_, converged_
+        Evaluations of the evidence, on batches of rows, and whether the last search converged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(-3, 3, (300, 2))
+    >>> y = np.sin(3 * X[:, 0]) + 2 * X[:, 1]
+    >>> gp = LocalGPRegressor(n_frequencies=0, random_state=0).fit(X, y)
+    >>> bool(abs(gp.predict([[1.0, 1.0]])[0] - np.sin(3.0) - 2.0) < 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: SpectrumLike | None = "auto",
+        n_frequencies: int = 64,
+        frequencies: str = "sampled",
+        coupling: CouplingLike = "orthogonal+pnc",
+        trend: str = "linear",
+        n_neighbors: int = 32,
+        normalize_y: bool = True,
+        random_state: Any = None,
+        *,
+        progress: bool | None = None,
+    ) -> None:
+        self.kernel = kernel  # type: ignore[assignment]
+        self.n_frequencies = n_frequencies
+        self.frequencies = frequencies
+        self.coupling = coupling
+        self.trend = trend
+        self.n_neighbors = n_neighbors
+        self.normalize_y = normalize_y
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> LocalGPRegressor:
+        """Fit the hyperparameters on batches of rows, then the posterior given all rows.
+
+        Parameters
+        ----------
+        X
+            Inputs (n, d).
+        y
+            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
+        sample_weight, sample_noise
+            Weights, or known noise variances, of the rows, as in `ExactGPRegressor.fit`.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid.
+        NumericalError
+            A covariance of neighbours is not positive definite to working precision.
+        """
+        self._fitted = self._fit(X, y, sample_weight, sample_noise)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> LocalGPRegressor:
+        """Add rows, hyperparameters fixed; the new rows become neighbours of later points.
+
+        On an unfitted model this is `fit`. The cost is that of the new rows. An error leaves the
+        model as it was.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sample_noise
+            Further rows, as in `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight, sample_noise)
+        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
+
+    @property
+    def kernel_(self) -> str | None:
+        """Name of the kernel of the local part; None without one."""
+        process = self.process_
+        assert isinstance(process, LocalGP)
+        spectrum = process.local_prior.structure.spectrum
+        return None if spectrum is None else str(spectrum)
+
+    @property
+    def lengthscale_(self) -> FloatArray:
+        """Lengthscales (d,) of the local part, of the features where there is no local part."""
+        value: FloatArray = self.process_.hyperparameters.lengthscale
+        return value
+
+    def exact_twin(self) -> LocalGPRegressor:
+        """Return the dense Gaussian process of all parts in one kernel, given the same data.
+
+        Sampled frequencies give way to the Gaussian kernel that they estimate; fitted ones, which
+        define a kernel of their own, are kept. O(n^3) time, O(n^2) memory.
+        """
+        return self._around(self.process_.exact())
+
+    def fit_data(
+        self, data: Data, columns: Columns, *further: Any
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        self._check_parameters()
+        units = Units.of(data.targets, self.normalize_y, data.counts)
+        seed = int(self._rng().integers(2**31))
+        problem = LocalProblem(
+            data, units, column_groups(data), seed, known_noise(data, units, None)
+        )
+        with reporter("fit", self.progress) as report:
+            found = self._search(problem, problem.fitter(report))
+            report("posterior")
+            prior = problem.prior(found.structure, found.vector)
+            process = LocalGP.given(prior, data, units, self.normalize_y)
+        results = {"n_evaluations_": found.n_evaluations, "converged_": found.converged}
+        return process, results
+
+    def _check_parameters(self) -> None:
+        check_choice(self.trend, TRENDS, "trend")
+        check_choice(self.frequencies, ("sampled", "fitted"), "frequencies")
+        check_positive_int(self.n_frequencies, "n_frequencies", minimum=0)
+        check_positive_int(self.n_neighbors, "n_neighbors")
+        parse_coupling(self.coupling)
+        if self.kernel is not None and self.kernel != "auto":
+            parse_spectrum(self.kernel, "kernel")
+
+    def _search(self, problem: LocalProblem, fitter: LocalFitter) -> LocalSearch:
+        n_neighbors = self.n_neighbors if self.kernel is not None else 0
+        structure = problem.structure(self.trend, n_neighbors)
+        n_screened = 0
+        if self.kernel is not None:
+            names = KERNELS if self.kernel == "auto" else (self.kernel,)
+            spectra = [parse_spectrum(name, "kernel") for name in names]
+            screened = fitter.smoothest(structure, spectra, SCREENING)
+            structure, n_screened = screened.structure, screened.n_evaluations
+        rounds = LOCAL_ROUNDS
+        if self.n_frequencies:
+            fitted = self.frequencies == "fitted"
+            rounds = FITTING_ROUNDS if fitted else LOCAL_ROUNDS
+            structure = problem.with_features(structure, self.n_frequencies, self.coupling, fitted)
+        found = fitter.search(structure, structure.start(), rounds)
+        return found.after(n_screened)
+
+    @classmethod
+    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
+        return restored_process(header, arrays)
+
+
+def column_groups(data: Data) -> NDArray[np.int64]:
+    """The group of each column: a group of its own."""
+    return np.arange(data.points.shape[1])

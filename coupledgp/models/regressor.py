@@ -1,0 +1,246 @@
+"""The estimator that chooses its own model of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns
+from coupledgp.gp.local_fit import LocalProblem
+from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.units import Units
+from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.models.estimator import fitted_result
+from coupledgp.models.local import column_groups
+from coupledgp.models.rows import known_noise
+from coupledgp.models.tables import TableRegressor
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
+from coupledgp.selection.members import Choice, MemberSearch
+from coupledgp.validation import check_choice, check_positive, check_positive_int
+
+
+class GPRegressor(TableRegressor):
+    """Gaussian process regression that chooses its model and says why.
+
+    On few rows it is an exact GP, a mixture over kernels of four smoothnesses; on more rows a
+    mixture of local GPs without and with features of fitted frequencies (`LocalGPRegressor`). All
+    have a linear trend whose size the evidence decides. The weights of the members are those of
+    greatest density of rows that the fit did not see (Yao and others, 2018), where a copy of the
+    best member with more noise makes heavy tails possible; on at most 200 rows hyperparameters are
+    averaged over their posterior.
+
+    Parameters
+    ----------
+    model
+        `"auto"`, or one or several of `"exact"`, `"local"`, `"hybrid"` (local and features) and
+        `"sparse-spectrum"` (features alone).
+    budget
+        Seconds of one core that the fit may take, by a forecast from the size of the table. What
+        does not fit in is left out; if nothing does, `fit` refuses. The forecast does not look at a
+        clock, so that the same data give the same model on every machine.
+    trend
+        `"linear"`, `"constant"` or `"none"`, see `LocalGPRegressor`.
+    n_neighbors
+        Rows that each row is conditioned on in local models.
+    n_frequencies
+        Fitted frequencies of features.
+    normalize_y
+        Subtract the mean of y and divide by its standard deviation before fitting.
+    random_state
+        Seed of everything that is drawn.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Attributes
+    ----------
+    choice_
+        The members (`choice_.members`: name, weight, log density of rows that were left out), and
+        the log density of the mixture.
+    forecast_
+        Forecast of the cost in seconds, as it was before the fit.
+    lengthscale_, outputscale_, noise_
+        Hyperparameters of the member of greatest weight; see `LocalGPRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 40)[:, None]
+    >>> gp = GPRegressor(random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> low, high = gp.predict_interval([[1.0]])
+    >>> bool(low[0] < np.sin(1.0) < high[0])
+    True
+    """
+
+    choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")
+    forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
+
+    def __init__(
+        self,
+        model: str | Sequence[str] = "auto",
+        budget: float = 600.0,
+        trend: str = "linear",
+        n_neighbors: int = 32,
+        n_frequencies: int = 64,
+        normalize_y: bool = True,
+        random_state: Any = None,
+        *,
+        progress: bool | None = None,
+    ) -> None:
+        self.model = model
+        self.budget = budget
+        self.trend = trend
+        self.n_neighbors = n_neighbors
+        self.n_frequencies = n_frequencies
+        self.normalize_y = normalize_y
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> GPRegressor:
+        """Fit the members, weigh them, and condition those with weight on all rows.
+
+        Parameters
+        ----------
+        X
+            Inputs (n, d).
+        y
+            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
+        sample_weight, sample_noise
+            Weights, or known noise variances, of the rows, as in `ExactGPRegressor.fit`.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter of the estimator or the data is invalid, or no model is within the budget.
+        """
+        self._fitted = self._fit(X, y, sample_weight, sample_noise)
+        return self
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        sample_noise: ArrayLike | None = None,
+    ) -> GPRegressor:
+        """Add rows to every member; hyperparameters and weights stay.
+
+        On an unfitted model this is `fit`. An error leaves the model as it was.
+
+        Parameters
+        ----------
+        X, y, sample_weight, sample_noise
+            Further rows, as in `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y, sample_weight, sample_noise)
+        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
+
+    def forecast(self, n_rows: int, n_columns: int) -> tuple[MemberPlan, ...]:
+        """Members that a fit to a table of this size would try, with their cost in seconds.
+
+        Raises
+        ------
+        InvalidInputError
+            None of them is within the budget, or a parameter of the estimator is invalid.
+        """
+        n_neighbors = check_positive_int(self.n_neighbors, "n_neighbors")
+        n_frequencies = check_positive_int(self.n_frequencies, "n_frequencies")
+        size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
+        return plan_members(size, self._wanted(), check_positive(self.budget, "budget"))
+
+    def explain(self) -> str:
+        """What was chosen, from what, and by which figures."""
+        choice: Choice = self.choice_
+        lines = [
+            f"{member.weight:6.3f}  {member.log_density:8.4f}  {member.name}"
+            for member in sorted(choice.members, key=lambda member: -member.weight)
+        ]
+        return "\n".join(
+            [
+                f"Mixture of {sum(member.weight > 0 for member in choice.members)} models, scored "
+                f"on {choice.n_scored} rows by {choice.scored_by}: {choice.log_density:.4f} nats a "
+                "row (y of unit variance).",
+                "weight  nats a row  model",
+                *lines,
+            ]
+        )
+
+    @property
+    def lengthscale_(self) -> FloatArray:
+        """Lengthscales (d,) of the member of greatest weight."""
+        value: FloatArray = self.process_.hyperparameters.lengthscale
+        return value
+
+    @property
+    def members_(self) -> list[GPRegressor]:
+        """Models whose laws are mixed, that of greatest weight first; otherwise the model alone."""
+        process = self.process_
+        if not isinstance(process, MixtureGP):
+            return [self]
+        return [self._around(member) for member in process.members_with_data]
+
+    @property
+    def member_weights_(self) -> FloatArray:
+        """Weights (K,) of the members, of sum one."""
+        process = self.process_
+        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
+
+    def exact_twin(self) -> GPRegressor:
+        """Return the exact GP with the parts and hyperparameters of the member of greatest weight.
+
+        See `LocalGPRegressor.exact_twin`.
+        """
+        return self._around(self.process_.exact())
+
+    def fit_data(
+        self, data: Data, columns: Columns, *further: Any
+    ) -> tuple[GaussianProcess, dict[str, Any]]:
+        check_choice(self.trend, TRENDS, "trend")
+        plans = self.forecast(*data.points.shape)
+        units = Units.of(data.targets, self.normalize_y, data.counts)
+        seed = int(self._rng().integers(2**31))
+        noise = known_noise(data, units, None)
+        problem = LocalProblem(data, units, column_groups(data), seed, noise)
+        with reporter("fit", self.progress) as report:
+            seconds = sum(plan.seconds for plan in plans)
+            kinds = ", ".join(plan.kind for plan in plans)
+            report(f"{kinds}: about {seconds:.0f} s of one core")
+            search = MemberSearch(
+                problem, self.normalize_y, self.trend, self.n_neighbors, self.n_frequencies, report
+            )
+            process, choice = search.choose(plans)
+        results = {
+            "choice_": choice,
+            "forecast_": seconds,
+            "n_evaluations_": choice.n_evaluations,
+        }
+        return process, results
+
+    def _wanted(self) -> tuple[str, ...]:
+        names = (self.model,) if isinstance(self.model, str) else tuple(self.model)
+        if names == ("auto",):
+            return names
+        for name in names:
+            check_choice(name, ("auto", *KINDS), "model")
+        if not names or "auto" in names:
+            raise InvalidInputError(
+                f"model: expected 'auto' alone, or some of {', '.join(KINDS)}, got {self.model!r}"
+            )
+        return names
+
+    @classmethod
+    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
+        return restored_process(header, arrays)

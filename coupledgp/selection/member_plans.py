@@ -1,0 +1,150 @@
+"""Which models of a table are worth their cost, before any of them is fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.local_fit import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, Round
+from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
+
+Kind: TypeAlias = Literal["exact", "local", "hybrid", "features"]
+# Kinds by the names that `model=` takes; "auto" is all of them, where they suit the table.
+KINDS: dict[str, Kind] = {
+    "exact": "exact",
+    "local": "local",
+    "hybrid": "hybrid",
+    "sparse-spectrum": "features",
+}
+# Rows up to which members are exact, and up to which their hyperparameters are averaged.
+EXACT_ROWS, AVERAGED_ROWS = 2000, 200
+# Kernels of exact members, and those among which local members choose by evidence.
+EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
+LOCAL_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2")
+# Neighbours by which the evidence of an exact member is found: with so many it is nearly exact.
+EXACT_NEIGHBOURS = 48
+EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
+# Draws of averaged hyperparameters of each exact member.
+N_DRAWS = 16
+# Seconds of one core of the machine that PERFORMANCE of the documentation names, by
+# `benchmarks/performance/front_door_cost.py`: of one entry of the neighbours' covariances, of one
+# entry of the features with its gradient, of one entry of their Gram matrix, and of one step of a
+# search for neighbours.
+ENTRY_SECONDS, FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 4.5e-8, 2.5e-7, 2e-10, 1e-7
+# L-BFGS takes about this many evaluations an iteration.
+EVALUATIONS_PER_ITERATION = 1.2
+
+
+@dataclass(frozen=True)
+class MemberPlan:
+    """A model to be fitted.
+
+    Attributes
+    ----------
+    kind : str
+        `"exact"`: an exact GP for each of `EXACT_KERNELS`. `"local"`: a local part and a trend.
+        `"hybrid"`: the same with features of fitted frequencies. `"features"`: features of fitted
+        frequencies and a trend.
+    seconds : float
+        Forecast of its cost, prediction of held-out rows included.
+    """
+
+    kind: Kind
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a table and of its models: rows n, columns d, neighbours k, frequencies m."""
+
+    n_rows: int
+    dim: int
+    n_neighbours: int
+    n_frequencies: int
+
+    def forecast(self, kind: Kind) -> float:
+        """Seconds that a member of a kind is expected to take."""
+        if kind == "exact":
+            return len(EXACT_KERNELS) * self._exact()
+        features = 2 * self.n_frequencies if kind in ("hybrid", "features") else 0
+        k = 0 if kind == "features" else self.n_neighbours
+        screening = len(LOCAL_KERNELS) * self._search(SCREENING, k, 0) if k else 0.0
+        rounds = FITTING_ROUNDS if features else LOCAL_ROUNDS
+        search = self._search(rounds, k, features)
+        # Rows are whitened twice: those that are not held out, and all.
+        return screening + search + 2 * self.n_rows * self._row(k, features)
+
+    def _exact(self) -> float:
+        draws = 2 * (self.dim + 4) + N_DRAWS if self.n_rows <= AVERAGED_ROWS else 0
+        k = min(EXACT_NEIGHBOURS, self.n_rows - 1)
+        evaluations = draws * self.n_rows * k**2 * ENTRY_SECONDS
+        return self._search(EXACT_ROUNDS, k, 0) + evaluations + 1e-10 * self.n_rows**3
+
+    def _search(self, rounds: tuple[Round, ...], k: int, features: int) -> float:
+        columns = features + self.dim + 1
+        return sum(
+            EVALUATIONS_PER_ITERATION
+            * part.max_iterations
+            * min(part.batch_rows, self.n_rows)
+            * (k**2 * ENTRY_SECONDS + columns * FEATURE_SECONDS + columns**2 * GRAM_SECONDS)
+            for part in rounds
+        )
+
+    def _row(self, k: int, features: int) -> float:
+        """Seconds to whiten a row, its neighbours sought."""
+        columns = features + self.dim + 1
+        whitening = k**2 * ENTRY_SECONDS + columns * 0.2 * FEATURE_SECONDS
+        return whitening + columns**2 * GRAM_SECONDS + (self._neighbours() if k else 0.0)
+
+    def _neighbours(self) -> float:
+        if self.dim >= TREE_DIM and self.n_rows <= BRUTE_ROWS:
+            return self.n_rows * 1e-8
+        return float(STEP_SECONDS * self.n_neighbours * 2 ** (min(self.dim, 16) / 1.5))
+
+
+def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[MemberPlan, ...]:
+    """The members to fit, in the order in which they are fitted.
+
+    Parameters
+    ----------
+    size
+        Size of the table.
+    wanted
+        Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows, above them local
+        and hybrid ones; where these are beyond the budget, features.
+    budget
+        Seconds of one core that all members may take together.
+
+    Raises
+    ------
+    InvalidInputError
+        A member that was asked for, or the cheapest of them all, is beyond the budget; the message
+        gives the forecast.
+    """
+    if wanted != ("auto",):
+        plans = tuple(MemberPlan(KINDS[name], size.forecast(KINDS[name])) for name in wanted)
+        total = sum(plan.seconds for plan in plans)
+        if total > budget:
+            raise _beyond(size, " and ".join(wanted), total, budget)
+        return plans
+    kinds: tuple[Kind, ...] = ("exact",) if size.n_rows <= EXACT_ROWS else ("local", "hybrid")
+    plans, left = (), budget
+    for kind in kinds:
+        seconds = size.forecast(kind)
+        if seconds <= left:
+            plans, left = (*plans, MemberPlan(kind, seconds)), left - seconds
+    if plans:
+        return plans
+    seconds = size.forecast("features")
+    if seconds > budget:
+        raise _beyond(size, "the cheapest model", seconds, budget)
+    return (MemberPlan("features", seconds),)
+
+
+def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:
+    return InvalidInputError(
+        f"budget: {name} on {size.n_rows} rows of {size.dim} columns would take about "
+        f"{seconds:.0f} s of one core, more than the budget of {budget:g} s; raise the budget, or "
+        "fit on a sample of the rows"
+    )

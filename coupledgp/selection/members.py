@@ -1,0 +1,353 @@
+"""Several models of a table as one mixture, whose weights rows that were left out decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
+from coupledgp.gp.local import LocalGP
+from coupledgp.gp.local_fit import (
+    FITTING_ROUNDS,
+    LOCAL_ROUNDS,
+    SCREENING,
+    LocalFitter,
+    LocalProblem,
+    LocalSearch,
+)
+from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.inference.neighbours.evidence import REFUSED, BatchEvidence
+from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.inference.search.averaging import importance_draws
+from coupledgp.inference.spectra.mixture import (
+    gaussian_log_density,
+    mixture_log_density,
+    mixture_weights,
+)
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray
+from coupledgp.selection.member_plans import (
+    AVERAGED_ROWS,
+    EXACT_KERNELS,
+    EXACT_NEIGHBOURS,
+    EXACT_ROUNDS,
+    LOCAL_KERNELS,
+    N_DRAWS,
+    MemberPlan,
+)
+from coupledgp.spectra import parse_spectrum
+
+# A tenth of the rows are held out, within these limits.
+LEAST_HELD, MOST_HELD = 50, 4000
+# Members of smaller weight are left out; draws of averaged hyperparameters are small by nature.
+LEAST_WEIGHT, LEAST_DRAW_WEIGHT = 0.01, 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMember:
+    """A model with draws of its hyperparameters.
+
+    Attributes
+    ----------
+    name : str
+        What it is.
+    priors : tuple of LocalPrior
+        The prior of each draw; one for the hyperparameters of greatest posterior.
+    shares : FloatArray (q,)
+        Weights of the draws, of sum one.
+    log_densities : FloatArray (b,)
+        Log density of each row that was left out, in normalised units.
+    variance : float
+        Mean predictive variance of these rows.
+    exact : bool
+        Whether its process is the dense one.
+    n_evaluations : int
+        Evaluations of the evidence.
+    """
+
+    name: str
+    priors: tuple[LocalPrior, ...]
+    shares: FloatArray
+    log_densities: FloatArray
+    variance: float
+    exact: bool
+    n_evaluations: int
+
+    def broader(self, noise: float) -> tuple[LocalPrior, ...]:
+        """Its priors with another noise variance."""
+        return tuple(_with_noise(prior, noise) for prior in self.priors)
+
+
+@dataclass(frozen=True)
+class MemberChoice:
+    """A member of the mixture, as it is told of.
+
+    Attributes
+    ----------
+    name : str
+        What it is.
+    weight : float
+        Its weight in the mixture; zero for one that was left out.
+    log_density : float
+        Mean log density of the rows that were left out, nats, targets of unit variance.
+    """
+
+    name: str
+    weight: float
+    log_density: float
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Why a mixture is what it is.
+
+    Attributes
+    ----------
+    members : tuple of MemberChoice
+        All models that were fitted.
+    log_density : float
+        Mean log density under the mixture of the rows that were left out.
+    n_scored : int
+        Number of these rows.
+    scored_by : str
+        How they were left out.
+    n_evaluations : int
+        Evaluations of the evidence of all models.
+    """
+
+    members: tuple[MemberChoice, ...]
+    log_density: float
+    n_scored: int
+    scored_by: str
+    n_evaluations: int
+
+
+@dataclass(frozen=True, eq=False)
+class MemberSearch:
+    """Fits models to a table and mixes them.
+
+    Attributes
+    ----------
+    problem : LocalProblem
+        The table.
+    normalize : bool
+        Whether the units of y follow the data.
+    trend : str
+        Trend of every model.
+    n_neighbours, n_frequencies : int
+        Neighbours of local parts, frequencies of features.
+    report : Progress
+        Told of each stage.
+    """
+
+    problem: LocalProblem
+    normalize: bool
+    trend: str
+    n_neighbours: int
+    n_frequencies: int
+    report: Progress
+
+    def choose(self, plans: tuple[MemberPlan, ...]) -> tuple[GaussianProcess, Choice]:
+        """Fit the members of the plans, weigh them, and condition those with weight on all rows."""
+        if all(plan.kind == "exact" for plan in plans):
+            fitted = self._exact_members()
+            counts = self.problem.data.counts
+            return self._mixed(self._with_broader(fitted, self._leave_one_out), counts,
+                               "leaving one row out at a time")  # fmt: skip
+        train, held = self._split()
+        fitted = [member for plan in plans for member in self._held_out_members(plan, train, held)]
+
+        def score(name: str, priors: tuple[LocalPrior, ...], old: FittedMember) -> FittedMember:
+            return self._scored(replace(old, name=name, priors=priors), train, held)
+
+        return self._mixed(self._with_broader(fitted, score), held.counts,
+                           f"fitting to the other {len(train.data)} rows")  # fmt: skip
+
+    # Exact members, scored by leaving one row out.
+
+    def _exact_members(self) -> list[FittedMember]:
+        fitter = self.problem.fitter(self.report)
+        members = [self._exact_member(name, self.problem, fitter) for name in EXACT_KERNELS]
+        return [self._leave_one_out(m.name, m.priors, m) for m in members]
+
+    def _exact_member(self, name: str, problem: LocalProblem, fitter: LocalFitter) -> FittedMember:
+        k = min(EXACT_NEIGHBOURS, max(len(problem.data) - 1, 1))
+        structure = problem.structure(self.trend, k, parse_spectrum(name))
+        found = fitter.search(structure, structure.start(), EXACT_ROUNDS)
+        vectors, shares = self._draws(fitter, found)
+        priors = tuple(problem.prior(structure, vector) for vector in vectors)
+        return FittedMember(
+            f"exact, {name}", priors, shares, np.empty(0), 0.0, True, found.n_evaluations
+        )
+
+    def _draws(self, fitter: LocalFitter, found: LocalSearch) -> tuple[FloatArray, FloatArray]:
+        """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
+        rows = fitter.rows
+        if len(rows) > AVERAGED_ROWS or not rows.targets.any():
+            return found.vector[None], np.ones(1)
+        density = _LogPosterior(fitter, found)
+        rng = np.random.default_rng([self.problem.seed, 3])
+        draws, weights = importance_draws(density, found.vector, N_DRAWS, rng, self.report)
+        kept = weights > LEAST_DRAW_WEIGHT
+        kept[np.argmax(weights)] = True
+        return draws[kept], weights[kept] / weights[kept].sum()
+
+    def _leave_one_out(
+        self, name: str, priors: tuple[LocalPrior, ...], old: FittedMember
+    ) -> FittedMember:
+        laws = [leave_one_out(self._exact(prior, self.problem)) for prior in priors]
+        densities = mixture_log_density(np.array([law[0] for law in laws]), old.shares)
+        variance = float(old.shares @ [law[1] for law in laws])
+        return replace(old, name=name, priors=priors, log_densities=densities, variance=variance)
+
+    def _exact(self, prior: LocalPrior, problem: LocalProblem) -> ExactAdditiveGP:
+        return AdditivePrior.of(prior).given(problem.data, problem.units, self.normalize)
+
+    # Other members, scored on rows that were held out.
+
+    def _split(self) -> tuple[LocalProblem, Data]:
+        data = self.problem.data
+        n_held = min(max(len(data) // 10, LEAST_HELD), MOST_HELD, len(data) // 2)
+        order = np.random.default_rng([self.problem.seed, 4]).permutation(len(data))
+        train, held = np.sort(order[n_held:]), np.sort(order[:n_held])
+        return replace(self.problem, data=data.take(train)), data.take(held)
+
+    def _held_out_members(
+        self, plan: MemberPlan, train: LocalProblem, held: Data
+    ) -> list[FittedMember]:
+        fitter = train.fitter(self.report)
+        if plan.kind == "exact":
+            exact = [self._exact_member(name, train, fitter) for name in EXACT_KERNELS]
+            return [self._scored(member, train, held) for member in exact]
+        k = 0 if plan.kind == "features" else self.n_neighbours
+        structure = train.structure(self.trend, k)
+        n_screened = 0
+        if k:
+            spectra = [parse_spectrum(name) for name in LOCAL_KERNELS]
+            screened = fitter.smoothest(structure, spectra, SCREENING)
+            structure, n_screened = screened.structure, screened.n_evaluations
+        rounds = LOCAL_ROUNDS
+        if plan.kind != "local":
+            rounds = FITTING_ROUNDS
+            structure = train.with_features(
+                structure, self.n_frequencies, "orthogonal+pnc", fitted=True
+            )
+        found = fitter.search(structure, structure.start(), rounds).after(n_screened)
+        prior = train.prior(structure, found.vector)
+        member = FittedMember(_name(structure), (prior,), np.ones(1), np.empty(0), 0.0, False,
+                              found.n_evaluations)  # fmt: skip
+        return [self._scored(member, train, held)]
+
+    def _scored(self, member: FittedMember, train: LocalProblem, held: Data) -> FittedMember:
+        """The member with its log densities of the rows that were held out."""
+        self.report(f"{member.name}: {len(held)} rows that were held out")
+        targets = train.units.normalized(held.targets)
+        densities, variances = [], []
+        for prior in member.priors:
+            mean, variance = self._given(member, prior, train).latent_law(held.points, "variance")
+            assert variance is not None
+            observed = (variance + prior.noise)[:, None]
+            densities.append(gaussian_log_density(targets, mean, observed))
+            variances.append(observed.mean())
+        mixed = mixture_log_density(np.array(densities), member.shares)
+        return replace(member, log_densities=mixed, variance=float(member.shares @ variances))
+
+    # All members.
+
+    def _with_broader(
+        self,
+        members: list[FittedMember],
+        score: Callable[[str, tuple[LocalPrior, ...], FittedMember], FittedMember],
+    ) -> list[FittedMember]:
+        """The members and the best of them with more noise.
+
+        Beside the member itself it makes the tails of the mixture heavier, which a few rows that
+        are far off need: one Gaussian law would have to be wide everywhere.
+        """
+        best = max(members, key=lambda member: member.log_densities.mean())
+        if self.problem.known_noise is not None:
+            return members
+        noise = best.priors[0].noise + best.variance
+        return [*members, score(f"{best.name}, more noise", best.broader(noise), best)]
+
+    def _mixed(
+        self, members: list[FittedMember], counts: FloatArray | None, scored_by: str
+    ) -> tuple[GaussianProcess, Choice]:
+        densities = np.array([member.log_densities for member in members])
+        weights = mixture_weights(densities, 1.0, counts)
+        weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
+        weights /= weights.sum()
+        kept = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
+        processes = []
+        for k in kept:
+            self.report(f"posterior: {members[k].name}")
+            processes += [
+                self._given(members[k], prior, self.problem) for prior in members[k].priors
+            ]
+        shares = np.concatenate([weights[k] * members[k].shares for k in kept])
+        data = self.problem.data
+        process = processes[0] if len(processes) == 1 else MixtureGP.of(processes, shares, data)
+        mixed = mixture_log_density(densities[kept], weights[kept])
+        told = tuple(
+            MemberChoice(member.name, float(weight), float(member.log_densities.mean()))
+            for member, weight in zip(members, weights, strict=True)
+        )
+        return process, Choice(
+            told, float(np.average(mixed, weights=counts)), len(mixed), scored_by,
+            sum(member.n_evaluations for member in members),
+        )  # fmt: skip
+
+    def _given(
+        self, member: FittedMember, prior: LocalPrior, problem: LocalProblem
+    ) -> LocalGP | ExactAdditiveGP:
+        if member.exact:
+            return self._exact(prior, problem)
+        return LocalGP.given(prior, problem.data, problem.units, self.normalize)
+
+
+class _LogPosterior:
+    """Log posterior of the hyperparameters of a model given all rows."""
+
+    def __init__(self, fitter: LocalFitter, found: LocalSearch) -> None:
+        everything = np.arange(len(fitter.rows))
+        lengthscale = fitter.lengthscale(found.structure, found.vector)
+        self.evidence = BatchEvidence.of(found.structure, fitter.rows, everything, lengthscale)
+        self.scale = self.evidence.n_total * fitter.rows.targets.shape[1]
+
+    def value_and_gradient(self, point: FloatArray) -> tuple[float, FloatArray]:
+        """Log posterior (up to a constant) and its gradient; a refused place has none."""
+        value, gradient = self.evidence.negative(point)
+        if value >= REFUSED:
+            return -value, gradient
+        return -self.scale * value, -self.scale * gradient
+
+
+def leave_one_out(process: ExactAdditiveGP) -> tuple[FloatArray, float]:
+    """Log densities (n,) of the rows, each given the others, and their mean variance.
+
+    `mu_i = y_i - alpha_i / P_ii` and `1 / P_ii` with `P = (K + s R)^-1`, normalised units
+    (Rasmussen and Williams, 2006, section 5.4.2).
+    """
+    precision = torch.cholesky_inverse(process.factor).diagonal().numpy()
+    gaps = process.alpha.numpy() / precision[:, None]
+    variance = 1 / precision[:, None]
+    zeros = np.zeros_like(gaps)
+    return gaussian_log_density(gaps, zeros, variance), float(variance.mean())
+
+
+def _with_noise(prior: LocalPrior, noise: float) -> LocalPrior:
+    named = {k: np.asarray(v) for k, v in prior.structure.named(prior.vector).items()}
+    vector = prior.structure.pack({**named, "noise": np.array(np.log(noise))})
+    return replace(prior, vector=vector)
+
+
+def _name(structure: Structure) -> str:
+    parts = [] if structure.spectrum is None else [f"local, {structure.spectrum}"]
+    if structure.frequencies is not None:
+        parts.append(f"{len(structure.frequencies)} fitted frequencies")
+    return " and ".join(parts)

@@ -25,7 +25,6 @@ from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_positive_int
 
@@ -66,6 +65,9 @@ class LocalGPRegressor(TableRegressor):
         Seed of the frequencies, of the order of rows and of batches.
     progress
         Show progress on stderr; None does so on a terminal.
+    missing
+        Missing inputs: `"raise"` refuses them, with `"indicator"` a number or date that is missing
+        is the mean of its column, with an indicator beside it (docs/tables.md).
 
     Attributes
     ----------
@@ -90,6 +92,8 @@ class LocalGPRegressor(TableRegressor):
     True
     """
 
+    ard = True
+
     def __init__(
         self,
         kernel: SpectrumLike | None = "auto",
@@ -102,6 +106,7 @@ class LocalGPRegressor(TableRegressor):
         random_state: Any = None,
         *,
         progress: bool | None = None,
+        missing: str = "raise",
     ) -> None:
         self.kernel = kernel  # type: ignore[assignment]
         self.n_frequencies = n_frequencies
@@ -112,6 +117,7 @@ class LocalGPRegressor(TableRegressor):
         self.normalize_y = normalize_y
         self.random_state = random_state
         self.progress = progress
+        self.missing = missing
 
     def fit(
         self,
@@ -170,12 +176,6 @@ class LocalGPRegressor(TableRegressor):
         spectrum = process.local_prior.structure.spectrum
         return None if spectrum is None else str(spectrum)
 
-    @property
-    def lengthscale_(self) -> FloatArray:
-        """Lengthscales (d,) of the local part, of the features where there is no local part."""
-        value: FloatArray = self.process_.hyperparameters.lengthscale
-        return value
-
     def exact_twin(self) -> LocalGPRegressor:
         """Return the dense Gaussian process of all parts in one kernel, given the same data.
 
@@ -191,7 +191,7 @@ class LocalGPRegressor(TableRegressor):
         units = Units.of(data.targets, self.normalize_y, data.counts)
         seed = int(self._rng().integers(2**31))
         problem = LocalProblem(
-            data, units, column_groups(data), seed, known_noise(data, units, None)
+            data, units, column_groups(data, columns), seed, known_noise(data, units, None)
         )
         with reporter("fit", self.progress) as report:
             found = self._search(problem, problem.fitter(report))
@@ -232,6 +232,7 @@ class LocalGPRegressor(TableRegressor):
         return restored_process(header, arrays)
 
 
-def column_groups(data: Data) -> NDArray[np.int64]:
-    """The group of each column: a group of its own."""
-    return np.arange(data.points.shape[1])
+def column_groups(data: Data, columns: Columns) -> NDArray[np.int64]:
+    """Number (D,) of the lengthscale of each encoded column."""
+    groups = columns.groups
+    return np.arange(data.points.shape[1]) if groups is None else groups

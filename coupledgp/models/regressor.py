@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from coupledgp.models.tables import TableRegressor
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
-from coupledgp.selection.members import Choice, MemberSearch
+from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 
@@ -57,6 +58,9 @@ class GPRegressor(TableRegressor):
         Seed of everything that is drawn.
     progress
         Show progress on stderr; None does so on a terminal.
+    missing
+        Missing inputs: `"raise"` refuses them, with `"indicator"` a number or date that is missing
+        is the mean of its column, with an indicator beside it (docs/tables.md).
 
     Attributes
     ----------
@@ -81,6 +85,8 @@ class GPRegressor(TableRegressor):
     choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
 
+    ard = True
+
     def __init__(
         self,
         model: str | Sequence[str] = "auto",
@@ -92,6 +98,7 @@ class GPRegressor(TableRegressor):
         random_state: Any = None,
         *,
         progress: bool | None = None,
+        missing: str = "indicator",
     ) -> None:
         self.model = model
         self.budget = budget
@@ -101,6 +108,7 @@ class GPRegressor(TableRegressor):
         self.normalize_y = normalize_y
         self.random_state = random_state
         self.progress = progress
+        self.missing = missing
 
     def fit(
         self,
@@ -179,12 +187,6 @@ class GPRegressor(TableRegressor):
         )
 
     @property
-    def lengthscale_(self) -> FloatArray:
-        """Lengthscales (d,) of the member of greatest weight."""
-        value: FloatArray = self.process_.hyperparameters.lengthscale
-        return value
-
-    @property
     def members_(self) -> list[GPRegressor]:
         """Models whose laws are mixed, that of greatest weight first; otherwise the model alone."""
         process = self.process_
@@ -213,7 +215,7 @@ class GPRegressor(TableRegressor):
         units = Units.of(data.targets, self.normalize_y, data.counts)
         seed = int(self._rng().integers(2**31))
         noise = known_noise(data, units, None)
-        problem = LocalProblem(data, units, column_groups(data), seed, noise)
+        problem = LocalProblem(data, units, column_groups(data, columns), seed, noise)
         with reporter("fit", self.progress) as report:
             seconds = sum(plan.seconds for plan in plans)
             kinds = ", ".join(plan.kind for plan in plans)
@@ -240,6 +242,28 @@ class GPRegressor(TableRegressor):
                 f"model: expected 'auto' alone, or some of {', '.join(KINDS)}, got {self.model!r}"
             )
         return names
+
+    def _stored_parameters(self) -> dict[str, Any]:
+        return dict(self.get_params(deep=False))
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        results = self.fitted_.results
+        return {
+            **header,
+            "choice": asdict(results["choice_"]),
+            "forecast": results["forecast_"],
+        }, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file."""
+        model = super().from_state(header, arrays)
+        record, stored = model.fitted_, header["choice"]
+        members = tuple(MemberChoice(**member) for member in stored["members"])
+        choice = Choice(**{**stored, "members": members})
+        results = {**record.results, "choice_": choice, "forecast_": header["forecast"]}
+        return model.holding(replace(record, results=results))
 
     @classmethod
     def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:

@@ -23,7 +23,7 @@ EXACT_ROWS, AVERAGED_ROWS = 2000, 200
 EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 LOCAL_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2")
 # Neighbours by which the evidence of an exact member is found: with so many it is nearly exact.
-EXACT_NEIGHBOURS = 48
+EXACT_NEIGHBOURS = 32
 EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
 # Draws of averaged hyperparameters of each exact member.
 N_DRAWS = 16

@@ -44,6 +44,9 @@ from coupledgp.spectra import parse_spectrum
 
 # A tenth of the rows are held out, within these limits.
 LEAST_HELD, MOST_HELD = 50, 4000
+# Rows that each member is credited with beforehand: few, since a table of fifty held-out rows
+# should still tell a good member from bad ones.
+PRIOR_COUNT = 0.2
 # Members of smaller weight are left out; draws of averaged hyperparameters are small by nature.
 LEAST_WEIGHT, LEAST_DRAW_WEIGHT = 0.01, 1e-3
 
@@ -279,7 +282,7 @@ class MemberSearch:
         self, members: list[FittedMember], counts: FloatArray | None, scored_by: str
     ) -> tuple[GaussianProcess, Choice]:
         densities = np.array([member.log_densities for member in members])
-        weights = mixture_weights(densities, 1.0, counts)
+        weights = mixture_weights(densities, PRIOR_COUNT, counts)
         weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
         weights /= weights.sum()
         kept = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]

@@ -206,6 +206,8 @@ FITS = {
     "sparse auto": (lambda: sparse(coupling="auto", optimizer=None), 4),
     "sparse transformed": (lambda: sparse(target_transform="yeo-johnson", optimizer=None), 20),
     "exact": (lambda: cgp.ExactGPRegressor(n_restarts=0, max_iter=2, random_state=0), 40),
+    "local": (lambda: cgp.LocalGPRegressor("matern-3/2", 2, random_state=0), 10),
+    "chosen": (lambda: cgp.GPRegressor("local", random_state=0), 4),
     "graph": (lambda: nodes(exact_hops=1, n_walks=4), 60),
     "graph search": (lambda: nodes(optimizer="lbfgs"), 10),
     "exact graph": (lambda: nodes(cgp.ExactGraphGPRegressor, optimizer="lbfgs"), 40),
@@ -224,6 +226,8 @@ UPDATES = {
         20,
     ),
     "exact": (lambda: first(cgp.ExactGPRegressor(optimizer=None)), 60),
+    "local": (lambda: first(cgp.LocalGPRegressor("matern-3/2", 2, random_state=0)), 60),
+    "chosen": (lambda: first(cgp.GPRegressor("local", random_state=0)), 20),
     "graph": (lambda: first(nodes(exact_hops=1, n_walks=4)), 60),
     "exact graph": (lambda: first(nodes(cgp.ExactGraphGPRegressor)), 60),
 }

@@ -54,6 +54,11 @@ MODELS = {
     ).fit(X, Y),
     "exact": lambda: cgp.ExactGPRegressor(optimizer=None, random_state=0).fit(X, Y),
     "twin": lambda: sparse().fit(X, Y[:, 1]).exact_twin(),
+    "local": lambda: cgp.LocalGPRegressor("matern-3/2", 4, random_state=0).fit(X, Y),
+    "local twin": lambda: (
+        cgp.LocalGPRegressor("matern-1/2", 4, random_state=0).fit(X, Y[:, 0]).exact_twin()
+    ),
+    "chosen": lambda: cgp.GPRegressor(("local", "exact"), random_state=0).fit(X, Y[:, 0]),
 }
 
 
@@ -127,7 +132,8 @@ def test_nothing_fitted_is_lost(name, fitted, tmp_path):
         assert np.array_equal(getattr(loaded, attribute), getattr(model, attribute)), attribute
     for attribute in ("n_evaluations_", "n_iter_", "converged_", "n_features_in_"):
         assert getattr(loaded, attribute, None) == getattr(model, attribute, None), attribute
-    assert np.array_equal(loaded.lengthscale, model.lengthscale)
+    given = (getattr(gp, "lengthscale", None) for gp in (loaded, model))
+    assert np.array_equal(*given)
     np.testing.assert_equal(
         {k: str(v) for k, v in loaded.get_params().items() if k != "lengthscale"},
         {k: str(v) for k, v in model.get_params().items() if k != "lengthscale"},

@@ -1,0 +1,232 @@
+"""LocalGPRegressor and GPRegressor, by plain references and tables whose truth is known."""
+
+import numpy as np
+import pytest
+
+import coupledgp as cgp
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.inference.spectra.mixture import mixture_log_density
+from coupledgp.selection import member_plans, members
+from coupledgp.selection.member_plans import Size, plan_members
+
+
+@pytest.fixture(autouse=True)
+def _small_searches(monkeypatch):
+    """Searches of few rows and steps: the tests are about what is done with their results."""
+    rounds = (member_plans.Round(128, 8), member_plans.Round(256, 8))
+    for module in (members, member_plans):
+        for name in ("LOCAL_ROUNDS", "FITTING_ROUNDS", "EXACT_ROUNDS"):
+            monkeypatch.setattr(module, name, rounds)
+        monkeypatch.setattr(module, "SCREENING", rounds[:1])
+
+
+def rough(n, seed=0, d=2, noise=0.05):
+    """A function of short range on top of a linear one."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, (n, d))
+    y = np.sin(8 * X[:, 0]) + 2 * X[:, -1] + noise * rng.normal(size=n)
+    return X, 10 + 5 * y
+
+
+X, Y = rough(500)
+X_TEST, Y_TEST = rough(200, seed=1)
+
+
+@pytest.fixture(scope="module")
+def local():
+    return cgp.LocalGPRegressor("matern-5/2", 8, n_neighbors=16, random_state=0).fit(X, Y)
+
+
+def test_a_local_model_follows_what_few_features_cannot(local):
+    few = cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0).fit(X, Y)
+    own, theirs = (np.sqrt(np.mean((gp.predict(X_TEST) - Y_TEST) ** 2)) for gp in (local, few))
+    assert own < 0.6 * theirs
+
+
+def test_its_intervals_hold_about_what_they_say(local):
+    low, high = local.predict_interval(X_TEST, 0.9)
+    inside = ((low < Y_TEST) & (high > Y_TEST)).mean()
+    assert 0.8 < inside < 0.99
+
+
+def test_the_exact_twin_of_a_local_model_is_near(local):
+    report = cgp.diagnostics.compare(local, X_TEST[:50], Y_TEST[:50])
+    assert report.kl_per_point < 0.05
+    assert local.exact_twin().exact_twin().process_ is not None
+
+
+@pytest.mark.parametrize("parameters", [
+    {"kernel": None}, {"n_frequencies": 0}, {"frequencies": "fitted"}, {"trend": "none"},
+    {"kernel": "auto", "n_frequencies": 0},
+])  # fmt: skip
+def test_every_combination_of_parts_predicts(parameters):
+    settings = {"n_frequencies": 4, "kernel": "matern-3/2", "random_state": 0, **parameters}
+    gp = cgp.LocalGPRegressor(**settings).fit(X[:150], Y[:150])
+    mean, std = gp.predict(X_TEST, return_std=True)
+    assert np.isfinite(mean).all()
+    assert (std > 0).all()
+    assert np.corrcoef(mean, Y_TEST)[0, 1] > 0.7
+    assert (gp.kernel_ is None) == (parameters.get("kernel", "") is None)
+
+
+def test_a_trend_that_the_data_do_not_want_vanishes():
+    rng = np.random.default_rng(0)
+    y = np.sin(4 * X[:, 0]) + 0.1 * rng.normal(size=500)
+    flat, steep = (
+        cgp.LocalGPRegressor("matern-5/2", 0, random_state=0).fit(X, target)
+        for target in (y, y + 5 * X[:, 1])
+    )
+    far = np.array([[0.0, 40.0]])
+    assert abs(flat.predict(far)[0]) < 5
+    assert abs(steep.predict(far)[0] - 200) < 10
+
+
+@pytest.mark.parametrize("model", ["exact", "local", "hybrid", "sparse-spectrum"])
+def test_rows_far_outside_are_predicted_by_trend_and_prior(model):
+    gp = cgp.GPRegressor(model, n_frequencies=8, random_state=0).fit(X, Y)
+    far = np.array([[50.0, 0.0], [0.0, 50.0], [-1e4, 1e4]])
+    mean, std = gp.predict(far, return_std=True)
+    expected = 10 + 10 * far[:, 1]
+    assert (np.abs(mean - expected) < 4 * std).all()
+    # Half a standard deviation of y for each unit of distance, in a range of four.
+    assert (np.abs(mean - expected) < 0.5 * Y.std() * np.abs(far).max(axis=1)).all()
+
+
+@pytest.fixture(scope="module")
+def chosen():
+    gp = cgp.GPRegressor(("exact", "local"), random_state=0)
+    return gp.fit(X[:300], Y[:300])
+
+
+def test_the_mixture_is_no_worse_than_its_best_member(chosen):
+    assert isinstance(chosen.process_, MixtureGP)
+    scores = [member.log_density for member in chosen.choice_.members]
+    assert chosen.choice_.log_density > max(scores) - 0.02
+    each = [gp.log_density(X_TEST, Y_TEST).mean() for gp in chosen.members_]
+    assert chosen.log_density(X_TEST, Y_TEST).mean() > max(each) - 0.02
+
+
+def test_the_weights_are_those_of_the_members_and_are_told(chosen):
+    told = {member.name: member.weight for member in chosen.choice_.members}
+    assert sum(told.values()) == pytest.approx(1)
+    assert sorted(w for w in told.values() if w) == pytest.approx(sorted(chosen.member_weights_))
+    for name in told:
+        assert name in chosen.explain()
+
+
+def test_one_seed_gives_one_model_and_another_gives_another():
+    small = X[:120], Y[:120]
+    first, again, other = (
+        cgp.GPRegressor("hybrid", n_frequencies=4, random_state=seed).fit(*small).predict(X_TEST)
+        for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_rows_left_out_one_at_a_time_are_predicted_as_by_fits_without_them():
+    gp = cgp.GPRegressor("exact", random_state=0).fit(X[:40], Y[:40])
+    process = gp.members_[0].process_
+    found, variance = members.leave_one_out(process)
+    expected, spreads = [], []
+    for i in range(40):
+        others = np.delete(np.arange(40), i)
+        left = process.conditioned(process.data.take(others))
+        law = left.law(process.data.points[[i]], "variance")
+        spreads.append(law.spread[0, 0] / process.units.scale[0] ** 2)
+        expected.append(left.log_density(process.data.points[[i]], process.data.targets[[i]])[0])
+    expected = np.array(expected) + np.log(process.units.scale[0])
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(variance, np.mean(spreads), rtol=1e-6)
+
+
+def test_few_rows_average_their_hyperparameters():
+    gp = cgp.GPRegressor(random_state=0).fit(X[:30], Y[:30])
+    lengthscales = {float(m.process_.hyperparameters.lengthscale[0]) for m in gp.members_}
+    assert len(lengthscales) > 8
+    inner = [m.log_density(X_TEST, Y_TEST) for m in gp.members_]
+    mixed = mixture_log_density(np.array(inner), gp.member_weights_)
+    np.testing.assert_allclose(gp.log_density(X_TEST, Y_TEST), mixed, rtol=1e-9)
+
+
+def test_rows_far_off_the_function_give_heavy_tails():
+    rng = np.random.default_rng(3)
+    y = Y.copy()
+    y[rng.choice(500, 15, replace=False)] += 60
+    gp = cgp.GPRegressor("local", random_state=0).fit(X, y)
+    weights = {m.name: m.weight for m in gp.choice_.members}
+    assert any("more noise" in name and weight > 0 for name, weight in weights.items())
+
+
+def test_constant_targets_are_predicted_as_they_are():
+    gp = cgp.GPRegressor(random_state=0).fit(X[:50], np.full(50, 3.0))
+    np.testing.assert_allclose(gp.predict(X_TEST), 3.0)
+
+
+def test_plans_follow_the_size_and_the_budget():
+    def kinds(n, budget=1e9):
+        return [plan.kind for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
+
+    assert kinds(100) == kinds(2000) == ["exact"]
+    assert kinds(2001) == ["local", "hybrid"]
+    cost = Size(50_000, 8, 32, 64).forecast
+    assert kinds(50_000, 1.01 * cost("local")) == ["local"]
+    assert kinds(10**7, cost("features") * 300) == ["features"]
+    with pytest.raises(InvalidInputError, match=r"budget: the cheapest model .* 50000 rows"):
+        kinds(50_000, 0.1)
+    with pytest.raises(InvalidInputError, match="budget: exact and local"):
+        plan_members(Size(500, 8, 32, 64), ("exact", "local"), 0.01)
+
+
+def test_a_forecast_grows_with_the_table():
+    for kind in ("exact", "local", "hybrid", "features"):
+        costs = [Size(n, 8, 32, 64).forecast(kind) for n in (100, 1000, 10_000, 100_000)]
+        assert costs == sorted(costs)
+        assert costs[0] > 0
+
+
+@pytest.mark.parametrize(("parameters", "message"), [
+    ({"model": "magic"}, "model: expected one of"),
+    ({"model": ("auto", "local")}, "model: expected 'auto' alone"),
+    ({"model": ()}, "model: expected 'auto' alone"),
+    ({"budget": -1}, "budget"),
+    ({"trend": "cubic"}, "trend: expected one of"),
+    ({"n_neighbors": 0}, "n_neighbors"),
+    ({"n_frequencies": 0}, "n_frequencies"),
+])  # fmt: skip
+def test_bad_parameters_are_named(parameters, message):
+    with pytest.raises(InvalidInputError, match=message):
+        cgp.GPRegressor(**parameters).fit(X[:20], Y[:20])
+
+
+@pytest.mark.parametrize(("parameters", "message"), [
+    ({"kernel": "magic"}, "kernel"),
+    ({"frequencies": "guessed"}, "frequencies: expected one of"),
+    ({"n_frequencies": -1}, "n_frequencies"),
+    ({"coupling": "magic"}, "coupling"),
+    ({"trend": None}, "trend: expected one of"),
+])  # fmt: skip
+def test_bad_parameters_of_a_local_model_are_named(parameters, message):
+    with pytest.raises(InvalidInputError, match=message):
+        cgp.LocalGPRegressor(**parameters).fit(X[:20], Y[:20])
+
+
+def test_categories_share_one_lengthscale_and_missing_values_are_filled_in():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["red", "green", "blue"], 150)
+    size = np.where(rng.random(150) < 0.1, np.nan, X[:150, 0])
+    table = pandas.DataFrame({"kind": pandas.Categorical(kind), "size": size})
+    y = (kind == "red") * 3.0 + np.nan_to_num(size)
+    gp = cgp.GPRegressor(random_state=0).fit(table, y)
+    assert gp.lengthscale_.shape == (2,)
+    error = gp.predict(table.iloc[:20]) - y[:20]
+    assert np.abs(error).max() < 1
+
+
+def test_weights_of_rows_reach_the_members():
+    weights = np.where(np.arange(200) < 100, 1.0, 1e-3)
+    y = np.where(np.arange(200) < 100, 1.0, -1.0) + 0.01 * Y[:200]
+    gp = cgp.GPRegressor(random_state=0).fit(np.tile(X[:100], (2, 1)), y, sample_weight=weights)
+    assert (gp.predict(X[:100]) > 0).all()

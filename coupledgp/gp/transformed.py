@@ -10,8 +10,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp import hermite
-from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
@@ -28,13 +27,10 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
-from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.inference.spectra.mixture import precision_weighted_mean
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
-# Processes that a file may hold inside.
-INNER = {kind.__name__: kind for kind in (WeightSpaceGP, ExactGP, MixtureGP)}
 OBSERVED = "y_observed"
 
 
@@ -243,7 +239,7 @@ class TransformedGP(GaussianProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> TransformedGP:
         """Put the process of `state` together again."""
-        inner = INNER[header["inner"]].from_state(header, arrays)
+        inner = restored_process({"process": header["inner"], **header}, arrays)
         texts = header["target_transforms"]
         transforms = tuple(TARGET_TRANSFORMS.parse(text, "target_transform") for text in texts)
         rows = None

@@ -11,8 +11,7 @@ from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.transformed import TransformedGP
+from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.search.averaging import HyperparameterPrior
@@ -232,10 +231,3 @@ class ExactGPRegressor(TableRegressor):
         members = [given(hyperparameters) for hyperparameters in average.hyperparameters]
         process = MixtureGP.of(members, average.weights, data, "hyperparameters")
         return process, averaged_results(found, average)
-
-    @classmethod
-    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
-        if "target_transforms" in header:
-            return TransformedGP.from_state(header, arrays)
-        kind = MixtureGP if "members" in header else ExactGP
-        return kind.from_state(header, arrays)

@@ -18,12 +18,13 @@ from coupledgp.gp.local_fit import (
     LocalProblem,
     LocalSearch,
 )
-from coupledgp.gp.mixture import restored_process
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
+from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import reporter
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_positive_int
@@ -68,6 +69,9 @@ class LocalGPRegressor(TableRegressor):
     missing
         Missing inputs: `"raise"` refuses them, with `"indicator"` a number or date that is missing
         is the mean of its column, with an indicator beside it (docs/tables.md).
+    target_transform
+        Increasing transform of the targets, `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, an
+        object, or `"auto"`, as in `ExactGPRegressor` (docs/targets.md).
 
     Attributes
     ----------
@@ -107,6 +111,7 @@ class LocalGPRegressor(TableRegressor):
         *,
         progress: bool | None = None,
         missing: str = "raise",
+        target_transform: TransformLike = None,
     ) -> None:
         self.kernel = kernel  # type: ignore[assignment]
         self.n_frequencies = n_frequencies
@@ -118,6 +123,7 @@ class LocalGPRegressor(TableRegressor):
         self.random_state = random_state
         self.progress = progress
         self.missing = missing
+        self.target_transform = target_transform
 
     def fit(
         self,
@@ -144,7 +150,11 @@ class LocalGPRegressor(TableRegressor):
         NumericalError
             A covariance of neighbours is not positive definite to working precision.
         """
-        self._fitted = self._fit(X, y, sample_weight, sample_noise)
+        rows = X, y, sample_weight, sample_noise
+        if self.target_transform is None:
+            self._fitted = self._fit(*rows)
+        else:
+            self._fitted = fit_transformed(self, *rows)
         return self
 
     def partial_fit(
@@ -171,10 +181,14 @@ class LocalGPRegressor(TableRegressor):
     @property
     def kernel_(self) -> str | None:
         """Name of the kernel of the local part; None without one."""
-        process = self.process_
+        process = untransformed(self.process_)
         assert isinstance(process, LocalGP)
         spectrum = process.local_prior.structure.spectrum
         return None if spectrum is None else str(spectrum)
+
+    @property
+    def _transform_kernel(self) -> SpectrumLike:
+        return "matern-3/2"
 
     def exact_twin(self) -> LocalGPRegressor:
         """Return the dense Gaussian process of all parts in one kernel, given the same data.
@@ -226,10 +240,6 @@ class LocalGPRegressor(TableRegressor):
             structure = problem.with_features(structure, self.n_frequencies, self.coupling, fitted)
         found = fitter.search(structure, structure.start(), rounds)
         return found.after(n_screened)
-
-    @classmethod
-    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
-        return restored_process(header, arrays)
 
 
 def column_groups(data: Data, columns: Columns) -> NDArray[np.int64]:

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local_fit import LocalProblem
-from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.parameters import TRENDS
@@ -20,10 +18,11 @@ from coupledgp.models.estimator import fitted_result
 from coupledgp.models.local import column_groups
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
+from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray
 from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
 from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
+from coupledgp.spectra import SpectrumLike
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 
@@ -61,6 +60,9 @@ class GPRegressor(TableRegressor):
     missing
         Missing inputs: `"raise"` refuses them, with `"indicator"` a number or date that is missing
         is the mean of its column, with an indicator beside it (docs/tables.md).
+    target_transform
+        Increasing transform of the targets, `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, an
+        object, or `"auto"`, as in `ExactGPRegressor` (docs/targets.md).
 
     Attributes
     ----------
@@ -99,6 +101,7 @@ class GPRegressor(TableRegressor):
         *,
         progress: bool | None = None,
         missing: str = "indicator",
+        target_transform: TransformLike = None,
     ) -> None:
         self.model = model
         self.budget = budget
@@ -109,6 +112,7 @@ class GPRegressor(TableRegressor):
         self.random_state = random_state
         self.progress = progress
         self.missing = missing
+        self.target_transform = target_transform
 
     def fit(
         self,
@@ -133,7 +137,11 @@ class GPRegressor(TableRegressor):
         InvalidInputError
             A parameter of the estimator or the data is invalid, or no model is within the budget.
         """
-        self._fitted = self._fit(X, y, sample_weight, sample_noise)
+        rows = X, y, sample_weight, sample_noise
+        if self.target_transform is None:
+            self._fitted = self._fit(*rows)
+        else:
+            self._fitted = fit_transformed(self, *rows)
         return self
 
     def partial_fit(
@@ -186,20 +194,6 @@ class GPRegressor(TableRegressor):
             ]
         )
 
-    @property
-    def members_(self) -> list[GPRegressor]:
-        """Models whose laws are mixed, that of greatest weight first; otherwise the model alone."""
-        process = self.process_
-        if not isinstance(process, MixtureGP):
-            return [self]
-        return [self._around(member) for member in process.members_with_data]
-
-    @property
-    def member_weights_(self) -> FloatArray:
-        """Weights (K,) of the members, of sum one."""
-        process = self.process_
-        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
-
     def exact_twin(self) -> GPRegressor:
         """Return the exact GP with the parts and hyperparameters of the member of greatest weight.
 
@@ -243,6 +237,10 @@ class GPRegressor(TableRegressor):
             )
         return names
 
+    @property
+    def _transform_kernel(self) -> SpectrumLike:
+        return "matern-3/2"
+
     def _stored_parameters(self) -> dict[str, Any]:
         return dict(self.get_params(deep=False))
 
@@ -259,12 +257,10 @@ class GPRegressor(TableRegressor):
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
         model = super().from_state(header, arrays)
+        if not isinstance(model.model, str):
+            model.model = tuple(model.model)  # a file holds a list
         record, stored = model.fitted_, header["choice"]
         members = tuple(MemberChoice(**member) for member in stored["members"])
         choice = Choice(**{**stored, "members": members})
         results = {**record.results, "choice_": choice, "forecast_": header["forecast"]}
         return model.holding(replace(record, results=results))
-
-    @classmethod
-    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
-        return restored_process(header, arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -30,8 +30,8 @@ from coupledgp.gp.columns import (
 )
 from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
-from coupledgp.gp.transformed import TransformedGP, untransformed
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.averaging import HyperparameterPrior
@@ -361,23 +361,6 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         """Number of frequencies in use."""
         return self.features_.n_frequencies
 
-    @property
-    def members_(self) -> list[SparseSpectrumGPRegressor]:
-        """Models whose laws are mixed, the sampled spectrum first; otherwise the model alone."""
-        process, mixture = self.process_, untransformed(self.process_)
-        if not isinstance(mixture, MixtureGP):
-            return [self]
-        members: Sequence[GaussianProcess] = mixture.members_with_data
-        if isinstance(process, TransformedGP):
-            members = [process.around(member) for member in members]
-        return [self._around(member) for member in members]
-
-    @property
-    def member_weights_(self) -> FloatArray:
-        """Weights (K,) of the members, of sum one."""
-        process = untransformed(self.process_)
-        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
-
     def exact_twin(self) -> ExactGPRegressor:
         """Return the exact GP at this model's hyperparameters, fitted to the same data.
 
@@ -564,10 +547,3 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         drawn = self._drawn(data.points.shape[1], coupling, size, rng)
         prior = FeaturePrior(drawn, self._center(data), exact.hyperparameters)
         return prior.given(data, exact.units, self.normalize_y)
-
-    @classmethod
-    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
-        if "target_transforms" in header:
-            return TransformedGP.from_state(header, arrays)
-        kind = MixtureGP if "members" in header else WeightSpaceGP
-        return kind.from_state(header, arrays)

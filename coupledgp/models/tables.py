@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,10 @@ from coupledgp.columns import TableEncoding
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
+from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
-from coupledgp.gp.transformed import TransformedGP
+from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import (
     Average,
@@ -209,6 +210,11 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         prior, n_draws = self._hyperparameter_prior(), self.n_hyperparameter_draws
         return average_hyperparameters(problem, space, found, prior, n_draws, rng, report)
 
+    @property
+    def _transform_kernel(self) -> SpectrumLike:
+        """Kernel under which transforms of the targets are compared."""
+        return self.kernel
+
     def _default_fixed(self) -> tuple[str, ...]:
         """Names of hyperparameters that stay at their defaults unless `fixed` says otherwise."""
         return ()
@@ -325,6 +331,23 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         """
         return self._sample_y(X, n_samples, seed_from_random_state(random_state), latent)
 
+    @property
+    def members_(self) -> list[Self]:
+        """Models whose laws are mixed, in the order of `member_weights_`; else the model alone."""
+        process, mixture = self.process_, untransformed(self.process_)
+        if not isinstance(mixture, MixtureGP):
+            return [self]
+        members: Sequence[GaussianProcess] = mixture.members_with_data
+        if isinstance(process, TransformedGP):
+            members = [process.around(member) for member in members]
+        return [self._around(member) for member in members]
+
+    @property
+    def member_weights_(self) -> FloatArray:
+        """Weights (K,) of the members, of sum one."""
+        process = untransformed(self.process_)
+        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
+
     def conditioned_on(
         self,
         X: ArrayLike,
@@ -365,11 +388,6 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         }, arrays
 
     @classmethod
-    @abstractmethod
-    def _process_from(cls, header: Header, arrays: Arrays) -> GaussianProcess:
-        """The process that the header and arrays of a file describe."""
-
-    @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file, of this version or of 0.1.0."""
         header = {
@@ -377,7 +395,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             "y_ndim": header["scalars"].get("_y_ndim"),
             **header,
         }
-        process = cls._process_from(header, arrays)
+        process = _restored(header, arrays)
         model = cls(**header["parameters"])
         fixed = getattr(model, "fixed", None)
         if fixed is not None:
@@ -442,3 +460,10 @@ def averaged_results(search: OptimizationResult, average: Average) -> dict[str, 
     results = search_results(search)
     results["n_evaluations_"] += average.n_evaluations
     return {**results, "n_effective_draws_": average.n_effective}
+
+
+def _restored(header: Header, arrays: Arrays) -> GaussianProcess:
+    """The process of a table that the header and arrays of a file describe."""
+    if "target_transforms" in header:
+        return TransformedGP.from_state(header, arrays)
+    return restored_process(header, arrays)

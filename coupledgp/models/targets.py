@@ -69,7 +69,7 @@ def _transforms(
 ) -> tuple[TargetTransform, ...]:
     """A transform for each output."""
     rng = np.random.default_rng(seed_from_random_state(model.random_state))
-    kernel = parse_spectrum(model.kernel, "kernel")
+    kernel = parse_spectrum(model._transform_kernel, "kernel")
     with reporter("fit", model.progress) as report:
         return fit_transforms(given, data, kernel, model.ard, rng, report, columns.groups)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp import hermite
-from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
@@ -114,10 +114,9 @@ class TransformedGP(GaussianProcess):
 
     @property
     def parts(self) -> tuple[tuple[GaussianProcess, ...], FloatArray]:
-        """Gaussian processes of z whose laws are mixed, and their weights: one, or a mixture's."""
-        if isinstance(self.inner, MixtureGP):
-            return self.inner.members, self.inner.weights
-        return (self.inner,), np.ones(1)
+        """Gaussian processes of z whose laws are mixed, and their weights of sum one."""
+        parts = gaussian_parts(self.inner)
+        return tuple(process for process, _ in parts), np.array([weight for _, weight in parts])
 
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
@@ -252,6 +251,18 @@ class TransformedGP(GaussianProcess):
 def untransformed(process: GaussianProcess) -> GaussianProcess:
     """The process of z of a process of transformed targets; any other process itself."""
     return process.inner if isinstance(process, TransformedGP) else process
+
+
+def gaussian_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, float]]:
+    """A process and one, or the parts of the members of a mixture, each with its weight."""
+    if process.is_gaussian:
+        return [(process, 1.0)]
+    members = zip(process.members, process.weights, strict=True)  # type: ignore[attr-defined]
+    return [
+        (part, float(weight) * share)
+        for member, weight in members
+        for part, share in gaussian_parts(member)
+    ]
 
 
 def has_data(process: GaussianProcess) -> bool:

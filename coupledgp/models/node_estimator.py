@@ -101,6 +101,10 @@ class NodeRegressor(ProcessRegressor):
         targets = check_node_targets(y, numbers.size)
         return Data.of(numbers, targets.reshape(numbers.size, -1)), targets.ndim, None
 
+    def modelled(self, data: Data, columns: None) -> Data:
+        """Return checked data as they are: a graph's process is given the targets themselves."""
+        return data
+
     def points(self, nodes: Any = None) -> Points:
         """Node numbers (p,) of labels, of all nodes if left out."""
         return check_nodes(self.graph, nodes)

@@ -19,7 +19,7 @@ from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import TEXTS, text_of
-from coupledgp.gp.transformed import TransformedGP, untransformed
+from coupledgp.gp.transformed import TransformedGP, transformed_data, untransformed
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import (
     Average,
@@ -42,6 +42,7 @@ from coupledgp.models.estimator import (
 )
 from coupledgp.models.rows import RowArguments, known_noise
 from coupledgp.models.table_rows import further_rows, further_rows_with_targets, learn_rows
+from coupledgp.models.targets import TransformLike, chosen_transforms
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike
@@ -76,6 +77,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     hyperparameters: str
     hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None
     n_hyperparameter_draws: int
+    target_transform: TransformLike
 
     n_iter_ = fitted_result("n_iter_", "Iterations of the search on all rows.")
     n_effective_draws_ = fitted_result(
@@ -115,6 +117,12 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         given = RowArguments(sample_weight, sample_noise)
         data = given.data(inputs, targets.reshape(len(targets), -1))
         return data, targets.ndim, columns
+
+    def modelled(self, data: Data, columns: Columns) -> Data:
+        """Return checked data with transformed targets, if the model transforms them."""
+        if self.target_transform is None:
+            return data
+        return transformed_data(data, chosen_transforms(self, data, columns))
 
     def points(self, X: ArrayLike) -> Points:
         """Inputs (p, D) as float64, checked against the columns of the fit and encoded as there."""

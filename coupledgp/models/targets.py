@@ -46,14 +46,8 @@ def fit_transformed(
     InvalidInputError
         The transform is unknown, a target is not in its domain, or `sample_noise` is given.
     """
-    given = parse_target_transform(model.target_transform)
-    if sample_noise is not None:
-        raise InvalidInputError(
-            "sample_noise: expected None beside target_transform, since it is in units of y and "
-            "the noise is that of transformed targets; give sample_weight"
-        )
-    data, _, columns = model.checked(X, y, sample_weight)
-    transforms = _transforms(model, given, data, columns)
+    data, _, columns = model.checked(X, y, sample_weight, sample_noise)
+    transforms = chosen_transforms(model, data, columns)
     plain = with_parameters(model, target_transform=None)
     if all(transform == Identity() for transform in transforms):
         record: FittedModel = plain.fit(X, y, sample_weight, **further).fitted_
@@ -64,10 +58,20 @@ def fit_transformed(
     return replace(record, process=TransformedGP.of(record.process, transforms, data))
 
 
-def _transforms(
-    model: Any, given: TargetTransform | None, data: Data, columns: Columns
-) -> tuple[TargetTransform, ...]:
-    """A transform for each output."""
+def chosen_transforms(model: Any, data: Data, columns: Columns) -> tuple[TargetTransform, ...]:
+    """A transform for each output of data, as the `target_transform` of an estimator says.
+
+    Raises
+    ------
+    InvalidInputError
+        The transform is unknown, a target is not in its domain, or the noise of rows is known.
+    """
+    given = parse_target_transform(model.target_transform)
+    if data.weights is not None and data.weights.level is not None:
+        raise InvalidInputError(
+            "sample_noise: expected None beside target_transform, since it is in units of y and "
+            "the noise is that of transformed targets; give sample_weight"
+        )
     rng = np.random.default_rng(seed_from_random_state(model.random_state))
     kernel = parse_spectrum(model._transform_kernel, "kernel")
     with reporter("fit", model.progress) as report:

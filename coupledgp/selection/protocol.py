@@ -44,6 +44,9 @@ class Selectable(Protocol):
         are None on graphs.
         """
 
+    def modelled(self, data: Data, columns: Any) -> Data:
+        """Return checked data as a process is given them: with transformed targets, if any."""
+
     def size_range(self, data: Data) -> tuple[int, int]:
         """Smallest and largest size that is tried on data."""
 

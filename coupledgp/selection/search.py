@@ -236,6 +236,7 @@ def select(
     seed = seed_from_random_state(random_state)
     given = {"sample_weight": sample_weight, "sample_noise": sample_noise}
     data, _, columns = model.checked(X, y, **{k: v for k, v in given.items() if v is not None})
+    data = model.modelled(data, columns)
     rows = HeldOutRows.of(model, data, n_query, max_rows, seed, progress, columns)
     name = model.size_parameter
     with reporter("select", progress) as report:

@@ -240,6 +240,16 @@ def test_automatic_sizes_with_a_transform():
     assert isinstance(model.process_, TransformedGP)
 
 
+def test_sizes_are_selected_for_the_transformed_targets():
+    model = new("sampled", target_transform="log")
+    settings = {"sizes": [8, 16, 32], "couplings": ["orthogonal", "iid"], "n_draws": 2}
+    found = cgp.select(model, X, POSITIVE, **settings)
+    expected = cgp.select(new("sampled"), X, Z, **settings)
+    assert found.to_dict() == expected.to_dict()
+    with pytest.raises(InvalidInputError, match="sample_noise: expected None"):
+        cgp.select(model, X, POSITIVE, sample_noise=np.ones(120))
+
+
 class Cube(TargetTransform):
     """A transform of a user's own, without a registered name."""
 

@@ -53,7 +53,7 @@ class ExactGPRegressor(TableRegressor):
     n_restarts
         Number of starting points, besides the best one, from which L-BFGS is run as well.
     max_iter
-        Largest number of iterations of L-BFGS.
+        Largest number of iterations of L-BFGS. Where it ends there, a ConvergenceWarning is given.
     progress
         Show progress on stderr; None does so on a terminal.
     hyperparameters

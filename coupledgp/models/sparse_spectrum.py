@@ -118,7 +118,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     n_restarts
         Number of starting points, besides the best one, from which L-BFGS is run as well.
     max_iter
-        Largest number of iterations of L-BFGS on the whole table.
+        Largest number of iterations of L-BFGS, on each rung of a long table's ladder of rows. Where
+        the last of them ends there, a ConvergenceWarning is given.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
@@ -186,6 +187,11 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         at points that no step used, for a function its own value.
     n_evaluations_, converged_
         Number of evaluations of the evidence in the fit, and whether L-BFGS converged.
+    search_
+        Rows that the lengthscales come from, and why (`search_.explain()`): those of a table of
+        more than 2048 rows from 1024 rows, four times as many, and so on, as long as the log
+        density of held-out rows rises by more than its error. The variances and the posterior
+        always come from every row.
     selection_, kl_per_point_
         With `"auto"` only: the trials of the search and the reason for its choice
         (`selection_.explain()`), and the KL that was measured after the fit, nats per point.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -10,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.columns import TableEncoding
@@ -79,7 +81,8 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     n_hyperparameter_draws: int
     target_transform: TransformLike
 
-    n_iter_ = fitted_result("n_iter_", "Iterations of the search on all rows.")
+    n_iter_ = fitted_result("n_iter_", "Iterations of the last run of the search.")
+    search_ = fitted_result("search_", "Rows that the lengthscales come from; see `Ladder`.")
     n_effective_draws_ = fitted_result(
         "n_effective_draws_", "Effective number of draws of averaged hyperparameters."
     )
@@ -100,7 +103,20 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     ) -> FittedModel:
         data, ndim, columns = self.checked(X, y, sample_weight, sample_noise)
         process, results = self.fit_data(data, columns, *further)
+        self._warn_if_stopped(results)
         return FittedModel(process, ndim, results, columns)
+
+    def _warn_if_stopped(self, results: Mapping[str, Any]) -> None:
+        """Warn where the search ended at its limit instead of its tolerances."""
+        if results.get("converged_", True) or results["n_iter_"] < self.max_iter:
+            return
+        warnings.warn(
+            f"max_iter: the search for hyperparameters stopped after {self.max_iter} iterations "
+            "before it converged; raise max_iter, give a lengthscale to start from, or, if columns "
+            "are many, set ard=False",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
     def checked(
         self,
@@ -455,11 +471,12 @@ def column_lengthscales(value: ArrayLike, dim: int, groups: IntArray | None) -> 
 
 
 def search_results(search: OptimizationResult) -> dict[str, Any]:
-    """Fitted attributes that describe a search: numbers of evaluations and steps, convergence."""
+    """Fitted attributes that describe a search: its costs, convergence, and rows."""
     return {
         "n_evaluations_": search.n_evaluations,
         "n_iter_": search.n_iterations,
         "converged_": search.converged,
+        "search_": search.ladder,
     }
 
 

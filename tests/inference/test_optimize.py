@@ -6,10 +6,12 @@ from scipy.optimize import approx_fprime
 
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search import optimize
+from coupledgp.inference.search import ladder, optimize
 from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace, maximise_evidence
+from coupledgp.inference.search.problem import EvidenceAtLengthscale
 from coupledgp.inference.search.profile import ScaleBounds
-from coupledgp.inference.weights import evidence as feature_evidence
+from coupledgp.inference.search.runs import Search
+from coupledgp.inference.search.space import START_FACTORS
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.spectra import GaussianSpectrum
@@ -114,7 +116,7 @@ def test_gradients_of_the_objectives(joint: bool, ard: bool, rng: np.random.Gene
     """The envelope theorem, too: the profiled objective moves its variances along."""
     problem = smooth_problem(40, rng)
     space = SearchSpace(base=np.array([1.0, 0.6]), ard=ard)
-    search = optimize._Search(problem, space, lambda message: None)
+    search = Search(problem, space, lambda message: None)
     search.free_scales = ["outputscale", "noise"]
     theta = rng.normal(size=2 if ard else 1) / 4
     point = np.concatenate([theta, [0.3, -1.0]]) if joint else theta
@@ -151,8 +153,8 @@ def test_starts(rng: np.random.Generator) -> None:
     base = np.array([1.0, 3.0])
     space = SearchSpace(base=base, ard=True)
     starts = space.starts(2, rng)
-    assert len(starts) == len(optimize.START_FACTORS) + 2
-    np.testing.assert_allclose(space.lengthscales(starts[0]), optimize.START_FACTORS[0] * base)
+    assert len(starts) == len(START_FACTORS) + 2
+    np.testing.assert_allclose(space.lengthscales(starts[0]), START_FACTORS[0] * base)
     given = SearchSpace(base=base, ard=False, lengthscale=2 * base)
     assert len(given.starts(0, rng)) == 1
     np.testing.assert_allclose(given.lengthscales(given.starts(0, rng)[0]), 2 * base)
@@ -162,14 +164,12 @@ def test_long_tables_start_on_a_subset(
     rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The subset finds the start, the whole table the end."""
-    monkeypatch.setattr(optimize, "SUBSET_ROWS", 30)
+    monkeypatch.setattr(ladder, "FIRST_ROWS", 70)
     problem = smooth_problem(200, rng)
     sizes: list[int] = []
     original = FeatureEvidence.at
 
-    def at(
-        self: FeatureEvidence, lengthscale: np.ndarray
-    ) -> feature_evidence.EvidenceAtLengthscale:
+    def at(self: FeatureEvidence, lengthscale: np.ndarray) -> EvidenceAtLengthscale:
         sizes.append(self.n_rows)
         return original(self, lengthscale)
 
@@ -177,12 +177,13 @@ def test_long_tables_start_on_a_subset(
     messages: list[str] = []
     space = SearchSpace(base=np.ones(DIM), ard=True)
     result = maximise_evidence(problem, space, rng=rng, report=messages.append)
-    assert set(sizes) == {30, 200}
-    assert sizes[0] == 30
+    assert set(sizes) == {70, 200}
+    assert sizes[0] == 70
     assert sizes[-1] == 200
     assert result.log_evidence == pytest.approx(value_at(problem, result.hyperparameters))
-    assert messages[0].startswith("start values: evaluation")
-    assert not messages[-1].startswith("start values")
+    assert messages[0].startswith("start values: 70 of 200 rows: evaluation")
+    assert not any(message.startswith("start values") for message in messages[-5:])
+    assert messages[-1] == result.ladder.explain()
     assert 0 < result.n_evaluations <= len(sizes)
 
 

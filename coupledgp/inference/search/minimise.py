@@ -7,7 +7,7 @@ An optimiser is a function with the arguments of `lbfgs`. One more is a function
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -20,6 +20,9 @@ from coupledgp.validation import check_choice
 ValueAndGradient: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
 # Lower and upper end of each variable.
 Box: TypeAlias = Sequence[tuple[float, float]]
+# Least curvature along a step that counts as convex, and bounds of the units of variables.
+LEAST_CURVATURE = 1e-10
+UNITS = (0.1, 10.0)
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,133 @@ def lbfgs(function: ValueAndGradient, start: FloatArray, box: Box, stopping: Sto
         },
     )
     return Minimum(result.x, float(result.fun), result.nit, bool(result.success))
+
+
+@dataclass
+class _Watched:
+    """A function whose evaluations are watched, so that a search that stands still can be ended.
+
+    Attributes
+    ----------
+    function : ValueAndGradient
+    window : int
+        Number of evaluations over which the least value has to fall.
+    least_fall : float
+        By how much.
+    least : list of float
+        Least value after each evaluation so far.
+    best : FloatArray or None
+        Point (d,) of the least value.
+    n_falls : int
+        Number of evaluations that were the least so far.
+    """
+
+    function: ValueAndGradient
+    window: int
+    least_fall: float
+    least: list[float] = field(default_factory=list)
+    best: FloatArray | None = None
+    n_falls: int = 0
+
+    def __call__(self, point: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = self.function(point)
+        if self.best is None or value < self.least[-1]:
+            self.best, self.n_falls = point.copy(), self.n_falls + 1
+            self.least.append(value)
+        else:
+            self.least.append(self.least[-1])
+        if len(self.least) > self.window:
+            fall = self.least[-1 - self.window] - self.least[-1]
+            if fall < self.least_fall:
+                raise _StandstillError
+        return value, gradient
+
+
+class _StandstillError(Exception):
+    """Ends a search from inside its function."""
+
+
+def patient(minimise: Minimiser, window: int, least_fall: float) -> Minimiser:
+    """Return an optimiser that also stops, converged, where the function hardly falls any more.
+
+    Parameters
+    ----------
+    minimise
+        The optimiser.
+    window, least_fall
+        It stops if `window` evaluations lower the least value so far by less than `least_fall`.
+    """
+
+    def run(function: ValueAndGradient, start: FloatArray, box: Box, stopping: Stopping) -> Minimum:
+        watched = _Watched(function, window, least_fall)
+        try:
+            return minimise(watched, start, box, stopping)
+        except _StandstillError:
+            assert watched.best is not None
+            return Minimum(watched.best, watched.least[-1], watched.n_falls, True)
+
+    return run
+
+
+class Experienced:
+    """An optimiser that measures each variable in units of its curvature in the last run.
+
+    For a function that is minimised several times in slightly different forms, with variables of
+    very different curvature.
+
+    Parameters
+    ----------
+    minimise
+        The optimiser of each run.
+    """
+
+    def __init__(self, minimise: Minimiser) -> None:
+        self.minimise = minimise
+        self.units: FloatArray | None = None
+
+    def __call__(
+        self, function: ValueAndGradient, start: FloatArray, box: Box, stopping: Stopping
+    ) -> Minimum:
+        known = self.units is not None and self.units.shape == start.shape
+        units = self.units if known and self.units is not None else np.ones_like(start)
+        low, high = np.transpose(box)
+        points, gradients = [], []
+
+        def measured(u: FloatArray) -> tuple[float, FloatArray]:
+            point = np.clip(u * units, low, high)
+            value, gradient = function(point)
+            points.append(point)
+            gradients.append(gradient)
+            return value, gradient * units
+
+        scaled = list(zip(low / units, high / units, strict=True))
+        found = self.minimise(measured, start / units, scaled, stopping)
+        self.units = curvature_units(np.array(points), np.array(gradients))
+        return replace(found, point=np.clip(found.point * units, low, high))
+
+
+def curvature_units(points: FloatArray, gradients: FloatArray) -> FloatArray:
+    """Roots (d,) of the diagonal of the inverse Hessian over their largest, along a path.
+
+    The inverse Hessian is that of the BFGS formula. Without convex steps all units are one.
+
+    Parameters
+    ----------
+    points, gradients
+        Points (n, d) in the order of their evaluation, and the gradients there.
+    """
+    inverse = np.eye(points.shape[1])
+    first = True
+    for s, y in zip(np.diff(points, axis=0), np.diff(gradients, axis=0), strict=True):
+        product = float(s @ y)
+        if product <= LEAST_CURVATURE * float(s @ s):
+            continue
+        if first:
+            inverse, first = inverse * product / float(y @ y), False
+        turned = np.eye(s.size) - np.outer(s, y) / product
+        inverse = turned @ inverse @ turned.T + np.outer(s, s) / product
+    units = np.clip(np.sqrt(np.diag(inverse)), *UNITS)
+    return np.asarray(units / units.max())
 
 
 OPTIMIZERS: dict[str, Minimiser] = {"lbfgs": lbfgs}

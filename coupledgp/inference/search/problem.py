@@ -99,6 +99,34 @@ class EvidenceProblem(ABC):
         """Return the problem of some rows, given by their numbers (b,)."""
 
 
+class PredictiveEvidence(EvidenceAtLengthscale):
+    """Evidence of a table at fixed lengthscales, from which other rows can be predicted."""
+
+    @abstractmethod
+    def log_density(self, others: LadderProblem, outputscale: float, noise: float) -> FloatArray:
+        """Log densities (q,) of the normalised targets of other rows, each row alone.
+
+        The outputs of a row are scored jointly. Rows that count more or less than others do so in
+        the mean, too.
+        """
+
+
+class LadderProblem(EvidenceProblem):
+    """Evidence of a table of which a part of the rows may be enough."""
+
+    @abstractmethod
+    def at(self, lengthscale: FloatArray) -> PredictiveEvidence:
+        """See the base class."""
+
+    @abstractmethod
+    def subset(self, rows: NDArray[np.intp]) -> LadderProblem:
+        """See the base class."""
+
+    @abstractmethod
+    def single_precision(self) -> LadderProblem | None:
+        """The problem with features in single precision; None where it has no such form."""
+
+
 class GramAtLengthscale(EvidenceAtLengthscale):
     """Evidence from the Gram matrix of the rows, of unit outputscale: O(n^3).
 

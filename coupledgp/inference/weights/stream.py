@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from coupledgp.features import FeatureMap
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # One chunk of features takes about this many bytes: large enough for matrix products at full
 # speed, small enough that float32 sums within a chunk stay accurate (at most 16384 rows).
@@ -34,6 +34,10 @@ class FeatureStream:
         Lengthscales (d,).
     root
         Factors (n,) of the rows of features, `RowWeights.root`; None for ones.
+    rows
+        Numbers (n,) of the rows of X that make up the table; None: all.
+    most_rows
+        Largest number of rows in one chunk.
     """
 
     feature_map: FeatureMap
@@ -41,22 +45,31 @@ class FeatureStream:
     center: FloatArray
     lengthscale: FloatArray
     root: FloatArray | None = None
+    rows: IntArray | None = None
+    most_rows: int | None = None
 
     @property
     def n_rows(self) -> int:
         """Number of rows n."""
-        return self.X.shape[0]
+        return self.X.shape[0] if self.rows is None else self.rows.size
+
+    def subset(self, rows: IntArray) -> FeatureStream:
+        """The stream of some rows, given by their numbers (b,) in this one; X is not copied."""
+        root = None if self.root is None else self.root[rows]
+        return replace(self, rows=rows if self.rows is None else self.rows[rows], root=root)
 
     @property
     def chunk_rows(self) -> int:
         """Rows in one chunk."""
         itemsize = self.feature_map.dtype.itemsize
         by_memory = CHUNK_BYTES // (itemsize * self.feature_map.n_features)
-        return min(self.n_rows, max(by_memory, 256), MAX_CHUNK_ROWS)
+        most = MAX_CHUNK_ROWS if self.most_rows is None else self.most_rows
+        return min(self.n_rows, max(by_memory, 256), most)
 
     def inputs(self, rows: slice) -> Tensor:
         """Scaled inputs of some rows (b, d), in the features' dtype and on their device."""
-        scaled = (self.X[rows] - self.center) / self.lengthscale
+        chosen = self.X[rows if self.rows is None else self.rows[rows]]
+        scaled = (chosen - self.center) / self.lengthscale
         feature_map = self.feature_map
         return torch.as_tensor(scaled).to(dtype=feature_map.dtype, device=feature_map.device)
 
@@ -80,7 +93,7 @@ class FeatureStream:
     def factors(self, rows: slice) -> Tensor:
         """Factors of some rows as a column (b, 1), in the features' dtype and on their device."""
         own = self.feature_map
-        factors = np.ones(len(self.X[rows])) if self.root is None else self.root[rows]
+        factors = np.ones(len(range(self.n_rows)[rows])) if self.root is None else self.root[rows]
         return torch.as_tensor(factors).to(dtype=own.dtype, device=own.device)[:, None]
 
     def dense(self) -> Tensor:

@@ -10,11 +10,14 @@ from coupledgp.features import FourierFeatures
 from coupledgp.inference.search.minimise import (
     OPTIMIZERS,
     Box,
+    Experienced,
     Minimum,
     Stopping,
     ValueAndGradient,
+    curvature_units,
     lbfgs,
     parse_optimizer,
+    patient,
 )
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.evidence import FeatureEvidence
@@ -43,6 +46,57 @@ def test_a_search_that_runs_out_of_iterations_says_so() -> None:
     found = lbfgs(valley, np.full(2, 9.0), [(-20.0, 20.0)] * 2, Stopping(2, 1e-14, 1e-12))
     assert not found.converged
     assert found.n_iterations == 2
+
+
+def ill_scaled(x: FloatArray) -> tuple[float, FloatArray]:
+    curvature = np.geomspace(1.0, 1e4, x.size)
+    return float((curvature * x**2).sum() / 2), curvature * x
+
+
+def test_a_patient_search_ends_where_the_function_hardly_falls() -> None:
+    """It keeps the least point that it has seen, and falls by less than asked for from then on."""
+    box, values = [(-10.0, 10.0)] * 5, []
+
+    def seen(x: FloatArray) -> tuple[float, FloatArray]:
+        values.append(ill_scaled(x)[0])
+        return ill_scaled(x)
+
+    found = patient(lbfgs, 4, 1e-3)(seen, np.ones(5), box, Stopping(200, 1e-16, 1e-12))
+    assert found.converged
+    assert found.value == min(values) == ill_scaled(found.point)[0]
+    assert found.n_iterations <= len(values)
+    assert min(values[:-4]) - min(values) < 1e-3 <= min(values[:-5]) - min(values[:-1])
+    hurried = lbfgs(ill_scaled, np.ones(5), box, Stopping(200, 1e-16, 1e-12))
+    assert found.value < 1e-2
+    unhurried = patient(lbfgs, 50, 1e-300)(ill_scaled, np.ones(5), box, Stopping(200, 1e-16, 1e-12))
+    np.testing.assert_array_equal(unhurried.point, hurried.point)
+
+
+def test_units_are_roots_of_inverse_curvatures(rng: np.random.Generator) -> None:
+    points = rng.normal(size=(60, 3))
+    curvature = np.array([1.0, 4.0, 16.0])
+    units = curvature_units(points, points * curvature)
+    np.testing.assert_allclose(units, [1.0, 0.5, 0.25], rtol=1e-6)
+    np.testing.assert_array_equal(curvature_units(points[:1], points[:1]), np.ones(3))
+    np.testing.assert_array_equal(curvature_units(points, -points), np.ones(3))
+
+
+def test_a_search_with_experience_takes_fewer_evaluations() -> None:
+    """The second run of nearly the same function; both stay in the box."""
+    box, counts = [(-3.0, 3.0)] * 12, []
+    search = Experienced(lbfgs)
+    for shift in (0.0, 0.3):
+        calls = []
+
+        def moved(x: FloatArray, shift: float = shift, calls: list = calls) -> tuple:  # type: ignore[type-arg]
+            assert (np.abs(x) <= 3).all()
+            calls.append(x)
+            return ill_scaled(x - shift)
+
+        found = search(moved, np.full(12, 2.0), box, Stopping(500, 1e-14, 1e-9))
+        np.testing.assert_allclose(found.point, shift, atol=1e-4)
+        counts.append(len(calls))
+    assert 2 * counts[1] < counts[0]
 
 
 def test_names_and_functions() -> None:

@@ -1,0 +1,324 @@
+"""The search for hyperparameters on ever more rows of a table, as long as more rows pay.
+
+Hyperparameters are few and rows are many: lengthscales from a thousand rows often predict as well
+as those from all. The search climbs a ladder of subsets, each four times as large as the last and
+started where the last ended. After each it compares the log density of rows that no rung but the
+whole table is given, under the new lengthscales and the last ones, and climbs on only where it has
+risen by more than its standard error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from coupledgp.errors import NumericalError
+from coupledgp.inference.search.minimise import Experienced, Minimum, Stopping, patient
+from coupledgp.inference.search.problem import EvidenceGradient, LadderProblem
+from coupledgp.inference.search.runs import Search
+from coupledgp.inference.search.space import SearchSpace
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray
+
+# Rows of the first rung, and the ratio of one rung to the last.
+FIRST_ROWS, GROWTH = 1024, 4
+# A subset of more than half of the rows would save little: then the next rung is the whole table.
+LEAST_SAVING = 2
+# Largest number of iterations from each start on the first rung; the second one goes on.
+FIRST_ITERATIONS = 30
+# One of this many rows is held out, and no more than this number: their mean log density then has
+# an error of about a hundredth of a nat.
+ROWS_A_HELD_OUT, MAX_HELD_OUT = 8, 2048
+# Most rows that the posterior of a comparison is given: far more than features.
+GIVEN_ROWS = 65536
+# A run ends where so many evaluations raise the log evidence by less than so many nats a target:
+# held-out densities are known to a thousandth at best.
+WINDOW, LEAST_RISE = 8, 1e-4
+# It also ends where one iteration raises it by less than the first of these, or where no entry of
+# the gradient, per target, exceeds the second.
+TOLERANCES = (1e-8, 1e-5)
+# Largest error per target of the evidence and of its gradient in single precision. An error g of
+# the gradient costs g^2 / 2c nats a target, c the curvature per target: 5e-6 for c = 0.01.
+SINGLE_ERROR = 3e-4
+
+
+@dataclass(frozen=True)
+class Rung:
+    """The search on one subset of the rows.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the subset.
+    n_evaluations, n_iterations : int
+        Evaluations of the evidence, and iterations of the last run.
+    converged : bool
+        Whether the last run ended by one of its tolerances.
+    single_precision : bool
+        Whether the features of the evaluations were in single precision.
+    rise, error : float or None
+        Rise of the mean log density of held-out rows over the last rung, nats a row, and its
+        standard error; None where it was not measured.
+    """
+
+    n_rows: int
+    n_evaluations: int
+    n_iterations: int
+    converged: bool
+    single_precision: bool = False
+    rise: float | None = None
+    error: float | None = None
+
+    @property
+    def fell(self) -> bool:
+        """Whether the held-out log density fell by more than its error."""
+        return self.rise is not None and self.error is not None and self.rise < -self.error
+
+    @property
+    def rose(self) -> bool:
+        """Whether the held-out log density rose by more than its error."""
+        return self.rise is not None and self.error is not None and self.rise > self.error
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Which rows of a table the hyperparameters come from, and why.
+
+    Attributes
+    ----------
+    n_rows, n_held_out : int
+        Rows of the table, and those at which rungs are compared; zero without comparison.
+    rungs : tuple of Rung
+        Searches that were made; empty where the lengthscales were kept.
+    """
+
+    n_rows: int
+    n_held_out: int = 0
+    rungs: tuple[Rung, ...] = ()
+
+    @property
+    def chosen(self) -> Rung | None:
+        """The rung whose lengthscales are used; None where they were kept."""
+        if not self.rungs:
+            return None
+        return self.rungs[-2] if self.rungs[-1].fell else self.rungs[-1]
+
+    def explain(self) -> str:
+        """Which rows were searched, and why no more or fewer, in words."""
+        chosen = self.chosen
+        if chosen is None:
+            return f"Lengthscales are kept; the variances come from {self.n_rows} rows."
+        start = f"Lengthscales from {chosen.n_rows} of {self.n_rows} rows: "
+        last = self.rungs[-1]
+        if last.n_rows == self.n_rows:
+            return start + self._whole()
+        return start + f"{self._compared(last)}, which is no rise by more than its error."
+
+    def _whole(self) -> str:
+        measured = [rung for rung in self.rungs if rung.rise is not None]
+        if measured:
+            return f"{self._compared(measured[-1])}, and the next step was the whole table."
+        if len(self.rungs) > 1:
+            return "the table is too short for a comparison of subsets."
+        return "the table was searched whole."
+
+    def _compared(self, rung: Rung) -> str:
+        before = self.rungs[self.rungs.index(rung) - 1].n_rows
+        return (
+            f"those from {rung.n_rows} instead of {before} rows change the mean log density of "
+            f"{self.n_held_out} held-out rows by {rung.rise:+.4f} ± {rung.error:.4f} nats"
+        )
+
+
+def rung_sizes(n_rows: int) -> list[int]:
+    """Numbers of rows of the rungs in ascending order; the last is the whole table."""
+    sizes, size = [], FIRST_ROWS
+    while LEAST_SAVING * size <= n_rows and n_rows > LEAST_SAVING * FIRST_ROWS:
+        sizes.append(size)
+        size *= GROWTH
+    return [*sizes, n_rows]
+
+
+@dataclass(frozen=True)
+class Climbed:
+    """Where a climb ended: theta (q,), the rungs, and the number of evaluations on all of them."""
+
+    point: FloatArray
+    ladder: Ladder
+    n_evaluations: int
+
+
+def climb(
+    problem: LadderProblem,
+    space: SearchSpace,
+    starts: list[FloatArray],
+    n_kept: int,
+    max_iterations: int,
+    rng: np.random.Generator,
+    report: Progress,
+) -> Climbed:
+    """Search for the lengthscales on ever more rows, as long as more rows pay.
+
+    Parameters
+    ----------
+    problem
+        Evidence of the whole table.
+    space
+        Free and kept hyperparameters, bounds and the optimiser.
+    starts
+        Points theta (q,), whose evidence is compared on the first rung.
+    n_kept
+        Number of starts, the best ones, that are improved there.
+    max_iterations
+        Largest number of iterations of the optimiser on each rung.
+    rng
+        Source of the order of the rows.
+    report
+        Called with a line of progress after each evaluation and each rung.
+    """
+    return _Climb(problem, space, max_iterations, rng, report).climbed(starts, n_kept)
+
+
+class _Climb:
+    """Rows in random order, rungs so far, and whether single precision still serves."""
+
+    def __init__(
+        self,
+        problem: LadderProblem,
+        space: SearchSpace,
+        max_iterations: int,
+        rng: np.random.Generator,
+        report: Progress,
+    ) -> None:
+        self.problem, self.report = problem, report
+        watched = patient(space.minimise, WINDOW, LEAST_RISE)
+        self.space = replace(space, minimise=Experienced(watched))
+        self.max_iterations = max_iterations
+        order = rng.permutation(problem.n_rows)
+        n_held_out = min(problem.n_rows // ROWS_A_HELD_OUT, MAX_HELD_OUT)
+        self.held_out, self.rest = np.sort(order[:n_held_out]), order[n_held_out:]
+        self.single = True
+        self.n_evaluations = 0
+        self.rungs: list[Rung] = []
+
+    def climbed(self, starts: list[FloatArray], n_kept: int) -> Climbed:
+        """Climb from the best of some starts (q,)."""
+        sizes = rung_sizes(self.problem.n_rows)
+        point, density = self._first(starts, n_kept, sizes[0]), None
+        for size in sizes[1:]:
+            before, (point, rung) = point, self._next(size, point)
+            if size < self.problem.n_rows:
+                density = self._density(before) if density is None else density
+                after = self._density(point)
+                rung, density = _compared(rung, after - density), after
+            self.rungs.append(rung)
+            if rung.fell:
+                point = before
+            if not rung.rose:
+                break
+        ladder = Ladder(self.problem.n_rows, self.held_out.size, tuple(self.rungs))
+        self.report(ladder.explain())
+        return Climbed(point, ladder, self.n_evaluations)
+
+    def _first(self, starts: list[FloatArray], n_kept: int, size: int) -> FloatArray:
+        """Improve the best of some starts on the first rung; return the best point."""
+        part = self._part(size)
+        trial = Search(part, self.space, self._telling(size))
+        ranked = sorted(starts, key=trial.value)[:n_kept]
+        self.n_evaluations += trial.n_evaluations
+        limit = min(FIRST_ITERATIONS, self.max_iterations)
+        runs = [self._improved(part, start, limit) for start in ranked]
+        best = min(runs, key=lambda run: run.value)
+        self.rungs.append(
+            Rung(size, self.n_evaluations, best.n_iterations, best.converged, self.single)
+        )
+        return best.point
+
+    def _next(self, size: int, start: FloatArray) -> tuple[FloatArray, Rung]:
+        """Improve a point on the rung of a size."""
+        before = self.n_evaluations
+        best = self._improved(self._part(size), start, self.max_iterations)
+        evaluations = self.n_evaluations - before
+        return best.point, Rung(size, evaluations, best.n_iterations, best.converged, self.single)
+
+    def _part(self, size: int) -> LadderProblem:
+        """The problem of the first rows in random order; every row if they are as many."""
+        if size == self.problem.n_rows:
+            return self.problem
+        return self.problem.subset(np.sort(self.rest[:size]))
+
+    def _telling(self, size: int) -> Progress:
+        first = "start values: " if not self.rungs else ""
+        return lambda text: self.report(f"{first}{size} of {self.problem.n_rows} rows: {text}")
+
+    def _improved(self, part: LadderProblem, start: FloatArray, limit: int) -> Minimum:
+        """Run from a point, in single precision as long as its errors stay small."""
+        stopping = Stopping(limit, *TOLERANCES)
+        single = part.single_precision() if self.single else None
+        if single is not None:
+            found = self._run(single, start, stopping)
+            if found is not None and self._is_close(part, single, found.point):
+                return found
+            start = start if found is None else found.point
+        self.single = False
+        best = self._run(part, start, stopping)
+        # Where a Cholesky factor fails, an eigendecomposition keeps the variances in bounds.
+        return best or self._profiled(part, start, stopping)
+
+    def _run(self, part: LadderProblem, start: FloatArray, stopping: Stopping) -> Minimum | None:
+        """Run with the variances as variables; None where a matrix was not positive definite."""
+        search = Search(part, self.space, self._telling(part.n_rows), joint=True)
+        try:
+            return search.run(start, stopping)
+        except NumericalError:
+            return None
+        finally:
+            self.n_evaluations += search.n_evaluations
+
+    def _profiled(self, part: LadderProblem, start: FloatArray, stopping: Stopping) -> Minimum:
+        search = Search(part, self.space, self._telling(part.n_rows), joint=False)
+        found = search.run(start, stopping)
+        self.n_evaluations += search.n_evaluations
+        return found
+
+    def _is_close(self, part: LadderProblem, single: LadderProblem, point: FloatArray) -> bool:
+        """Whether evidence and gradient of two precisions agree at a point (q,)."""
+        lengthscale = self.space.lengthscales(point)
+        here = part.at(lengthscale)
+        scales = Search(part, self.space, self.report).scales(here)
+        self.n_evaluations += 2
+        try:
+            quick = single.at(lengthscale).evaluate(*scales)
+        except NumericalError:
+            return False
+        return single_error(here.evaluate(*scales), quick, part) <= SINGLE_ERROR
+
+    def _density(self, point: FloatArray) -> FloatArray:
+        """Log densities (h,) of the held-out rows under the lengthscales of a point (q,).
+
+        They are given at most `GIVEN_ROWS` of the other rows, with the best variances there.
+        """
+        self.n_evaluations += 1
+        given = self.problem.subset(np.sort(self.rest[:GIVEN_ROWS]))
+        here = given.at(self.space.lengthscales(point))
+        scales = Search(given, self.space, self.report).scales(here)
+        return here.log_density(self.problem.subset(self.held_out), *scales)
+
+
+def single_error(
+    exact: EvidenceGradient, single: EvidenceGradient, problem: LadderProblem
+) -> float:
+    """Largest error per target of an evidence in single precision and of its gradient."""
+    both = [
+        np.array([found.value, *found.lengthscale, found.outputscale, found.noise])
+        for found in (exact, single)
+    ]
+    error = np.abs(both[1] - both[0]).max() / (problem.n_counted * problem.n_outputs)
+    return float(error) if np.isfinite(error) else float("inf")
+
+
+def _compared(rung: Rung, rises: FloatArray) -> Rung:
+    """The rung with the mean of the rises (h,) of the held-out log density, and its error."""
+    error = float(rises.std(ddof=1) / np.sqrt(rises.size))
+    return replace(rung, rise=float(rises.mean()), error=error)

@@ -1,0 +1,130 @@
+"""Hyperparameters, and the space in which they are searched for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from coupledgp.inference.search.minimise import Minimiser, lbfgs
+from coupledgp.inference.search.profile import ScaleBounds
+from coupledgp.random import FloatArray, IntArray
+
+# Multiples of the data-driven lengthscale from which the search may start.
+START_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Hyperparameters of a stationary Gaussian process with noise.
+
+    Attributes
+    ----------
+    lengthscale : FloatArray (d,)
+        In units of the inputs.
+    outputscale, noise : float
+        Variances of f and of the noise, in units of the normalised targets.
+    """
+
+    lengthscale: FloatArray
+    outputscale: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """Free hyperparameters, where the search for them starts, how it goes on and how far.
+
+    Parameters
+    ----------
+    base
+        Data-driven lengthscales (d,), the unit in which lengthscales are searched.
+    ard
+        One free lengthscale for each dimension; otherwise one factor on `base`.
+    lengthscale
+        Given lengthscales (d,): the only start, or kept if not free.
+    outputscale, noise
+        Variances that are kept if not free; otherwise ignored: the best are found without a start.
+    free
+        Names among lengthscale, outputscale, noise that are optimised.
+    bounds
+        Box of the variances.
+    log_range
+        Least and greatest log of a lengthscale over its base.
+    minimise
+        The optimiser of the lengthscales.
+    groups
+        Number (d,) of the group of each dimension, from 0 up: the dimensions of a group share one
+        free lengthscale, and stand beside each other in `base` with one value. None: each dimension
+        is a group.
+    """
+
+    base: FloatArray
+    ard: bool
+    lengthscale: FloatArray | None = None
+    outputscale: float = 1.0
+    noise: float = 0.1
+    free: frozenset[str] = frozenset({"lengthscale", "outputscale", "noise"})
+    bounds: ScaleBounds = field(default_factory=ScaleBounds)
+    log_range: tuple[float, float] = (np.log(1e-3), np.log(1e4))
+    minimise: Minimiser = lbfgs
+    groups: IntArray | None = None
+
+    @property
+    def n_lengthscales(self) -> int:
+        """Number q of free lengthscales."""
+        if not self.ard:
+            return 1
+        return self.base.size if self.groups is None else int(self.groups[-1]) + 1
+
+    @property
+    def kept_outputscale(self) -> float | None:
+        """Value of the outputscale if it is kept, None if it is searched for."""
+        return None if "outputscale" in self.free else self.outputscale
+
+    @property
+    def kept_noise(self) -> float | None:
+        """Value of the noise if it is kept, None if it is searched for."""
+        return None if "noise" in self.free else self.noise
+
+    def lengthscales(self, theta: FloatArray) -> FloatArray:
+        """Lengthscales (d,) from the free logarithms theta (q,) over their base."""
+        factors: FloatArray = self.of_dimensions(np.exp(theta))
+        return self.base * factors
+
+    def of_dimensions(self, values: Any) -> Any:
+        """Values of the free lengthscales (q,), an array or tensor, as those of dimensions.
+
+        The shape is (d,), or (1,) for one lengthscale.
+        """
+        return values if self.groups is None or not self.ard else values[self.groups]
+
+    def logarithms(self, lengthscale: FloatArray) -> FloatArray:
+        """Free logarithms theta (q,) of lengthscales (d,)."""
+        logs: FloatArray = np.log(lengthscale / self.base)
+        if not self.ard:
+            return logs[:1]
+        return logs if self.groups is None else logs[first_places(self.groups)]
+
+    def gradient(self, by_log_lengthscale: FloatArray) -> FloatArray:
+        """Gradient (q,) in theta from the gradient (d,) in log lengthscales."""
+        if not self.ard:
+            return by_log_lengthscale.sum(keepdims=True)
+        if self.groups is None:
+            return by_log_lengthscale
+        return np.add.reduceat(by_log_lengthscale, first_places(self.groups))
+
+    def starts(self, n_restarts: int, rng: np.random.Generator) -> list[FloatArray]:
+        """Starting points theta (q,): given or a grid, and `n_restarts` random ones."""
+        size = self.n_lengthscales
+        if self.lengthscale is not None:
+            first = [self.logarithms(self.lengthscale)]
+        else:
+            first = [np.full(size, np.log(factor)) for factor in START_FACTORS]
+        return first + [rng.normal(0.0, 1.0, size) for _ in range(n_restarts)]
+
+
+def first_places(groups: IntArray) -> IntArray:
+    """Place (q,) of the first dimension of each group, from the numbers (d,) of the groups."""
+    return np.flatnonzero(np.diff(groups, prepend=-1))

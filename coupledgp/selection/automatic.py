@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
+from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.compare import by_solves
 from coupledgp.errors import InvalidInputError
@@ -19,7 +21,7 @@ from coupledgp.progress import reporter
 from coupledgp.random import IntArray
 from coupledgp.selection.held_out import MIN_ROWS, ROWS_A_QUERY
 from coupledgp.selection.protocol import is_auto, with_parameters
-from coupledgp.selection.search import ERRORS, Selection, select
+from coupledgp.selection.search import ERRORS, Prediction, Selection, select
 from coupledgp.validation import check_positive
 
 # Most rounds of fitting, measuring the KL and growing: with MAX_GROWTH, up to 256 times a size.
@@ -28,12 +30,18 @@ MAX_ROUNDS = 5
 # and the largest ratio of one round's size to the last, since the extrapolation is local.
 MARGIN, MAX_GROWTH = 1.2, 4.0
 N_QUERY = 256
+# Most rows at which the chosen model and the default one are compared.
+MAX_HELD_OUT = 2048
 
 
 def fit_automatic(
     model: Any, X: Any, y: ArrayLike, *weights: ArrayLike | None
 ) -> tuple[Any, Selection, Measured]:
     """Choose on at most 2000 rows, fit, measure the KL on all rows, and grow until it is met.
+
+    On tables the model is then compared with the default one (256 frequencies, orthogonal+pnc,
+    where these were to be chosen) at held-out rows: if it predicts worse by more than the standard
+    error of the difference, the default is what is returned.
 
     Parameters
     ----------
@@ -80,9 +88,57 @@ def fit_automatic(
         if last or grown == size:
             break
         candidate = with_parameters(candidate, **{name: grown})
+    default = with_parameters(model, **_default_parameters(model, name))
+    if _are_compared(candidate, default, name):
+        other = default.fit(X, y, *weights)
+        prediction = _beside(fitted, other, name, seed)
+        chosen = replace(chosen, prediction=prediction)
+        if prediction.is_worse:
+            fitted, size = other, getattr(default, name)
+            measured = measured_kl(fitted.process_, seed, getattr(model, "progress", None))
     if measured.bound > model.kl_target:
         _warn(model, name, size, measured, largest)
     return fitted, chosen, measured
+
+
+def _default_parameters(model: Any, name: str) -> dict[str, Any]:
+    """What stands in place of each `"auto"`: the constructor's size and the default coupling."""
+    size = inspect.signature(type(model)).parameters[name].default
+    return {
+        name: size if is_auto(getattr(model, name)) else getattr(model, name),
+        "coupling": model.default_coupling if is_auto(model.coupling) else model.coupling,
+    }
+
+
+def _are_compared(candidate: Any, default: Any, name: str) -> bool:
+    """Whether two models of a table differ; on graphs a second fit would cost too much."""
+    same = getattr(candidate, name) == getattr(default, name)
+    coupling = describe_coupling(candidate.parse_coupling(candidate.coupling, "coupling"))
+    other = describe_coupling(default.parse_coupling(default.coupling, "coupling"))
+    return name == "n_frequencies" and not (same and coupling == other)
+
+
+def _beside(fitted: Any, default: Any, name: str, seed: int) -> Prediction:
+    """Log densities of held-out rows under two fitted models, both given the other rows.
+
+    A quarter of the rows is held out, at most 2048; hyperparameters are those of the fits.
+    """
+    data = fitted.process_.data
+    order = np.random.default_rng(seed).permutation(len(data))
+    n_held_out = min(max(len(data) // ROWS_A_QUERY, 1), MAX_HELD_OUT)
+    held, rest = data.take(order[:n_held_out]), data.take(np.sort(order[n_held_out:]))
+    gains = np.subtract(*(
+        model.process_.conditioned(rest).log_density(held.points, held.targets)
+        for model in (fitted, default)
+    ))  # fmt: skip
+    error = float(gains.std(ddof=1) / np.sqrt(gains.size)) if gains.size > 1 else 0.0
+    return Prediction(
+        _words(fitted, name), _words(default, name), float(gains.mean()), error, gains.size
+    )
+
+
+def _words(model: Any, name: str) -> str:
+    return f"coupling={str(model.coupling)!r}, {name}={getattr(model, name)}"
 
 
 def _select(
@@ -170,7 +226,7 @@ def _kl_given(process: GaussianProcess, query: IntArray, progress: bool | None) 
 
 def _warn(model: Any, name: str, size: int, measured: Measured, largest: int | None) -> None:
     advice = "raise kl_target" if is_auto(getattr(model, name)) else f"raise kl_target or {name}"
-    if size == largest:
+    if largest is not None and size >= largest:
         advice += "; with more features than rows ExactGPRegressor costs less"
     met = "is not met" if measured.kl_per_point > model.kl_target else "may not be met"
     warnings.warn(

@@ -70,6 +70,41 @@ class Trial:
 
 
 @dataclass(frozen=True)
+class Prediction:
+    """A chosen model beside the default one, at held-out rows.
+
+    Attributes
+    ----------
+    chosen, default : str
+        The two models in words.
+    gain, error : float
+        Mean log density of the held-out rows under the chosen model minus that under the default,
+        nats a row, and its standard error.
+    n_rows : int
+        Held-out rows.
+    """
+
+    chosen: str
+    default: str
+    gain: float
+    error: float
+    n_rows: int
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the chosen model predicts worse than the default by more than the error."""
+        return self.gain < -self.error
+
+    def explain(self) -> str:
+        """How the two predict, and which is used, in words."""
+        used = f"the default {self.default}" if self.is_worse else self.chosen
+        return (
+            f"Its mean log density at {self.n_rows} held-out rows is {self.gain:+.4f} ± "
+            f"{self.error:.4f} nats from that of the default {self.default}: {used} is used."
+        )
+
+
+@dataclass(frozen=True)
 class Selection:
     """The coupling of least size that came close enough, and all trials of the search.
 
@@ -93,6 +128,8 @@ class Selection:
         Number of rows that were given.
     estimator
         Unfitted estimator with the chosen coupling and size as its parameters.
+    prediction : Prediction or None
+        The fitted model beside the default one; None where they were not compared.
     """
 
     best: Trial
@@ -104,6 +141,7 @@ class Selection:
     n_query: int
     n_rows: int
     estimator: Any = field(repr=False)
+    prediction: Prediction | None = None
 
     @property
     def coupling(self) -> str:
@@ -116,7 +154,10 @@ class Selection:
         return self.best.size
 
     def explain(self) -> str:
-        """Name the chosen coupling and size and the KL that decided, in words."""
+        """Name the chosen coupling and size and what decided, in words."""
+        return self._kl() + ("" if self.prediction is None else f" {self.prediction.explain()}")
+
+    def _kl(self) -> str:
         best = self.best
         what = f"coupling={best.coupling!r}, {self.size_name}={best.size}"
         found = f"KL {best.kl_per_point:.3g} ± {best.standard_error:.2g} nats per point"

@@ -15,7 +15,6 @@ from coupledgp.cli.options import (
     WHOLE_ROWS,
     check_distinct,
     finite,
-    number_or_auto,
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
@@ -27,6 +26,7 @@ MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
 
 
 def fit(
+    context: typer.Context,
     data: Annotated[Path, DATA],
     target: Annotated[
         str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
@@ -80,6 +80,25 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="auto: an exact GP on few rows, else a mixture of local models, by what predicts "
+            "rows that were left out; or exact, local, hybrid (local and features), features; or "
+            "sparse-spectrum, which has the options below. \\[default: auto, or sparse-spectrum if "
+            "one of those is given]",
+            rich_help_panel=MODEL_PANEL,
+            show_default=False,
+        ),
+    ] = None,
+    budget: Annotated[
+        float,
+        typer.Option(
+            help="Most seconds of one core that a fit of another model than sparse-spectrum may "
+            "take, by its forecast.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = 600.0,
     kernel: Annotated[
         str,
         typer.Option(help="gaussian, matern-1/2, -3/2, -5/2 or -NU.", rich_help_panel=MODEL_PANEL),
@@ -195,14 +214,19 @@ def fit(
     ] = False,
 ) -> None:  # fmt: skip
     """Fit, score, compare, save and print."""
+    from coupledgp.cli.commands.table_models import chosen_name, make_model
     from coupledgp.cli.commands.table_tasks import describe, load
     from coupledgp.cli.evaluate import Stopwatch, beside_exact, plan_comparison, scores
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
     from coupledgp.gp.container import written_whole
-    from coupledgp.models import SparseSpectrumGPRegressor, save_model
+    from coupledgp.models import save_model
     from coupledgp.validation import check_choice, check_positive_int
 
+    options = dict(context.params)
+    name = chosen_name(context, model)
+    if how == "auto" and name != "sparse-spectrum" and report is None:
+        how = "none"  # what decides is how they predict, and it was measured already
     share = _check_holdout(test, holdout)
     check_choice(how, COMPARISONS, "--compare")
     if exact_rows is not None:
@@ -214,12 +238,7 @@ def fit(
             "none, the page compares models"
         )
     check_distinct({"--output": output, "--report": report}, [data, test])
-    model = SparseSpectrumGPRegressor(
-        kernel, features, number_or_auto(n_frequencies, "--n-frequencies"), coupling, frequencies,
-        objective, ard=ard, dtype=dtype, max_iter=max_iter, n_restarts=n_restarts,
-        random_state=seed, kl_target=kl_target, missing="indicator",
-        target_transform=target_transform,
-    )  # fmt: skip
+    estimator = make_model(name, options)
     kinds = forced_kinds(categorical or [], numeric or [], date or [], target)
     with ExitStack() as stack:
         # Outputs that cannot be written are refused before the work, not after it.
@@ -232,21 +251,21 @@ def fit(
             plan.check_size()
         clock = Stopwatch()
         with clock("fit"):
-            model.fit(train.X, train.y, **train.weights)
+            estimator.fit(train.X, train.y, **train.weights)
         with clock("predict"), reporter("predict"):
-            scored = scores(model, held_out)
+            scored = scores(estimator, held_out)
         comparison = None
         if plan is not None:
             with clock("compare"):
-                comparison = beside_exact(model, train, held_out, plan, seed)
-        result = describe(model, train, scored, comparison, clock)
+                comparison = beside_exact(estimator, train, held_out, plan, seed)
+        result = describe(estimator, train, scored, comparison, clock)
         result["data"] |= {
             "path": str(data), "target": target, "test": None if test is None else str(test),
             "holdout": share, "n_test": len(held_out),
         }  # fmt: skip
         result["output"] = None if output is None else str(output)
         if model_path is not None:
-            save_model(model, model_path, include_data=include_data)
+            save_model(estimator, model_path, include_data=include_data)
         if page_path is not None and comparison is not None:
             page_path.write_text(show.page(result, comparison), encoding="utf-8")
     print(json.dumps(finite(result), indent=2)) if as_json else show.fit(result, comparison)

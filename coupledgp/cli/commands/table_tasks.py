@@ -11,23 +11,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from coupledgp.cli.commands.table_models import Model, describe_model, describe_search
 from coupledgp.cli.evaluate import Comparison, Rows, Stopwatch, split
-from coupledgp.cli.options import selection_of
 from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
 from coupledgp.cli.readers.tables import check_columns, numeric
 from coupledgp.columns.arrow import kind_of
-from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.columns import column_moments
-from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 
 SCHEMA_VERSION = 1
-MODEL_PARAMETERS = (
-    "kernel", "features", "n_frequencies", "coupling", "frequencies", "objective", "ard", "dtype",
-    "random_state",
-)  # fmt: skip
 
 
 def load(
@@ -80,7 +74,7 @@ def load(
 
 
 def describe(
-    model: SparseSpectrumGPRegressor,
+    model: Model,
     train: Rows,
     scored: dict[str, Any] | None,
     comparison: Comparison | None,
@@ -96,13 +90,7 @@ def describe(
         "coupledgp": version("coupledgp"),
         "data": {"n_train": len(train), "n_columns": train.X.num_columns},
         "columns": model.encoding_.describe(),
-        "model": {name: getattr(model, name) for name in MODEL_PARAMETERS}
-        | {
-            "n_frequencies": model.n_frequencies_,
-            "coupling": describe_coupling(model.features_.coupling),
-            "target_transform": model.process_.summary().get("target_transform"),
-        },
-        "selection": selection_of(model),
+        "model": describe_model(model),
         "hyperparameters": {
             "lengthscale": dict(zip(names, lengthscales, strict=True)),
             "spread_over_lengthscale": {
@@ -114,15 +102,14 @@ def describe(
         },
         "log_evidence": evidence,
         "log_evidence_per_row": evidence / len(train),
-        "converged": bool(model.converged_),
-        "n_evaluations": int(model.n_evaluations_),
+        **describe_search(model),
         "scores": scored,
         "comparison": None if comparison is None else comparison.to_dict(),
         "seconds": clock.seconds,
     }
 
 
-def _spread(model: SparseSpectrumGPRegressor) -> list[float]:
+def _spread(model: Model) -> list[float]:
     """Standard deviations (q,) of the parts of the training inputs."""
     _, variances = column_moments(model.X_train_)
     spread: list[float] = np.sqrt(np.bincount(model.encoding_.groups, weights=variances)).tolist()

@@ -30,6 +30,7 @@ def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
         console.print()
         print_section(console, columns, numbers=False)
     for section in (
+        member_section(result),
         hyperparameter_section(result),
         score_section(result["scores"]),
         comparison_section(result, comparison),
@@ -56,6 +57,7 @@ def page(result: dict[str, Any], comparison: Comparison) -> str:
 
     sections = [
         score_section(result["scores"]),
+        member_section(result),
         column_section(result),
         hyperparameter_section(result),
     ]
@@ -88,6 +90,11 @@ def headline(result: dict[str, Any]) -> str:
 def model_line(result: dict[str, Any]) -> str:
     """Describe the model in a line."""
     model = result["model"]
+    if "members" in model:
+        used = sum(member["weight"] > 0 for member in model["members"])
+        return f"{_count(used, 'model')} of {len(model['members'])} in a mixture, seed " + str(
+            model["random_state"]
+        )
     lengthscales = "one lengthscale a column" if model["ard"] else "one lengthscale"
     fitted = f"fitted to {model['objective']}, " if model["frequencies"] == "fitted" else ""
     transformed = model.get("target_transform")
@@ -160,12 +167,13 @@ def by_solves(comparison: dict[str, Any]) -> str:
 def closing_lines(result: dict[str, Any]) -> list[str]:
     """Lines on the end of the search, the seconds of each part of the work, and the files saved."""
     seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result["seconds"].items())
-    ending = "converged" if result["converged"] else "stopped before it converged (--max-iter)"
     work = _count(result["n_evaluations"], "evaluation")
-    lines = [
-        *selection_line(result["selection"]),
-        f"The optimiser {ending} after {work}. Time: {seconds}.",
-    ]
+    ending = "converged" if result["converged"] else "stopped before it converged (--max-iter)"
+    if result["converged"] is None:
+        search = f"{work} of the evidence; forecast {result['model']['forecast']:.0f} s."
+    else:
+        search = f"The optimiser {ending} after {work}."
+    lines = [*selection_line(result["selection"]), f"{search} Time: {seconds}."]
     if result["output"] is not None:
         rows = _count(result["data"]["n_train"], "training row")
         hint = "; --holdout 0 fits all" if result["data"]["holdout"] else ""
@@ -185,6 +193,19 @@ def column_section(result: dict[str, Any]) -> Section | None:
     if n_plain:
         rows.append((_count(n_plain, "other column"), PLAIN))
     return Section("Columns", ("column", "read as"), rows)
+
+
+def member_section(result: dict[str, Any]) -> Section | None:
+    """Table of the models of a mixture with weights and scores, if it is one."""
+    model = result["model"]
+    if "members" not in model:
+        return None
+    rows = [
+        (member["name"], f"{member['weight']:.3f}", f"{member['log_density']:.4f}")
+        for member in sorted(model["members"], key=lambda member: -member["weight"])
+    ]
+    title = f"Models, scored on {_count(model['n_scored'], 'row')} by {model['scored_by']}"
+    return Section(title, ("model", "weight", "nats a row (standardised)"), rows)
 
 
 def hyperparameter_section(result: dict[str, Any]) -> Section:

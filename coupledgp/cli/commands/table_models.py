@@ -1,0 +1,98 @@
+"""The estimator that `coupledgp fit` makes of its options, and how it is described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+
+from coupledgp.cli.options import number_or_auto, selection_of
+from coupledgp.couplings.frequencies.registry import describe_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
+from coupledgp.validation import check_choice
+
+CHOICES = ("auto", "exact", "local", "hybrid", "features", "sparse-spectrum")
+# Names of models of the command line that are called otherwise in Python.
+NAMES = {"features": "sparse-spectrum"}
+# Options that only the sparse-spectrum model has.
+SPARSE = (
+    "kernel", "features", "n_frequencies", "coupling", "kl_target", "frequencies", "objective",
+    "ard", "dtype", "max_iter", "n_restarts",
+)  # fmt: skip
+MODEL_PARAMETERS = (
+    "kernel", "features", "n_frequencies", "coupling", "frequencies", "objective", "ard", "dtype",
+    "random_state",
+)  # fmt: skip
+Model = SparseSpectrumGPRegressor | GPRegressor
+
+
+def chosen_name(context: typer.Context, model: str | None) -> str:
+    """Name of the model: the given one, else sparse-spectrum if it alone has an option in use.
+
+    Raises
+    ------
+    InvalidInputError
+        The model is unknown or does not have an option that was given.
+    """
+    given = [name for name in SPARSE if _is_given(context, name)]
+    if model is None:
+        return "sparse-spectrum" if given else "auto"
+    check_choice(model, CHOICES, "--model")
+    if given and model != "sparse-spectrum":
+        option = f"--{given[0].replace('_', '-')}"
+        raise InvalidInputError(
+            f"{option}: expected --model sparse-spectrum beside it, got {model}"
+        )
+    return model
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def make_model(name: str, options: Mapping[str, Any]) -> Model:
+    """The unfitted estimator of a name, from the options of the command."""
+    shared = {
+        "random_state": options["seed"],
+        "missing": "indicator",
+        "target_transform": options["target_transform"],
+    }
+    if name != "sparse-spectrum":
+        return GPRegressor(NAMES.get(name, name), options["budget"], **shared)
+    sparse = {key: options[key] for key in SPARSE}
+    sparse["n_frequencies"] = number_or_auto(options["n_frequencies"], "--n-frequencies")
+    return SparseSpectrumGPRegressor(**sparse, **shared)
+
+
+def describe_model(model: Model) -> dict[str, Any]:
+    """Settings of a fitted model, and the reasons for a choice, as plain values."""
+    transform = {"target_transform": model.process_.summary().get("target_transform")}
+    if isinstance(model, GPRegressor):
+        choice = model.choice_
+        members = [
+            {"name": m.name, "weight": m.weight, "log_density": m.log_density}
+            for m in choice.members
+        ]
+        settings = {"name": model.model, "budget": model.budget, "random_state": model.random_state}
+        scored = {"n_scored": choice.n_scored, "scored_by": choice.scored_by}
+        return {**settings, **transform, **scored, "members": members, "forecast": model.forecast_}
+    return {
+        "name": "sparse-spectrum",
+        **{name: getattr(model, name) for name in MODEL_PARAMETERS},
+        "n_frequencies": model.n_frequencies_,
+        "coupling": describe_coupling(model.features_.coupling),
+        **transform,
+    }
+
+
+def describe_search(model: Model) -> dict[str, Any]:
+    """End of the search for hyperparameters, and the choice that `"auto"` made."""
+    converged = None if isinstance(model, GPRegressor) else bool(model.converged_)
+    return {
+        "selection": selection_of(model),
+        "converged": converged,
+        "n_evaluations": int(model.n_evaluations_),
+    }

@@ -683,7 +683,7 @@ def test_interrupt_is_quiet(data, tmp_path, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cgp.SparseSpectrumGPRegressor, "fit", interrupted)
+    monkeypatch.setattr(cgp.GPRegressor, "fit", interrupted)
     before = set(tmp_path.iterdir())
     assert run(["fit", data, "-t", "price", "-o", str(tmp_path / "m")]) == 130
     out, err = capsys.readouterr()

@@ -27,8 +27,8 @@ EXACT_NEIGHBOURS = 32
 EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
 # Draws of averaged hyperparameters of each exact member.
 N_DRAWS = 16
-# Seconds of one core of the machine that PERFORMANCE of the documentation names, by
-# `benchmarks/performance/front_door_cost.py`: of one entry of the neighbours' covariances, of one
+# Seconds of one core of a server of 2023, which `benchmarks/performance/front_door_cost.py` sets
+# beside those of the machine at hand: of one entry of the neighbours' covariances, of one
 # entry of the features with its gradient, of one entry of their Gram matrix, and of one step of a
 # search for neighbours.
 ENTRY_SECONDS, FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 4.5e-8, 2.5e-7, 2e-10, 1e-7

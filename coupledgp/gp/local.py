@@ -73,16 +73,23 @@ class LocalGP(NormalizedProcess):
     posterior: WhitenedPosterior
 
     @classmethod
-    def given(cls, prior: LocalPrior, data: Data, units: Units, normalize: bool) -> LocalGP:
-        """Condition a prior on data.
+    def given(
+        cls,
+        prior: LocalPrior,
+        data: Data,
+        units: Units,
+        normalize: bool,
+        table: Table | None = None,
+    ) -> LocalGP:
+        """Condition a prior on data, whose table, if it was made before, need not be made anew.
 
         Raises
         ------
         NumericalError
             A covariance of neighbours is not positive definite to working precision.
         """
-        order = random_order(0, len(data))
-        table = Table.of(prior, data, order, data.targets.mean(axis=0))
+        if table is None:
+            table = Table.first(prior.center, prior.spread, data)
         return cls.of(prior, units, normalize, data, table, table.sums(prior))
 
     @classmethod
@@ -213,10 +220,11 @@ class LocalGP(NormalizedProcess):
         both = self.rows.followed_by(data)
         first = len(self.rows)
         order = np.concatenate([self.table.order, random_order(first, len(data))])
-        table = Table.of(self.local_prior, both, order, self.table.offset)
-        sums = self.sums.merge(table.sums(self.local_prior, first))
+        prior = self.local_prior
+        table = Table.of(prior.center, prior.spread, both, order, self.table.offset)
+        sums = self.sums.merge(table.sums(prior, first))
         units = Units.of(both.targets, self.normalize, both.counts)
-        return LocalGP.of(self.local_prior, units, self.normalize, both, table, sums)
+        return LocalGP.of(prior, units, self.normalize, both, table, sums)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> LocalGP:
         """See the base class; `size` is the number of frequencies, which are sampled ones.
@@ -266,7 +274,8 @@ class LocalGP(NormalizedProcess):
         prior = prior_from_state(header, arrays)
         data = data_from(arrays)
         units = Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy())
-        table = Table.of(prior, data, arrays["order"].numpy(), arrays["offset"].numpy())
+        order, offset = arrays["order"].numpy(), arrays["offset"].numpy()
+        table = Table.of(prior.center, prior.spread, data, order, offset)
         names = [name for name in WhitenedSums._fields if name != "n_rows"]
         sums = WhitenedSums(
             **{name: arrays[f"sums.{name}"] for name in names}, n_rows=header["n_whitened"]

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from coupledgp.couplings import CouplingLike
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import column_spread
+from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
@@ -225,7 +227,9 @@ class LocalProblem:
     def fitter(self, report: Progress) -> LocalFitter:
         """The searches on this table."""
         order = np.random.default_rng([self.seed, 1]).permutation(len(self.data))
-        inputs = (self.data.points[order] - self.center) / self.spread
+        inputs = self.data.points[order]
+        inputs -= self.center  # in place: a table may take much of the memory
+        inputs /= self.spread
         targets = self.units.normalized(self.data.targets[order])
         weights = self.data.weights
         rows = OrderedRows.of(inputs, targets, None if weights is None else weights.take(order))
@@ -250,6 +254,15 @@ class LocalProblem:
         )  # fmt: skip
         frequencies = drawn.frequencies.numpy()
         return replace(structure, frequencies=frequencies, fits_frequencies=fitted)
+
+    @cached_property
+    def table(self) -> Table:
+        """The table that all local models of the problem are conditioned on."""
+        return Table.first(self.center, self.spread, self.data)
+
+    def process(self, prior: LocalPrior, normalize: bool) -> LocalGP:
+        """A prior given all rows."""
+        return LocalGP.given(prior, self.data, self.units, normalize, self.table)
 
     def prior(self, structure: Structure, vector: FloatArray) -> LocalPrior:
         """A model with its hyperparameters."""

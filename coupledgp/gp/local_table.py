@@ -66,13 +66,28 @@ class Table:
     box: Box
 
     @classmethod
-    def of(cls, prior: LocalPrior, data: Data, order: Places, offset: FloatArray) -> Table:
-        """The data in an order (n,)."""
-        inputs = prior.standardised(data.points)[order]
+    def of(
+        cls,
+        center: FloatArray,
+        spread: FloatArray,
+        data: Data,
+        order: Places,
+        offset: FloatArray,
+    ) -> Table:
+        """The data in an order (n,), with columns of these means and spreads (d,)."""
+        inputs = data.points[order]
+        inputs -= center  # in place: a table may take much of the memory
+        inputs /= spread
         ones, relative = np.ones((len(order), 1)), data.relative_noise
         columns = np.hstack([data.targets[order] - offset, ones])
         noise = ones[:, 0] if relative is None else relative[order]
         return cls(order, inputs, columns, noise, offset, Box.of(inputs))
+
+    @classmethod
+    def first(cls, center: FloatArray, spread: FloatArray, data: Data) -> Table:
+        """The data in a random order, which is the same for the same number of rows."""
+        order = random_order(0, len(data))
+        return cls.of(center, spread, data, order, data.targets.mean(axis=0))
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -89,13 +104,11 @@ class Table:
         if structure.spectrum is not None:
             scaled = self.inputs / prior.local_lengthscale
             near = nearest_earlier(scaled, rows, structure.n_neighbours)
-        parts = [
-            self._sums(prior, rows[start : start + CHUNK_ROWS], near[start : start + CHUNK_ROWS])
-            for start in range(0, len(rows), CHUNK_ROWS)
-        ]
-        total = parts[0]
-        for part in parts[1:]:
-            total = total.merge(part)
+        chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(rows), CHUNK_ROWS)]
+        total = self._sums(prior, rows[chunks[0]], near[chunks[0]])
+        # Merged at once: sums that live on between large temporaries would keep their memory.
+        for chunk in chunks[1:]:
+            total = total.merge(self._sums(prior, rows[chunk], near[chunk]))
         return total
 
     def _sums(self, prior: LocalPrior, rows: Places, near: Places) -> WhitenedSums:

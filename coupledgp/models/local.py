@@ -211,7 +211,7 @@ class LocalGPRegressor(TableRegressor):
             found = self._search(problem, problem.fitter(report))
             report("posterior")
             prior = problem.prior(found.structure, found.vector)
-            process = LocalGP.given(prior, data, units, self.normalize_y)
+            process = problem.process(prior, self.normalize_y)
         results = {"n_evaluations_": found.n_evaluations, "converged_": found.converged}
         return process, results
 

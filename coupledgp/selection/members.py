@@ -310,7 +310,7 @@ class MemberSearch:
     ) -> LocalGP | ExactAdditiveGP:
         if member.exact:
             return self._exact(prior, problem)
-        return LocalGP.given(prior, problem.data, problem.units, self.normalize)
+        return problem.process(prior, self.normalize)
 
 
 class _LogPosterior:

@@ -129,7 +129,8 @@ def split(name: str, seed: int, test_rows: int) -> Rows:
     if name in GENERATED:
         X, y = GENERATED[name](np.random.default_rng([seed, 1]))
     else:
-        X, y = uci.load(name)[:2]
+        data = uci.load(name)
+        X, y = data.X, data.y
     order = rng.permutation(len(X))
     n_test = len(X) // 10
     test, train = order[: min(n_test, test_rows)], order[n_test:]

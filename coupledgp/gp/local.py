@@ -90,6 +90,7 @@ class LocalGP(NormalizedProcess):
         """
         if table is None:
             table = Table.first(prior.center, prior.spread, data)
+        table.check_standardised(prior)
         return cls.of(prior, units, normalize, data, table, table.sums(prior))
 
     @classmethod

@@ -201,28 +201,36 @@ class LocalProblem:
         Seed of the order of rows, of batches and of frequencies.
     known_noise : float or None
         Noise variance in normalised units, where it is known.
+    center, spread : FloatArray (d,)
+        Means and standard deviations of the columns; columns of a group share the latter.
     """
 
     data: Data
     units: Units
     groups: NDArray[np.int64]
     seed: int
-    known_noise: float | None = None
+    known_noise: float | None
+    center: FloatArray
+    spread: FloatArray
 
-    @cached_property
-    def center(self) -> FloatArray:
-        """Means (d,) of the columns, of at most `MOMENT_ROWS` rows spread over the table."""
-        return self._moment_rows.mean(axis=0)
+    @classmethod
+    def of(
+        cls,
+        data: Data,
+        units: Units,
+        groups: NDArray[np.int64],
+        seed: int,
+        known_noise: float | None = None,
+    ) -> LocalProblem:
+        """The problem of a table, with moments of at most `MOMENT_ROWS` rows spread over it."""
+        points: FloatArray = data.points
+        rows = points[:: max(1, len(points) // MOMENT_ROWS)]
+        spread = column_spread(rows, True, groups)
+        return cls(data, units, groups, seed, known_noise, rows.mean(axis=0), spread)
 
-    @cached_property
-    def spread(self) -> FloatArray:
-        """Standard deviations (d,) of the columns; columns of a group share one."""
-        return column_spread(self._moment_rows, True, self.groups)
-
-    @property
-    def _moment_rows(self) -> FloatArray:
-        points: FloatArray = self.data.points
-        return points[:: max(1, len(points) // MOMENT_ROWS)]
+    def take(self, rows: NDArray[np.int64]) -> LocalProblem:
+        """The problem of some rows, in the units and with the standardised columns of all."""
+        return replace(self, data=self.data.take(rows))
 
     def fitter(self, report: Progress) -> LocalFitter:
         """The searches on this table."""

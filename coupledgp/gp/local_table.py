@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.local_prior import Box, LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
@@ -56,6 +57,8 @@ class Table:
         The offset.
     box : Box
         Range of the inputs.
+    center, spread : FloatArray (d,)
+        By which the inputs are standardised.
     """
 
     order: Places
@@ -64,6 +67,8 @@ class Table:
     noise: FloatArray
     offset: FloatArray
     box: Box
+    center: FloatArray
+    spread: FloatArray
 
     @classmethod
     def of(
@@ -81,13 +86,19 @@ class Table:
         ones, relative = np.ones((len(order), 1)), data.relative_noise
         columns = np.hstack([data.targets[order] - offset, ones])
         noise = ones[:, 0] if relative is None else relative[order]
-        return cls(order, inputs, columns, noise, offset, Box.of(inputs))
+        return cls(order, inputs, columns, noise, offset, Box.of(inputs), center, spread)
 
     @classmethod
     def first(cls, center: FloatArray, spread: FloatArray, data: Data) -> Table:
         """The data in a random order, which is the same for the same number of rows."""
         order = random_order(0, len(data))
         return cls.of(center, spread, data, order, data.targets.mean(axis=0))
+
+    def check_standardised(self, prior: LocalPrior) -> None:
+        """Refuse a prior that standardises columns otherwise."""
+        for name in ("center", "spread"):
+            if not np.array_equal(getattr(self, name), getattr(prior, name)):
+                raise InvalidInputError(f"table: expected the {name} of the columns of the prior")
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -204,7 +204,7 @@ class LocalGPRegressor(TableRegressor):
         self._check_parameters()
         units = Units.of(data.targets, self.normalize_y, data.counts)
         seed = int(self._rng().integers(2**31))
-        problem = LocalProblem(
+        problem = LocalProblem.of(
             data, units, column_groups(data, columns), seed, known_noise(data, units, None)
         )
         with reporter("fit", self.progress) as report:

@@ -209,7 +209,7 @@ class GPRegressor(TableRegressor):
         units = Units.of(data.targets, self.normalize_y, data.counts)
         seed = int(self._rng().integers(2**31))
         noise = known_noise(data, units, None)
-        problem = LocalProblem(data, units, column_groups(data, columns), seed, noise)
+        problem = LocalProblem.of(data, units, column_groups(data, columns), seed, noise)
         with reporter("fit", self.progress) as report:
             seconds = sum(plan.seconds for plan in plans)
             kinds = ", ".join(plan.kind for plan in plans)

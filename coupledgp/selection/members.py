@@ -218,7 +218,7 @@ class MemberSearch:
         n_held = min(max(len(data) // 10, LEAST_HELD), MOST_HELD, len(data) // 2)
         order = np.random.default_rng([self.problem.seed, 4]).permutation(len(data))
         train, held = np.sort(order[n_held:]), np.sort(order[:n_held])
-        return replace(self.problem, data=data.take(train)), data.take(held)
+        return self.problem.take(train), data.take(held)
 
     def _held_out_members(
         self, plan: MemberPlan, train: LocalProblem, held: Data

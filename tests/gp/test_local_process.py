@@ -135,3 +135,10 @@ def test_the_features_are_whole_inside_the_range_of_the_data():
 def test_a_local_model_without_features_draws_nothing():
     with pytest.raises(InvalidInputError, match="frequencies to draw again"):
         process("local").redrawn("iid", 4, 0)
+
+
+def test_a_table_that_is_standardised_otherwise_is_refused():
+    gp = process("local")
+    moved = replace(gp.local_prior, center=gp.local_prior.center + 1)
+    with pytest.raises(InvalidInputError, match="the center of the columns"):
+        LocalGP.given(moved, gp.data, gp.units, True, gp.table)

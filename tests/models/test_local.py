@@ -230,3 +230,16 @@ def test_weights_of_rows_reach_the_members():
     y = np.where(np.arange(200) < 100, 1.0, -1.0) + 0.01 * Y[:200]
     gp = cgp.GPRegressor(random_state=0).fit(np.tile(X[:100], (2, 1)), y, sample_weight=weights)
     assert (gp.predict(X[:100]) > 0).all()
+
+
+def test_members_given_all_rows_are_those_that_were_scored():
+    """A model that was weighed on rows left out keeps its standardised columns given all rows."""
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(200, 2)) * np.exp(rng.normal(size=(200, 2)))
+    y = np.sin(table[:, 0]) + 0.01 * rng.normal(size=200)
+    gp = cgp.GPRegressor("local", random_state=0).fit(table, y)
+    for member in gp.members_:
+        process = member.process_
+        anew = process.conditioned(process.data)
+        at = table[:50] + 0.01
+        np.testing.assert_allclose(process.law(at, "mean").mean, anew.law(at, "mean").mean)

@@ -30,7 +30,7 @@ from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import check_choice, check_positive_int
 
 # Kernels among which `kernel="auto"` chooses.
-KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2")
+KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 
 
 class LocalGPRegressor(TableRegressor):
@@ -44,9 +44,9 @@ class LocalGPRegressor(TableRegressor):
     Parameters
     ----------
     kernel
-        Kernel of the local part: `"auto"` (the Matern kernel of smoothness 1/2, 3/2 or 5/2 with the
-        greatest evidence), a name or a Spectrum as in `SparseSpectrumGPRegressor`, or None for no
-        local part.
+        Kernel of the local part: `"auto"` (of the Matern kernels of smoothness 1/2, 3/2 and 5/2 and
+        the Gaussian kernel the one with the greatest evidence), a name or a Spectrum as in
+        `SparseSpectrumGPRegressor`, or None for no local part.
     n_frequencies
         Number of frequencies of the features; 0 for none.
     frequencies

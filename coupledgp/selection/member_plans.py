@@ -17,11 +17,12 @@ KINDS: dict[str, Kind] = {
     "hybrid": "hybrid",
     "sparse-spectrum": "features",
 }
-# Rows up to which members are exact, and up to which their hyperparameters are averaged.
-EXACT_ROWS, AVERAGED_ROWS = 2000, 200
+# Rows up to which all members are exact, up to which some are, and up to which hyperparameters of
+# exact members are averaged.
+EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
 # Kernels of exact members, and those among which local members choose by evidence.
 EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
-LOCAL_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2")
+LOCAL_KERNELS = EXACT_KERNELS
 # Neighbours by which the evidence of an exact member is found: with so many it is nearly exact.
 EXACT_NEIGHBOURS = 32
 EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
@@ -111,8 +112,9 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     size
         Size of the table.
     wanted
-        Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows, above them local
-        and hybrid ones; where these are beyond the budget, features.
+        Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows, exact and hybrid
+        ones up to `SOME_EXACT_ROWS`, above them local and hybrid ones; where these are beyond the
+        budget, features.
     budget
         Seconds of one core that all members may take together.
 
@@ -128,7 +130,9 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         if total > budget:
             raise _beyond(size, " and ".join(wanted), total, budget)
         return plans
-    kinds: tuple[Kind, ...] = ("exact",) if size.n_rows <= EXACT_ROWS else ("local", "hybrid")
+    kinds: tuple[Kind, ...] = ("local", "hybrid")
+    if size.n_rows <= SOME_EXACT_ROWS:
+        kinds = ("exact",) if size.n_rows <= EXACT_ROWS else ("exact", "hybrid")
     plans, left = (), budget
     for kind in kinds:
         seconds = size.forecast(kind)

@@ -42,6 +42,8 @@ from coupledgp.selection.member_plans import (
 )
 from coupledgp.spectra import parse_spectrum
 
+# Rounding of an eigenvalue of a covariance, relative to its variance, for each row.
+ROUNDING = 1e-13
 # A tenth of the rows are held out, within these limits.
 LEAST_HELD, MOST_HELD = 50, 4000
 # Rows that each member is credited with beforehand: few, since a table of fifty held-out rows
@@ -209,6 +211,10 @@ class MemberSearch:
         return replace(old, name=name, priors=priors, log_densities=densities, variance=variance)
 
     def _exact(self, prior: LocalPrior, problem: LocalProblem) -> ExactAdditiveGP:
+        """The dense process; its noise is at least the rounding of its covariance."""
+        least = ROUNDING * len(problem.data) * prior.hyperparameters.outputscale
+        if prior.noise < least and problem.known_noise is None:
+            prior = _with_noise(prior, least)
         return AdditivePrior.of(prior).given(problem.data, problem.units, self.normalize)
 
     # Other members, scored on rows that were held out.

@@ -169,7 +169,8 @@ def test_plans_follow_the_size_and_the_budget():
         return [plan.kind for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
 
     assert kinds(100) == kinds(2000) == ["exact"]
-    assert kinds(2001) == ["local", "hybrid"]
+    assert kinds(2001) == kinds(5000) == ["exact", "hybrid"]
+    assert kinds(5001) == ["local", "hybrid"]
     cost = Size(50_000, 8, 32, 64).forecast
     assert kinds(50_000, 1.01 * cost("local")) == ["local"]
     assert kinds(10**7, cost("features") * 300) == ["features"]

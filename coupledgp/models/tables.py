@@ -108,7 +108,9 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
 
     def _warn_if_stopped(self, results: Mapping[str, Any]) -> None:
         """Warn where the search ended at its limit instead of its tolerances."""
-        if results.get("converged_", True) or results["n_iter_"] < self.max_iter:
+        if results.get("converged_", True) or "n_iter_" not in results:
+            return  # local models have bounded rounds, and `converged_` says how the last one ended
+        if results["n_iter_"] < self.max_iter:
             return
         warnings.warn(
             f"max_iter: the search for hyperparameters stopped after {self.max_iter} iterations "

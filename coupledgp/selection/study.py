@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.diagnostics import StochasticOptions, nlpd, rmse
 from coupledgp.diagnostics.compare import (
@@ -199,7 +200,8 @@ def posterior_report(
     Parameters
     ----------
     model
-        Fitted `SparseSpectrumGPRegressor` or `GraphGPRegressor`.
+        Fitted estimator of a process; for `couplings` a `SparseSpectrumGPRegressor` or a
+        `GraphGPRegressor`.
     X_test, y_test
         Test inputs (p, d), or labels of p nodes, and, if there are any, targets (p,) or (p, k).
     couplings, sizes
@@ -229,11 +231,11 @@ def posterior_report(
         An argument is invalid.
     """
     start = time.perf_counter()
-    name = check_selectable(model).size_parameter
+    check_is_fitted(model)
     layout = None if geometry is None else NodeLayout.of(geometry, model.graph)
-    own = getattr(model, f"{name}_")
     compared = None
     if len(couplings):
+        own = getattr(model, f"{check_selectable(model).size_parameter}_")
         chosen = list(sizes) or sorted({max(own // 4, 1), own, 4 * own})
         compared = (*_check_study(model, couplings, chosen, n_draws), n_draws,
                     seed_from_random_state(random_state))  # fmt: skip

@@ -244,3 +244,12 @@ def test_members_given_all_rows_are_those_that_were_scored():
         anew = process.conditioned(process.data)
         at = table[:50] + 0.01
         np.testing.assert_allclose(process.law(at, "mean").mean, anew.law(at, "mean").mean)
+
+
+def test_a_report_needs_no_coupling(local, tmp_path):
+    report = cgp.posterior_report(local, X_TEST[:40], Y_TEST[:40])
+    assert report.kl_per_point < 0.1
+    report.to_html(tmp_path / "page.html")
+    assert "LocalGPRegressor" in (tmp_path / "page.html").read_text()
+    with pytest.raises(InvalidInputError, match="expected a SparseSpectrumGPRegressor"):
+        cgp.posterior_report(local, X_TEST[:40], Y_TEST[:40], couplings=["iid"])

@@ -20,8 +20,9 @@ from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import reporter
+from coupledgp.selection.fitted_members import Choice, MemberChoice
 from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
-from coupledgp.selection.members import Choice, MemberChoice, MemberSearch
+from coupledgp.selection.members import MemberSearch
 from coupledgp.spectra import SpectrumLike
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.local import LocalGP
@@ -21,8 +20,6 @@ from coupledgp.gp.local_fit import (
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.inference.neighbours.evidence import REFUSED, BatchEvidence
-from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.search.averaging import importance_draws
 from coupledgp.inference.spectra.mixture import (
     gaussian_log_density,
@@ -31,6 +28,15 @@ from coupledgp.inference.spectra.mixture import (
 )
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
+from coupledgp.selection.fitted_members import (
+    Choice,
+    FittedMember,
+    LogPosterior,
+    MemberChoice,
+    leave_one_out,
+    name_of,
+    with_noise,
+)
 from coupledgp.selection.member_plans import (
     AVERAGED_ROWS,
     EXACT_KERNELS,
@@ -51,85 +57,6 @@ LEAST_HELD, MOST_HELD = 50, 4000
 PRIOR_COUNT = 0.2
 # Members of smaller weight are left out; draws of averaged hyperparameters are small by nature.
 LEAST_WEIGHT, LEAST_DRAW_WEIGHT = 0.01, 1e-3
-
-
-@dataclass(frozen=True, eq=False)
-class FittedMember:
-    """A model with draws of its hyperparameters.
-
-    Attributes
-    ----------
-    name : str
-        What it is.
-    priors : tuple of LocalPrior
-        The prior of each draw; one for the hyperparameters of greatest posterior.
-    shares : FloatArray (q,)
-        Weights of the draws, of sum one.
-    log_densities : FloatArray (b,)
-        Log density of each row that was left out, in normalised units.
-    variance : float
-        Mean predictive variance of these rows.
-    exact : bool
-        Whether its process is the dense one.
-    n_evaluations : int
-        Evaluations of the evidence.
-    """
-
-    name: str
-    priors: tuple[LocalPrior, ...]
-    shares: FloatArray
-    log_densities: FloatArray
-    variance: float
-    exact: bool
-    n_evaluations: int
-
-    def broader(self, noise: float) -> tuple[LocalPrior, ...]:
-        """Its priors with another noise variance."""
-        return tuple(_with_noise(prior, noise) for prior in self.priors)
-
-
-@dataclass(frozen=True)
-class MemberChoice:
-    """A member of the mixture, as it is told of.
-
-    Attributes
-    ----------
-    name : str
-        What it is.
-    weight : float
-        Its weight in the mixture; zero for one that was left out.
-    log_density : float
-        Mean log density of the rows that were left out, nats, targets of unit variance.
-    """
-
-    name: str
-    weight: float
-    log_density: float
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Why a mixture is what it is.
-
-    Attributes
-    ----------
-    members : tuple of MemberChoice
-        All models that were fitted.
-    log_density : float
-        Mean log density under the mixture of the rows that were left out.
-    n_scored : int
-        Number of these rows.
-    scored_by : str
-        How they were left out.
-    n_evaluations : int
-        Evaluations of the evidence of all models.
-    """
-
-    members: tuple[MemberChoice, ...]
-    log_density: float
-    n_scored: int
-    scored_by: str
-    n_evaluations: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +122,7 @@ class MemberSearch:
         rows = fitter.rows
         if len(rows) > AVERAGED_ROWS or not rows.targets.any():
             return found.vector[None], np.ones(1)
-        density = _LogPosterior(fitter, found)
+        density = LogPosterior(fitter, found)
         rng = np.random.default_rng([self.problem.seed, 3])
         draws, weights = importance_draws(density, found.vector, N_DRAWS, rng, self.report)
         kept = weights > LEAST_DRAW_WEIGHT
@@ -214,7 +141,7 @@ class MemberSearch:
         """The dense process; its noise is at least the rounding of its covariance."""
         least = ROUNDING * len(problem.data) * prior.hyperparameters.outputscale
         if prior.noise < least and problem.known_noise is None:
-            prior = _with_noise(prior, least)
+            prior = with_noise(prior, least)
         return AdditivePrior.of(prior).given(problem.data, problem.units, self.normalize)
 
     # Other members, scored on rows that were held out.
@@ -248,7 +175,7 @@ class MemberSearch:
             )
         found = fitter.search(structure, structure.start(), rounds).after(n_screened)
         prior = train.prior(structure, found.vector)
-        member = FittedMember(_name(structure), (prior,), np.ones(1), np.empty(0), 0.0, False,
+        member = FittedMember(name_of(structure), (prior,), np.ones(1), np.empty(0), 0.0, False,
                               found.n_evaluations)  # fmt: skip
         return [self._scored(member, train, held)]
 
@@ -317,46 +244,3 @@ class MemberSearch:
         if member.exact:
             return self._exact(prior, problem)
         return problem.process(prior, self.normalize)
-
-
-class _LogPosterior:
-    """Log posterior of the hyperparameters of a model given all rows."""
-
-    def __init__(self, fitter: LocalFitter, found: LocalSearch) -> None:
-        everything = np.arange(len(fitter.rows))
-        lengthscale = fitter.lengthscale(found.structure, found.vector)
-        self.evidence = BatchEvidence.of(found.structure, fitter.rows, everything, lengthscale)
-        self.scale = self.evidence.n_total * fitter.rows.targets.shape[1]
-
-    def value_and_gradient(self, point: FloatArray) -> tuple[float, FloatArray]:
-        """Log posterior (up to a constant) and its gradient; a refused place has none."""
-        value, gradient = self.evidence.negative(point)
-        if value >= REFUSED:
-            return -value, gradient
-        return -self.scale * value, -self.scale * gradient
-
-
-def leave_one_out(process: ExactAdditiveGP) -> tuple[FloatArray, float]:
-    """Log densities (n,) of the rows, each given the others, and their mean variance.
-
-    `mu_i = y_i - alpha_i / P_ii` and `1 / P_ii` with `P = (K + s R)^-1`, normalised units
-    (Rasmussen and Williams, 2006, section 5.4.2).
-    """
-    precision = torch.cholesky_inverse(process.factor).diagonal().numpy()
-    gaps = process.alpha.numpy() / precision[:, None]
-    variance = 1 / precision[:, None]
-    zeros = np.zeros_like(gaps)
-    return gaussian_log_density(gaps, zeros, variance), float(variance.mean())
-
-
-def _with_noise(prior: LocalPrior, noise: float) -> LocalPrior:
-    named = {k: np.asarray(v) for k, v in prior.structure.named(prior.vector).items()}
-    vector = prior.structure.pack({**named, "noise": np.array(np.log(noise))})
-    return replace(prior, vector=vector)
-
-
-def _name(structure: Structure) -> str:
-    parts = [] if structure.spectrum is None else [f"local, {structure.spectrum}"]
-    if structure.frequencies is not None:
-        parts.append(f"{len(structure.frequencies)} fitted frequencies")
-    return " and ".join(parts)

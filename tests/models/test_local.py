@@ -8,6 +8,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.spectra.mixture import mixture_log_density
 from coupledgp.selection import member_plans, members
+from coupledgp.selection.fitted_members import leave_one_out
 from coupledgp.selection.member_plans import Size, plan_members
 
 
@@ -128,7 +129,7 @@ def test_one_seed_gives_one_model_and_another_gives_another():
 def test_rows_left_out_one_at_a_time_are_predicted_as_by_fits_without_them():
     gp = cgp.GPRegressor("exact", random_state=0).fit(X[:40], Y[:40])
     process = gp.members_[0].process_
-    found, variance = members.leave_one_out(process)
+    found, variance = leave_one_out(process)
     expected, spreads = [], []
     for i in range(40):
         others = np.delete(np.arange(40), i)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_fit import (
@@ -51,7 +52,7 @@ from coupledgp.spectra import parse_spectrum
 # Rounding of an eigenvalue of a covariance, relative to its variance, for each row.
 ROUNDING = 1e-13
 # A tenth of the rows are held out, within these limits.
-LEAST_HELD, MOST_HELD = 50, 4000
+LEAST_HELD, MOST_HELD, LEAST_ROWS = 50, 4000, 8
 # Rows that each member is credited with beforehand: few, since a table of fifty held-out rows
 # should still tell a good member from bad ones.
 PRIOR_COUNT = 0.2
@@ -148,6 +149,11 @@ class MemberSearch:
 
     def _split(self) -> tuple[LocalProblem, Data]:
         data = self.problem.data
+        if len(data) < LEAST_ROWS:
+            raise InvalidInputError(
+                f"X: expected at least {LEAST_ROWS} rows, of which some are held out, got "
+                f"n_samples={len(data)}; model='exact' holds out none"
+            )
         n_held = min(max(len(data) // 10, LEAST_HELD), MOST_HELD, len(data) // 2)
         order = np.random.default_rng([self.problem.seed, 4]).permutation(len(data))
         train, held = np.sort(order[n_held:]), np.sort(order[:n_held])

@@ -112,9 +112,9 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     size
         Size of the table.
     wanted
-        Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows, exact and hybrid
-        ones up to `SOME_EXACT_ROWS`, above them local and hybrid ones; where these are beyond the
-        budget, features.
+        Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows; exact ones,
+        features and hybrid ones up to `SOME_EXACT_ROWS`; above them features, local and hybrid
+        ones, as far as the budget goes.
     budget
         Seconds of one core that all members may take together.
 
@@ -130,20 +130,18 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         if total > budget:
             raise _beyond(size, " and ".join(wanted), total, budget)
         return plans
-    kinds: tuple[Kind, ...] = ("local", "hybrid")
+    kinds: tuple[Kind, ...] = ("features", "local", "hybrid")
     if size.n_rows <= SOME_EXACT_ROWS:
-        kinds = ("exact",) if size.n_rows <= EXACT_ROWS else ("exact", "hybrid")
+        kinds = ("exact",) if size.n_rows <= EXACT_ROWS else ("exact", "features", "hybrid")
     plans, left = (), budget
     for kind in kinds:
         seconds = size.forecast(kind)
         if seconds <= left:
             plans, left = (*plans, MemberPlan(kind, seconds)), left - seconds
-    if plans:
-        return plans
-    seconds = size.forecast("features")
-    if seconds > budget:
+    if not plans:
+        seconds = min(size.forecast(kind) for kind in kinds)
         raise _beyond(size, "the cheapest model", seconds, budget)
-    return (MemberPlan("features", seconds),)
+    return plans
 
 
 def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:

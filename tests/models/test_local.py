@@ -170,11 +170,11 @@ def test_plans_follow_the_size_and_the_budget():
         return [plan.kind for plan in plan_members(Size(n, 8, 32, 64), ("auto",), budget)]
 
     assert kinds(100) == kinds(2000) == ["exact"]
-    assert kinds(2001) == kinds(5000) == ["exact", "hybrid"]
-    assert kinds(5001) == ["local", "hybrid"]
+    assert kinds(2001) == kinds(5000) == ["exact", "features", "hybrid"]
+    assert kinds(5001) == ["features", "local", "hybrid"]
     cost = Size(50_000, 8, 32, 64).forecast
-    assert kinds(50_000, 1.01 * cost("local")) == ["local"]
-    assert kinds(10**7, cost("features") * 300) == ["features"]
+    assert kinds(50_000, 1.01 * cost("features")) == ["features"]
+    assert kinds(50_000, 1.01 * (cost("features") + cost("local"))) == ["features", "local"]
     with pytest.raises(InvalidInputError, match=r"budget: the cheapest model .* 50000 rows"):
         kinds(50_000, 0.1)
     with pytest.raises(InvalidInputError, match="budget: exact and local"):

@@ -188,4 +188,4 @@ def test_bad_geometry():
     with pytest.raises(InvalidInputError, match="geometry: expected a mesh or finite positions"):
         NodeLayout.of(np.full((80, 2), np.nan), GRAPH)
     with pytest.raises(InvalidInputError, match="model: expected"):
-        cgp.posterior_report(cgp.ExactGPRegressor(optimizer=None).fit(X, Y), X)
+        cgp.posterior_report(cgp.ExactGPRegressor(optimizer=None).fit(X, Y), X, couplings=["iid"])

@@ -178,7 +178,8 @@ def fit(
             "--compare",
             help="With the exact GP: dense or stochastic (iterative solves), the whole model; "
             f"subset, both on {SUBSET_ROWS} of the rows; none. auto: dense up to {DENSE_ROWS} "
-            f"rows, stochastic up to {WHOLE_ROWS} (minutes; it says so), above them subset.",
+            f"rows, stochastic up to {WHOLE_ROWS} (minutes; it says so), above them subset; for "
+            "another model than sparse-spectrum none, unless there is a --report.",
         ),
     ] = "auto",
     exact_rows: Annotated[

@@ -95,6 +95,10 @@ class Choice:
     n_evaluations: int
 
 
+# Entry of the noise in a vector of hyperparameters: it is the first of them in every structure.
+NOISE_PLACE = 0
+
+
 class LogPosterior:
     """Log posterior of the hyperparameters of a model given all rows."""
 
@@ -105,11 +109,29 @@ class LogPosterior:
         self.scale = self.evidence.n_total * fitter.rows.targets.shape[1]
 
     def value_and_gradient(self, point: FloatArray) -> tuple[float, FloatArray]:
-        """Log posterior (up to a constant) and its gradient; a refused place has none."""
-        value, gradient = self.evidence.negative(point)
+        """Log posterior (up to a constant) and its gradient; a refused place has none.
+
+        A known noise is no variable: its entry has a standard normal law that nothing depends on.
+        """
+        kept = self.with_known_noise(point)
+        value, gradient = self.evidence.negative(kept)
         if value >= REFUSED:
             return -value, gradient
-        return -self.scale * value, -self.scale * gradient
+        value, gradient = -self.scale * value, -self.scale * gradient
+        if self.evidence.structure.known_noise is not None:
+            gap = point[NOISE_PLACE] - kept[NOISE_PLACE]
+            value -= 0.5 * gap**2
+            gradient[NOISE_PLACE] = -gap
+        return value, gradient
+
+    def with_known_noise(self, vectors: FloatArray) -> FloatArray:
+        """Vectors (..., p) of hyperparameters with the known noise in its entry, if it is known."""
+        known = self.evidence.structure.known_noise
+        if known is None:
+            return vectors
+        kept = vectors.copy()
+        kept[..., NOISE_PLACE] = np.log(known)
+        return kept
 
 
 def leave_one_out(process: ExactAdditiveGP) -> tuple[FloatArray, float]:

@@ -128,7 +128,7 @@ class MemberSearch:
         draws, weights = importance_draws(density, found.vector, N_DRAWS, rng, self.report)
         kept = weights > LEAST_DRAW_WEIGHT
         kept[np.argmax(weights)] = True
-        return draws[kept], weights[kept] / weights[kept].sum()
+        return density.with_known_noise(draws[kept]), weights[kept] / weights[kept].sum()
 
     def _leave_one_out(
         self, name: str, priors: tuple[LocalPrior, ...], old: FittedMember

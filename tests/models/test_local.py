@@ -254,3 +254,11 @@ def test_a_report_needs_no_coupling(local, tmp_path):
     assert "LocalGPRegressor" in (tmp_path / "page.html").read_text()
     with pytest.raises(InvalidInputError, match="expected a SparseSpectrumGPRegressor"):
         cgp.posterior_report(local, X_TEST[:40], Y_TEST[:40], couplings=["iid"])
+
+
+def test_a_known_noise_is_kept_where_hyperparameters_are_averaged():
+    noise = np.full(40, 0.3)
+    gp = cgp.GPRegressor(random_state=0).fit(X[:40], Y[:40], sample_noise=noise)
+    assert len(gp.members_) > 4
+    for member in gp.members_:
+        np.testing.assert_allclose(member.noise_, 0.3)

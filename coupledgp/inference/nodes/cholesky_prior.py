@@ -9,11 +9,8 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.elimination import (
-    ShiftedLaplacianFactor,
-    elimination_order,
-    factor_entries,
-)
+from coupledgp.graphs.elimination import ShiftedLaplacianFactor
+from coupledgp.inference.linalg.sparse_cholesky import factor_entries, minimum_degree
 from coupledgp.inference.nodes.priors import GraphPrior, spread
 from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel, SeriesOperator
 from coupledgp.random import FloatArray, IntArray
@@ -45,7 +42,7 @@ class SolvePrior(GraphPrior):
     def __init__(self, graph: Graph, kernel: GraphKernel, order: IntArray | None = None) -> None:
         self.graph, self.kernel = graph, kernel
         self._power, self._scale = power_and_scale(kernel)
-        self._order = elimination_order(graph) if order is None else order
+        self._order = minimum_degree(graph.adjacency) if order is None else order
 
     def at(self, kernel: GraphKernel) -> SolvePrior:
         return SolvePrior(self.graph, kernel, self._order)
@@ -135,8 +132,8 @@ def choose_solve(
     budget = min(by_series // (2 * power), MAX_ENTRIES)
     if budget <= graph.n_nodes:
         return SolveChoice(False, f"series: {degree} terms cost less than any factor"), None
-    order = elimination_order(graph)
-    entries = factor_entries(graph, order, budget)
+    order = minimum_degree(graph.adjacency)
+    entries = factor_entries(graph.adjacency, order, budget)
     per_node = f"{entries / graph.n_nodes:.3g}"
     if entries > budget:
         reason = f"series: {degree} terms cost less than a factor of over {per_node} entries a node"

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from coupledgp.attention import CoupledAttention as CoupledAttention
     from coupledgp.attention import attention_loss as attention_loss
     from coupledgp.features import gram_loss as gram_loss
+    from coupledgp.geometry import LaplaceOperator as LaplaceOperator
     from coupledgp.graphs import Graph as Graph
     from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
@@ -38,6 +39,7 @@ else:
         {
             "coupledgp.attention": ["CoupledAttention", "attention_loss"],
             "coupledgp.features": ["gram_loss"],
+            "coupledgp.geometry": ["LaplaceOperator"],
             "coupledgp.graphs": ["Graph"],
             "coupledgp.inference.spectra.evidence": ["evidence_loss"],
             "coupledgp.inference.spectra.posterior_kl": ["posterior_kl_loss"],

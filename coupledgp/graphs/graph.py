@@ -98,33 +98,13 @@ class Graph:
             is out of range, or a label is unknown; or node numbers are so far above the number of
             edges that they must be labels, such as those of a map, and `n_nodes` is not given.
         """
-        if n_nodes is not None:
-            n_nodes = check_positive_int(n_nodes, "n_nodes")
         sources, targets = list_like(sources, "sources"), list_like(targets, "targets")
         if len(sources) != len(targets):
             raise InvalidInputError(
                 f"targets: expected {len(sources)} ends to match sources, got {len(targets)}"
             )
         values = edge_weights(weights, lengths, sources, targets)
-        if labels is not None:
-            found = tuple(plain_label(label) for label in labels)
-            empty = cls(assemble(*no_edges(), len(found)), found)
-            start, end = empty.index(sources), empty.index(targets)
-        elif all_integers(sources) and all_integers(targets):
-            found = None
-            start = integer_ends(sources, "sources", n_nodes)
-            end = integer_ends(targets, "targets", n_nodes)
-        else:
-            start, end, found = index_labels(sources, targets)
-        if n_nodes is not None and found is not None and n_nodes != len(found):
-            raise InvalidInputError(
-                f"n_nodes: expected {len(found)}, the number of labels, got {n_nodes}; "
-                "name isolated nodes in `labels`"
-            )
-        largest = int(max(start.max(initial=-1), end.max(initial=-1))) + 1
-        if found is None and n_nodes is None:
-            refuse_sparse_numbers(largest, start.size)
-        size = len(found) if found is not None else (n_nodes or largest)
+        start, end, size, found = number_ends(sources, targets, n_nodes, labels)
         return cls(assemble(start, end, values, size), found)
 
     @classmethod
@@ -361,6 +341,40 @@ def all_integers(values: list[Any] | IntArray) -> bool:
     return isinstance(values, np.ndarray) or all(
         isinstance(v, (int, np.integer)) and not isinstance(v, bool) for v in values
     )
+
+
+def number_ends(
+    sources: list[Any] | IntArray,
+    targets: list[Any] | IntArray,
+    n_nodes: int | None,
+    labels: Iterable[Any] | None,
+) -> tuple[IntArray, IntArray, int, Labels | None]:
+    """Node numbers of both ends (n_edges,), the number of nodes, and their labels or None.
+
+    Non-negative ints are numbers unless `labels` name the nodes; anything else hashable is a label,
+    numbered in order of appearance.
+    """
+    if n_nodes is not None:
+        n_nodes = check_positive_int(n_nodes, "n_nodes")
+    found: Labels | None = None
+    if labels is not None:
+        found = tuple(plain_label(label) for label in labels)
+        empty = Graph(assemble(*no_edges(), len(found)), found)
+        start, end = empty.index(sources), empty.index(targets)
+    elif all_integers(sources) and all_integers(targets):
+        start = integer_ends(sources, "sources", n_nodes)
+        end = integer_ends(targets, "targets", n_nodes)
+    else:
+        start, end, found = index_labels(sources, targets)
+    if n_nodes is not None and found is not None and n_nodes != len(found):
+        raise InvalidInputError(
+            f"n_nodes: expected {len(found)}, the number of labels, got {n_nodes}; "
+            "name isolated nodes in `labels`"
+        )
+    largest = int(max(start.max(initial=-1), end.max(initial=-1))) + 1
+    if found is None and n_nodes is None:
+        refuse_sparse_numbers(largest, start.size)
+    return start, end, len(found) if found is not None else (n_nodes or largest), found
 
 
 def refuse_sparse_numbers(n_nodes: int, n_edges: int) -> None:

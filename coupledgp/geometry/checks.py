@@ -1,0 +1,95 @@
+"""Checks of the arguments of operators, whose errors name the argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.assembly import check_edge_values
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import check_choice, check_positive
+
+MaxEdge = float | Literal["auto"] | None
+# Offset beyond an edge's ends, relative to its length, that passes for rounding.
+OFFSET_ROUNDING = 1e-9
+
+
+def chosen_length(max_edge: MaxEdge, automatic: Callable[[], float]) -> float | None:
+    """The largest length of an element, None for no refinement."""
+    if max_edge is None:
+        return None
+    if isinstance(max_edge, str):
+        check_choice(max_edge, ("auto",), "max_edge")
+        return automatic()
+    return check_positive(max_edge, "max_edge")
+
+
+def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
+    """Checked lengths (g,)."""
+    try:
+        values = np.array(lengths, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"lengths: expected numbers, one an edge: {error}") from None
+    if len(sources) != len(targets):
+        raise InvalidInputError(
+            f"targets: expected {len(sources)} ends to match sources, got {len(targets)}"
+        )
+    if values.shape != (len(sources),) or not values.size:
+        raise InvalidInputError(
+            f"lengths: expected shape ({len(sources)},), one an edge and at least one, got "
+            f"{values.shape}"
+        )
+    check_edge_values(values, "lengths", lambda edge: f"edge {sources[edge]!r}-{targets[edge]!r}")
+    return values
+
+
+def node_positions(positions: ArrayLike, n_nodes: int) -> FloatArray:
+    """Checked positions (n_nodes, 2 or 3)."""
+    values = np.array(positions, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != n_nodes or values.shape[1] not in (2, 3):
+        raise InvalidInputError(
+            f"positions: expected shape ({n_nodes}, 2 or 3), one a node, got {values.shape}"
+        )
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if bad.size:
+        raise InvalidInputError(
+            f"positions: expected finite numbers, got {values[bad[0]].tolist()} at node {bad[0]} "
+            f"({bad.size} such nodes)"
+        )
+    return values
+
+
+def element_numbers(numbers: ArrayLike | None, count: int, name: str) -> IntArray:
+    """Checked numbers (p,) of given elements, all for None."""
+    if numbers is None:
+        return np.arange(count)
+    values = np.asarray(numbers)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"{name}: expected integers of shape (p,), got {values.dtype} of shape {values.shape}"
+        )
+    bad = values[(values < 0) | (values >= count)]
+    if bad.size:
+        raise InvalidInputError(
+            f"{name}: expected numbers from 0 to {count - 1}, got {bad[:3].tolist()}"
+        )
+    return values.astype(np.int64)
+
+
+def edge_offsets(offsets: ArrayLike, lengths: FloatArray, edges: IntArray) -> FloatArray:
+    """Checked offsets (p,) on edges of lengths (p,); rounding beyond the ends is cut off."""
+    values = np.asarray(offsets, dtype=np.float64)
+    if values.shape != lengths.shape:
+        raise InvalidInputError(f"offsets: expected shape {lengths.shape}, got {values.shape}")
+    slack = OFFSET_ROUNDING * lengths
+    bad = np.flatnonzero(~((values >= -slack) & (values <= lengths + slack)))
+    if bad.size:
+        raise InvalidInputError(
+            f"offsets: expected distances from 0 to the edge's length, got {values[bad[0]]} on "
+            f"edge {edges[bad[0]]} of length {lengths[bad[0]]} ({bad.size} such places)"
+        )
+    return np.clip(values, 0.0, lengths)

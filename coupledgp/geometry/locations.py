@@ -1,0 +1,93 @@
+"""Places on a surface or network: vertices of an element and barycentric weights.
+
+Places are rows of an array `points` (p, 2 c), c = 3 corners of a triangle or 2 ends of a segment: c
+vertex numbers, then c weights, which are non-negative and add up to one. A field f on the vertices
+has the value `sum_k weight_k f(vertex_k)` there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Locations:
+    """Places on a surface or network.
+
+    Attributes
+    ----------
+    points : FloatArray (p, 2 (dimension + 1))
+        Vertex numbers of the element, then the barycentric weights.
+    distances : FloatArray (p,)
+        Straight distance from the point that was given to its place, in the unit of the positions;
+        zeros where a place was given exactly.
+    """
+
+    points: FloatArray
+    distances: FloatArray
+
+    def __len__(self) -> int:
+        return int(self.points.shape[0])
+
+    def __getitem__(self, rows: slice | IntArray) -> Locations:
+        """The places of some rows, a slice or an array of numbers or booleans."""
+        return Locations(np.atleast_2d(self.points[rows]), np.atleast_1d(self.distances[rows]))
+
+
+def as_points(corners: IntArray, weights: FloatArray) -> FloatArray:
+    """Rows of `points` (p, 2 c) from vertex numbers and weights, both (p, c)."""
+    return np.hstack([corners.astype(np.float64), weights])
+
+
+def exact(points: FloatArray) -> Locations:
+    """Places that were given exactly."""
+    return Locations(points, np.zeros(points.shape[0]))
+
+
+def at_corners(vertices: IntArray, n_corners: int) -> FloatArray:
+    """Rows (p, 2 n_corners) of places at vertices (p,)."""
+    weights = np.zeros((vertices.size, n_corners))
+    weights[:, 0] = 1.0
+    return as_points(np.repeat(vertices[:, None], n_corners, axis=1), weights)
+
+
+def split_points(points: ArrayLike) -> tuple[IntArray, FloatArray]:
+    """Vertex numbers and weights, both (p, c), of the rows of `points` (p, 2 c)."""
+    rows = np.asarray(points, dtype=np.float64)
+    if rows.ndim != 2 or rows.shape[1] not in (4, 6):
+        raise InvalidInputError(
+            f"points: expected shape (p, 4) on networks or (p, 6) on surfaces, got {rows.shape}"
+        )
+    n_corners = rows.shape[1] // 2
+    return rows[:, :n_corners].astype(np.int64), rows[:, n_corners:]
+
+
+def location_rows(points: ArrayLike, n_vertices: int) -> sparse.csr_array:
+    """The matrix A (p, n_vertices) with `f(places) = A f(vertices)`.
+
+    Parameters
+    ----------
+    points
+        Rows (p, 2 c): vertex numbers, then weights.
+    n_vertices
+        Number of vertices of the operator.
+    """
+    corners, weights = split_points(points)
+    rows = np.repeat(np.arange(corners.shape[0]), corners.shape[1])
+    entries = (weights.ravel(), (rows, corners.ravel()))
+    matrix = sparse.coo_array(entries, shape=(corners.shape[0], n_vertices)).tocsr()
+    matrix.eliminate_zeros()  # corners of weight zero
+    return matrix
+
+
+def location_positions(points: ArrayLike, positions: FloatArray) -> FloatArray:
+    """Positions (p, d) of places, from the positions (n, d) of the vertices."""
+    corners, weights = split_points(points)
+    return np.einsum("pc,pcd->pd", weights, positions[corners])

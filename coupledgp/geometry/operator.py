@@ -1,0 +1,410 @@
+"""The Laplace operator of a surface, a network or points: stiffness, mass, and places on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.geometry import meshes
+from coupledgp.geometry.checks import (
+    MaxEdge,
+    chosen_length,
+    edge_lengths,
+    edge_offsets,
+    element_numbers,
+    node_positions,
+)
+from coupledgp.geometry.cotangents import mesh_matrices
+from coupledgp.geometry.locations import Locations, as_points, at_corners, exact
+from coupledgp.geometry.meshes import CleanMesh
+from coupledgp.geometry.nearest import nearest_places
+from coupledgp.geometry.networks import (
+    auto_max_edge,
+    cut,
+    longest_way,
+    network_matrices,
+    piece_positions,
+)
+from coupledgp.geometry.refinement import Refined, centroid_places, refine
+from coupledgp.graphs.assembly import Labels, assemble
+from coupledgp.graphs.graph import Graph, list_like, no_edges, number_ends
+from coupledgp.random import FloatArray, IntArray
+
+# "auto" of surfaces: the diameter over this number.
+AUTO_SHARE = 25.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LaplaceOperator:
+    """The Laplace operator of a surface or network by linear finite elements.
+
+    For a function f that is linear on the elements, `f' S f` is the integral of its squared
+    gradient and `M` the lumped mass matrix: `M^-1 S` discretises minus the Laplacian, without flux
+    across boundaries. Lengths are in the unit of the positions or lengths that were given. Use
+    `from_trimesh`, `from_edges`, `from_networkx` or `from_points`.
+
+    Attributes
+    ----------
+    stiffness : sparse.csr_array (n, n)
+        S, symmetric, no positive entries off the diagonal, rows that add up to zero.
+    mass : FloatArray (n,)
+        Lumped mass, positive; its sum is the area or length.
+    dimension : int
+        2 for surfaces, 1 for networks.
+    positions : FloatArray (n, d) or None
+        Positions of the vertices.
+    elements : IntArray (m, dimension + 1)
+        Vertices of the triangles or segments, refined where that was asked for.
+    parents : IntArray (m,)
+        The given face or edge that each element is a part of.
+    given_vertices : IntArray (v,)
+        The vertex of each given vertex or node: 0, 1, 2, ... unless several were given at the
+        same position, which are one vertex, or some belong to no face or edge: -1 there. All
+        vertices of refinement come after these.
+    given_elements : IntArray (g, dimension + 1)
+        The faces or edges as given, in numbers of the vertices; -1 for corners of faces without
+        area that belong to no other face.
+    labels : tuple or None
+        Names of the given nodes of a network; None means their numbers.
+    element_lengths, given_lengths : FloatArray (m,), (g,) or None
+        Lengths of the segments and of the given edges of a network.
+    centroids : FloatArray (g, 6) or None
+        Places of the centroids of a surface's given faces.
+    """
+
+    stiffness: sparse.csr_array
+    mass: FloatArray
+    dimension: int
+    positions: FloatArray | None
+    elements: IntArray
+    parents: IntArray
+    given_vertices: IntArray
+    given_elements: IntArray
+    labels: Labels | None = None
+    element_lengths: FloatArray | None = None
+    given_lengths: FloatArray | None = None
+    centroids: FloatArray | None = None
+
+    @classmethod
+    def from_trimesh(cls, mesh: Any, max_edge: MaxEdge = None) -> LaplaceOperator:
+        """The operator of a triangle mesh: intrinsic Delaunay cotangents, lumped mass.
+
+        Sharp and Crane, "A Laplacian for nonmanifold triangle meshes" (2020). Open meshes, several
+        bodies, edges shared by more than two faces and slivers are welcome. Vertices at the same
+        position are one vertex, and a face that is given several times is one face; a face with
+        two equal corners has no effect. Bodies that do not share vertices are independent.
+
+        Parameters
+        ----------
+        mesh
+            `trimesh.Trimesh`, or anything with arrays `vertices` (v, 3) and `faces` (f, 3).
+        max_edge
+            Edges longer than this, in the mesh's unit, are split at their midpoints, all faces
+            alike, until there are none; `"auto"` means the diameter / 25, None no refinement. The
+            elements should be shorter than an eighth of the range of a field.
+
+        Raises
+        ------
+        InvalidInputError
+            The mesh is empty, has faces other than triangles, vertex numbers out of range or
+            positions that are not finite, or no area; or `max_edge` is not positive or makes more
+            than two million vertices.
+        """
+        clean = meshes.read(mesh)
+        length = chosen_length(max_edge, lambda: meshes.extent(clean.positions) / AUTO_SHARE)
+        refined = refine(clean.positions, clean.faces, length)
+        matrices = mesh_matrices(refined.positions, refined.faces)
+        first = np.flatnonzero(clean.face_of >= 0)
+        _, order = np.unique(clean.face_of[first], return_index=True)
+        return cls(
+            *matrices,
+            dimension=2,
+            positions=refined.positions,
+            elements=refined.faces,
+            parents=first[order][refined.parents],
+            given_vertices=clean.given_vertices,
+            given_elements=clean.given_faces,
+            centroids=face_centroids(clean, refined),
+        )._frozen()
+
+    @classmethod
+    def from_edges(
+        cls,
+        sources: Any,
+        targets: Any,
+        lengths: ArrayLike,
+        *,
+        positions: ArrayLike | None = None,
+        labels: Iterable[Any] | None = None,
+        n_nodes: int | None = None,
+        max_edge: MaxEdge = None,
+    ) -> LaplaceOperator:
+        """The operator of a network of edges with lengths, by linear elements.
+
+        Parallel edges and loops are edges of their own; a loop is cut into three pieces at least.
+
+        Parameters
+        ----------
+        sources, targets
+            Ends of the edges (g,). Non-negative ints are node numbers (unless `labels` are given);
+            anything else hashable is a label, numbered in order of appearance.
+        lengths
+            Positive finite lengths (g,).
+        positions
+            Positions (n_nodes, 2 or 3) of the nodes. They serve to project points and to draw;
+            distances along the network come from `lengths` alone.
+        labels
+            Every node's label, in the order of `positions`. The ends are then labels.
+        n_nodes
+            Number of nodes, if some of the last ones have no edge. For node numbers only.
+        max_edge
+            Longer edges are cut into equal pieces that are not, in the unit of `lengths`;
+            `"auto"` means the total length / max(4 g, 2000), None leaves edges whole. The pieces
+            should be shorter than an eighth of the range of a field.
+
+        Raises
+        ------
+        InvalidInputError
+            Arguments differ in length, a length is not positive and finite (the edge is named), a
+            node is unknown, positions are not finite; or `max_edge` is not positive or makes more
+            than two million pieces.
+        """
+        sources, targets = list_like(sources, "sources"), list_like(targets, "targets")
+        values = edge_lengths(lengths, sources, targets)
+        start, end, size, found = number_ends(sources, targets, n_nodes, labels)
+        places = None if positions is None else node_positions(positions, size)
+        if places is not None and found is not None and labels is None:
+            raise InvalidInputError(
+                "labels: expected the nodes' labels in the order of `positions`, got none"
+            )
+        used, ends = np.unique(np.stack([start, end], axis=1), return_inverse=True)
+        ends = ends.reshape(-1, 2)
+        length = chosen_length(max_edge, lambda: auto_max_edge(values))
+        pieces = cut(ends, values, used.size, length)
+        number = np.full(size, -1)
+        number[used] = np.arange(used.size)
+        return cls(
+            *network_matrices(pieces),
+            dimension=1,
+            positions=None if places is None else piece_positions(pieces, ends, places[used]),
+            elements=pieces.elements,
+            parents=pieces.parents,
+            given_vertices=number,
+            given_elements=ends,
+            labels=found,
+            element_lengths=pieces.lengths,
+            given_lengths=values,
+        )._frozen()
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices n, those of refinement included."""
+        return int(self.mass.size)
+
+    @property
+    def n_given(self) -> int:
+        """Number of vertices or nodes that were given."""
+        return int(self.given_vertices.size)
+
+    @cached_property
+    def measure(self) -> float:
+        """Area of the surface or length of the network."""
+        if self.element_lengths is not None:
+            return float(self.element_lengths.sum())
+        return float(self.mass.sum())
+
+    @cached_property
+    def extent(self) -> float | None:
+        """Diagonal of the bounding box of the positions; None without positions."""
+        return None if self.positions is None else meshes.extent(self.positions)
+
+    @cached_property
+    def diameter(self) -> float:
+        """Size in the unit of lengths: of a surface, the diagonal of its bounding box.
+
+        Of a network the largest distance along it from the vertex that is the farthest one from
+        the first, in the longest component: positions may have another unit than lengths.
+        """
+        if self.element_lengths is not None:
+            return longest_way(self.elements, self.element_lengths, self.n_vertices)
+        return float(self.extent or 0.0)
+
+    def components(self) -> tuple[int, IntArray]:
+        """Number of connected components, and each vertex' component (n,)."""
+        count, member = csgraph.connected_components(self.stiffness, directed=False)
+        return int(count), member.astype(np.int64)
+
+    def project(self, points: ArrayLike) -> Locations:
+        """The nearest places on the surface or network of points in space.
+
+        Parameters
+        ----------
+        points
+            Points (p, d), in the unit of the positions.
+
+        Raises
+        ------
+        InvalidInputError
+            The operator has no positions, or `points` has another shape or is not finite.
+        """
+        if self.positions is None:
+            raise InvalidInputError(
+                "points: expected nodes or places on edges, as this network has no positions"
+            )
+        given = np.asarray(points, dtype=np.float64)
+        if given.ndim != 2 or given.shape[1] != self.positions.shape[1] or not len(given):
+            raise InvalidInputError(
+                f"points: expected shape (p, {self.positions.shape[1]}), got {given.shape}"
+            )
+        bad = np.flatnonzero(~np.isfinite(given).all(axis=1))
+        if bad.size:
+            raise InvalidInputError(
+                f"points: expected finite positions, got {given[bad[0]].tolist()} in row {bad[0]} "
+                f"({bad.size} such rows)"
+            )
+        found = nearest_places(given, self.positions[self.elements])
+        return Locations(as_points(self.elements[found.elements], found.weights), found.distances)
+
+    def at_vertices(self, nodes: Any = None) -> Locations:
+        """Places of given vertices or nodes.
+
+        Parameters
+        ----------
+        nodes
+            Their labels (p,), or their numbers if there are no labels; None means all of them.
+
+        Raises
+        ------
+        InvalidInputError
+            One is unknown, or belongs to no face or edge: there is no field there.
+        """
+        numbers = self._names.index(nodes)
+        vertices = self.given_vertices[numbers]
+        bad = np.flatnonzero(vertices < 0)
+        if bad.size:
+            what = "faces" if self.dimension == 2 else "edges"
+            name = self._names.label(int(numbers[bad[0]]))
+            raise InvalidInputError(
+                f"nodes: expected nodes of {what}, got {name!r}, "
+                f"which belongs to none ({bad.size} such nodes), so that the field has no value "
+                "there; leave out those where `operator.given_vertices` is -1"
+            )
+        return exact(at_corners(vertices, self.dimension + 1))
+
+    def at_faces(self, numbers: ArrayLike | None = None) -> Locations:
+        """Places of the centroids of given faces; None means all faces.
+
+        Raises
+        ------
+        InvalidInputError
+            The operator is no surface's, or a number is out of range.
+        """
+        if self.centroids is None:
+            raise InvalidInputError("numbers: expected a surface's faces, got a network")
+        chosen = element_numbers(numbers, self.centroids.shape[0], "numbers")
+        return exact(self.centroids[chosen])
+
+    def at_edges(self, edges: ArrayLike, offsets: ArrayLike) -> Locations:
+        """Places on given edges.
+
+        Parameters
+        ----------
+        edges
+            Numbers (p,) of edges in the order in which they were given.
+        offsets
+            Distances (p,) along the edge from its source, from zero to its length.
+
+        Raises
+        ------
+        InvalidInputError
+            The operator is no network's, a number is out of range, or an offset is beyond the
+            ends of its edge.
+        """
+        if self.given_lengths is None:
+            raise InvalidInputError("edges: expected a network's edges, got a surface")
+        chosen = element_numbers(edges, self.given_lengths.size, "edges")
+        lengths = self.given_lengths[chosen]
+        along = edge_offsets(offsets, lengths, chosen)
+        first = np.searchsorted(self.parents, chosen)
+        count = np.searchsorted(self.parents, chosen, side="right") - first
+        share = along / lengths * count
+        piece = np.minimum(np.floor(share).astype(np.int64), count - 1)
+        weight = share - piece
+        weights = np.stack([1.0 - weight, weight], axis=1)
+        return exact(as_points(self.elements[first + piece], weights))
+
+    def state(self) -> dict[str, np.ndarray | None]:
+        """Arrays from which `from_state` makes the operator again; labels are stored beside."""
+        state: dict[str, np.ndarray | None] = {name: getattr(self, name) for name in ARRAYS}
+        for name in ("data", "indices", "indptr"):
+            state[f"stiffness_{name}"] = getattr(self.stiffness, name)
+        return state | {"dimension": np.array(self.dimension)}
+
+    @classmethod
+    def from_state(
+        cls, state: dict[str, np.ndarray | None], labels: Labels | None = None
+    ) -> LaplaceOperator:
+        """The operator of `state`; arrays that are missing are None."""
+        n = state["mass"].size  # type: ignore[union-attr]
+        parts = tuple(state[f"stiffness_{name}"] for name in ("data", "indices", "indptr"))
+        return cls(
+            stiffness=sparse.csr_array(parts, shape=(n, n)),
+            dimension=int(state["dimension"]),  # type: ignore[arg-type]
+            labels=labels,
+            **{name: state.get(name) for name in ARRAYS},  # type: ignore[arg-type]
+        )._frozen()
+
+    def __repr__(self) -> str:
+        kind, parts, size = ("surface", "triangles", "area")
+        if self.dimension == 1:
+            kind, parts, size = ("network", "segments", "length")
+        return (
+            f"LaplaceOperator({kind}, {self.n_vertices} vertices, {self.n_given} of them given, "
+            f"{self.elements.shape[0]} {parts}, {size} {self.measure:.4g})"
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> LaplaceOperator:
+        return self  # nothing in it can change
+
+    @cached_property
+    def _names(self) -> Graph:
+        """The given nodes without edges, which finds numbers of labels."""
+        return Graph(assemble(*no_edges(), self.n_given), self.labels)
+
+    def _frozen(self) -> LaplaceOperator:
+        """The operator itself, with arrays that cannot be written to."""
+        for name in ARRAYS:
+            array = getattr(self, name)
+            if array is not None:
+                array.flags.writeable = False
+        self.stiffness.data.flags.writeable = False
+        return self
+
+
+# Fields that are arrays or None.
+ARRAYS = (
+    "mass", "positions", "elements", "parents", "given_vertices", "given_elements",
+    "element_lengths", "given_lengths", "centroids",
+)  # fmt: skip
+
+
+def face_centroids(clean: CleanMesh, refined: Refined) -> FloatArray:
+    """Places (g, 6) of the centroids of all given faces.
+
+    A face with equal corners is a segment or a point: the place is the nearest one to its centroid.
+    """
+    elements, weights = centroid_places(refined, clean.faces.shape[0])
+    points = as_points(refined.faces[elements], weights)[clean.face_of]
+    flat = np.flatnonzero(clean.face_of < 0)
+    if flat.size:
+        found = nearest_places(clean.given_centroids[flat], refined.positions[refined.faces])
+        points[flat] = as_points(refined.faces[found.elements], found.weights)
+    return points

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from coupledgp.attention import attention_loss as attention_loss
     from coupledgp.features import gram_loss as gram_loss
     from coupledgp.geometry import LaplaceOperator as LaplaceOperator
+    from coupledgp.formats import RoadNetwork as RoadNetwork
+    from coupledgp.formats import read_roads as read_roads
+    from coupledgp.formats import write_mesh as write_mesh
+    from coupledgp.formats import write_roads as write_roads
     from coupledgp.graphs import Graph as Graph
     from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
@@ -40,6 +44,7 @@ else:
             "coupledgp.attention": ["CoupledAttention", "attention_loss"],
             "coupledgp.features": ["gram_loss"],
             "coupledgp.geometry": ["LaplaceOperator"],
+            "coupledgp.formats": ["RoadNetwork", "read_roads", "write_mesh", "write_roads"],
             "coupledgp.graphs": ["Graph"],
             "coupledgp.inference.spectra.evidence": ["evidence_loss"],
             "coupledgp.inference.spectra.posterior_kl": ["posterior_kl_loss"],

@@ -23,3 +23,7 @@ class ModelFileError(CoupledGPError, ValueError):
 
 class MemoryLimitError(InvalidInputError, MemoryError):
     """The computation would not fit in memory; the message gives the estimate and a remedy."""
+
+
+class MissingLibraryError(CoupledGPError, ImportError):
+    """An optional library is not installed; the message names the extra that installs it."""

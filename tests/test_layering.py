@@ -12,7 +12,7 @@ from benchmarks.import_graph import RUNNING, Import, ImportGraph, circles
 PACKAGE = Path(coupledgp.__file__).parent
 # From the ground up, folders and single files; neighbours on one line do not import each other.
 FLOORS = [
-    ["errors", "lazy", "compiled"],
+    ["errors", "lazy", "compiled", "output"],
     ["random", "progress", "memory"],
     ["counter", "descent"],
     ["validation", "columns"],
@@ -21,6 +21,7 @@ FLOORS = [
     ["spectra", "graphs"],
     ["geometry"],
     ["datasets"],
+    ["formats"],
     ["couplings"],
     ["inference/search"],
     ["features"],

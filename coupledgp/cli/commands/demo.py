@@ -28,7 +28,7 @@ def demo(
     from coupledgp.cli.commands import demo_pages
     from coupledgp.cli.commands import demo_study as study
     from coupledgp.cli.show import table as show
-    from coupledgp.gp.container import written_whole
+    from coupledgp.output import written_whole
     from coupledgp.validation import check_positive_int
 
     check_positive_int(n_seeds, "--n-seeds")

@@ -220,8 +220,8 @@ def fit(
     from coupledgp.cli.evaluate import Stopwatch, beside_exact, plan_comparison, scores
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
-    from coupledgp.gp.container import written_whole
     from coupledgp.models import save_model
+    from coupledgp.output import written_whole
     from coupledgp.validation import check_choice, check_positive_int
 
     options = dict(context.params)

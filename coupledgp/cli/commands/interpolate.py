@@ -149,8 +149,8 @@ def interpolate(
     from coupledgp.cli.readers.node_values import read_positions
     from coupledgp.cli.readers.tables import check_table_path
     from coupledgp.cli.show import graph as show_graph
-    from coupledgp.gp.container import written_whole
     from coupledgp.models import GraphGPRegressor
+    from coupledgp.output import written_whole
     from coupledgp.validation import check_choice, check_positive_int
 
     share = _check_task(values, signal, hide, holdout)

@@ -45,7 +45,7 @@ def predict(
 
     from coupledgp.cli.commands.predict_tasks import with_predictions
     from coupledgp.cli.readers.tables import check_table_path, write_table
-    from coupledgp.gp.container import written_whole
+    from coupledgp.output import written_whole
 
     check_table_path(output, "--output")
     if output.resolve() in (model.resolve(), data.resolve()):

@@ -94,8 +94,8 @@ def report(
     )
     from coupledgp.cli.evaluate import announce
     from coupledgp.diagnostics.compare import by_solves
-    from coupledgp.gp.container import written_whole
     from coupledgp.models import load_model, posterior_report
+    from coupledgp.output import written_whole
     from coupledgp.validation import check_choice, check_positive_int
 
     check_positive_int(seed, "--seed", minimum=0)

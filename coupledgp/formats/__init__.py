@@ -1,0 +1,31 @@
+"""Files of meshes with fields, and of roads.
+
+| function | files |
+|---|---|
+| `write_mesh(path, mesh, mean=mean, std=std)` | .vtu, .vtk, .ply, .glb, .gltf |
+| `read_roads(path)` | .gpkg, .geojson, .shp, .graphml, .gml, networkx graphs |
+| `write_roads(path, roads, mean=mean, std=std)` | .gpkg, .geojson |
+
+VTK files need the extra `formats` (meshio), roads the extra `roads` (geopandas and pyogrio):
+`pip install "coupledgp[formats,roads]"`.
+"""
+
+from typing import TYPE_CHECKING
+
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.formats.meshes import write_mesh as write_mesh
+    from coupledgp.formats.road_files import read_roads as read_roads
+    from coupledgp.formats.road_output import write_roads as write_roads
+    from coupledgp.formats.roads import RoadNetwork as RoadNetwork
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.formats.meshes": ["write_mesh"],
+            "coupledgp.formats.road_files": ["read_roads"],
+            "coupledgp.formats.road_output": ["write_roads"],
+            "coupledgp.formats.roads": ["RoadNetwork"],
+        },
+    )

@@ -1,0 +1,66 @@
+"""glTF 2.0 files of a mesh with coloured vertices and attributes of one's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.formats.colours import linear_light
+from coupledgp.random import FloatArray, IntArray
+
+# A dull surface that is seen from both sides and shows the vertices' colours as they are.
+MATERIAL = {
+    "name": "values",
+    "doubleSided": True,
+    "pbrMetallicRoughness": {"metallicFactor": 0.0, "roughnessFactor": 1.0},
+}
+COLOUR = "_LINEAR_COLOUR"
+
+
+def gltf_bytes(
+    vertices: FloatArray,
+    faces: IntArray,
+    values: Mapping[str, FloatArray],
+    colours: NDArray[np.uint8] | None,
+    binary: bool,
+) -> bytes:
+    """Return the bytes of a .glb file, or of a .gltf file that holds its buffers itself.
+
+    Attributes are named by an underscore and capitals, as the standard asks of an application's own
+    ones, and are in single precision, as are coordinates: they are stored relative to the mesh's
+    centre, which the node's translation holds. Colours (v, 4) are stored in linear light, in which
+    the standard reads them.
+    """
+    import trimesh
+
+    exchange: Any = trimesh.exchange.gltf
+
+    centre = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    mesh = trimesh.Trimesh(vertices - centre, faces, process=False)
+    for name, value in values.items():
+        mesh.vertex_attributes[f"_{name.upper()}"] = value
+    if colours is not None:
+        mesh.vertex_attributes[COLOUR] = linear_light(colours)
+    scene = trimesh.Scene()
+    placed = np.eye(4)
+    placed[:3, 3] = centre
+    scene.add_geometry(mesh, node_name="mesh", geom_name="mesh", transform=placed)
+    if binary:
+        return bytes(exchange.export_glb(scene, include_normals=False, tree_postprocessor=_finished))
+    files = exchange.export_gltf(
+        scene, include_normals=False, merge_buffers=True, embed_buffers=True,
+        tree_postprocessor=_finished,
+    )  # fmt: skip
+    return bytes(files["model.gltf"])
+
+
+def _finished(tree: dict[str, Any]) -> None:
+    """Name the colours as the standard does, and give the mesh its material."""
+    tree["materials"] = [MATERIAL]
+    (part,) = tree["meshes"][0]["primitives"]
+    part["material"] = 0
+    if COLOUR in part["attributes"]:
+        part["attributes"]["COLOR_0"] = part["attributes"].pop(COLOUR)

@@ -1,0 +1,252 @@
+"""Triangle meshes with values at vertices or faces: VTK, PLY and glTF."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.colours import value_colours
+from coupledgp.formats.gltf import gltf_bytes
+from coupledgp.formats.libraries import library
+from coupledgp.formats.ply import ply_bytes
+from coupledgp.output import written_whole
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import check_choice
+
+Location = Literal["vertices", "faces"]
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Names that the formats use themselves.
+TAKEN = ("x", "y", "z", "red", "green", "blue", "alpha", "vertex_indices", "color_0", "position")
+
+
+@dataclass(frozen=True)
+class MeshFields:
+    """A mesh and its fields, checked.
+
+    Attributes
+    ----------
+    vertices : FloatArray (v, 3)
+    faces : IntArray (f, 3)
+    at_vertices, at_faces : dict of FloatArray (v,) and (f,)
+        Fields by name.
+    """
+
+    vertices: FloatArray
+    faces: IntArray
+    at_vertices: dict[str, FloatArray]
+    at_faces: dict[str, FloatArray]
+
+    def coloured(self) -> tuple[str, FloatArray] | None:
+        """Location and values of the field that gives colours: `mean`, else the first one."""
+        for wanted in ("mean", None):
+            for place, fields in (("vertices", self.at_vertices), ("faces", self.at_faces)):
+                for name, values in fields.items():
+                    if wanted in (name, None):
+                        return place, values
+        return None
+
+
+def write_mesh(
+    path: str | os.PathLike[str],
+    mesh: Any,
+    /,
+    *,
+    location: Location | None = None,
+    **fields: ArrayLike,
+) -> None:
+    """Write a triangle mesh with fields; the extension of the path tells the format.
+
+    | extension | fields | read by |
+    |---|---|---|
+    | .vtu, .vtk | point data and cell data, float64 | ParaView, PyVista, meshio |
+    | .ply | properties of vertices and faces, float64; colours | MeshLab, Blender, trimesh |
+    | .glb, .gltf | attributes `_MEAN`, `_STD`, float32; colours | browsers, Blender, trimesh |
+
+    Colours are those of the field `mean`, or of the first one without it: viridis from its least to
+    its greatest value, grey where it is NaN. Of a PLY, PyVista reads colours alone, and meshio no
+    properties of faces; .vtu is the format for them. glTF has no values of faces: where there are
+    any, every face gets three vertices of its own that carry them. VTK files need the extra
+    `formats`.
+
+    Parameters
+    ----------
+    path
+        Path of the file, which is written whole or not at all.
+    mesh
+        A `trimesh.Trimesh`, or any object with `vertices` (v, 3) and `faces` (f, 3).
+    location
+        `"vertices"` or `"faces"`, for meshes with as many vertices as faces. Else the number of
+        values tells where they are.
+    **fields
+        Values by name, (v,) or (f,). Names are letters, digits and underscores. NaN is allowed but
+        in glTF, whose standard has no NaN.
+
+    Raises
+    ------
+    InvalidInputError
+        The extension is unknown, the mesh is none, or a field has a wrong name, shape or value.
+    MissingLibraryError
+        meshio is not installed, for .vtu and .vtk.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in WRITERS:
+        raise InvalidInputError(
+            f"path: expected a file ending in {', '.join(WRITERS)}, got {os.fspath(path)!r}"
+        )
+    checked = checked_fields(mesh, location, fields)
+    with written_whole(path) as temporary:
+        WRITERS[kind](temporary, checked)
+
+
+def checked_fields(
+    mesh: Any, location: Location | None, fields: Mapping[str, ArrayLike]
+) -> MeshFields:
+    """Check a mesh and fields of it, and sort the fields by their location."""
+    vertices, faces = _geometry(mesh)
+    if location is not None:
+        check_choice(location, ("vertices", "faces"), "location")
+    counts = {"vertices": len(vertices), "faces": len(faces)}
+    placed: dict[str, dict[str, FloatArray]] = {"vertices": {}, "faces": {}}
+    for name, given in fields.items():
+        _check_name(name, fields)
+        values = _values(given, name)
+        placed[_location(name, values.size, counts, location)][name] = values
+    return MeshFields(vertices, faces, placed["vertices"], placed["faces"])
+
+
+def _geometry(mesh: Any) -> tuple[FloatArray, IntArray]:
+    """Vertices (v, 3) and faces (f, 3) of a mesh."""
+    try:
+        vertices = np.asarray(mesh.vertices, dtype=np.float64)
+        faces = np.asarray(mesh.faces, dtype=np.int64)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"mesh: expected an object with vertices (v, 3) and faces (f, 3), got "
+            f"{type(mesh).__name__}"
+        ) from error
+    shapes = (vertices.shape, faces.shape)
+    if any(len(shape) != 2 or shape[1] != 3 or not shape[0] for shape in shapes):
+        raise InvalidInputError(
+            f"mesh: expected vertices (v, 3) and faces (f, 3), got shapes {shapes[0]} and "
+            f"{shapes[1]}"
+        )
+    if not np.isfinite(vertices).all():
+        row = int(np.flatnonzero(~np.isfinite(vertices).all(axis=1))[0])
+        raise InvalidInputError(f"mesh: expected finite vertices, got {vertices[row]} at {row}")
+    if faces.min() < 0 or faces.max() >= len(vertices):
+        raise InvalidInputError(
+            f"mesh: expected faces of vertices 0 to {len(vertices) - 1}, got numbers "
+            f"{faces.min()} to {faces.max()}"
+        )
+    return vertices, faces
+
+
+def _check_name(name: str, fields: Mapping[str, ArrayLike]) -> None:
+    if not NAME.fullmatch(name) or name.lower() in TAKEN:
+        raise InvalidInputError(
+            f"fields: expected a name of letters, digits and underscores that is none of "
+            f"{', '.join(TAKEN)}, got {name!r}"
+        )
+    same = [other for other in fields if other.lower() == name.lower()]
+    if len(same) > 1:
+        raise InvalidInputError(
+            f"fields: expected names that differ in more than upper and lower case, got {same}"
+        )
+
+
+def _values(given: ArrayLike, name: str) -> FloatArray:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name}: expected numbers: {error}") from error
+    if values.ndim != 1 or np.isinf(values).any():
+        raise InvalidInputError(
+            f"{name}: expected a vector of numbers that are not infinite, got shape "
+            f"{values.shape}" + (" with infinite ones" if values.ndim == 1 else "")
+        )
+    return values
+
+
+def _location(name: str, size: int, counts: Mapping[str, int], given: Location | None) -> str:
+    """Where the values of a field are."""
+    fitting = [place for place, count in counts.items() if count == size]
+    if given in fitting:
+        return given
+    if len(fitting) == 1 and given is None:
+        return fitting[0]
+    if len(fitting) == 2:
+        raise InvalidInputError(
+            f"{name}: expected location='vertices' or location='faces', as the mesh has "
+            f"{size} of both"
+        )
+    expected = f"{counts[given]} values" if given else " or ".join(
+        f"{count} values at its {place}" for place, count in counts.items()
+    )  # fmt: skip
+    raise InvalidInputError(f"{name}: expected {expected}, got {size}")
+
+
+def _write_vtk(path: Path, mesh: MeshFields, file_format: str) -> None:
+    meshio = library("meshio", "formats", "writing .vtu and .vtk")
+    content = meshio.Mesh(
+        mesh.vertices,
+        [("triangle", mesh.faces)],
+        point_data=mesh.at_vertices,
+        cell_data={name: [values] for name, values in mesh.at_faces.items()},
+    )
+    meshio.write(path, content, file_format=file_format)
+
+
+def _write_ply(path: Path, mesh: MeshFields) -> None:
+    colours = {}
+    if (found := mesh.coloured()) is not None:
+        place, values = found
+        colours[place] = value_colours(values)
+    path.write_bytes(
+        ply_bytes(
+            mesh.vertices, mesh.faces, mesh.at_vertices, mesh.at_faces,
+            colours.get("vertices"), colours.get("faces"),
+        )
+    )  # fmt: skip
+
+
+def _write_gltf(path: Path, mesh: MeshFields, binary: bool) -> None:
+    vertices, faces, values = _corners(mesh)
+    bad = [name for name, value in values.items() if not np.isfinite(value).all()]
+    if bad:
+        raise InvalidInputError(f"{bad[0]}: expected finite values, as glTF has no NaN")
+    found = mesh.coloured()
+    if found is not None:
+        place, levels = found
+        colours = value_colours(levels)
+        if mesh.at_faces:
+            colours = np.repeat(colours, 3, axis=0) if place == "faces" else (
+                colours[mesh.faces.ravel()]
+            )  # fmt: skip
+    path.write_bytes(gltf_bytes(vertices, faces, values, colours if found else None, binary))
+
+
+def _corners(mesh: MeshFields) -> tuple[FloatArray, IntArray, dict[str, FloatArray]]:
+    """The mesh with all fields at vertices; fields of faces give each face vertices of its own."""
+    if not mesh.at_faces:
+        return mesh.vertices, mesh.faces, mesh.at_vertices
+    corners = mesh.faces.ravel()
+    values = {name: value[corners] for name, value in mesh.at_vertices.items()}
+    values |= {name: np.repeat(value, 3) for name, value in mesh.at_faces.items()}
+    return mesh.vertices[corners], np.arange(corners.size).reshape(-1, 3), values
+
+
+WRITERS: dict[str, Callable[[Path, MeshFields], None]] = {
+    ".vtu": lambda path, mesh: _write_vtk(path, mesh, "vtu"),
+    ".vtk": lambda path, mesh: _write_vtk(path, mesh, "vtk"),
+    ".ply": _write_ply,
+    ".glb": lambda path, mesh: _write_gltf(path, mesh, binary=True),
+    ".gltf": lambda path, mesh: _write_gltf(path, mesh, binary=False),
+}

@@ -1,0 +1,162 @@
+"""Road networks from networkx graphs, such as osmnx makes, and from GraphML and GML."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.libraries import library
+from coupledgp.formats.noding import Pieces
+from coupledgp.formats.projection import LONLAT, METRES, Plane
+from coupledgp.formats.roads import RoadNetwork, of_pieces
+from coupledgp.random import FloatArray
+
+PLACES = (("x", "y"), ("longitude", "latitude"), ("lon", "lat"))
+LENGTH = "length"
+
+
+def parse_markup(path: Path) -> Any:
+    """Read GraphML or GML as a networkx graph; names that are all written as ints become ints."""
+    import networkx as nx
+
+    try:
+        if path.suffix.lower() == ".graphml":
+            found = nx.read_graphml(path)
+        else:
+            try:
+                found = nx.read_gml(path)
+            except nx.NetworkXError:
+                found = nx.read_gml(path, label="id")  # nodes without names
+    except Exception as error:  # whatever the parsers of XML and GML raise
+        raise InvalidInputError(f"{path}: expected {path.suffix[1:]}: {error}") from error
+    names = list(found.nodes)
+    if all(isinstance(name, str) and name.isdigit() and str(int(name)) == name for name in names):
+        found = nx.relabel_nodes(found, {name: int(name) for name in names})
+    return found
+
+
+def from_graph(graph: Any, length: str | None, crs: Any, tolerance: float) -> RoadNetwork:
+    """The network of a networkx graph, directed or not, multi or not; as `read_roads` describes."""
+    labels = list(graph.nodes)
+    edges = list(graph.edges(data=True))
+    if not edges:
+        raise InvalidInputError("expected a graph with edges, got none")
+    coordinates = _coordinates(graph)
+    plane = _plane(graph, coordinates, crs)
+    positions = plane.metres(coordinates)
+    number = {label: k for k, label in enumerate(labels)}
+    ends = np.array([[number[edge[0]], number[edge[1]]] for edge in edges], dtype=np.int64)
+    courses = [_course(edge, coordinates[pair]) for edge, pair in zip(edges, ends, strict=True)]
+    lines, drawn = _measured(courses, plane)
+    lengths = _lengths(edges, length, drawn)
+    kept = np.flatnonzero(lengths > 0)
+    used, ends = np.unique(ends[kept], return_inverse=True)
+    names = [labels[k] for k in used]
+    courses = [lines[k] for k in kept]
+    pieces = Pieces(positions[used], ends.reshape(-1, 2), courses, lengths[kept], kept)
+    return of_pieces(pieces, kept, plane, tolerance, names)
+
+
+def _coordinates(graph: Any) -> FloatArray:
+    """Coordinates (n, 2) of the nodes, from attributes that may be text."""
+    error: Exception | None = None
+    for names in PLACES:
+        try:
+            places = [[float(data[name]) for name in names] for _, data in graph.nodes(data=True)]
+        except (KeyError, TypeError, ValueError) as caught:
+            error = error or caught
+            continue
+        found = np.array(places)
+        if np.isfinite(found).all():
+            return found
+    raise InvalidInputError(
+        "nodes: expected every node to have finite numbers x and y (or longitude and latitude)"
+    ) from error
+
+
+def _plane(graph: Any, coordinates: FloatArray, crs: Any) -> Plane:
+    own = graph.graph.get("crs") if crs is None else crs
+    if own is None:
+        degrees = bool((np.abs(coordinates) <= [180, 90]).all())
+        own = LONLAT if degrees else METRES
+    return Plane.fitting(own, coordinates)
+
+
+def _course(edge: tuple[Any, Any, dict[str, Any]], ends: FloatArray) -> FloatArray:
+    """Coordinates (k, 2) of an edge from its source to its target, by its geometry if it has one.
+
+    The geometry may be text (WKT), and may start at the target.
+    """
+    given = edge[2].get("geometry")
+    if given is None:
+        return ends
+    shapely = library("shapely", "roads", "reading of edges' geometries")
+    try:
+        line = shapely.from_wkt(given) if isinstance(given, str) else given
+        course = shapely.get_coordinates(shapely.force_2d(line))
+    except (TypeError, shapely.errors.ShapelyError) as error:
+        raise InvalidInputError(
+            f"edge {edge[0]!r}-{edge[1]!r}: expected a line as its geometry, got {given!r:.80}"
+        ) from error
+    if len(course) < 2 or line.geom_type != "LineString" or not np.isfinite(course).all():
+        raise InvalidInputError(
+            f"edge {edge[0]!r}-{edge[1]!r}: expected a LineString as its geometry, got "
+            f"{line.geom_type} of {len(course)} points"
+        )
+    start = np.linalg.norm(course[[0, -1]] - ends[0], axis=1)
+    end = np.linalg.norm(course[[0, -1]] - ends[1], axis=1)
+    course = course[::-1] if start[1] + end[0] < start[0] + end[1] else course
+    return np.concatenate([ends[:1], course[1:-1], ends[1:]])
+
+
+def _measured(courses: list[FloatArray], plane: Plane) -> tuple[list[FloatArray], FloatArray]:
+    """Lines (k, 2) in the plane, and their lengths (m,)."""
+    sizes = np.array([len(course) for course in courses])
+    coordinates = np.concatenate(courses)
+    places = plane.metres(coordinates)
+    steps = np.append(plane.segment_lengths(coordinates, places), 0.0)
+    last = np.cumsum(sizes) - 1
+    steps[last] = 0.0
+    return np.split(places, last[:-1] + 1), np.add.reduceat(steps, last - sizes + 1)
+
+
+def _lengths(edges: list[Any], name: str | None, drawn: FloatArray) -> FloatArray:
+    """Lengths (m,) of the edges by an attribute, which may be text, or as drawn."""
+    has = np.array([(LENGTH if name is None else name) in edge[2] for edge in edges])
+    if name is None and not has.all():
+        if has.any():
+            warnings.warn(
+                f"length: {int((~has).sum())} of {has.size} edges have no attribute {LENGTH!r}; "
+                "lengths are those of the lines",
+                stacklevel=4,
+            )
+        _check_drawn(edges, drawn)
+        return drawn
+    return np.array([_length(edge, LENGTH if name is None else name) for edge in edges])
+
+
+def _check_drawn(edges: list[Any], drawn: FloatArray) -> None:
+    for (source, target, _), length in zip(edges, drawn, strict=True):
+        if source != target and not length > 0:
+            raise InvalidInputError(
+                f"edge {source!r}-{target!r}: expected a length, or nodes at different places"
+            )
+
+
+def _length(edge: tuple[Any, Any, dict[str, Any]], name: str) -> float:
+    given = edge[2].get(name)
+    try:
+        value = float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        value = np.nan
+    loop_of_nothing = edge[0] == edge[1] and value == 0
+    if not np.isfinite(value) or not (value > 0 or loop_of_nothing):
+        raise InvalidInputError(
+            f"edge {edge[0]!r}-{edge[1]!r}: expected a number of metres > 0 as its {name!r}, got "
+            f"{given!r}"
+        )
+    return value

@@ -1,0 +1,139 @@
+"""Road networks from tables of lines (GeoPackage, GeoJSON, shapefile)."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.libraries import library
+from coupledgp.formats.noding import Pieces, Polylines, inserted, noded
+from coupledgp.formats.projection import Plane
+from coupledgp.formats.roads import RoadNetwork, of_pieces
+from coupledgp.random import FloatArray, IntArray
+
+KINDS = ("LineString", "MultiLineString", "LinearRing")
+# Ratio of a column of lengths to the lines' lengths beyond which it is taken for another unit.
+UNIT_RATIO = 3.0
+
+
+def read_lines(path: Path, layer: str | None) -> Any:
+    """Read the layer of lines of a file as a `geopandas.GeoDataFrame`."""
+    geopandas = library("geopandas", "roads", f"reading {path.suffix} files")
+    pyogrio = library("pyogrio", "roads", f"reading {path.suffix} files")
+    try:
+        layers = pyogrio.list_layers(path)
+        name = _line_layer(path, layers, layer)
+        return geopandas.read_file(path, layer=name, engine="pyogrio")
+    except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError) as error:
+        raise InvalidInputError(f"{path}: expected a file of lines: {error}") from error
+
+
+def _line_layer(path: Path, layers: Any, wanted: str | None) -> str:
+    """Name of the layer that is wanted, or of the only one that may hold lines."""
+    names = [str(name) for name, _ in layers]
+    if wanted is not None:
+        if wanted not in names:
+            raise InvalidInputError(f"layer: expected one of {names} of {path}, got {wanted!r}")
+        return wanted
+    lines = [str(name) for name, kind in layers if kind and "LineString" in kind] or [
+        str(name) for name, kind in layers if kind in ("Unknown", "GeometryCollection")
+    ]
+    if len(lines) == 1:
+        return lines[0]
+    if not lines:
+        kinds = ", ".join(f"{name!r} of {kind}" for name, kind in layers) or "none"
+        raise InvalidInputError(f"{path}: expected a layer of lines, got {kinds}")
+    raise InvalidInputError(f"layer: expected one of the layers of lines {lines} of {path}")
+
+
+def from_table(table: Any, length: str | None, crs: Any, tolerance: float) -> RoadNetwork:
+    """The network of the lines of a `geopandas.GeoDataFrame`; as `read_roads` describes."""
+    shapely = library("shapely", "roads", "reading of lines")
+    own = table.crs if crs is None else crs
+    if own is None:
+        raise InvalidInputError(
+            "crs: expected a coordinate reference system, got a source without one; give it, such "
+            "as crs='EPSG:4326' (degrees) or crs='metres'"
+        )
+    rows, parts = _parts(table.geometry, shapely)
+    coordinates, line = shapely.get_coordinates(parts, return_index=True)
+    if not np.isfinite(coordinates).all():
+        bad = rows[line[np.flatnonzero(~np.isfinite(coordinates).all(axis=1))[0]]]
+        raise InvalidInputError(f"row {bad + 1}: expected finite coordinates")
+    plane = Plane.fitting(own, coordinates)
+    places = plane.metres(coordinates)
+    lines = Polylines(places, line, plane.segment_lengths(coordinates, places))
+    pieces = noded(inserted(lines, tolerance), tolerance)
+    if length is not None:
+        pieces = _measured(pieces, lines, rows, _lengths(table, length))
+    return of_pieces(pieces, rows[pieces.line], plane, tolerance)
+
+
+def _parts(geometry: Any, shapely: Any) -> tuple[IntArray, Any]:
+    """Row of each line, and the lines, apart, flat and each once; empty rows are left out."""
+    kinds = geometry.geom_type
+    wrong = np.flatnonzero(~(kinds.isin(KINDS) | kinds.isna() | geometry.is_empty).to_numpy())
+    if wrong.size:
+        raise InvalidInputError(
+            f"row {wrong[0] + 1}: expected a LineString or MultiLineString, got "
+            f"{kinds.iloc[wrong[0]]} ({wrong.size} such rows)"
+        )
+    parts, rows = shapely.get_parts(geometry.to_numpy(), return_index=True)
+    parts = shapely.force_2d(parts)
+    once = _first_of_each(parts)
+    parts, rows = parts[once], rows[once]
+    if not len(parts):
+        raise InvalidInputError("expected lines with a length, got none")
+    return rows.astype(np.int64), parts
+
+
+def _first_of_each(parts: Any) -> IntArray:
+    """Numbers of the lines that are left when each is taken once, in either direction."""
+    seen, kept = set(), []
+    for k, part in enumerate(parts):
+        course = np.asarray(part.coords)
+        key = min(course.tobytes(), course[::-1].tobytes())
+        if key not in seen and len(np.unique(course, axis=0)) > 1:
+            kept.append(k)
+            seen.add(key)
+    return np.array(kept, dtype=np.int64)
+
+
+def _lengths(table: Any, name: str) -> FloatArray:
+    """The column of lengths (rows,); NaN where it has none."""
+    if name not in table.columns:
+        raise InvalidInputError(
+            f"length: expected one of the columns {[str(c) for c in table.columns]}, got {name!r}"
+        )
+    try:
+        return np.array(table[name], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"length: column {name!r}: expected numbers: {error}") from error
+
+
+def _measured(pieces: Pieces, lines: Polylines, rows: IntArray, lengths: FloatArray) -> Pieces:
+    """Pieces whose lengths are shares of those (rows,) of a column, which its lines share."""
+    row = rows[lines.line]
+    inside = lines.line[:-1] == lines.line[1:]
+    drawn = np.bincount(row[:-1], weights=lines.steps * inside, minlength=lengths.size)
+    used = np.unique(rows)
+    bad = used[~(np.isfinite(lengths[used]) & (lengths[used] > 0))]
+    if bad.size:
+        raise InvalidInputError(
+            f"length: row {bad[0] + 1}: expected a length > 0 in metres, got {lengths[bad[0]]}"
+        )
+    ratio = float(np.median(lengths[used] / drawn[used]))
+    if not 1 / UNIT_RATIO <= ratio <= UNIT_RATIO:
+        warnings.warn(
+            f"length: the column's lengths are {ratio:.3g} times those of the lines in metres; "
+            "expected metres",
+            stacklevel=4,
+        )
+    of_row = rows[pieces.line]
+    shares = pieces.lengths / drawn[of_row]
+    return replace(pieces, lengths=shares * lengths[of_row])

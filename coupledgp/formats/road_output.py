@@ -1,0 +1,188 @@
+"""Road networks with values as GeoPackage and GeoJSON."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.libraries import library
+from coupledgp.formats.projection import LONLAT
+from coupledgp.formats.roads import RoadNetwork
+from coupledgp.output import written_whole
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice
+
+DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON"}
+# Columns that the files have besides the fields.
+OWN = ("geometry", "fid", "id", "edge", "node", "source", "target", "length", "row")
+Columns = dict[str, FloatArray]
+
+
+def write_roads(
+    path: str | os.PathLike[str],
+    roads: RoadNetwork,
+    /,
+    *,
+    location: str | None = None,
+    **fields: ArrayLike,
+) -> None:
+    """Write roads with values: lines with those of edges, points with those of nodes.
+
+    A .gpkg has a layer `edges` (edge, source, target, length in metres, row of the source, fields)
+    and, if there are fields of nodes, a layer `nodes`; it keeps the coordinate system of
+    `roads.crs`. A .geojson holds the same lines and points in one collection, in longitude and
+    latitude as its standard (RFC 7946) asks; without fields of edges it has points only. NaN
+    becomes a missing value.
+
+    For values along long roads write shorter pieces, with the values at their middles:
+
+        pieces, middles = roads.split(100.0)
+        places = operator.at_edges(middles.edges, middles.offsets)
+        mean, std = gp.predict(places, return_std=True)
+        cgp.write_roads("law.gpkg", pieces, mean=mean, std=std)
+
+    Parameters
+    ----------
+    path
+        Path of the file, which is written whole or not at all.
+    roads
+        The network.
+    location
+        `"edges"` or `"nodes"`, for networks with as many edges as nodes. Else the number of values
+        tells where they are.
+    **fields
+        Values by name, (n_edges,) or (n_nodes,).
+
+    Raises
+    ------
+    InvalidInputError
+        The extension is unknown, a field has a wrong name, shape or value, or a .geojson is asked
+        of roads without a coordinate system.
+    MissingLibraryError
+        A library of the extra `roads` is not installed.
+    """
+    kind = Path(path).suffix.lower()
+    if kind not in DRIVERS:
+        raise InvalidInputError(
+            f"path: expected a file ending in {' or '.join(DRIVERS)}, got {os.fspath(path)!r}"
+        )
+    if kind == ".geojson" and roads.crs is None:
+        raise InvalidInputError(
+            "path: GeoJSON is in longitude and latitude, and the roads have no coordinate system; "
+            "write a .gpkg"
+        )
+    at_edges, at_nodes = _sorted_fields(roads, location, fields)
+    layers: dict[str, Any] = {}
+    if at_edges or not at_nodes or kind == ".gpkg":
+        layers["edges"] = _edge_table(roads, at_edges)
+    if at_nodes:
+        layers["nodes"] = _node_table(roads, at_nodes)
+    with written_whole(path) as temporary, tempfile.TemporaryDirectory() as folder:
+        made = Path(folder) / f"roads{kind}"
+        _write(made, kind, layers)
+        shutil.copyfile(made, temporary)
+
+
+def _sorted_fields(
+    roads: RoadNetwork, location: str | None, fields: dict[str, ArrayLike]
+) -> tuple[Columns, Columns]:
+    """Fields of edges, and fields of nodes."""
+    if location is not None:
+        check_choice(location, ("edges", "nodes"), "location")
+    counts = {"edges": roads.n_edges, "nodes": roads.n_nodes}
+    placed: dict[str, Columns] = {"edges": {}, "nodes": {}}
+    for name, given in fields.items():
+        if not name or name.lower() in OWN:
+            raise InvalidInputError(
+                f"fields: expected a name that is none of {', '.join(OWN)}, got {name!r}"
+            )
+        try:
+            values = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"{name}: expected numbers: {error}") from error
+        fitting = [
+            place for place, count in counts.items()
+            if values.shape == (count,) and location in (None, place)
+        ]  # fmt: skip
+        if len(fitting) != 1 or np.isinf(values).any():
+            _refuse(name, values, counts, fitting)
+        placed[fitting[0]][name] = values
+    return placed["edges"], placed["nodes"]
+
+
+def _refuse(name: str, values: FloatArray, counts: dict[str, int], fitting: list[str]) -> None:
+    if len(fitting) == 2:
+        raise InvalidInputError(
+            f"{name}: expected location='edges' or location='nodes', as the network has "
+            f"{values.size} of both"
+        )
+    if fitting:
+        raise InvalidInputError(f"{name}: expected values that are not infinite")
+    raise InvalidInputError(
+        f"{name}: expected {counts['edges']} values at edges or {counts['nodes']} at nodes, got "
+        f"shape {values.shape}"
+    )
+
+
+def _edge_table(roads: RoadNetwork, fields: Columns) -> Any:
+    shapely = library("shapely", "roads", "writing roads")
+    sizes = [len(line) for line in roads.lines]
+    places = _coordinates(roads, np.concatenate(roads.lines))
+    lines = shapely.linestrings(places, indices=np.repeat(np.arange(len(sizes)), sizes))
+    names = _names(roads)
+    columns = {
+        "edge": np.arange(roads.n_edges),
+        "source": names[roads.ends[:, 0]],
+        "target": names[roads.ends[:, 1]],
+        "length": roads.lengths,
+        "row": roads.rows,
+        **fields,
+    }
+    return _table(roads, columns, lines)
+
+
+def _node_table(roads: RoadNetwork, fields: Columns) -> Any:
+    shapely = library("shapely", "roads", "writing roads")
+    points = shapely.points(_coordinates(roads, roads.positions))
+    return _table(roads, {"node": _names(roads), **fields}, points)
+
+
+def _coordinates(roads: RoadNetwork, places: FloatArray) -> FloatArray:
+    """Places (p, 2) in the units of the roads' coordinate system."""
+    return places / roads.plane.unit
+
+
+def _names(roads: RoadNetwork) -> Any:
+    """Names (n,) of the nodes: integers if all are, else texts."""
+    labels = range(roads.n_nodes) if roads.labels is None else roads.labels
+    if all(isinstance(label, int | np.integer) for label in labels):
+        return np.array(labels, dtype=np.int64)
+    return np.array([str(label) for label in labels], dtype=object)
+
+
+def _table(roads: RoadNetwork, columns: dict[str, Any], geometry: Any) -> Any:
+    geopandas = library("geopandas", "roads", "writing roads")
+    return geopandas.GeoDataFrame(columns, geometry=geometry, crs=roads.crs)
+
+
+def _write(path: Path, kind: str, layers: dict[str, Any]) -> None:
+    """Write tables as layers of a GeoPackage, or one below the other as GeoJSON."""
+    pandas = library("pandas", "roads", "writing roads")
+    library("pyogrio", "roads", "writing roads")
+    settings: dict[str, Any] = {"driver": DRIVERS[kind], "engine": "pyogrio"}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "'crs' was not provided")  # metres of no known place
+        if kind == ".gpkg":
+            for name, table in layers.items():
+                table.to_file(path, layer=name, **settings)
+            return
+        joined = pandas.concat([table.to_crs(LONLAT) for table in layers.values()])
+        joined.to_file(path, RFC7946="YES", **settings)

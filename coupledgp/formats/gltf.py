@@ -49,7 +49,9 @@ def gltf_bytes(
     placed[:3, 3] = centre
     scene.add_geometry(mesh, node_name="mesh", geom_name="mesh", transform=placed)
     if binary:
-        return bytes(exchange.export_glb(scene, include_normals=False, tree_postprocessor=_finished))
+        return bytes(
+            exchange.export_glb(scene, include_normals=False, tree_postprocessor=_finished)
+        )
     files = exchange.export_gltf(
         scene, include_normals=False, merge_buffers=True, embed_buffers=True,
         tree_postprocessor=_finished,

@@ -96,19 +96,28 @@ def write_mesh(
     MissingLibraryError
         meshio is not installed, for .vtu and .vtk.
     """
+    kind = mesh_format(path)
+    checked = checked_fields(mesh, location, fields)
+    with written_whole(path) as temporary:
+        save_mesh(temporary, kind, checked)
+
+
+def mesh_format(path: str | os.PathLike[str], name: str = "path") -> str:
+    """The extension of a path, which must be one of a format; `name` names the path in errors."""
     kind = Path(path).suffix.lower()
     if kind not in WRITERS:
         raise InvalidInputError(
-            f"path: expected a file ending in {', '.join(WRITERS)}, got {os.fspath(path)!r}"
+            f"{name}: expected a file ending in {', '.join(WRITERS)}, got {os.fspath(path)!r}"
         )
-    checked = checked_fields(mesh, location, fields)
-    with written_whole(path) as temporary:
-        WRITERS[kind](temporary, checked)
+    return kind
 
 
-def checked_fields(
-    mesh: Any, location: Location | None, fields: Mapping[str, ArrayLike]
-) -> MeshFields:
+def save_mesh(path: Path, kind: str, fields: MeshFields) -> None:
+    """Write the file at a path of any name, in the format of an extension."""
+    WRITERS[kind](path, fields)
+
+
+def checked_fields(mesh: Any, location: str | None, fields: Mapping[str, ArrayLike]) -> MeshFields:
     """Check a mesh and fields of it, and sort the fields by their location."""
     vertices, faces = _geometry(mesh)
     if location is not None:
@@ -175,7 +184,7 @@ def _values(given: ArrayLike, name: str) -> FloatArray:
     return values
 
 
-def _location(name: str, size: int, counts: Mapping[str, int], given: Location | None) -> str:
+def _location(name: str, size: int, counts: Mapping[str, int], given: str | None) -> str:
     """Where the values of a field are."""
     fitting = [place for place, count in counts.items() if count == size]
     if given in fitting:

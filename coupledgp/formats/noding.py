@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
@@ -103,7 +104,10 @@ def _node_numbers(lines: Polylines, tolerance: float) -> IntArray:
         return node
     distance, nearest = tree.query(lines.places[inner], distance_upper_bound=tolerance)
     at_end = np.isfinite(distance)
-    node[inner[at_end]] = node[ends[nearest[at_end]]]
+    found = np.full(inner.size, -1, dtype=np.int64)
+    found[at_end] = node[ends[nearest[at_end]]]
+    found[_beside_own_end(lines, node, inner, found, 2 * tolerance)] = -1
+    node[inner] = found
     rest = inner[~at_end]
     _, shared, counts = np.unique(
         lines.places[rest], axis=0, return_inverse=True, return_counts=True
@@ -113,6 +117,20 @@ def _node_numbers(lines: Polylines, tolerance: float) -> IntArray:
     _, numbers = np.unique(shared[crossing], return_inverse=True)
     node[rest[crossing]] = n_nodes + numbers
     return node
+
+
+def _beside_own_end(
+    lines: Polylines, node: IntArray, inner: IntArray, found: IntArray, room: float
+) -> NDArray[np.bool_]:
+    """Whether inner points are at the node of their own line's end because they lie beside it."""
+    travelled = np.concatenate([[0.0], np.cumsum(lines.steps)])
+    changes = np.flatnonzero(np.diff(lines.line))
+    first, last = np.append(0, changes + 1), np.append(changes, lines.line.size - 1)
+    own = np.searchsorted(last, inner)
+    beside = np.zeros(inner.size, dtype=bool)
+    for end in (first[own], last[own]):
+        beside |= (node[end] == found) & (np.abs(travelled[inner] - travelled[end]) <= room)
+    return beside
 
 
 def _clusters(pairs: IntArray, size: int) -> tuple[int, IntArray]:

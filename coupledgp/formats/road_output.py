@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,30 +70,50 @@ def write_roads(
     MissingLibraryError
         A library of the extra `roads` is not installed.
     """
+    kind = road_format(path, roads)
+    layers = road_layers(kind, roads, location, fields)
+    with written_whole(path) as temporary:
+        save_roads(temporary, kind, layers)
+
+
+def road_format(path: str | os.PathLike[str], roads: RoadNetwork, name: str = "path") -> str:
+    """The extension of a path, which must be one of a format; `name` names the path in errors."""
     kind = Path(path).suffix.lower()
     if kind not in DRIVERS:
         raise InvalidInputError(
-            f"path: expected a file ending in {' or '.join(DRIVERS)}, got {os.fspath(path)!r}"
+            f"{name}: expected a file ending in {' or '.join(DRIVERS)}, got {os.fspath(path)!r}"
         )
     if kind == ".geojson" and roads.crs is None:
         raise InvalidInputError(
-            "path: GeoJSON is in longitude and latitude, and the roads have no coordinate system; "
-            "write a .gpkg"
+            f"{name}: GeoJSON is in longitude and latitude, and the roads have no coordinate "
+            "system; write a .gpkg"
         )
+    return kind
+
+
+def road_layers(
+    kind: str, roads: RoadNetwork, location: str | None, fields: Mapping[str, ArrayLike]
+) -> dict[str, Any]:
+    """The tables (`geopandas.GeoDataFrame`) of edges and nodes that a file of the kind holds."""
     at_edges, at_nodes = _sorted_fields(roads, location, fields)
     layers: dict[str, Any] = {}
     if at_edges or not at_nodes or kind == ".gpkg":
         layers["edges"] = _edge_table(roads, at_edges)
     if at_nodes:
         layers["nodes"] = _node_table(roads, at_nodes)
-    with written_whole(path) as temporary, tempfile.TemporaryDirectory() as folder:
+    return layers
+
+
+def save_roads(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
+    """Write tables at a path of any name, as GeoPackage or GeoJSON."""
+    with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / f"roads{kind}"
         _write(made, kind, layers)
-        shutil.copyfile(made, temporary)
+        shutil.copyfile(made, path)
 
 
 def _sorted_fields(
-    roads: RoadNetwork, location: str | None, fields: dict[str, ArrayLike]
+    roads: RoadNetwork, location: str | None, fields: Mapping[str, ArrayLike]
 ) -> tuple[Columns, Columns]:
     """Fields of edges, and fields of nodes."""
     if location is not None:
@@ -173,7 +194,7 @@ def _table(roads: RoadNetwork, columns: dict[str, Any], geometry: Any) -> Any:
     return geopandas.GeoDataFrame(columns, geometry=geometry, crs=roads.crs)
 
 
-def _write(path: Path, kind: str, layers: dict[str, Any]) -> None:
+def _write(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
     """Write tables as layers of a GeoPackage, or one below the other as GeoJSON."""
     pandas = library("pandas", "roads", "writing roads")
     library("pyogrio", "roads", "writing roads")

@@ -87,15 +87,15 @@ class RoadNetwork:
         Its given edges are the roads, so that places on it are `operator.at_edges(edges, offsets)`.
         Positions of vertices within a road are on its line.
         """
-        labels = range(self.n_nodes) if self.labels is None else self.labels
-        names = np.empty(self.n_nodes, dtype=object)
-        names[:] = list(labels)
-        sources, targets = names[self.ends.T].tolist()
+        sources, targets = self.ends.T
+        naming: dict[str, Any] = {"n_nodes": self.n_nodes}
+        if self.labels is not None:
+            naming = {"labels": self.labels}
+            sources, targets = ([self.labels[k] for k in side] for side in self.ends.T)
         operator = LaplaceOperator.from_edges(
-            sources, targets, self.lengths, positions=self.positions, labels=labels,
-            max_edge=max_edge,
-        )  # fmt: skip
-        positions = operator.positions.copy()
+            sources, targets, self.lengths, positions=self.positions, max_edge=max_edge, **naming
+        )
+        positions = np.array(operator.positions)
         positions[self.n_nodes :] = self._between(operator.parents)
         positions.flags.writeable = False
         return replace(operator, positions=positions)

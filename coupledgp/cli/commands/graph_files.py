@@ -10,8 +10,8 @@ import pyarrow as pa
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import read_values
 from coupledgp.cli.readers.tables import write_table
-from coupledgp.diagnostics.pages.mesh import value_colours
 from coupledgp.errors import InvalidInputError
+from coupledgp.formats.meshes import checked_fields, save_mesh
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -22,17 +22,8 @@ def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, 
         labels = pa.array([network.graph.label(k) for k in range(network.graph.n_nodes)])
         write_table(pa.table({"node": labels, "mean": mean, "std": std}), path, like)
         return
-    mesh = network.mesh.copy()
-    faces = network.nodes == "faces"
-    attributes = mesh.face_attributes if faces else mesh.vertex_attributes
-    attributes.clear()
-    colours = value_colours(mean)
-    if faces:
-        mesh.visual.face_colors = colours
-    else:
-        mesh.visual.vertex_colors = colours
-    attributes.update({"mean": mean, "std": std})
-    path.write_bytes(mesh.export(file_type="ply"))
+    fields = {"mean": mean, "std": std}
+    save_mesh(path, like.suffix.lower(), checked_fields(network.mesh, network.nodes, fields))
 
 
 def observations(

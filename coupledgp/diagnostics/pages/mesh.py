@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
@@ -218,12 +217,6 @@ def view() -> tuple[FloatArray, FloatArray, FloatArray]:
         ]
     )
     return right, np.cross(towards, right), towards
-
-
-def value_colours(values: FloatArray) -> NDArray[np.uint8]:
-    """Colours (n, 4) of values (n,), viridis from the least to the greatest."""
-    rgba: NDArray[np.uint8] = _scale(values, "viridis").to_rgba(values, bytes=True)
-    return rgba
 
 
 def _scale(values: FloatArray, name: str, symmetric: bool = False) -> Any:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from coupledgp.attention import CoupledAttention as CoupledAttention
     from coupledgp.attention import attention_loss as attention_loss
     from coupledgp.features import gram_loss as gram_loss
-    from coupledgp.geometry import LaplaceOperator as LaplaceOperator
     from coupledgp.formats import RoadNetwork as RoadNetwork
     from coupledgp.formats import read_roads as read_roads
     from coupledgp.formats import write_mesh as write_mesh
     from coupledgp.formats import write_roads as write_roads
+    from coupledgp.geometry import LaplaceOperator as LaplaceOperator
     from coupledgp.graphs import Graph as Graph
     from coupledgp.inference.spectra.evidence import evidence_loss as evidence_loss
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -47,6 +47,20 @@ def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
     return values
 
 
+def surface_points(points: ArrayLike) -> FloatArray:
+    """Checked points (n, 3), finite."""
+    values = np.array(points, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != 3 or not len(values):
+        raise InvalidInputError(f"points: expected shape (n, 3), got {values.shape}")
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    if bad.size:
+        raise InvalidInputError(
+            f"points: expected finite positions, got {values[bad[0]].tolist()} in row {bad[0]} "
+            f"({bad.size} such rows)"
+        )
+    return values
+
+
 def node_positions(positions: ArrayLike, n_nodes: int) -> FloatArray:
     """Checked positions (n_nodes, 2 or 3)."""
     values = np.array(positions, dtype=np.float64)
@@ -61,6 +75,31 @@ def node_positions(positions: ArrayLike, n_nodes: int) -> FloatArray:
             f"({bad.size} such nodes)"
         )
     return values
+
+
+def edge_courses(
+    courses: Sequence[Any], n_edges: int, positions: FloatArray | None
+) -> list[FloatArray | None]:
+    """Checked courses: n_edges arrays (k, d), k > 1, or None."""
+    if positions is None or len(courses) != n_edges:
+        raise InvalidInputError(
+            f"courses: expected {n_edges} (one an edge) beside positions, got {len(courses)}"
+        )
+    found: list[FloatArray | None] = []
+    for edge, course in enumerate(courses):
+        line = None if course is None else np.array(course, dtype=np.float64)
+        d = positions.shape[1]
+        if line is not None and line.ndim == 2 and line.shape[1] > d:
+            line = line[:, :d]  # heights on a plane
+        if line is not None and not (
+            line.ndim == 2 and line.shape[1] == d and len(line) > 1 and np.isfinite(line).all()
+        ):
+            raise InvalidInputError(
+                f"courses: expected finite positions of shape (k, {d}), k > 1, or None, got shape "
+                f"{line.shape} at edge {edge}"
+            )
+        found.append(line)
+    return found
 
 
 def element_numbers(numbers: ArrayLike | None, count: int, name: str) -> IntArray:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
 # Length, relative to the mean length of an edge, by which degenerate triangles are opened.
@@ -66,15 +67,19 @@ def point_matrices(positions: FloatArray, n_neighbors: int) -> Matrices:
     """
     library = robust_laplacian()
     if library is None:
-        raise ImportError(
-            "LaplaceOperator.from_points needs robust_laplacian: pip install 'coupledgp[geometry]'"
+        raise InvalidInputError(
+            "points: an operator of points needs the package robust_laplacian, from the extra "
+            "`geometry` (pip install 'coupledgp[geometry]')"
         )
     low, high = positions.min(axis=0), positions.max(axis=0)
     size = float(np.linalg.norm(high - low))
     scaled = np.ascontiguousarray((positions - (low + high) / 2) / size)
-    stiffness, mass = library.point_cloud_laplacian(
-        scaled, mollify_factor=MOLLIFY, n_neighbors=n_neighbors
-    )
+    try:
+        stiffness, mass = library.point_cloud_laplacian(
+            scaled, mollify_factor=MOLLIFY, n_neighbors=n_neighbors
+        )
+    except RuntimeError as error:  # points on a line, or otherwise without triangles
+        raise InvalidInputError(f"points: expected points on a surface: {error}") from error
     return clean(stiffness, mass.diagonal() * size**2)
 
 

@@ -5,19 +5,32 @@ A piece of length l from vertex i to j adds `S_ij -= 1 / l`, `S_ii += 1 / l`, `M
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.sparse import csgraph
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.geometry.checks import (
+    MaxEdge,
+    chosen_length,
+    edge_courses,
+    edge_lengths,
+    node_positions,
+)
 from coupledgp.geometry.cotangents import MASS_FLOOR, Matrices, laplacian_matrices
+from coupledgp.geometry.degrees import centre, local_metres
 from coupledgp.geometry.refinement import MAX_VERTICES
+from coupledgp.graphs.graph import list_like, number_ends
 from coupledgp.random import FloatArray, IntArray
 
 # A loop needs three pieces to enclose a length that is not zero between different vertices.
 LOOP_PIECES = 3
+# Positions (k, d) along an edge from one end to the other; None is a straight line.
+Course = FloatArray | None
 # "auto" cuts the network into about this number of pieces for each edge, and at least so many.
 AUTO_PIECES_AN_EDGE, AUTO_PIECES = 4, 2000
 
@@ -98,12 +111,40 @@ def network_matrices(pieces: Pieces) -> Matrices:
     return laplacian_matrices(start, end, 1.0 / pieces.lengths, mass)
 
 
-def piece_positions(pieces: Pieces, ends: IntArray, positions: FloatArray) -> FloatArray:
-    """Positions (n_vertices, d) of nodes (n, d) and of the vertices between, on straight edges."""
+def piece_positions(
+    pieces: Pieces, ends: IntArray, positions: FloatArray, courses: Sequence[Course] | None
+) -> FloatArray:
+    """Positions (n_vertices, d) of nodes (n, d) and of the vertices within edges.
+
+    Vertices lie at their shares of an edge's course, a straight line where that is None.
+    """
     inner = pieces.ends < 1.0
     share = pieces.ends[inner, None]
-    start, end = ends[pieces.parents[inner]].T
-    return np.vstack([positions, (1.0 - share) * positions[start] + share * positions[end]])
+    edges = pieces.parents[inner]
+    start, end = ends[edges].T
+    between = (1.0 - share) * positions[start] + share * positions[end]
+    if courses is not None:
+        for edge in np.unique(edges):  # edges of one piece have no vertices within
+            course = courses[edge]
+            if course is not None:
+                rows = slice(*np.searchsorted(edges, [edge, edge + 1]))
+                course = forward(course, positions[ends[edge, 0]], positions[ends[edge, 1]])
+                between[rows] = at_shares(course, share[rows, 0])
+    return np.vstack([positions, between])
+
+
+def forward(course: FloatArray, source: FloatArray, target: FloatArray) -> FloatArray:
+    """A course (k, d), turned round if its ends are nearer to the other ends of its edge."""
+    ahead = np.linalg.norm(course[0] - source) + np.linalg.norm(course[-1] - target)
+    back = np.linalg.norm(course[0] - target) + np.linalg.norm(course[-1] - source)
+    return course[::-1] if back < ahead else course
+
+
+def at_shares(course: FloatArray, shares: FloatArray) -> FloatArray:
+    """Positions (s, d) at shares (s,) of the length of a course (k, d)."""
+    steps = np.linalg.norm(np.diff(course, axis=0), axis=1)
+    along = np.concatenate([[0.0], np.cumsum(steps)])
+    return np.stack([np.interp(shares * along[-1], along, x) for x in course.T], axis=1)
 
 
 def longest_way(elements: IntArray, lengths: FloatArray, n_vertices: int) -> float:
@@ -130,3 +171,50 @@ def shortest_links(elements: IntArray, lengths: FloatArray, n_vertices: int) -> 
     chosen = order[first]
     entries = (lengths[chosen], (ends[chosen, 0], ends[chosen, 1]))
     return sparse.coo_array(entries, shape=(n_vertices, n_vertices)).tocsr()
+
+
+def network_parts(
+    sources: Any,
+    targets: Any,
+    lengths: ArrayLike,
+    positions: ArrayLike | None,
+    courses: Sequence[Any] | None,
+    labels: Iterable[Any] | None,
+    n_nodes: int | None,
+    max_edge: MaxEdge,
+    is_geographic: bool,
+) -> dict[str, Any]:
+    """Fields of the operator of a network; see `LaplaceOperator.from_edges`."""
+    sources, targets = list_like(sources, "sources"), list_like(targets, "targets")
+    values = edge_lengths(lengths, sources, targets)
+    start, end, size, found = number_ends(sources, targets, n_nodes, labels)
+    places = None if positions is None else node_positions(positions, size)
+    if places is not None and found is not None and labels is None:
+        raise InvalidInputError(
+            "labels: expected the nodes' labels in the order of `positions`, got none"
+        )
+    lines = None if courses is None else edge_courses(courses, values.size, places)
+    origin = centre(places) if is_geographic and places is not None else None
+    if origin is not None and places is not None:
+        places = local_metres(places, origin)
+        lines = lines and [None if x is None else local_metres(x, origin) for x in lines]
+    used, ends = np.unique(np.stack([start, end], axis=1), return_inverse=True)
+    ends = ends.reshape(-1, 2)
+    pieces = cut(ends, values, used.size, chosen_length(max_edge, lambda: auto_max_edge(values)))
+    number = np.full(size, -1)
+    number[used] = np.arange(used.size)
+    stiffness, mass = network_matrices(pieces)
+    return {
+        "stiffness": stiffness,
+        "mass": mass,
+        "dimension": 1,
+        "positions": None if places is None else piece_positions(pieces, ends, places[used], lines),
+        "elements": pieces.elements,
+        "parents": pieces.parents,
+        "given_vertices": number,
+        "given_elements": ends,
+        "labels": found,
+        "element_lengths": pieces.lengths,
+        "given_lengths": values,
+        "origin": origin,
+    }

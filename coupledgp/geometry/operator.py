@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,33 +13,17 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry import meshes
-from coupledgp.geometry.checks import (
-    MaxEdge,
-    chosen_length,
-    edge_lengths,
-    edge_offsets,
-    element_numbers,
-    node_positions,
-)
-from coupledgp.geometry.cotangents import mesh_matrices
+from coupledgp.geometry.checks import MaxEdge, edge_offsets, element_numbers
+from coupledgp.geometry.degrees import local_metres
 from coupledgp.geometry.locations import Locations, as_points, at_corners, exact
-from coupledgp.geometry.meshes import CleanMesh
+from coupledgp.geometry.meshes import extent
 from coupledgp.geometry.nearest import nearest_places
-from coupledgp.geometry.networks import (
-    auto_max_edge,
-    cut,
-    longest_way,
-    network_matrices,
-    piece_positions,
-)
-from coupledgp.geometry.refinement import Refined, centroid_places, refine
+from coupledgp.geometry.networks import longest_way, network_parts
+from coupledgp.geometry.roads import read_networkx
+from coupledgp.geometry.surfaces import point_parts, surface_parts
 from coupledgp.graphs.assembly import Labels, assemble
-from coupledgp.graphs.graph import Graph, list_like, no_edges, number_ends
+from coupledgp.graphs.graph import Graph, no_edges
 from coupledgp.random import FloatArray, IntArray
-
-# "auto" of surfaces: the diameter over this number.
-AUTO_SHARE = 25.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,7 +61,10 @@ class LaplaceOperator:
     element_lengths, given_lengths : FloatArray (m,), (g,) or None
         Lengths of the segments and of the given edges of a network.
     centroids : FloatArray (g, 6) or None
-        Places of the centroids of a surface's given faces.
+        Places of the centroids of a mesh's given faces.
+    origin : FloatArray (2,) or None
+        Longitude and latitude of the centre, where positions were given in degrees; they are
+        metres east and north of it.
     """
 
     stiffness: sparse.csr_array
@@ -92,6 +79,7 @@ class LaplaceOperator:
     element_lengths: FloatArray | None = None
     given_lengths: FloatArray | None = None
     centroids: FloatArray | None = None
+    origin: FloatArray | None = None
 
     @classmethod
     def from_trimesh(cls, mesh: Any, max_edge: MaxEdge = None) -> LaplaceOperator:
@@ -118,22 +106,7 @@ class LaplaceOperator:
             positions that are not finite, or no area; or `max_edge` is not positive or makes more
             than two million vertices.
         """
-        clean = meshes.read(mesh)
-        length = chosen_length(max_edge, lambda: meshes.extent(clean.positions) / AUTO_SHARE)
-        refined = refine(clean.positions, clean.faces, length)
-        matrices = mesh_matrices(refined.positions, refined.faces)
-        first = np.flatnonzero(clean.face_of >= 0)
-        _, order = np.unique(clean.face_of[first], return_index=True)
-        return cls(
-            *matrices,
-            dimension=2,
-            positions=refined.positions,
-            elements=refined.faces,
-            parents=first[order][refined.parents],
-            given_vertices=clean.given_vertices,
-            given_elements=clean.given_faces,
-            centroids=face_centroids(clean, refined),
-        )._frozen()
+        return cls(**surface_parts(mesh, max_edge))._frozen()
 
     @classmethod
     def from_edges(
@@ -143,9 +116,11 @@ class LaplaceOperator:
         lengths: ArrayLike,
         *,
         positions: ArrayLike | None = None,
+        courses: Sequence[Any] | None = None,
         labels: Iterable[Any] | None = None,
         n_nodes: int | None = None,
         max_edge: MaxEdge = None,
+        is_geographic: bool = False,
     ) -> LaplaceOperator:
         """The operator of a network of edges with lengths, by linear elements.
 
@@ -161,6 +136,9 @@ class LaplaceOperator:
         positions
             Positions (n_nodes, 2 or 3) of the nodes. They serve to project points and to draw;
             distances along the network come from `lengths` alone.
+        courses
+            Positions (k, 2 or 3) along each edge, or None for a straight line: on these lie the
+            vertices that `max_edge` makes.
         labels
             Every node's label, in the order of `positions`. The ends are then labels.
         n_nodes
@@ -169,6 +147,9 @@ class LaplaceOperator:
             Longer edges are cut into equal pieces that are not, in the unit of `lengths`;
             `"auto"` means the total length / max(4 g, 2000), None leaves edges whole. The pieces
             should be shorter than an eighth of the range of a field.
+        is_geographic
+            Positions are longitudes and latitudes in degrees. The operator has them in metres,
+            projected about their centre (equirectangular), and `project` takes points in degrees.
 
         Raises
         ------
@@ -177,32 +158,67 @@ class LaplaceOperator:
             node is unknown, positions are not finite; or `max_edge` is not positive or makes more
             than two million pieces.
         """
-        sources, targets = list_like(sources, "sources"), list_like(targets, "targets")
-        values = edge_lengths(lengths, sources, targets)
-        start, end, size, found = number_ends(sources, targets, n_nodes, labels)
-        places = None if positions is None else node_positions(positions, size)
-        if places is not None and found is not None and labels is None:
-            raise InvalidInputError(
-                "labels: expected the nodes' labels in the order of `positions`, got none"
-            )
-        used, ends = np.unique(np.stack([start, end], axis=1), return_inverse=True)
-        ends = ends.reshape(-1, 2)
-        length = chosen_length(max_edge, lambda: auto_max_edge(values))
-        pieces = cut(ends, values, used.size, length)
-        number = np.full(size, -1)
-        number[used] = np.arange(used.size)
-        return cls(
-            *network_matrices(pieces),
-            dimension=1,
-            positions=None if places is None else piece_positions(pieces, ends, places[used]),
-            elements=pieces.elements,
-            parents=pieces.parents,
-            given_vertices=number,
-            given_elements=ends,
-            labels=found,
-            element_lengths=pieces.lengths,
-            given_lengths=values,
-        )._frozen()
+        parts = network_parts(
+            sources, targets, lengths, positions, courses, labels, n_nodes, max_edge, is_geographic
+        )
+        return cls(**parts)._frozen()
+
+    @classmethod
+    def from_networkx(
+        cls, graph: Any, length: str = "length", max_edge: MaxEdge = None
+    ) -> LaplaceOperator:
+        """The operator of a networkx graph whose edges have lengths, such as OSMnx' road networks.
+
+        The field has no direction. In a directed graph an edge and one in the other direction
+        between the same nodes are one road if their lengths are equal, and their `geometry` where
+        both have one; other parallel edges are roads of their own. Node attributes `x` and `y` are
+        the positions, longitudes and latitudes if `graph.graph["crs"]` says so or, without that,
+        if lengths fit better (`is_geographic` of `from_edges`). Shapely lines `geometry` are the
+        courses of edges.
+
+        Parameters
+        ----------
+        graph
+            `networkx.Graph`, `DiGraph`, `MultiGraph` or `MultiDiGraph`. Its nodes are the labels.
+        length
+            Edge attribute with the length.
+        max_edge
+            As in `from_edges`.
+
+        Raises
+        ------
+        InvalidInputError
+            An edge has no length, or one that is not positive and finite (the edge is named); or
+            some of the nodes have no position.
+        """
+        roads = read_networkx(graph, length)
+        return cls.from_edges(
+            roads.sources, roads.targets, roads.lengths, positions=roads.positions,
+            courses=None if roads.positions is None else roads.courses, labels=roads.nodes,
+            max_edge=max_edge, is_geographic=roads.is_geographic,
+        )  # fmt: skip
+
+    @classmethod
+    def from_points(cls, points: ArrayLike, n_neighbors: int = 30) -> LaplaceOperator:
+        """The operator of points on a surface that has no triangles, such as a laser scan's.
+
+        Sharp and Crane (2020), section 5.7: local Delaunay triangulations in tangent planes. It
+        needs the package robust_laplacian (extra `geometry`). Places are the points and the links
+        between neighbours. Points at the same position are one vertex.
+
+        Parameters
+        ----------
+        points
+            Positions (n, 3), finite.
+        n_neighbors
+            Neighbours that make up a tangent plane, below the number of distinct points.
+
+        Raises
+        ------
+        InvalidInputError
+            Points have another shape or are not finite, are too few, or lie on no surface.
+        """
+        return cls(**point_parts(points, n_neighbors))._frozen()
 
     @property
     def n_vertices(self) -> int:
@@ -224,7 +240,7 @@ class LaplaceOperator:
     @cached_property
     def extent(self) -> float | None:
         """Diagonal of the bounding box of the positions; None without positions."""
-        return None if self.positions is None else meshes.extent(self.positions)
+        return None if self.positions is None else extent(self.positions)
 
     @cached_property
     def diameter(self) -> float:
@@ -248,7 +264,8 @@ class LaplaceOperator:
         Parameters
         ----------
         points
-            Points (p, d), in the unit of the positions.
+            Points (p, d), in the unit of the positions; longitudes and latitudes if the positions
+            were given so.
 
         Raises
         ------
@@ -270,6 +287,8 @@ class LaplaceOperator:
                 f"points: expected finite positions, got {given[bad[0]].tolist()} in row {bad[0]} "
                 f"({bad.size} such rows)"
             )
+        if self.origin is not None:
+            given = local_metres(given, self.origin)
         found = nearest_places(given, self.positions[self.elements])
         return Locations(as_points(self.elements[found.elements], found.weights), found.distances)
 
@@ -305,10 +324,10 @@ class LaplaceOperator:
         Raises
         ------
         InvalidInputError
-            The operator is no surface's, or a number is out of range.
+            The operator is no mesh's, or a number is out of range.
         """
         if self.centroids is None:
-            raise InvalidInputError("numbers: expected a surface's faces, got a network")
+            raise InvalidInputError("numbers: expected a mesh's faces, got an operator without")
         chosen = element_numbers(numbers, self.centroids.shape[0], "numbers")
         return exact(self.centroids[chosen])
 
@@ -392,19 +411,5 @@ class LaplaceOperator:
 # Fields that are arrays or None.
 ARRAYS = (
     "mass", "positions", "elements", "parents", "given_vertices", "given_elements",
-    "element_lengths", "given_lengths", "centroids",
+    "element_lengths", "given_lengths", "centroids", "origin",
 )  # fmt: skip
-
-
-def face_centroids(clean: CleanMesh, refined: Refined) -> FloatArray:
-    """Places (g, 6) of the centroids of all given faces.
-
-    A face with equal corners is a segment or a point: the place is the nearest one to its centroid.
-    """
-    elements, weights = centroid_places(refined, clean.faces.shape[0])
-    points = as_points(refined.faces[elements], weights)[clean.face_of]
-    flat = np.flatnonzero(clean.face_of < 0)
-    if flat.size:
-        found = nearest_places(clean.given_centroids[flat], refined.positions[refined.faces])
-        points[flat] = as_points(refined.faces[found.elements], found.weights)
-    return points

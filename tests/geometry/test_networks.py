@@ -99,7 +99,7 @@ def test_places_on_edges():
     ):
         with pytest.raises(InvalidInputError, match=message):
             operator.at_edges(edges, offsets)
-    with pytest.raises(InvalidInputError, match="surface's faces"):
+    with pytest.raises(InvalidInputError, match="a mesh's faces"):
         operator.at_faces()
 
 

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
+    from coupledgp.diagnostics.baselines import BaselinePrediction as BaselinePrediction
+    from coupledgp.diagnostics.baselines import baseline_predictions as baseline_predictions
+    from coupledgp.diagnostics.baselines import leave_one_out_baselines as leave_one_out_baselines
     from coupledgp.diagnostics.compare import compare as compare
     from coupledgp.diagnostics.divergences import gaussian_kl as gaussian_kl
     from coupledgp.diagnostics.report import PosteriorReport as PosteriorReport
@@ -31,6 +34,11 @@ else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
         {
+            "coupledgp.diagnostics.baselines": [
+                "BaselinePrediction",
+                "baseline_predictions",
+                "leave_one_out_baselines",
+            ],
             "coupledgp.diagnostics.compare": ["compare"],
             "coupledgp.diagnostics.divergences": ["gaussian_kl"],
             "coupledgp.diagnostics.report": ["PosteriorReport"],

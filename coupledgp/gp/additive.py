@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -10,108 +10,91 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.gp.exact import ExactGP, StationaryPrior
-from coupledgp.gp.local_prior import LocalPrior, prior_from_state, prior_state
+from coupledgp.gp.exact import DensePrior, ExactGP
+from coupledgp.gp.local_prior import (
+    LocalHyperparameters,
+    LocalPrior,
+    prior_from_state,
+    prior_state,
+)
+from coupledgp.gp.noise import Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
-from coupledgp.gp.state import data_arrays, data_from
 from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
 from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
-from coupledgp.spectra import GaussianSpectrum
 
 # Entries of the covariance that are formed at once: 64 MiB, and a few temporaries of the size.
 BLOCK_ENTRIES = 2**23
 
 
 @dataclass(frozen=True, eq=False)
-class AdditivePrior(StationaryPrior):
+class AdditivePrior(DensePrior):
     """The prior of a local model with the kernel that its features estimate.
 
     Attributes
     ----------
-    local_prior : LocalPrior or None
+    parts : LocalPrior
         The parts of the sum.
     """
 
-    local_prior: LocalPrior | None = None
-
-    @classmethod
-    def of(cls, prior: LocalPrior) -> AdditivePrior:
-        """The exact counterpart of a prior."""
-        spectrum = prior.structure.spectrum or GaussianSpectrum()
-        hyperparameters = prior.hyperparameters
-        return cls(spectrum, hyperparameters, prior.likelihood, prior)  # type: ignore[arg-type]
+    parts: LocalPrior
 
     @property
-    def parts(self) -> LocalPrior:
-        """The parts of the sum."""
-        assert self.local_prior is not None
-        return self.local_prior
+    def hyperparameters(self) -> LocalHyperparameters:
+        """Hyperparameters of the parts."""
+        return self.parts.hyperparameters
+
+    @property
+    def likelihood(self) -> Likelihood:  # type: ignore[override]
+        """Law of observations given f, made of the noise variance."""
+        return self.parts.likelihood
+
+    @property
+    def process_class(self) -> type[ExactGP]:
+        """See the base class."""
+        return ExactAdditiveGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
-        """Prior covariance (n, p) of f between rows a (n, d) and b (p, d), normalised units."""
+        """See the base class; rows a (n, d) and b (p, d)."""
         return self.parts.covariance(a, b)
 
-    def problem(self, data: Data, units: Units) -> AdditiveProblem:  # type: ignore[override]
-        """State prior and data as a problem, also where its law is too large to compute."""
-        targets = units.normalized(data.targets)
-        return AdditiveProblem(self.parts, data, targets, units.offset, units.scale)
+    def variance(self, points: Points) -> FloatArray:
+        """See the base class."""
+        return self.parts.variance(points)
 
-    def given(self, data: Data, units: Units, normalize: bool) -> ExactAdditiveGP:
-        """Condition on data; see the base class."""
-        process = super().given(data, units, normalize)
-        return ExactAdditiveGP(**{f.name: getattr(process, f.name) for f in fields(process)})
+    def problem(self, data: Data, units: Units) -> AdditiveProblem:
+        """See the base class."""
+        return AdditiveProblem.of(self, data, units)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactAdditiveGP(ExactGP):
     """A sum of parts given data, by one Cholesky factor of its covariance."""
 
-    @property
-    def _additive(self) -> AdditivePrior:
-        prior = self.stationary_prior
-        assert isinstance(prior, AdditivePrior)
-        return prior
-
-    def prior_variance(self, points: Points) -> FloatArray:
-        """Prior variance (p,) of f at points, normalised units."""
-        return self._additive.parts.variance(points)
-
     def state(self) -> tuple[Header, Arrays]:
         """See the base class."""
-        header, arrays = prior_state(self._additive.parts)
-        arrays |= {"factor": self.factor, "alpha": self.alpha}
-        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
-        arrays |= data_arrays(self.rows)
-        header["scalars"] = {"log_marginal_likelihood_value_": self.evidence}
-        header |= {"normalize": self.normalize, "process": type(self).__name__}
-        return header, arrays
+        prior = self.dense_prior
+        assert isinstance(prior, AdditivePrior)
+        header, arrays = self._completed(*prior_state(prior.parts))
+        return header | {"process": type(self).__name__}, arrays
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> ExactAdditiveGP:
         """Put the process of `state` together again."""
-        return cls(
-            AdditivePrior.of(prior_from_state(header, arrays)),
-            Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
-            header["normalize"],
-            data_from(arrays),
-            arrays["factor"],
-            arrays["alpha"],
-            header["scalars"]["log_marginal_likelihood_value_"],
-        )
+        return cls.restored(AdditivePrior(prior_from_state(header, arrays)), header, arrays)
 
 
 @dataclass(frozen=True, eq=False)
 class AdditiveProblem:
-    """Data and exact prior of a sum of parts.
+    """Data and a prior whose covariances are formed in blocks.
 
     Attributes
     ----------
-    prior : LocalPrior
-        The parts.
+    prior : DensePrior
+        The prior.
     data : Data
         Observations.
     targets : FloatArray (n, k)
@@ -120,11 +103,16 @@ class AdditiveProblem:
         Units of the targets, `y = offset + scale * target`.
     """
 
-    prior: LocalPrior
+    prior: DensePrior
     data: Data
     targets: FloatArray
     offset: FloatArray
     scale: FloatArray
+
+    @classmethod
+    def of(cls, prior: DensePrior, data: Data, units: Units) -> AdditiveProblem:
+        """State a prior and data in given units of the targets."""
+        return cls(prior, data, units.normalized(data.targets), units.offset, units.scale)
 
     def system(self, options: SystemOptions) -> AdditiveSystem:
         """Return the equations in the covariance of the data."""

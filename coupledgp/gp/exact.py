@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from coupledgp.gp.protocol import (
     Header,
     NormalizedProcess,
     Points,
+    Problem,
     Want,
 )
 from coupledgp.gp.state import (
@@ -41,8 +43,74 @@ from coupledgp.spectra import Spectrum, parse_spectrum
 MATRICES_AT_ONCE = 6
 
 
+class DensePrior(ABC):
+    """A prior whose covariances between points can be computed as matrices.
+
+    Attributes
+    ----------
+    hyperparameters : Any
+        Hyperparameters; the output scale and the noise variance are in normalised units.
+    likelihood : Likelihood
+        Law of observations given f, made of the noise variance.
+    """
+
+    hyperparameters: Any
+    likelihood: Likelihood
+
+    @property
+    @abstractmethod
+    def process_class(self) -> type[ExactGP]:
+        """Class of the process given data."""
+
+    @abstractmethod
+    def covariance(self, a: Points, b: Points) -> FloatArray:
+        """Prior covariance (n, p) of f between points a (n, ...) and b (p, ...)."""
+
+    @abstractmethod
+    def variance(self, points: Points) -> FloatArray:
+        """Prior variance (p,) of f at points, normalised units."""
+
+    @abstractmethod
+    def problem(self, data: Data, units: Units) -> Problem:
+        """State prior and data as a problem, also where its law is too large to compute."""
+
+    @property
+    def noise(self) -> float:
+        """Noise variance, normalised units."""
+        return float(self.hyperparameters.noise)
+
+    def given(self, data: Data, units: Units, normalize: bool) -> Any:
+        """Condition on data; return the process, of `process_class`.
+
+        Raises
+        ------
+        InvalidInputError
+            The matrices do not fit in this machine's memory.
+        NumericalError
+            The covariance is not positive definite to working precision.
+        """
+        check_dense_size(len(data), MATRICES_AT_ONCE)
+        targets = torch.as_tensor(units.normalized(data.targets))
+        gram = torch.as_tensor(self.covariance(data.points, data.points))
+        noise, weights = self.noise, data.weights
+        gram.diagonal().add_(
+            noise if weights is None else torch.as_tensor(noise * weights.relative_noise)
+        )
+        factor = cholesky(gram, "K + noise I")
+        alpha = torch.cholesky_solve(targets, factor)
+        quad = float((targets * alpha).sum())
+        logdet = 2 * float(factor.diagonal().log().sum())
+        evidence = log_evidence(quad, logdet, 1.0, *targets.shape)
+        n_rows: float = len(data)
+        if weights is not None:
+            evidence += targets.shape[1] * weights.log_repetition(noise)
+            n_rows = weights.n_counted
+        evidence -= units.log_jacobian(n_rows)
+        return self.process_class(self, units, normalize, data, factor, alpha, evidence)
+
+
 @dataclass(frozen=True, eq=False)
-class StationaryPrior:
+class StationaryPrior(DensePrior):
     """`f ~ GP(0, v kappa(|x - x'| / l))`.
 
     Attributes
@@ -59,59 +127,39 @@ class StationaryPrior:
     hyperparameters: Hyperparameters
     likelihood: Likelihood = GaussianNoise
 
+    @property
+    def process_class(self) -> type[ExactGP]:
+        """See the base class."""
+        return ExactGP
+
     def covariance(self, a: Points, b: Points) -> FloatArray:
-        """Prior covariance (n, p) of f between rows a (n, d) and b (p, d), normalised units."""
+        """See the base class; rows a (n, d) and b (p, d)."""
         scale = self.hyperparameters.lengthscale
         distances = scaled_distances(a / scale, b / scale)
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
+    def variance(self, points: Points) -> FloatArray:
+        """See the base class."""
+        return np.full(len(points), self.hyperparameters.outputscale)
+
     def problem(self, data: Data, units: Units) -> ExactProblem:
-        """State prior and data as a problem, also where its law is too large to compute."""
+        """See the base class."""
         hyper = self.hyperparameters
         return ExactProblem(
             self.spectrum, data.points, units.normalized(data.targets), hyper.lengthscale,
             hyper.outputscale, hyper.noise, units.offset, units.scale, data.relative_noise,
         )  # fmt: skip
 
-    def given(self, data: Data, units: Units, normalize: bool) -> ExactGP:
-        """Condition on data.
-
-        Raises
-        ------
-        InvalidInputError
-            The matrices do not fit in this machine's memory.
-        NumericalError
-            The covariance is not positive definite to working precision.
-        """
-        check_dense_size(len(data), MATRICES_AT_ONCE)
-        targets = torch.as_tensor(units.normalized(data.targets))
-        gram = torch.as_tensor(self.covariance(data.points, data.points))
-        noise, weights = self.hyperparameters.noise, data.weights
-        gram.diagonal().add_(
-            noise if weights is None else torch.as_tensor(noise * weights.relative_noise)
-        )
-        factor = cholesky(gram, "K + noise I")
-        alpha = torch.cholesky_solve(targets, factor)
-        quad = float((targets * alpha).sum())
-        logdet = 2 * float(factor.diagonal().log().sum())
-        evidence = log_evidence(quad, logdet, 1.0, *targets.shape)
-        n_rows: float = len(data)
-        if weights is not None:
-            evidence += targets.shape[1] * weights.log_repetition(noise)
-            n_rows = weights.n_counted
-        evidence -= units.log_jacobian(n_rows)
-        return ExactGP(self, units, normalize, data, factor, alpha, evidence)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactGP(NormalizedProcess):
-    """A stationary prior given data, by a Cholesky factor of `K + s R`.
+    """A prior given data, by a Cholesky factor of `K + s R`.
 
     R is the diagonal matrix of the relative noise of the rows, I where they are all alike.
 
     Attributes
     ----------
-    stationary_prior : StationaryPrior
+    dense_prior : DensePrior
         Kernel, hyperparameters and likelihood.
     units : Units
         Units of y.
@@ -127,7 +175,7 @@ class ExactGP(NormalizedProcess):
         Log evidence of y in its own units, nats.
     """
 
-    stationary_prior: StationaryPrior
+    dense_prior: DensePrior
     units: Units
     normalize: bool
     rows: Data
@@ -143,7 +191,8 @@ class ExactGP(NormalizedProcess):
     @property
     def hyperparameters(self) -> Hyperparameters:
         """See the base class."""
-        return self.stationary_prior.hyperparameters
+        found: Hyperparameters = self.dense_prior.hyperparameters
+        return found
 
     @property
     def log_evidence(self) -> float:
@@ -153,34 +202,29 @@ class ExactGP(NormalizedProcess):
     @property
     def noise(self) -> Noise:
         """See the base class."""
-        return self.stationary_prior.likelihood(self.hyperparameters.noise)
+        return self.dense_prior.likelihood(self.hyperparameters.noise)
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
         """See the base class."""
-        cross = torch.as_tensor(self.stationary_prior.covariance(points, self.rows.points))
+        cross = torch.as_tensor(self.dense_prior.covariance(points, self.rows.points))
         mean = (cross @ self.alpha).numpy()
         if want == "mean":
             return mean, None
         whitened = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
         # A difference of two variances: at training inputs it may round below zero.
-        variance = torch.as_tensor(self.prior_variance(points)) - whitened.square().sum(0)
+        variance = torch.as_tensor(self.dense_prior.variance(points)) - whitened.square().sum(0)
         variance.clamp_min_(0.0)
         if want == "variance":
             return mean, variance.numpy()
         posterior = (
-            torch.as_tensor(self.stationary_prior.covariance(points, points))
-            - whitened.T @ whitened
+            torch.as_tensor(self.dense_prior.covariance(points, points)) - whitened.T @ whitened
         )
         # The covariance may be as small as its rounding errors, which need not be symmetric.
         posterior = (posterior + posterior.T) / 2
         posterior.diagonal().copy_(variance)
         return mean, posterior.numpy()
-
-    def prior_variance(self, points: Points) -> FloatArray:
-        """Prior variance (p,) of f at points, normalised units."""
-        return np.full(len(points), self.hyperparameters.outputscale)
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
@@ -196,20 +240,21 @@ class ExactGP(NormalizedProcess):
 
     def latent_prior(self, points: Points) -> FloatArray:
         """See the base class."""
-        return self.stationary_prior.covariance(points, points)
+        return self.dense_prior.covariance(points, points)
 
     def exact(self) -> ExactGP:
         """Return the process itself."""
         return self
 
-    def exact_problem(self) -> ExactProblem:
+    def exact_problem(self) -> Problem:
         """See the base class."""
-        return self.stationary_prior.problem(self.rows, self.units)
+        return self.dense_prior.problem(self.rows, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> ExactGP:
         """See the base class."""
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
-        return self.stationary_prior.given(data, units, self.normalize)
+        found: ExactGP = self.dense_prior.given(data, units, self.normalize)
+        return found
 
     def updated(self, data: Data) -> ExactGP:
         """See the base class; the cost is that of one Cholesky factor of all rows."""
@@ -224,9 +269,15 @@ class ExactGP(NormalizedProcess):
 
     def state(self) -> tuple[Header, Arrays]:
         """See the base class; the rows, from which it predicts, are always part of it."""
-        check_stored(self.stationary_prior.likelihood)
+        prior = self.dense_prior
+        assert isinstance(prior, StationaryPrior)
         header, arrays = hyperparameters_state(self.hyperparameters)
-        header["kernel"] = text_of(self.stationary_prior.spectrum, "kernel")
+        header["kernel"] = text_of(prior.spectrum, "kernel")
+        return self._completed(header, arrays)
+
+    def _completed(self, header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
+        """The state of a prior with what every exact process stores beside it."""
+        check_stored(self.dense_prior.likelihood)
         arrays |= {"factor": self.factor, "alpha": self.alpha}
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
         arrays |= data_arrays(self.rows)
@@ -237,10 +288,16 @@ class ExactGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> ExactGP:
         """Put the process of `state` together again."""
+        prior = StationaryPrior(
+            parse_spectrum(header["kernel"], "kernel"), hyperparameters_from(header, arrays)
+        )
+        return cls.restored(prior, header, arrays)
+
+    @classmethod
+    def restored(cls, prior: DensePrior, header: Header, arrays: Arrays) -> Self:
+        """The process of a prior and of what every exact process stores beside it."""
         return cls(
-            StationaryPrior(
-                parse_spectrum(header["kernel"], "kernel"), hyperparameters_from(header, arrays)
-            ),
+            prior,
             Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
             header["normalize"],
             data_from(arrays),

@@ -250,11 +250,11 @@ class LocalGP(NormalizedProcess):
 
     def exact(self) -> ExactAdditiveGP:
         """See the base class: the dense process with all parts in one kernel."""
-        return AdditivePrior.of(self.local_prior).given(self.rows, self.units, self.normalize)
+        return AdditivePrior(self.local_prior).given(self.rows, self.units, self.normalize)
 
     def exact_problem(self) -> AdditiveProblem:
         """See the base class."""
-        return AdditivePrior.of(self.local_prior).problem(self.rows, self.units)
+        return AdditivePrior(self.local_prior).problem(self.rows, self.units)
 
     def state(self) -> tuple[Header, Arrays]:
         """See the base class; the rows, from which it predicts, are always part of it."""

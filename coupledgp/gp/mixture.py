@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.additive import AdditiveProblem, ExactAdditiveGP
+from coupledgp.gp.additive import ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
@@ -21,13 +21,13 @@ from coupledgp.gp.protocol import (
     Header,
     Points,
     PredictiveLaw,
+    Problem,
     Want,
     kept,
 )
 from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
-from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
 from coupledgp.progress import Progress, silent
@@ -247,7 +247,7 @@ class MixtureGP(GaussianProcess):
         exact = [member.exact() for member in self.members_with_data]
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
-    def exact_problem(self) -> ExactProblem | AdditiveProblem:
+    def exact_problem(self) -> Problem:
         """See the base class.
 
         Raises

@@ -143,7 +143,7 @@ class MemberSearch:
         least = ROUNDING * len(problem.data) * prior.hyperparameters.outputscale
         if prior.noise < least and problem.known_noise is None:
             prior = with_noise(prior, least)
-        return AdditivePrior.of(prior).given(problem.data, problem.units, self.normalize)
+        return AdditivePrior(prior).given(problem.data, problem.units, self.normalize)
 
     # Other members, scored on rows that were held out.
 

@@ -58,7 +58,7 @@ def fitted(kind):
 
 
 def with_noise(process, likelihood):
-    for name in ("feature_prior", "stationary_prior"):
+    for name in ("feature_prior", "dense_prior"):
         if hasattr(process, name):
             prior = replace(getattr(process, name), likelihood=likelihood)
             return replace(process, **{name: prior})

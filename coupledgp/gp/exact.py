@@ -18,6 +18,7 @@ from coupledgp.gp.protocol import (
     Header,
     NormalizedProcess,
     Points,
+    PredictiveLaw,
     Problem,
     Want,
 )
@@ -36,7 +37,7 @@ from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
@@ -292,6 +293,37 @@ class ExactGP(NormalizedProcess):
             parse_spectrum(header["kernel"], "kernel"), hyperparameters_from(header, arrays)
         )
         return cls.restored(prior, header, arrays)
+
+    @classmethod
+    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
+        """Objects that all members of a mixture share, added to the arrays `from_state` is given."""
+        return {}
+
+    def left_out_law(self, groups: IntArray) -> PredictiveLaw:
+        """Law of each observation given those of other groups, hyperparameters kept.
+
+        With `C = K + s R` and a group G, the residual of its observations is
+        `(C^-1)_GG^-1 (C^-1 y)_G` and their covariance `(C^-1)_GG^-1`: no factorisation is repeated.
+
+        Parameters
+        ----------
+        groups
+            Number (n,) of the group of each observation.
+
+        Returns
+        -------
+        PredictiveLaw
+            Means and variances (n, k) of the observations, noise included, in units of y.
+        """
+        inverse = torch.cholesky_inverse(self.factor).numpy()
+        alpha, targets = self.alpha.numpy(), self.units.normalized(self.rows.targets)
+        mean, variance = np.empty_like(targets), np.empty(len(targets))
+        order = np.argsort(groups, kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+            covariance = np.linalg.inv(inverse[np.ix_(rows, rows)])
+            mean[rows] = targets[rows] - covariance @ alpha[rows]
+            variance[rows] = covariance.diagonal()
+        return PredictiveLaw(self.units.mean(mean), self.units.spread(variance))
 
     @classmethod
     def restored(cls, prior: DensePrior, header: Header, arrays: Arrays) -> Self:

@@ -11,6 +11,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.additive import ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
+from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
 from coupledgp.gp.noise import Noise
@@ -31,18 +32,18 @@ from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60
 # Arrays of a file that all members have in common.
-SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale")
+SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
 
 
 Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP
 # Kinds of processes by the names that files give them.
 KINDS: dict[str, type[Member]] = {
-    kind.__name__: kind for kind in (WeightSpaceGP, ExactGP, LocalGP, ExactAdditiveGP)
+    kind.__name__: kind for kind in (WeightSpaceGP, ExactGP, LocalGP, ExactAdditiveGP, FieldGP)
 }
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 
@@ -172,6 +173,28 @@ class MixtureGP(GaussianProcess):
         covariance[rows, rows] = variance
         return PredictiveLaw(center, covariance)
 
+    def left_out_law(self, groups: IntArray) -> PredictiveLaw:
+        """Law of each observation given those of other groups (n,), weights and settings kept.
+
+        Raises
+        ------
+        InvalidInputError
+            A member does not know such laws without another fit.
+        """
+        laws = []
+        for member in self.members:
+            if not isinstance(member, ExactGP):
+                raise InvalidInputError(
+                    f"leave-one-out: expected members with a dense covariance, got "
+                    f"{type(member).__name__}"
+                )
+            laws.append(member.left_out_law(groups))
+        means = np.array([law.mean for law in laws])
+        variances = np.array([law.spread for law in laws])
+        center = precision_weighted_mean(means, variances, self.weights)
+        spread = np.einsum("q,qpk->pk", self.weights, variances + (means - center) ** 2)
+        return PredictiveLaw(center, spread)
+
     def sample(
         self,
         points: Points,
@@ -242,7 +265,7 @@ class MixtureGP(GaussianProcess):
         """
         if self.purpose == "prediction":
             return self.first.exact()
-        if all(isinstance(member, ExactGP) for member in self.members):
+        if all(member.exact() is member for member in self.members):
             return self
         exact = [member.exact() for member in self.members_with_data]
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
@@ -289,7 +312,7 @@ class MixtureGP(GaussianProcess):
         header |= {"members": [], "purpose": self.purpose}
         for k, member in enumerate(self.members[1:]):
             own, more = member.state()
-            own_arrays = {name: value for name, value in more.items() if name not in SHARED}
+            own_arrays = {name: value for name, value in more.items() if not _is_shared(name)}
             arrays |= {f"member.{k}.{name}": value for name, value in own_arrays.items()}
             header["members"].append({"process": type(member).__name__, **own})
         return header, arrays
@@ -297,10 +320,13 @@ class MixtureGP(GaussianProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> MixtureGP:
         """Put the process of `state` together again."""
+        kind = KINDS[_kind(header)]
+        if issubclass(kind, ExactGP):
+            arrays = {**arrays, **kind.shared_parts(header, arrays)}
         first = _member_from(header, arrays)
         members = [first]
         # Version 0.1.0 states the rule for the units once, with the first member.
-        shared = {name: arrays[name] for name in (*SHARED, "center") if name in arrays}
+        shared = {name: value for name, value in arrays.items() if _is_shared(name) or name == "center"}
         for k, own in enumerate(header["members"]):
             prefix = f"member.{k}."
             more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
@@ -308,6 +334,11 @@ class MixtureGP(GaussianProcess):
             members.append(_member_from({"process": _kind(header), **member}, {**shared, **more}))
         purpose = header.get("purpose", "prediction")
         return cls.of(members, arrays["member_weights"].numpy(), first.rows, purpose)
+
+
+def _is_shared(name: str) -> bool:
+    """Whether all members of a mixture have an array, or an object made of arrays, in common."""
+    return name in SHARED or name.startswith(OPERATOR)
 
 
 def _kind(header: Header) -> str:

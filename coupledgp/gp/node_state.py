@@ -18,7 +18,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.node_priors import ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.graphs import Graph
-from coupledgp.graphs.assembly import Csr
+from coupledgp.graphs.assembly import Csr, Labels
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 
@@ -31,17 +31,25 @@ TEXTS: dict[str, Callable[[Any], str | None]] = {
 
 def graph_state(graph: Graph) -> tuple[list[Any] | None, Arrays]:
     """Labels and arrays of a graph."""
-    labels = None if graph.labels is None else [plain_label(x) for x in graph.labels]
+    labels = labels_state(graph.labels)
     arrays = {"indptr": graph.indptr, "indices": graph.indices, "edge_weights": graph.weights}
     return labels, arrays
 
 
 def graph_from(labels: list[Any] | None, arrays: Arrays) -> Graph:
     """The graph of `graph_state`."""
-    return Graph(
-        Csr(arrays["indptr"], arrays["indices"], arrays["edge_weights"]),
-        None if labels is None else [label_from(x) for x in labels],
-    )
+    csr = Csr(arrays["indptr"], arrays["indices"], arrays["edge_weights"])
+    return Graph(csr, labels_from(labels))
+
+
+def labels_state(labels: Labels | None) -> list[Any] | None:
+    """Labels of nodes as JSON holds them."""
+    return None if labels is None else [plain_label(x) for x in labels]
+
+
+def labels_from(state: list[Any] | None) -> Labels | None:
+    """The labels of `labels_state`."""
+    return None if state is None else tuple(label_from(x) for x in state)
 
 
 def recipe_state(recipe: NodePriorRecipe) -> Header:

@@ -1,0 +1,137 @@
+"""Fits of fields: kernels compared by evidence, and the mixture of the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledgp.gp.fields import MEAN_VARIANCE, FieldGP, FieldHyperparameters, FieldPrior
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units, are_constant
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
+from coupledgp.kernels.fields import ALPHAS, POSITION_KERNELS, FieldKernel, PositionKernel
+from coupledgp.kernels.fields import WhittleMatern
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray
+
+# Fewest observations whose evidence says anything about a kernel.
+FEWEST = 3
+# Where there is no evidence: range and lengthscale over the diameter, and the variances.
+DEFAULT_LENGTH, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE = 0.4, 1.0, 0.1
+
+
+@dataclass(frozen=True)
+class FieldSelection:
+    """Kernels that were compared by their evidence.
+
+    Attributes
+    ----------
+    families : tuple of FamilyEvidence
+        Evidence of each family of kernels.
+    members : tuple of FieldCandidate
+        Members of the mixture by weight, greatest first.
+    reason : str
+        How the weights were found.
+    """
+
+    families: tuple[FamilyEvidence, ...]
+    members: tuple[FieldCandidate, ...]
+    reason: str
+
+    @property
+    def surface_share(self) -> float:
+        """Mean share of the surface in the variance of the field, over members by weight."""
+        return float(sum(m.weight * (m.kernel.share or 0.0) for m in self.members))
+
+    def explain(self) -> str:
+        """Tell the families, the members and the reason, a line each."""
+        lines = [self.reason]
+        lines += [
+            f"{family.name}: weight {family.weight:.3f}, log evidence {family.log_evidence:.2f} "
+            f"({family.n_candidates} candidates)"
+            for family in self.families
+        ]
+        lines += [
+            f"{member.weight:.3f}  {member.kernel}, variance {member.outputscale:.3g}, noise "
+            f"{member.noise:.3g} of the normalised y"
+            for member in self.members
+        ]
+        return "\n".join(lines)
+
+
+def fit_fields(
+    covariance: FieldCovariance,
+    families: Sequence[FieldKernel],
+    data: Data,
+    normalize: bool,
+    report: Progress,
+) -> tuple[FieldGP | MixtureGP, FieldSelection]:
+    """Compare families of kernels by evidence and mix the best of each.
+
+    Parameters
+    ----------
+    covariance
+        Covariances on the operator.
+    families
+        Kernels with free parameters, compared with equal prior mass.
+    data
+        Locations (n, ...) and targets (n, k).
+    normalize
+        Whether targets are normalised.
+    report
+        Progress.
+    """
+    units = Units.of(data.targets, normalize)
+    targets = units.normalized(data.targets)
+    if len(data) < FEWEST or are_constant(data.targets, data.targets.mean(axis=0)):
+        members, told = [_default(families[0], covariance)], []
+        reason = "too few observations, or all alike, to compare kernels: defaults"
+    else:
+        members, told = FieldGrid(covariance, data.points, targets).compare(families, report)
+        reason = (
+            "families by evidence with equal prior mass, in each the kernels of greatest evidence"
+        )
+    report(f"{len(members)} members given the data")
+    mean_variance = MEAN_VARIANCE * max(float(np.mean(targets**2)), np.finfo(float).tiny)
+    fitted = [_given(covariance, member, mean_variance, data, units, normalize)
+              for member in members]  # fmt: skip
+    selection = FieldSelection(tuple(told), tuple(members), reason)
+    if len(fitted) == 1:
+        return fitted[0], selection
+    weights: FloatArray = np.array([member.weight for member in members])
+    return MixtureGP.of(fitted, weights, data, "hyperparameters"), selection
+
+
+def _given(
+    covariance: FieldCovariance,
+    member: FieldCandidate,
+    mean_variance: float,
+    data: Data,
+    units: Units,
+    normalize: bool,
+) -> FieldGP:
+    hyper = FieldHyperparameters(
+        member.kernel, member.outputscale, member.noise, mean_variance
+    )
+    process = FieldPrior(covariance, hyper).given(data, units, normalize)
+    assert isinstance(process, FieldGP)
+    return process
+
+
+def _default(family: FieldKernel, covariance: FieldCovariance) -> FieldCandidate:
+    """A family's kernel with default values in place of free parameters."""
+    operator = covariance.operator
+    length = DEFAULT_LENGTH * operator.diameter
+    surface, position = family.surface, family.position
+    if surface is not None:
+        alpha = surface.alpha or ALPHAS[operator.dimension][0]
+        surface = WhittleMatern(surface.range_ or length, alpha)
+    if position is not None:
+        name = position.kernel or POSITION_KERNELS[0]
+        position = PositionKernel(name, position.lengthscale or length)
+    kernel = FieldKernel(surface, position, family.share or 0.5)
+    return FieldCandidate(kernel, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE, float("nan"))

@@ -1,0 +1,219 @@
+"""The Gaussian process of a field on a surface or a network, given observations at locations."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.gp.additive import AdditiveProblem
+from coupledgp.gp.exact import DensePrior, ExactGP
+from coupledgp.gp.node_state import labels_from, labels_state
+from coupledgp.gp.noise import GaussianNoise, Likelihood
+from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
+from coupledgp.gp.units import Units
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.memory import check_memory
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+
+# Prior variance of the constant mean over the mean square of the normalised targets: as good as
+# unknown.
+MEAN_VARIANCE = 100.0
+# Number of places beyond which draws are made by Matheron's rule, and number of frequencies of the
+# part of position in them.
+DENSE_SAMPLES, N_FREQUENCIES = 1500, 2048
+# First part of the names of an operator's arrays in a file, and name under which the members of a
+# mixture are given the covariances that they share.
+OPERATOR, COVARIANCE = "operator.", "covariance of fields"
+
+
+@dataclass(frozen=True)
+class FieldHyperparameters:
+    """Fitted kernel and variances, in normalised units.
+
+    Attributes
+    ----------
+    kernel : FieldKernel
+        Kernel of the field, of unit amplitude.
+    outputscale : float
+        Variance of the field, averaged over the surface.
+    noise : float
+        Variance of the noise.
+    mean_variance : float
+        Prior variance of the constant mean.
+    """
+
+    kernel: FieldKernel
+    outputscale: float
+    noise: float
+    mean_variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class FieldPrior(DensePrior):
+    """`m + f` with a constant `m ~ N(0, b)` and a field `f ~ N(0, v K)`.
+
+    Attributes
+    ----------
+    fields : FieldCovariance
+        Covariances K on the operator.
+    hyperparameters : FieldHyperparameters
+        Kernel, v, b and the noise variance.
+    likelihood : Likelihood
+        Law of observations given f, made of the noise variance.
+    """
+
+    fields: FieldCovariance
+    hyperparameters: FieldHyperparameters
+    likelihood: Likelihood = GaussianNoise
+
+    @property
+    def operator(self) -> LaplaceOperator:
+        """The surface or network."""
+        return self.fields.operator
+
+    @property
+    def process_class(self) -> type[ExactGP]:
+        """See the base class."""
+        return FieldGP
+
+    def covariance(self, a: Points, b: Points) -> FloatArray:
+        """See the base class; locations a (n, ...) and b (p, ...)."""
+        hyper = self.hyperparameters
+        if a is b:
+            gram = self.fields.gram(hyper.kernel, a)
+        # The columns of the covariance are solved for from the side with fewer locations, which
+        # for predictions are the observations: their columns are kept.
+        elif len(a) < len(b):
+            gram = self.fields.cross(hyper.kernel, b, a).T
+        else:
+            gram = self.fields.cross(hyper.kernel, a, b)
+        return hyper.outputscale * gram + hyper.mean_variance
+
+    def variance(self, points: Points) -> FloatArray:
+        """See the base class."""
+        hyper = self.hyperparameters
+        return hyper.outputscale * self.fields.variance(hyper.kernel, points) + hyper.mean_variance
+
+    def sample(self, points: Points, n_samples: int, rng: np.random.Generator) -> FloatArray:
+        """Draws (p, n_samples) of mean and field at locations (p, ...), normalised units."""
+        hyper = self.hyperparameters
+        field = self.fields.sample(hyper.kernel, points, n_samples, rng, N_FREQUENCIES)
+        constant = np.sqrt(hyper.mean_variance) * rng.standard_normal(n_samples)
+        return np.sqrt(hyper.outputscale) * field + constant
+
+    def problem(self, data: Data, units: Units) -> AdditiveProblem:
+        """See the base class."""
+        return AdditiveProblem.of(self, data, units)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FieldGP(ExactGP):
+    """A field with a constant mean given observations, by a Cholesky factor of their covariance.
+
+    Points are locations (p, 2 (dimension + 1)), see `coupledgp.geometry.Locations`.
+    """
+
+    @property
+    def field_prior(self) -> FieldPrior:
+        """The prior of the mean and the field."""
+        prior = self.dense_prior
+        assert isinstance(prior, FieldPrior)
+        return prior
+
+    @property
+    def hyperparameters(self) -> FieldHyperparameters:  # type: ignore[override]
+        """See the base class."""
+        return self.field_prior.hyperparameters
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """See the base class; variances at any number of places come from one factorisation."""
+        if want == "covariance":
+            self._check_joint_size(len(points))
+        return super().latent_law(points, want, report)
+
+    def _check_joint_size(self, n_wanted: int) -> None:
+        """Refuse a joint law that does not fit in memory, before it is computed."""
+        n_vertices = self.field_prior.operator.n_vertices
+        check_memory(
+            8.0 * n_wanted * (5 * n_wanted + 3 * n_vertices),
+            f"places: the joint law of {n_wanted} places",
+            "ask for fewer places, for return_std, or for sample_y",
+        )
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class.
+
+        At more than `DENSE_SAMPLES` places draws of the prior are corrected by the observations
+        (Matheron's rule): the part of the surface is exact, that of position is drawn from
+        `N_FREQUENCIES` coupled frequencies, whose covariance has a relative error of about
+        `N_FREQUENCIES^-1/2`.
+        """
+        if len(points) <= DENSE_SAMPLES:
+            return super().latent_samples(points, n_samples, rng, report)
+        n_outputs = self.alpha.shape[1]
+        count, n_rows = n_outputs * n_samples, len(self.rows)
+        both = np.concatenate([points, self.rows.points])
+        drawn = self.field_prior.sample(both, count, rng)
+        relative = self.rows.relative_noise
+        scale = np.sqrt(self.noise.variance * (1.0 if relative is None else relative[:, None]))
+        seen = drawn[len(points) :] + scale * rng.standard_normal((n_rows, count))
+        targets = np.repeat(self.units.normalized(self.rows.targets), n_samples, axis=1)
+        weights = torch.cholesky_solve(torch.as_tensor(targets - seen), self.factor).numpy()
+        drawn = drawn[: len(points)]
+        drawn += self.dense_prior.covariance(points, self.rows.points) @ weights
+        return drawn.reshape(len(points), n_outputs, n_samples)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class."""
+        prior, hyper = self.field_prior, self.hyperparameters
+        header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}
+        arrays: Arrays = {
+            f"{OPERATOR}{name}": value
+            for name, value in prior.operator.state().items()
+            if value is not None
+        }
+        header["labels"] = labels_state(prior.operator.labels)
+        return self._completed(header, arrays)
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> FieldGP:
+        """Put the process of `state` together again."""
+        covariance = arrays.get(COVARIANCE) or restored_covariance(header, arrays)
+        hyper = {**header["hyperparameters"]}
+        hyper["kernel"] = kernel_from(hyper["kernel"])
+        prior = FieldPrior(covariance, FieldHyperparameters(**hyper))
+        return cls.restored(prior, header, arrays)
+
+    @classmethod
+    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
+        """See the base class: all members have one operator and one store of covariances."""
+        return {COVARIANCE: restored_covariance(header, arrays)}
+
+
+def restored_covariance(header: Header, arrays: Arrays) -> FieldCovariance:
+    """Covariances on the operator of a file."""
+    state = {
+        name.removeprefix(OPERATOR): value.numpy()
+        for name, value in arrays.items()
+        if name.startswith(OPERATOR)
+    }
+    return FieldCovariance(LaplaceOperator.from_state(state, labels_from(header["labels"])))
+
+
+def kernel_from(state: Header) -> FieldKernel:
+    """The kernel of its fields as `asdict` gives them."""
+    surface, position = state["surface"], state["position"]
+    return FieldKernel(
+        None if surface is None else WhittleMatern(**surface),
+        None if position is None else PositionKernel(**position),
+        state["share"],
+    )

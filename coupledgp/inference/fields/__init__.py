@@ -1,0 +1,1 @@
+"""Inference for fields on surfaces and networks."""

@@ -1,0 +1,94 @@
+"""Covariances of a field that is a sum along a surface and over position."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from scipy.spatial.distance import cdist
+
+from coupledgp.features import FourierFeatures
+from coupledgp.geometry import LaplaceOperator, location_positions, location_rows
+from coupledgp.inference.fields.covariance import SurfaceCovariance
+from coupledgp.kernels.fields import FieldKernel, PositionKernel
+from coupledgp.random import FloatArray
+
+# Places whose features are formed at once.
+BLOCK_ROWS = 4096
+
+
+class FieldCovariance:
+    """Covariances of unit amplitude, `share K_surface + (1 - share) K_position`.
+
+    Parameters
+    ----------
+    operator
+        The surface or network.
+    """
+
+    def __init__(self, operator: LaplaceOperator) -> None:
+        self.operator = operator
+        self.surface = SurfaceCovariance(operator)
+
+    def cross(self, kernel: FieldKernel, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Covariances (p, n) between locations a (p, ...) and b (n, ...), solved for from b."""
+        share = _share(kernel)
+        total = np.zeros((len(a), len(b)))
+        if kernel.surface is not None:
+            total += share * self.surface.cross(kernel.surface, a, b)
+        if kernel.position is not None:
+            total += (1.0 - share) * self.position(kernel.position, a, b)
+        return total
+
+    def gram(self, kernel: FieldKernel, a: FloatArray) -> FloatArray:
+        """Covariance (n, n) of locations a (n, ...), symmetric to the bit."""
+        gram = self.cross(kernel, a, a)
+        return 0.5 * (gram + gram.T)
+
+    def variance(self, kernel: FieldKernel, a: FloatArray) -> FloatArray:
+        """Variances (p,) at locations a (p, ...)."""
+        share = _share(kernel)
+        total = np.full(len(a), 0.0 if kernel.position is None else 1.0 - share)
+        if kernel.surface is not None:
+            total += share * self.surface.variance(kernel.surface, a)
+        return total
+
+    def sample(
+        self,
+        kernel: FieldKernel,
+        a: FloatArray,
+        n_samples: int,
+        rng: np.random.Generator,
+        n_frequencies: int,
+    ) -> FloatArray:
+        """Draws (p, n_samples) at locations a (p, ...); position by random Fourier features."""
+        share = _share(kernel)
+        total = np.zeros((len(a), n_samples))
+        if kernel.surface is not None:
+            vertices = self.surface.sample(kernel.surface, n_samples, rng)
+            rows = location_rows(a, self.operator.n_vertices)
+            total += np.sqrt(share) * (rows @ vertices)
+        if kernel.position is not None:
+            places = torch.as_tensor(self.places(a) / kernel.position.lengthscale)
+            features = FourierFeatures(
+                places.shape[1], n_frequencies, spectrum=kernel.position.spectrum, generator=rng
+            )
+            weights = torch.as_tensor(rng.standard_normal((features.n_features, n_samples)))
+            for start in range(0, len(a), BLOCK_ROWS):
+                block = features(places[start : start + BLOCK_ROWS]) @ weights
+                total[start : start + BLOCK_ROWS] += np.sqrt(1.0 - share) * block.numpy()
+        return total
+
+    def position(self, kernel: PositionKernel, a: FloatArray, b: FloatArray) -> FloatArray:
+        """Covariances (p, n) of the part of position."""
+        distances = cdist(self.places(a), self.places(b)) / kernel.lengthscale
+        return np.asarray(kernel.spectrum.kernel(distances))
+
+    def places(self, points: FloatArray) -> FloatArray:
+        """Positions (p, d) of locations (p, ...)."""
+        assert self.operator.positions is not None
+        return location_positions(points, self.operator.positions)
+
+
+def _share(kernel: FieldKernel) -> float:
+    assert kernel.share is not None
+    return kernel.share

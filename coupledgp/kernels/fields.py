@@ -1,0 +1,232 @@
+"""Kernels of fields on surfaces and networks: along the surface, of position, and their sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.spectra import Spectrum, parse_spectrum
+from coupledgp.validation import check_choice, check_positive
+
+# Whole numbers alpha by the dimension of the operator. On a surface alpha = 1 has no limit: its
+# variance grows without bound as the mesh is refined.
+ALPHAS = {1: (1, 2), 2: (2, 4)}
+# Kernels of position that are compared where none is named.
+POSITION_KERNELS = ("matern-5/2", "gaussian")
+
+
+@dataclass(frozen=True)
+class WhittleMatern:
+    """Whittle-Matern kernel along a surface or a network, `K = P (M P)^(alpha - 1)` up to scale.
+
+    `P = (kappa^2 M + S)^-1` with the stiffness S and the mass M of a `LaplaceOperator`. The
+    smoothness is `nu = alpha - d / 2` in dimension d, the range `sqrt(8 nu) / kappa`: the distance
+    at which the correlation on a large flat surface is about .14. K is divided by its mean variance
+    over the surface, so that the output scale is the mean variance of the field. Lindgren, Rue and
+    Lindstrom (2011); on networks with alpha = 1 exact, Bolin, Simas and Wallin (2024).
+
+    Parameters
+    ----------
+    range_
+        Range, in the unit of length of the operator; None: averaged over a grid by evidence.
+    alpha
+        2 or 4 on a surface, 1 or 2 on a network; None: both, averaged by evidence.
+
+    Raises
+    ------
+    InvalidInputError
+        The range is not positive, or alpha is none of 1, 2 and 4.
+    """
+
+    range_: float | None = None
+    alpha: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.range_ is not None:
+            object.__setattr__(self, "range_", check_positive(self.range_, "range_"))
+        if self.alpha not in (None, 1, 2, 4) or isinstance(self.alpha, bool):
+            raise InvalidInputError(f"alpha: expected 1, 2 or 4, got {self.alpha!r}")
+
+    def check(self, dimension: int) -> None:
+        """Refuse an alpha that an operator of this dimension does not take."""
+        if self.alpha is not None and self.alpha not in ALPHAS[dimension]:
+            kind, (low, high) = {1: "network", 2: "surface"}[dimension], ALPHAS[dimension]
+            raise InvalidInputError(
+                f"alpha: expected {low} or {high} on a {kind}, got {self.alpha}"
+            )
+
+    def kappa(self, dimension: int) -> float:
+        """`sqrt(8 nu) / range`, per unit of length; range and alpha have to be known."""
+        assert self.alpha is not None
+        assert self.range_ is not None
+        return float(np.sqrt(8.0 * (self.alpha - dimension / 2)) / self.range_)
+
+    def __add__(self, other: PositionKernel) -> FieldKernel:
+        return _sum(self, other)
+
+
+@dataclass(frozen=True)
+class PositionKernel:
+    """Stationary kernel of the straight distance between positions, of variance one.
+
+    Parameters
+    ----------
+    kernel
+        `"matern-5/2"`, `"gaussian"` or another kernel that `ExactGPRegressor` takes as a text;
+        None: the Matern-5/2 and the Gaussian kernel, averaged by evidence.
+    lengthscale
+        Lengthscale, in the unit of length of the operator; None: averaged over a grid by evidence.
+
+    Raises
+    ------
+    InvalidInputError
+        No kernel has this name, or the lengthscale is not positive.
+    """
+
+    kernel: str | None = None
+    lengthscale: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kernel is not None:
+            parse_spectrum(self.kernel, "kernel")
+        if self.lengthscale is not None:
+            object.__setattr__(
+                self, "lengthscale", check_positive(self.lengthscale, "lengthscale")
+            )
+
+    @property
+    def spectrum(self) -> Spectrum:
+        """The kernel of unit lengthscale; its name has to be known."""
+        return parse_spectrum(self.kernel or "", "kernel")
+
+    def __add__(self, other: WhittleMatern) -> FieldKernel:
+        return _sum(other, self)
+
+
+@dataclass(frozen=True)
+class FieldKernel:
+    """`share * K_surface + (1 - share) * K_position`, or one of the two alone.
+
+    Attributes
+    ----------
+    surface : WhittleMatern or None
+        Kernel along the surface or the network.
+    position : PositionKernel or None
+        Kernel of position.
+    share : float or None
+        Share of the surface in the variance, strictly between 0 and 1 for a sum; None: averaged
+        over a grid by evidence.
+    """
+
+    surface: WhittleMatern | None = None
+    position: PositionKernel | None = None
+    share: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.surface is None and self.position is None:
+            raise InvalidInputError("kernel: expected a surface kernel, a position kernel or both")
+        if self.surface is None or self.position is None:
+            object.__setattr__(self, "share", 0.0 if self.surface is None else 1.0)
+        elif self.share is not None and not 0 < self.share < 1:
+            raise InvalidInputError(
+                f"share: expected a number between 0 and 1, got {self.share!r}"
+            )
+
+    @property
+    def family(self) -> str:
+        """`"surface"`, `"position"` or `"sum"`."""
+        if self.position is None:
+            return "surface"
+        return "position" if self.surface is None else "sum"
+
+    def __str__(self) -> str:
+        parts = []
+        if self.surface is not None:
+            parts.append(
+                f"{_percent(self.share)}Whittle-Matern, range {_length(self.surface.range_)}, "
+                f"alpha {self.surface.alpha}"
+            )
+        if self.position is not None:
+            rest = None if self.share is None else 1 - self.share
+            parts.append(
+                f"{_percent(rest)}{self.position.kernel} of position, lengthscale "
+                f"{_length(self.position.lengthscale)}"
+            )
+        return " + ".join(parts)
+
+
+KernelOfField: TypeAlias = str | WhittleMatern | PositionKernel | FieldKernel
+NAMES = ("auto", "matern", "position")
+
+
+def parse_field_kernels(kernel: KernelOfField, dimension: int, placed: bool) -> list[FieldKernel]:
+    """Families of kernels that a text or an object stands for.
+
+    Parameters
+    ----------
+    kernel
+        `"auto"` (on a surface its own kernel, that of position and their sum; on a network its own
+        kernel with alpha 1 and 2), `"matern"`, `"position"`, or a kernel.
+    dimension
+        Dimension of the operator.
+    placed
+        Whether the operator's vertices have positions.
+
+    Raises
+    ------
+    InvalidInputError
+        The kernel is none of these, or needs positions that are not known.
+    """
+    if isinstance(kernel, str):
+        check_choice(kernel, NAMES, "kernel")
+        surface, position = FieldKernel(WhittleMatern()), FieldKernel(None, PositionKernel())
+        both = FieldKernel(WhittleMatern(), PositionKernel())
+        if kernel == "auto":
+            known = dimension == 2 and placed
+            return [position, surface, both] if known else _by_alpha(dimension)
+        found = [surface] if kernel == "matern" else [position]
+    else:
+        found = [as_field_kernel(kernel)]
+    for family in found:
+        if family.surface is not None:
+            family.surface.check(dimension)
+        if family.position is not None and not placed:
+            raise InvalidInputError(
+                "kernel: expected one along the network, since its vertices have no positions"
+            )
+    return found
+
+
+def as_field_kernel(kernel: Any) -> FieldKernel:
+    """A kernel as the sum that it is, or as the only part of one."""
+    if isinstance(kernel, WhittleMatern):
+        return FieldKernel(kernel)
+    if isinstance(kernel, PositionKernel):
+        return FieldKernel(None, kernel)
+    if isinstance(kernel, FieldKernel):
+        return kernel
+    raise InvalidInputError(
+        f"kernel: expected {', '.join(map(repr, NAMES))}, a WhittleMatern, a PositionKernel or "
+        f"their sum, got {type(kernel).__name__}"
+    )
+
+
+def _by_alpha(dimension: int) -> list[FieldKernel]:
+    return [FieldKernel(WhittleMatern(alpha=alpha)) for alpha in ALPHAS[dimension]]
+
+
+def _sum(surface: WhittleMatern, position: PositionKernel) -> FieldKernel:
+    if not isinstance(surface, WhittleMatern) or not isinstance(position, PositionKernel):
+        raise InvalidInputError("kernel: expected the sum of a WhittleMatern and a PositionKernel")
+    return FieldKernel(surface, position)
+
+
+def _percent(share: float | None) -> str:
+    return "" if share in (None, 1.0) else f"{100 * share:.3g} % "  # type: ignore[operator]
+
+
+def _length(value: float | None) -> str:
+    return "free" if value is None else f"{value:.4g}"

@@ -1,0 +1,441 @@
+"""Gaussian process regression of fields on surfaces and networks."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.geometry import LaplaceOperator, Locations
+from coupledgp.gp.field_fit import FieldSelection, fit_fields
+from coupledgp.gp.fields import FieldGP, kernel_from
+from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.kernels.fields import (
+    FieldKernel,
+    KernelOfField,
+    as_field_kernel,
+    parse_field_kernels,
+)
+from coupledgp.models.estimator import FittedModel, ProcessRegressor, plain_seed
+from coupledgp.models.node_estimator import check_node_targets
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray, draw_seed
+
+# Distance of a sensor from the surface, relative to the diameter, beyond which a warning is given.
+FAR_SHARE = 0.01
+# Edges that a range should be long: with fewer the finite elements make the field too rough.
+EDGES_A_RANGE = 8.0
+
+
+class LeaveOneOut(NamedTuple):
+    """Predictive law of each observation given those at all other places.
+
+    Attributes
+    ----------
+    mean : FloatArray (n,) or (n, n_outputs)
+        Means, in units of y.
+    std : FloatArray (n,) or (n, n_outputs)
+        Standard deviations of the observations, noise included, in units of y.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+
+
+class FieldGPRegressor(ProcessRegressor):
+    """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
+
+    `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
+    surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or a sum of both.
+    Families of kernels have equal prior mass; within each, ranges, lengthscales, shares and noise
+    ratios run over grids, the amplitude v maximises the restricted likelihood, and the kernels of
+    greatest evidence are mixed by it. Lindgren, Rue and Lindstrom (2011) for the surface.
+
+    Parameters
+    ----------
+    operator
+        `coupledgp.LaplaceOperator` of the surface or network, or a triangle mesh
+        (`trimesh.Trimesh`), which stands for `LaplaceOperator.from_trimesh(mesh, max_edge="auto")`.
+    kernel
+        `"auto"`: along the surface, of position, and the sum, averaged by evidence; on a network
+        along it, with alpha = 1 and 2. `"matern"`: along the surface or network alone.
+        `"position"`: of position alone. Or a `coupledgp.kernels.WhittleMatern`, a
+        `coupledgp.kernels.PositionKernel` or their sum, whose parameters that are None are
+        averaged over.
+    normalize_y
+        Subtract the mean of y and divide by its standard deviation before fitting.
+    random_state
+        Seed, kept for the interface; this model draws nothing in a fit.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Attributes
+    ----------
+    kernels_, weights_
+        Kernels of the members of the mixture, and their weights.
+    selection_
+        Families and members with their evidence; `selection_.explain()` tells them.
+    outputscale_, noise_
+        Variances of the field, averaged over the surface, and of the noise, of the member of
+        greatest weight, in units of y squared.
+    operator_
+        The operator.
+    """
+
+    def __init__(
+        self,
+        operator: Any,
+        kernel: KernelOfField = "auto",
+        normalize_y: bool = True,
+        random_state: Any = None,
+        *,
+        progress: bool | None = None,
+    ) -> None:
+        self.operator = operator
+        self.kernel = kernel
+        self.normalize_y = normalize_y
+        self.random_state = random_state
+        self.progress = progress
+
+    def fit(self, places: Any, y: ArrayLike) -> Self:
+        """Compare kernels by their evidence, and condition the best on the observations.
+
+        Parameters
+        ----------
+        places
+            Places of n observations: positions (n, d) in the unit of the operator, each moved to
+            the nearest place on it; numbers or labels (n,) of its given vertices; or
+            `coupledgp.geometry.Locations` (`operator.at_faces(...)`, `operator.at_edges(...)`).
+            Several observations at one place are fine.
+        y
+            Observations (n,), or (n, n_outputs): independent outputs that share the kernel and, in
+            units of their own variance, amplitude and noise.
+
+        Raises
+        ------
+        InvalidInputError
+            A parameter, a place or an observation is invalid.
+
+        Warns
+        -----
+        UserWarning
+            A position is farther from the surface than a hundredth of its diameter; a part of the
+            operator has no observation and keeps the prior; or the fitted range is shorter than
+            eight edges.
+        """
+        operator = as_operator(self.operator)
+        families = parse_field_kernels(
+            self.kernel, operator.dimension, operator.positions is not None
+        )
+        data, ndim, _ = self._checked(operator, places, y)
+        with reporter("fit", self.progress) as report:
+            process, selection = fit_fields(
+                FieldCovariance(operator), families, data, self.normalize_y, report
+            )
+        warn_of_parts(operator, data.points)
+        warn_of_edges(operator, selection)
+        n_evaluations = sum(family.n_candidates for family in selection.families)
+        results = {
+            "selection_": selection, "n_evaluations_": n_evaluations, "converged_": True,
+        }  # fmt: skip
+        self._fitted = FittedModel(process, ndim, results)
+        return self
+
+    def partial_fit(self, places: Any, y: ArrayLike) -> Self:
+        """Add observations, kernels and weights kept; the first call is `fit`."""
+        if not self.__sklearn_is_fitted__():
+            return self.fit(places, y)
+        return self._updated(self._further_data(places, y))
+
+    def checked(self, places: Any, y: ArrayLike) -> tuple[Data, int, None]:
+        """Return locations with targets (n, k), the number of dimensions of y, and None."""
+        return self._checked(as_operator(self.operator), places, y)
+
+    def _checked(
+        self, operator: LaplaceOperator, places: Any, y: ArrayLike
+    ) -> tuple[Data, int, None]:
+        points = located(operator, places, "places")
+        targets = check_node_targets(y, len(points))
+        return Data.of(points, targets.reshape(len(points), -1)), targets.ndim, None
+
+    def points(self, places: Any = None) -> Points:
+        """Locations of places; of all given vertices if left out."""
+        return located(self.operator_, places, "places")
+
+    def _further_data(self, places: Any, y: ArrayLike) -> Data:
+        data, _, _ = self._checked(self.operator_, places, y)
+        n_outputs = self.process_.units.n_outputs
+        if data.targets.shape[1] != n_outputs:
+            raise InvalidInputError(
+                f"y: expected {n_outputs} outputs as in the first fit, got {data.targets.shape[1]}"
+            )
+        return data
+
+    @property
+    def _members(self) -> tuple[FieldGP, ...]:
+        process = self.process_
+        found = process.members if isinstance(process, MixtureGP) else (process,)
+        return found  # type: ignore[return-value]
+
+    @property
+    def operator_(self) -> LaplaceOperator:
+        """The operator."""
+        return self._members[0].field_prior.operator
+
+    @property
+    def kernels_(self) -> tuple[FieldKernel, ...]:
+        """Kernels of the members, those of greatest weight first."""
+        return tuple(member.hyperparameters.kernel for member in self._members)
+
+    @property
+    def weights_(self) -> FloatArray:
+        """Weights of the members."""
+        process = self.process_
+        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
+
+    def predict(
+        self,
+        places: Any = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        latent: bool = False,
+    ) -> Any:
+        """Predictive law of observations at places.
+
+        Parameters
+        ----------
+        places
+            p places as in `fit`; all given vertices if left out, where those that belong to no
+            face or edge have NaN.
+        return_std
+            Also return the standard deviation (p,), exact at any number of places.
+        return_cov
+            Also return the covariance, from one solve a place.
+        latent
+            Leave the noise out: the law of the function f instead of observations y.
+
+        Returns
+        -------
+        FloatArray or (FloatArray, FloatArray)
+            Mean, (p,) or (p, n_outputs), and the standard deviation of the same shape if
+            `return_std`, or the covariance (p, p) or (p, p, n_outputs) if `return_cov`. The mean
+            of a mixture is the precision-weighted mean of its members.
+
+        Raises
+        ------
+        InvalidInputError
+            Both are asked for, a place is invalid, or the joint law does not fit in memory.
+        """
+        check_is_fitted(self)
+        if places is None and not return_cov:
+            vertices = self.operator_.given_vertices
+            known = np.flatnonzero(vertices >= 0)
+            if known.size < vertices.size:
+                locations = self.operator_.at_vertices(self._labels(known))
+                law = self._predict(locations, return_std, False, latent)
+                if not return_std:
+                    return spread_out(law, known, vertices.size)
+                return tuple(spread_out(part, known, vertices.size) for part in law)
+        return self._predict(places, return_std, return_cov, latent)
+
+    def _labels(self, numbers: Any) -> Any:
+        labels = self.operator_.labels
+        return numbers if labels is None else [labels[k] for k in numbers.tolist()]
+
+    def sample_y(
+        self,
+        places: Any = None,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        latent: bool = False,
+    ) -> FloatArray:
+        """Draw from the posterior at places.
+
+        Parameters
+        ----------
+        places
+            p places as in `fit`; all given vertices if left out.
+        n_samples
+            Number of draws.
+        random_state
+            Seed of the draws.
+        latent
+            Draw functions f instead of noisy observations y.
+
+        Returns
+        -------
+        FloatArray
+            Samples (p, n_samples), or (p, n_outputs, n_samples) for targets of two dimensions. At
+            more than 1500 places the part of position is drawn from 2048 coupled frequencies.
+        """
+        return self._sample_y(places, n_samples, draw_seed(random_state), latent)
+
+    def log_density(self, places: Any, y: ArrayLike) -> FloatArray:
+        """Log predictive density (p,), nats, of observations (p,) at places, each alone."""
+        return self._log_density(places, y)
+
+    def conditioned_on(self, places: Any, y: ArrayLike) -> Self:
+        """Return the same model, kernels and weights included, given other data."""
+        check_is_fitted(self)
+        return self._conditioned_on(self._further_data(places, y))
+
+    def prior_covariance(self, places: Any = None) -> FloatArray:
+        """Prior covariance of the field at p places, units of y squared.
+
+        Shape (p, p), or (p, p, n_outputs) for targets of two dimensions. It includes the variance
+        of the unknown mean.
+        """
+        return self._prior_covariance(places)
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Law of each observation given those at all other places, from one factorisation.
+
+        Observations at one place are left out together. Kernels, variances and weights are those
+        of all observations.
+        """
+        check_is_fitted(self)
+        process, record = self.process_, self.fitted_
+        assert isinstance(process, (FieldGP, MixtureGP))
+        _, groups = np.unique(process.data.points, axis=0, return_inverse=True)
+        mean, variance = process.left_out_law(groups.reshape(-1))
+        assert variance is not None
+        return LeaveOneOut(record.shaped(mean, 1), np.sqrt(record.shaped(variance, 1)))
+
+    def _stored_parameters(self) -> dict[str, Any]:
+        parameters = super()._stored_parameters()
+        del parameters["operator"]
+        return parameters
+
+    def _plain(self, name: str, value: Any) -> Any:
+        if name == "random_state":
+            return plain_seed(value)
+        if name == "kernel" and not isinstance(value, str):
+            return asdict(as_field_kernel(value))
+        return value
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> Any:
+        """Return the fitted model of a file."""
+        process = restored_process(header, arrays)
+        assert isinstance(process, (FieldGP, MixtureGP))
+        parameters = {**header["parameters"]}
+        if isinstance(parameters["kernel"], Mapping):
+            parameters["kernel"] = kernel_from(parameters["kernel"])
+        member = process.members[0] if isinstance(process, MixtureGP) else process
+        assert isinstance(member, FieldGP)
+        model = cls(member.field_prior.operator, **parameters)
+        return model.holding(FittedModel(process, header["y_ndim"], {"converged_": True}))
+
+
+def as_operator(value: Any) -> LaplaceOperator:
+    """The operator, of a triangle mesh with edges of at most the diameter / 25.
+
+    Raises
+    ------
+    InvalidInputError
+        The value is neither.
+    """
+    if isinstance(value, LaplaceOperator):
+        return value
+    if hasattr(value, "faces") and hasattr(value, "vertices"):
+        return LaplaceOperator.from_trimesh(value, max_edge="auto")
+    raise InvalidInputError(
+        "operator: expected a coupledgp.LaplaceOperator (from_trimesh, from_edges, from_networkx, "
+        f"from_points) or a triangle mesh, got {type(value).__name__}"
+    )
+
+
+def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
+    """Locations of places that are given in any of the ways of `FieldGPRegressor.fit`."""
+    if places is None:
+        return operator.at_vertices().points
+    if isinstance(places, Locations):
+        wanted = 2 * (operator.dimension + 1)
+        if places.points.shape[1] != wanted or not len(places):
+            raise InvalidInputError(
+                f"{name}: expected locations of this operator, rows of {wanted} numbers, got shape "
+                f"{places.points.shape}"
+            )
+        return places.points
+    array = places if isinstance(places, (list, tuple)) else np.asarray(places)
+    if np.ndim(array) != 2:
+        return operator.at_vertices(array).points
+    try:
+        positions = np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name}: expected positions as numbers, got {places!r:.80}") from None
+    found = operator.project(positions)
+    extent = operator.extent or operator.diameter
+    far = np.flatnonzero(found.distances > FAR_SHARE * extent)
+    if far.size:
+        worst = far[np.argmax(found.distances[far])]
+        warnings.warn(
+            f"{name}: {far.size} of {len(positions)} positions are farther from the "
+            f"{'surface' if operator.dimension == 2 else 'network'} than {FAR_SHARE:.0%} of its "
+            f"size; the farthest, row {worst}, lies {found.distances[worst]:.4g} away and was "
+            "moved to the nearest place on it: check the unit and the origin of the positions",
+            stacklevel=4,
+        )
+    return found.points
+
+
+def warn_of_parts(operator: LaplaceOperator, points: Points) -> None:
+    """Warn of components without observations, which keep the prior along the surface."""
+    count, member = operator.components()
+    if count == 1:
+        return
+    seen = np.unique(member[points[:, : operator.dimension + 1].astype(np.int64)])
+    alone = ~np.isin(member, seen)
+    if alone.any():
+        warnings.warn(
+            f"places: {count - seen.size} of {count} components, with {int(alone.sum())} of "
+            f"{operator.n_vertices} vertices, have no observation: along the surface nothing is "
+            "known there, and their intervals are wide",
+            stacklevel=3,
+        )
+
+
+def warn_of_edges(operator: LaplaceOperator, selection: FieldSelection) -> None:
+    """Warn where the range of a member of great weight is shorter than eight edges."""
+    # With alpha = 1 the law at the vertices of a network is exact, however long its edges are.
+    ranges = [
+        (member.weight, member.kernel.surface.range_)
+        for member in selection.members
+        if member.kernel.surface is not None and member.kernel.surface.alpha != 1
+    ]
+    edge = typical_edge(operator)
+    short = sum(weight for weight, length in ranges if length and length < EDGES_A_RANGE * edge)
+    if short > 0.1:
+        shortest = min(length for _, length in ranges if length)
+        warnings.warn(
+            f"operator: the fitted range ({shortest:.4g}) is shorter than {EDGES_A_RANGE:.0f} "
+            f"edges (median length {edge:.4g}), where finite elements are inaccurate; refine with "
+            f"max_edge={shortest / EDGES_A_RANGE:.3g}",
+            stacklevel=3,
+        )
+
+
+def typical_edge(operator: LaplaceOperator) -> float:
+    """Median length of the edges of the elements."""
+    if operator.element_lengths is not None:
+        return float(np.median(operator.element_lengths))
+    assert operator.positions is not None
+    corners = operator.positions[operator.elements]
+    return float(np.median(np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)))
+
+
+def spread_out(values: FloatArray, known: Any, size: int) -> FloatArray:
+    """Values (p, ...) at the places `known` (p,) of a list of `size`, NaN elsewhere."""
+    out = np.full((size, *values.shape[1:]), np.nan)
+    out[known] = values
+    return out

@@ -9,7 +9,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 from scipy import sparse
 
-from coupledgp.geometry import LaplaceOperator, location_rows
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.locations import location_rows
 from coupledgp.inference.fields.precision_matrices import (
     edge_noise,
     edge_precision,

@@ -7,7 +7,8 @@ import torch
 from scipy.spatial.distance import cdist
 
 from coupledgp.features import FourierFeatures
-from coupledgp.geometry import LaplaceOperator, location_positions, location_rows
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.locations import location_positions, location_rows
 from coupledgp.inference.fields.covariance import SurfaceCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel
 from coupledgp.random import FloatArray

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from coupledgp.inference.spectra.posterior_kl import posterior_kl_loss as posterior_kl_loss
     from coupledgp.models import ExactGPRegressor as ExactGPRegressor
     from coupledgp.models import ExactGraphGPRegressor as ExactGraphGPRegressor
+    from coupledgp.models import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models import GPRegressor as GPRegressor
     from coupledgp.models import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models import KernelRegressionClassifier as KernelRegressionClassifier
@@ -53,6 +54,7 @@ else:
                 "GPRegressor",
                 "LocalGPRegressor",
                 "ExactGraphGPRegressor",
+                "FieldGPRegressor",
                 "GraphGPRegressor",
                 "KernelRegressionClassifier",
                 "KernelRegressionRegressor",

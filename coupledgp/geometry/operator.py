@@ -376,7 +376,7 @@ class LaplaceOperator:
         parts = tuple(state[f"stiffness_{name}"] for name in ("data", "indices", "indptr"))
         return cls(
             stiffness=sparse.csr_array(parts, shape=(n, n)),
-            dimension=int(state["dimension"]),  # type: ignore[arg-type]
+            dimension=int(state["dimension"].item()),  # type: ignore[union-attr]
             labels=labels,
             **{name: state.get(name) for name in ARRAYS},  # type: ignore[arg-type]
         )._frozen()

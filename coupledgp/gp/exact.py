@@ -296,7 +296,7 @@ class ExactGP(NormalizedProcess):
 
     @classmethod
     def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """Objects that all members of a mixture share, added to the arrays `from_state` is given."""
+        """Objects, made of the arrays of a file, that all members of a mixture share."""
         return {}
 
     def left_out_law(self, groups: IntArray) -> PredictiveLaw:

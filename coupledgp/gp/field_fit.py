@@ -13,8 +13,13 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
-from coupledgp.kernels.fields import ALPHAS, POSITION_KERNELS, FieldKernel, PositionKernel
-from coupledgp.kernels.fields import WhittleMatern
+from coupledgp.kernels.fields import (
+    ALPHAS,
+    POSITION_KERNELS,
+    FieldKernel,
+    PositionKernel,
+    WhittleMatern,
+)
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
@@ -88,7 +93,7 @@ def fit_fields(
     units = Units.of(data.targets, normalize)
     targets = units.normalized(data.targets)
     if len(data) < FEWEST or are_constant(data.targets, data.targets.mean(axis=0)):
-        members, told = [_default(families[0], covariance)], []
+        members, told = [_default(families[0], covariance)], list[FamilyEvidence]()
         reason = "too few observations, or all alike, to compare kernels: defaults"
     else:
         members, told = FieldGrid(covariance, data.points, targets).compare(families, report)
@@ -114,9 +119,7 @@ def _given(
     units: Units,
     normalize: bool,
 ) -> FieldGP:
-    hyper = FieldHyperparameters(
-        member.kernel, member.outputscale, member.noise, mean_variance
-    )
+    hyper = FieldHyperparameters(member.kernel, member.outputscale, member.noise, mean_variance)
     process = FieldPrior(covariance, hyper).given(data, units, normalize)
     assert isinstance(process, FieldGP)
     return process

@@ -326,7 +326,9 @@ class MixtureGP(GaussianProcess):
         first = _member_from(header, arrays)
         members = [first]
         # Version 0.1.0 states the rule for the units once, with the first member.
-        shared = {name: value for name, value in arrays.items() if _is_shared(name) or name == "center"}
+        shared = {
+            name: value for name, value in arrays.items() if _is_shared(name) or name == "center"
+        }
         for k, own in enumerate(header["members"]):
             prefix = f"member.{k}."
             more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}

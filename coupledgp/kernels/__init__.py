@@ -9,6 +9,9 @@ from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum
+    from coupledgp.kernels.fields import FieldKernel as FieldKernel
+    from coupledgp.kernels.fields import PositionKernel as PositionKernel
+    from coupledgp.kernels.fields import WhittleMatern as WhittleMatern
     from coupledgp.kernels.gpytorch.features import FourierFeatureKernel as FourierFeatureKernel
     from coupledgp.kernels.gpytorch.features import LaplaceFeatureKernel as LaplaceFeatureKernel
     from coupledgp.kernels.gpytorch.walks import GraphFeatureKernel as GraphFeatureKernel
@@ -32,6 +35,7 @@ else:
         __name__,
         {
             "coupledgp.graphs.spectrum": ["dense_spectrum"],
+            "coupledgp.kernels.fields": ["FieldKernel", "PositionKernel", "WhittleMatern"],
             "coupledgp.kernels.gpytorch.features": ["FourierFeatureKernel", "LaplaceFeatureKernel"],
             "coupledgp.kernels.gpytorch.walks": ["GraphFeatureKernel"],
             "coupledgp.kernels.graph.base": ["GraphKernel"],

@@ -93,9 +93,7 @@ class PositionKernel:
         if self.kernel is not None:
             parse_spectrum(self.kernel, "kernel")
         if self.lengthscale is not None:
-            object.__setattr__(
-                self, "lengthscale", check_positive(self.lengthscale, "lengthscale")
-            )
+            object.__setattr__(self, "lengthscale", check_positive(self.lengthscale, "lengthscale"))
 
     @property
     def spectrum(self) -> Spectrum:
@@ -131,9 +129,7 @@ class FieldKernel:
         if self.surface is None or self.position is None:
             object.__setattr__(self, "share", 0.0 if self.surface is None else 1.0)
         elif self.share is not None and not 0 < self.share < 1:
-            raise InvalidInputError(
-                f"share: expected a number between 0 and 1, got {self.share!r}"
-            )
+            raise InvalidInputError(f"share: expected a number between 0 and 1, got {self.share!r}")
 
     @property
     def family(self) -> str:
@@ -225,7 +221,7 @@ def _sum(surface: WhittleMatern, position: PositionKernel) -> FieldKernel:
 
 
 def _percent(share: float | None) -> str:
-    return "" if share in (None, 1.0) else f"{100 * share:.3g} % "  # type: ignore[operator]
+    return "" if share is None or share == 1.0 else f"{100 * share:.3g} % "
 
 
 def _length(value: float | None) -> str:

@@ -6,6 +6,7 @@ from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
+    from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models.files import load_model as load_model
     from coupledgp.models.files import save_model as save_model
     from coupledgp.models.kernel_regression import (
@@ -31,6 +32,7 @@ else:
         __name__,
         {
             "coupledgp.models.exact": ["ExactGPRegressor"],
+            "coupledgp.models.fields": ["FieldGPRegressor"],
             "coupledgp.models.local": ["LocalGPRegressor"],
             "coupledgp.models.regressor": ["GPRegressor"],
             "coupledgp.models.kernel_regression": [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
@@ -54,7 +53,7 @@ class FieldGPRegressor(ProcessRegressor):
     """Gaussian process regression of a field on a surface or a network from sensors anywhere on it.
 
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
-    surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or a sum of both.
+    surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or their sum.
     Families of kernels have equal prior mass; within each, ranges, lengthscales, shares and noise
     ratios run over grids, the amplitude v maximises the restricted likelihood, and the kernels of
     greatest evidence are mixed by it. Lindgren, Rue and Lindstrom (2011) for the surface.
@@ -182,8 +181,8 @@ class FieldGPRegressor(ProcessRegressor):
     @property
     def _members(self) -> tuple[FieldGP, ...]:
         process = self.process_
-        found = process.members if isinstance(process, MixtureGP) else (process,)
-        return found  # type: ignore[return-value]
+        members = process.members if isinstance(process, MixtureGP) else (process,)
+        return tuple(member for member in members if isinstance(member, FieldGP))
 
     @property
     def operator_(self) -> LaplaceOperator:
@@ -329,7 +328,7 @@ class FieldGPRegressor(ProcessRegressor):
         process = restored_process(header, arrays)
         assert isinstance(process, (FieldGP, MixtureGP))
         parameters = {**header["parameters"]}
-        if isinstance(parameters["kernel"], Mapping):
+        if isinstance(parameters["kernel"], dict):
             parameters["kernel"] = kernel_from(parameters["kernel"])
         member = process.members[0] if isinstance(process, MixtureGP) else process
         assert isinstance(member, FieldGP)
@@ -373,7 +372,9 @@ def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
     try:
         positions = np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidInputError(f"{name}: expected positions as numbers, got {places!r:.80}") from None
+        raise InvalidInputError(
+            f"{name}: expected positions as numbers, got {places!r:.80}"
+        ) from None
     found = operator.project(positions)
     extent = operator.extent or operator.diameter
     far = np.flatnonzero(found.distances > FAR_SHARE * extent)

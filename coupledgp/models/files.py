@@ -15,6 +15,7 @@ from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.regressor import GPRegressor
@@ -24,7 +25,7 @@ MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
     kind.__name__: kind
     for kind in (
         GPRegressor, LocalGPRegressor, SparseSpectrumGPRegressor, ExactGPRegressor,
-        GraphGPRegressor, ExactGraphGPRegressor,
+        GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor,
     )
 }  # fmt: skip
 

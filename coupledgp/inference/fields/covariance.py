@@ -107,9 +107,7 @@ class SurfaceCovariance:
         mean = float(mass @ entries.diagonal()) / float(mass.sum())
         return Known(sparse.csr_array(entries / mean), mean)
 
-    def sample(
-        self, kernel: WhittleMatern, n_samples: int, rng: np.random.Generator
-    ) -> FloatArray:
+    def sample(self, kernel: WhittleMatern, n_samples: int, rng: np.random.Generator) -> FloatArray:
         """Draws (n_vertices, n_samples) of the field at all vertices, of mean variance one."""
         assert kernel.alpha is not None
         factor, mass = self._factor(kernel), self.operator.mass[:, None]

@@ -7,8 +7,8 @@ The model is `y = m + f + e` with a constant m of flat prior, `f ~ N(0, v K)` an
     v = sum((a - m b)^2 / d) / (n - 1)
     log evidence = -1/2 [ sum log d + log sum(b^2 / d) + (n - 1) log v ]
 
-up to a constant: the restricted likelihood at the amplitude v that maximises it. Of several outputs,
-which share v in units of their own variance, the sums of squares are averaged.
+up to a constant: the restricted likelihood at the amplitude v that maximises it. Of several
+outputs, which share v in units of their own variance, the sums of squares are averaged.
 """
 
 from __future__ import annotations

@@ -81,6 +81,7 @@ class FieldCovariance:
 
     def position(self, kernel: PositionKernel, a: FloatArray, b: FloatArray) -> FloatArray:
         """Covariances (p, n) of the part of position."""
+        assert kernel.lengthscale is not None
         distances = cdist(self.places(a), self.places(b)) / kernel.lengthscale
         return np.asarray(kernel.spectrum.kernel(distances))
 

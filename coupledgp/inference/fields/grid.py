@@ -22,6 +22,7 @@ from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,
     WhittleMatern,
+    as_field_kernel,
 )
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
@@ -180,8 +181,7 @@ class FieldGrid:
 
     def _gram(self, part: Part) -> FloatArray:
         if part not in self._grams:
-            alone = FieldKernel(part) if isinstance(part, WhittleMatern) else FieldKernel(None, part)
-            self._grams[part] = self.covariance.gram(alone, self.points)
+            self._grams[part] = self.covariance.gram(as_field_kernel(part), self.points)
         return self._grams[part]
 
     def _kernels(self, family: FieldKernel, report: Progress) -> tuple[list[FieldKernel], int]:
@@ -200,8 +200,7 @@ class FieldGrid:
 
         def value(part: Part) -> float:
             report(f"alone: {part}")
-            alone = FieldKernel(part) if isinstance(part, WhittleMatern) else FieldKernel(None, part)
-            return -float(self.evidence(alone).log_evidence.max())
+            return -float(self.evidence(as_field_kernel(part)).log_evidence.max())
 
         return sorted(parts, key=value)[:BEST_ALONE]
 

@@ -18,8 +18,21 @@ def is_exact_on_edges(operator: LaplaceOperator, alpha: int) -> bool:
 
 
 def shifted_stiffness(operator: LaplaceOperator, kappa: float) -> sparse.csr_array:
-    """`kappa^2 M + S`, positive definite (n, n)."""
-    return sparse.csr_array(operator.stiffness + sparse.diags_array(kappa**2 * operator.mass))
+    """`kappa^2 M + S`, positive definite (n, n).
+
+    Every pair of vertices of an element has a stored entry, zero or not: the stiffness links the
+    vertices of intrinsic triangles, which may be others, and the entries of the inverse are wanted
+    where places on elements need them.
+    """
+    stiffness = operator.stiffness.tocoo()
+    n, corners = operator.n_vertices, operator.elements
+    width = corners.shape[1]
+    first, second = np.repeat(corners, width, axis=1), np.tile(corners, (1, width))
+    every = np.arange(n)
+    rows = np.concatenate([stiffness.row, every, first.ravel()])
+    columns = np.concatenate([stiffness.col, every, second.ravel()])
+    values = np.concatenate([stiffness.data, kappa**2 * operator.mass, np.zeros(first.size)])
+    return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=(n, n)))
 
 
 def edge_precision(operator: LaplaceOperator, kappa: float) -> sparse.csr_array:

@@ -31,6 +31,7 @@ def test_evidence_is_the_density_of_contrasts_of_greatest_amplitude(n_outputs):
     values = []
     for ratio, v in zip(ratios, found.amplitude, strict=True):
         C = contrasts.T @ (K + ratio * np.eye(n)) @ contrasts
+
         def density(v, C=C):
             law = stats.multivariate_normal(np.zeros(n - 1), v * C)
             return law.logpdf((contrasts.T @ y).T).sum()
@@ -89,9 +90,19 @@ def test_sums_of_many_observations_are_those_of_the_best_parts():
     found = grid(n=120)
     members, told = found.compare(parse_field_kernels("auto", 2, True))
     assert told[2].n_candidates > 4 * 4 * 3 * NOISE_RATIOS.size
-    lengths = [scale for scale in found._scales((0.1, 0.2), 1.0) if scale < 0.1 * np.sqrt(12)]
-    assert len(members) > 1
-    assert lengths == []  # 120 sensors are a fifth of the radius apart
+    ranges = {m.kernel.surface.range_ for m in members if m.kernel.surface is not None}
+    assert members
+    assert len(ranges) <= 4
+
+
+def test_ranges_go_down_to_the_distance_between_sensors():
+    for n in (10, 100, 400):
+        found = grid(n=n)
+        operator = found.covariance.operator
+        spacing = np.sqrt(operator.measure / n)
+        ranges = {kernel.range_ for kernel in found._surfaces(WhittleMatern())}
+        assert min(ranges) <= spacing
+        assert min(ranges) > 0.5 * min(spacing, 0.1 * operator.diameter)
 
 
 def test_noise_alone_is_known_as_noise():

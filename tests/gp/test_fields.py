@@ -1,0 +1,146 @@
+"""Processes of fields keep the contract; what is left out is what a refit without it says."""
+
+import numpy as np
+import pytest
+import trimesh
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.gp.field_fit import fit_fields
+from coupledgp.gp.fields import DENSE_SAMPLES, FieldHyperparameters, FieldPrior
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.kernels.fields import (
+    FieldKernel,
+    PositionKernel,
+    WhittleMatern,
+    parse_field_kernels,
+)
+from coupledgp.progress import silent
+from coupledgp.testing import ProcessContract
+
+BOX = LaplaceOperator.from_trimesh(trimesh.creation.box((1.0, 2.0, 0.4)), max_edge=0.4)
+ROADS = LaplaceOperator.from_edges(
+    [0, 1, 2, 2, 3], [1, 2, 0, 3, 4], [1.0, 0.7, 1.2, 0.5, 2.0], max_edge=0.2
+)
+SURFACE, POSITION = WhittleMatern(1.5, 2), PositionKernel("matern-5/2", 0.8)
+KERNELS = {
+    "surface": (BOX, FieldKernel(SURFACE)),
+    "smooth surface": (BOX, FieldKernel(WhittleMatern(1.0, 4))),
+    "position": (BOX, FieldKernel(None, POSITION)),
+    "sum": (BOX, FieldKernel(SURFACE, POSITION, 0.3)),
+    "network, alpha 1": (ROADS, FieldKernel(WhittleMatern(1.5, 1))),
+    "network, alpha 2": (ROADS, FieldKernel(WhittleMatern(1.5, 2))),
+}
+
+
+def places(operator, n, seed):
+    rng = np.random.default_rng(seed)
+    corners = operator.elements[rng.integers(0, len(operator.elements), n)]
+    return np.hstack([corners, rng.dirichlet(np.ones(corners.shape[1]), n)])
+
+
+def data(operator, n, seed, n_outputs=2):
+    points = places(operator, n, seed)
+    rng = np.random.default_rng([seed, 1])
+    y = np.sin(points[:, :1] / operator.n_vertices * 6) + 0.2 * rng.normal(size=(n, n_outputs))
+    return Data.of(points, 4.0 + 3.0 * y * (1 + np.arange(n_outputs)))
+
+
+def process(name, noise=0.1):
+    operator, kernel = KERNELS[name]
+    seen = data(operator, 25, 0)
+    hyper = FieldHyperparameters(kernel, 0.9, noise, 100.0)
+    prior = FieldPrior(FieldCovariance(operator), hyper)
+    return prior.given(seen, Units.of(seen.targets, True), True)
+
+
+class TestContract(ProcessContract):
+    tolerance = 1e-5  # the unknown mean is a hundred times the field's variance
+
+    @pytest.fixture(autouse=True, params=list(KERNELS))
+    def _choose(self, request, seed):
+        operator, _ = KERNELS[request.param]
+        self.process = process(request.param)
+        self.points, self.further = places(operator, 7, 1), data(operator, 10, 2)
+        self.seed = seed
+
+
+class TestMixtureContract(ProcessContract):
+    tolerance = 1e-5
+
+    @pytest.fixture(autouse=True)
+    def _choose(self, seed):
+        covariance = FieldCovariance(BOX)
+        families = parse_field_kernels("auto", 2, True)
+        self.process, _ = fit_fields(covariance, families, data(BOX, 25, 0, 1), True, silent)
+        self.points, self.further, self.seed = places(BOX, 7, 1), data(BOX, 10, 2, 1), seed
+
+
+@pytest.mark.parametrize("name", ["sum", "network, alpha 1"])
+def test_the_law_without_a_group_is_that_of_a_process_without_it(name):
+    gp = process(name)
+    groups = np.arange(25) // 2
+    mean, variance = gp.left_out_law(groups)
+    for group in (0, 5, 12):
+        rest, away = gp.data.take(np.flatnonzero(groups != group)), groups == group
+        law = gp.conditioned(rest).law(gp.data.points[away], "variance")
+        np.testing.assert_allclose(mean[away], law.mean, rtol=1e-8)
+        np.testing.assert_allclose(variance[away], law.spread, rtol=1e-8)
+
+
+def test_a_mixture_leaves_out_in_each_member():
+    gp, _ = fit_fields(
+        FieldCovariance(BOX),
+        parse_field_kernels("auto", 2, True),
+        data(BOX, 20, 0, 1),
+        True,
+        silent,
+    )
+    assert isinstance(gp, MixtureGP)
+    mean, variance = gp.left_out_law(np.arange(20))
+    rest = gp.data.take(np.arange(1, 20))
+    law = gp.conditioned(rest).law(gp.data.points[:1], "variance")
+    np.testing.assert_allclose(mean[:1], law.mean, rtol=1e-7)
+    np.testing.assert_allclose(variance[:1], law.spread, rtol=1e-7)
+
+
+def test_a_mixture_of_other_members_does_not_leave_out():
+    from coupledgp import SparseSpectrumGPRegressor
+
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    fitted = [
+        SparseSpectrumGPRegressor(n_frequencies=8, random_state=seed, optimizer=None)
+        .fit(X, X[:, 0]).process_ for seed in (0, 1)
+    ]  # fmt: skip
+    with pytest.raises(InvalidInputError, match="leave-one-out"):
+        MixtureGP.of(fitted, np.array([0.5, 0.5]), fitted[0].data).left_out_law(np.arange(40))
+
+
+@pytest.mark.parametrize("name", ["sum", "surface", "network, alpha 1"])
+def test_draws_at_many_places_follow_the_law(name, seed):
+    """Beyond the dense size, draws of the prior are corrected by the observations."""
+    gp = process(name)
+    few = places(KERNELS[name][0], 6, 4)
+    many = np.tile(few, (DENSE_SAMPLES // 6 + 1, 1))
+    draws = gp.sample(many, 3000, np.random.default_rng(seed), latent=True)[:6, 0]
+    mean, spread = gp.law(few, "covariance", latent=True)
+    std = np.sqrt(spread[:, :, 0].diagonal())
+    np.testing.assert_allclose((draws.mean(axis=1) - mean[:, 0]) / std, 0.0, atol=0.1)
+    found = np.cov(draws) / np.outer(std, std)
+    np.testing.assert_allclose(found, spread[:, :, 0] / np.outer(std, std), atol=0.15)
+
+
+def test_the_amplitude_is_the_mean_variance_over_the_surface():
+    operator, kernel = KERNELS["surface"]
+    variance = FieldCovariance(operator).variance(kernel, operator_vertices(operator))
+    np.testing.assert_allclose(operator.mass @ variance / operator.mass.sum(), 1.0)
+
+
+def operator_vertices(operator):
+    vertices = np.repeat(np.arange(operator.n_vertices)[:, None], operator.dimension + 1, axis=1)
+    weights = np.zeros_like(vertices, dtype=float)
+    weights[:, 0] = 1.0
+    return np.hstack([vertices, weights])

@@ -69,7 +69,7 @@ class FieldCovariance:
             rows = location_rows(a, self.operator.n_vertices)
             total += np.sqrt(share) * (rows @ vertices)
         if kernel.position is not None:
-            places = torch.as_tensor(self.places(a) / kernel.position.lengthscale)
+            places = torch.as_tensor(self._scaled(kernel.position, a))
             features = FourierFeatures(
                 places.shape[1], n_frequencies, spectrum=kernel.position.spectrum, generator=rng
             )
@@ -81,9 +81,13 @@ class FieldCovariance:
 
     def position(self, kernel: PositionKernel, a: FloatArray, b: FloatArray) -> FloatArray:
         """Covariances (p, n) of the part of position."""
-        assert kernel.lengthscale is not None
-        distances = cdist(self.places(a), self.places(b)) / kernel.lengthscale
+        distances = cdist(self._scaled(kernel, a), self._scaled(kernel, b))
         return np.asarray(kernel.spectrum.kernel(distances))
+
+    def _scaled(self, kernel: PositionKernel, points: FloatArray) -> FloatArray:
+        """Positions (p, d) of locations (p, ...) in units of the lengthscale."""
+        assert kernel.lengthscale is not None
+        return self.places(points) / kernel.lengthscale
 
     def places(self, points: FloatArray) -> FloatArray:
         """Positions (p, d) of locations (p, ...)."""

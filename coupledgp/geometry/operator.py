@@ -21,9 +21,13 @@ from coupledgp.geometry.nearest import nearest_places
 from coupledgp.geometry.networks import longest_way, network_parts
 from coupledgp.geometry.roads import read_networkx
 from coupledgp.geometry.surfaces import point_parts, surface_parts
-from coupledgp.graphs.assembly import Labels, assemble
+from coupledgp.graphs.assembly import Csr, Labels, assemble
 from coupledgp.graphs.graph import Graph, no_edges
 from coupledgp.random import FloatArray, IntArray
+
+# Share of the squared diameter that diffusion covers in a graph's unit of time: fits start at
+# lengths from a few hundredths of the diameter to half of it.
+TIME_SHARE = 1e-3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -359,6 +363,34 @@ class LaplaceOperator:
         weight = share - piece
         weights = np.stack([1.0 - weight, weight], axis=1)
         return exact(as_points(self.elements[first + piece], weights))
+
+    def as_graph(self) -> Graph:
+        """The graph whose random walks and kernels are those of this operator.
+
+        Its weights are `W = c M - S` with `c = max_i S_ii / M_i`, so that degrees are `c M` and
+        `W~ = I - L / c` for `L = M^-1/2 S M^-1/2`; its scales `(mean mass / M_i)^1/2` turn a kernel
+        `g(W~)` into `M^-1/2 g M^-1/2`, up to a factor. So a regularised Laplacian of exponent a and
+        scale `c / k^2` is the Whittle-Matern covariance of alpha = a. Nodes are the vertices,
+        `given_vertices` the numbers of the given ones; labels are kept if no vertices were added.
+
+        On irregular triangulations c is large, and walks and series take as many steps: use kernels
+        of whole exponents with `ExactGraphGPRegressor`, which factorises.
+        """
+        diagonal = self.stiffness.diagonal()
+        c = float((diagonal / self.mass).max())
+        # Rounding must not leave a negative weight where the maximum is.
+        loops = sparse.diags_array(np.maximum(c * self.mass - diagonal, 0.0), format="csr")
+        matrix = sparse.csr_array(loops + sparse.diags_array(diagonal) - self.stiffness)
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        csr = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+        plain = np.array_equal(self.given_vertices, np.arange(self.n_vertices))
+        return Graph(
+            csr,
+            self.labels if plain else None,
+            node_scale=np.sqrt(self.mass.mean() / self.mass),
+            time_unit=max(c * self.diameter**2 * TIME_SHARE, 1.0),
+        )
 
     def state(self) -> dict[str, np.ndarray | None]:
         """Arrays from which `from_state` makes the operator again; labels are stored beside."""

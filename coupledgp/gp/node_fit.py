@@ -23,6 +23,7 @@ from coupledgp.inference.nodes.exact_search import (
 )
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
+from coupledgp.inference.nodes.solved_evidence import scaled_kernel_problem
 from coupledgp.inference.search.minimise import Minimiser, lbfgs
 from coupledgp.kernels import GraphKernel
 from coupledgp.progress import Progress
@@ -159,9 +160,9 @@ class NodeFitter:
             families = range(stored.family, len(kernels) if whole else stored.family + 1)
             record.finished = list(stored.finished)
         elif self.settings.solver != "iterative":
-            problem = exact_kernel_problem(
-                self.graph, self.data.points, self.targets, self.settings.seed
-            )
+            has_scale = self.graph.node_scale is not None
+            make = scaled_kernel_problem if has_scale else exact_kernel_problem
+            problem = make(self.graph, self.data.points, self.targets, self.settings.seed)
             kept = FixedHyperparameters(
                 self._keeps_kernel, self._kept("outputscale"), self._kept("noise")
             )
@@ -194,6 +195,7 @@ class NodeFitter:
                 self._kept("noise"),
                 record,
                 scan_starts=scan,
+                graph=self.graph,
                 minimise=self.minimise,
             )
             states.append(state)
@@ -213,6 +215,8 @@ class NodeFitter:
         graph = self.recipe.graph
         data = hashlib.sha256(self.data.points.tobytes() + self.targets.tobytes())
         data.update(graph.indptr.tobytes() + graph.indices.tobytes() + graph.weights.tobytes())
+        if graph.node_scale is not None:
+            data.update(graph.node_scale.tobytes())
         seed = self.settings.seed
         return {"settings": self.identity or {}, "seed": seed, "data": data.hexdigest()}
 

@@ -27,6 +27,7 @@ from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
 from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.kernels import GraphKernel
 
 # Largest number of nodes for which all eigenvectors are computed, in about a second.
@@ -166,6 +167,11 @@ class ExactRecipe(NodePriorRecipe):
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """See the base class."""
+        prior, method, reason = self._unscaled(kernel, scales)
+        return ChosenPrior(scaled(prior), method, reason)
+
+    def _unscaled(self, kernel: GraphKernel, scales: Scales | None) -> ChosenPrior:
+        """The prior without the scales of the nodes."""
         graph = self.graph.closed
         if self.method == "spectral" or (
             self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
@@ -176,16 +182,24 @@ class ExactRecipe(NodePriorRecipe):
         tolerance = self.tolerance
         if scales is not None:  # only errors that the noise does not hide matter
             tolerance = min(tolerance, tolerance_for(scales.noise / scales.outputscale))
-        if self.method == "auto" and is_leading(graph, kernel, tolerance):
-            prior = LeadingPrior(graph, kernel, tolerance)
-            reason = f"{prior.rank} eigenpairs are all of it, to {tolerance:.2g}"
-            return ChosenPrior(prior, "leading", reason)
+        # A surface or network has a sparse factor, and eigenpairs that are far more expensive.
+        has_geometry = graph.node_scale is not None
+        if self.method == "auto" and not has_geometry and is_leading(graph, kernel, tolerance):
+            return self._leading(kernel, tolerance)
         choice, order = SolveChoice(self.method == "cholesky", "as asked"), None
         if self.method == "auto":
             choice, order = choose_solve(graph, kernel, tolerance)
         if choice.factorise:
             return ChosenPrior(SolvePrior(graph, kernel, order), "cholesky", choice.reason)
+        if self.method == "auto" and has_geometry and is_leading(graph, kernel, tolerance):
+            return self._leading(kernel, tolerance)
         return ChosenPrior(SeriesPrior(graph, kernel, tolerance), "series", choice.reason)
+
+    def _leading(self, kernel: GraphKernel, tolerance: float) -> ChosenPrior:
+        """The prior of leading eigenpairs."""
+        prior = LeadingPrior(self.graph.closed, kernel, tolerance)
+        reason = f"{prior.rank} eigenpairs are all of it, to {tolerance:.2g}"
+        return ChosenPrior(prior, "leading", reason)
 
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
         """See the base class."""

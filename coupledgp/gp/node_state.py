@@ -33,13 +33,22 @@ def graph_state(graph: Graph) -> tuple[list[Any] | None, Arrays]:
     """Labels and arrays of a graph."""
     labels = labels_state(graph.labels)
     arrays = {"indptr": graph.indptr, "indices": graph.indices, "edge_weights": graph.weights}
+    if graph.node_scale is not None:
+        arrays["node_scale"] = graph.node_scale
+    if graph.time_unit != 1.0:
+        arrays["time_unit"] = np.array([graph.time_unit])
     return labels, arrays
 
 
 def graph_from(labels: list[Any] | None, arrays: Arrays) -> Graph:
     """The graph of `graph_state`."""
     csr = Csr(arrays["indptr"], arrays["indices"], arrays["edge_weights"])
-    return Graph(csr, labels_from(labels))
+    return Graph(
+        csr,
+        labels_from(labels),
+        node_scale=arrays.get("node_scale"),
+        time_unit=float(arrays["time_unit"][0]) if "time_unit" in arrays else 1.0,
+    )
 
 
 def labels_state(labels: Labels | None) -> list[Any] | None:

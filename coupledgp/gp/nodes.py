@@ -22,7 +22,6 @@ from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import Arrays, Data, Header, NormalizedProcess, Points, Want
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.inference.nodes.cholesky_prior import SolvePrior
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     GraphEvidence,
@@ -37,7 +36,8 @@ from coupledgp.inference.nodes.posterior import (
     GraphPosterior,
     IterativePosterior,
 )
-from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
+from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, WalkPrior
+from coupledgp.inference.nodes.scaled_prior import has_leading_root
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
@@ -287,10 +287,13 @@ class NodeGP(NormalizedProcess):
     def exact_problem(self) -> GraphProblem:
         """See the base class; accurate to a small share of the noise."""
         own = self.own_problem()
-        if isinstance(own.prior, (SpectralPrior, SeriesPrior, SolvePrior)):
+        if not isinstance(own.prior, WalkPrior):
             return own
         graph, kernel = self.graph.closed, own.prior.kernel
         tolerance = tolerance_for(own.noise / own.outputscale)
+        if graph.node_scale is not None:
+            scales = Scales(own.outputscale, own.noise, np.nan)
+            return replace(own, prior=ExactRecipe(self.graph).make(kernel, scales).prior)
         if is_leading(graph, kernel, tolerance):
             return replace(own, prior=LeadingPrior(graph, kernel, tolerance))
         return replace(own, prior=SeriesPrior(graph, kernel, tolerance))
@@ -399,6 +402,6 @@ class NodeGP(NormalizedProcess):
 
 def posterior_class(prior: GraphPrior, dense: bool) -> Callable[..., GraphPosterior]:
     """Return the class that computes the posterior of a prior."""
-    if isinstance(prior, LeadingPrior):
+    if has_leading_root(prior):
         return LeadingPosterior
     return DensePosterior if dense else IterativePosterior

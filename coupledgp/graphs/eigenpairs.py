@@ -6,10 +6,13 @@ from functools import lru_cache
 
 import numpy as np
 from scipy import linalg
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from coupledgp.graphs import Graph
+from coupledgp.graphs.elimination import ShiftedLaplacianFactor
 from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs, lanczos_density
+from coupledgp.inference.linalg.sparse_cholesky import minimum_degree
 from coupledgp.random import FloatArray
 
 # Columns that are iterated for each wanted eigenpair: the last of them converge slowly.
@@ -29,7 +32,8 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
 
     Subspace iteration with Chebyshev filters and Rayleigh-Ritz steps (Zhou et al., 2006), until
     every pair has a residual below 1e-9 or the passes are used up. At most `n_pairs` are returned,
-    and fewer where the last ones have not converged: always all pairs above some eigenvalue.
+    and fewer where the last ones have not converged: always all pairs above some eigenvalue. On
+    graphs of surfaces and networks they come from a sparse factor instead.
 
     Parameters
     ----------
@@ -38,6 +42,8 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
     n_pairs
         Number of pairs wanted.
     """
+    if graph.node_scale is not None:
+        return inverse_eigenpairs(graph, min(n_pairs, graph.n_nodes - 2))
     size = min(int(np.ceil(SPARE * n_pairs)), graph.n_nodes)
     V = np.random.default_rng(0).standard_normal((graph.n_nodes, size))
     edge = density_quantile(graph, size)
@@ -57,6 +63,23 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
     keep = min(good, n_pairs)
     first = values.size - keep
     return Eigenpairs(np.clip(values[first:], -1.0, 1.0), np.ascontiguousarray(vectors[:, first:]))
+
+
+def inverse_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
+    """Leading eigenpairs by Lanczos steps with `(I + s L~)^-1`, s so large that they lie apart.
+
+    On irregular triangulations they are so near to one that a filter would take thousands of
+    products with `W~`.
+    """
+    # Diffusion over `time_unit` steps crosses a part of the graph: eigenvalues 1 / s and more.
+    factor = ShiftedLaplacianFactor(graph, graph.time_unit, minimum_degree(graph.adjacency))
+    shape = (graph.n_nodes, graph.n_nodes)
+    inverse = LinearOperator(shape, matvec=factor.solve, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(graph.n_nodes)
+    values, vectors = eigsh(inverse, n_pairs, v0=start, which="LA")
+    order = np.argsort(values)
+    distances = (1.0 / values[order] - 1.0) / graph.time_unit  # eigenvalues of L~
+    return Eigenpairs(np.clip(1.0 - distances, -1.0, 1.0), np.ascontiguousarray(vectors[:, order]))
 
 
 def density_quantile(graph: Graph, n_above: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from scipy import sparse
 
 from coupledgp.graphs.graph import Graph
@@ -11,8 +12,27 @@ from coupledgp.random import IntArray
 
 def shifted_laplacian(graph: Graph, scale: float) -> sparse.csc_array:
     """`I + s L~ = (1 + s) I - s W~`, positive definite, shape (n_nodes, n_nodes)."""
+    if graph.node_scale is not None:
+        return loopless_laplacian(graph, scale)
     eye = sparse.eye_array(graph.n_nodes, format="csc")
     return sparse.csc_array((1.0 + scale) * eye - scale * graph.normalized_adjacency)
+
+
+def loopless_laplacian(graph: Graph, scale: float) -> sparse.csc_array:
+    """`I + s L~` without the self-loops, which cancel in `L~`.
+
+    Those of an irregular triangulation are so large that `1 - W~_ii` has few digits left.
+    """
+    matrix = graph.adjacency.tocoo()
+    links = matrix.row != matrix.col
+    rows, columns, weights = matrix.row[links], matrix.col[links], matrix.data[links]
+    n, degrees = graph.n_nodes, graph.degrees
+    between = np.bincount(rows, weights, minlength=n) / degrees
+    roots = np.sqrt(degrees)
+    off = sparse.coo_array(
+        (-scale * weights / (roots[rows] * roots[columns]), (rows, columns)), (n, n)
+    )
+    return sparse.csc_array(off + sparse.diags_array(1.0 + scale * between))
 
 
 class ShiftedLaplacianFactor(SparseFactor):

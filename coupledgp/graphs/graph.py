@@ -25,7 +25,7 @@ from coupledgp.graphs.assembly import (
     plain_label,
 )
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import check_positive, check_positive_int
 
 # Node numbers above a million and above a hundred times the number of edges can only be labels.
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
@@ -44,6 +44,12 @@ class Graph:
         `from_scipy`, `from_trimesh`, `from_torch_geometric`, `from_points`) instead.
     labels
         One distinct hashable label for each node, or None for numbers.
+    node_scale
+        Positive numbers s (n_nodes,): kernels on this graph are `diag(s) g(W~) diag(s)`. None means
+        ones. Graphs of operators have them, see `LaplaceOperator.as_graph`.
+    time_unit
+        Number of steps, at least one, in which diffusion crosses a part of the graph. Fits begin at
+        multiples of it, and their bounds reach as much farther; one for graphs without lengths.
 
     Notes
     -----
@@ -53,7 +59,14 @@ class Graph:
     self-loop of weight w adds w to its node's degree, once.
     """
 
-    def __init__(self, csr: Csr, labels: Iterable[Any] | None = None) -> None:
+    def __init__(
+        self,
+        csr: Csr,
+        labels: Iterable[Any] | None = None,
+        *,
+        node_scale: ArrayLike | None = None,
+        time_unit: float = 1.0,
+    ) -> None:
         for array in csr:
             array.flags.writeable = False
         self.indptr, self.indices, self.weights = csr
@@ -61,6 +74,8 @@ class Graph:
         if self.n_nodes == 0:
             raise InvalidInputError("graph: expected at least one node, got none")
         self.labels: Labels | None = None if labels is None else check_labels(labels, self.n_nodes)
+        self.node_scale = None if node_scale is None else check_node_scale(node_scale, self.n_nodes)
+        self.time_unit = max(check_positive(time_unit, "time_unit"), 1.0)
 
     @classmethod
     def from_edges(
@@ -236,7 +251,30 @@ class Graph:
         rows = np.concatenate([edges.row[upper].astype(np.int64), alone])
         columns = np.concatenate([edges.col[upper].astype(np.int64), alone])
         weights = np.concatenate([edges.data[upper], np.ones(alone.size)])
-        return Graph(assemble(rows, columns, weights, self.n_nodes), self.labels)
+        return Graph(
+            assemble(rows, columns, weights, self.n_nodes), self.labels,
+            node_scale=self.node_scale, time_unit=self.time_unit,
+        )  # fmt: skip
+
+    @cached_property
+    def combinatorial(self) -> Graph:
+        """The graph whose kernels are functions of the combinatorial Laplacian `L = D - W`.
+
+        Its weights are `c I - L` with the largest degree c, so that `W~ = I - L / c` and
+        `L~ = L / c`: self-loops make all degrees equal. A heat kernel `exp(-t L)` is
+        `HeatKernel(c t)`. On graphs of unequal degrees it spreads from nodes of high degree
+        faster than the normalised one, and has equal variances where degrees differ.
+        """
+        largest = float(self.degrees.max())
+        if largest == 0.0:  # no edges: L is zero
+            largest = 1.0
+        eye = sparse.diags_array(largest - self.degrees, format="csr")
+        matrix = sparse.csr_array(self.adjacency + eye)
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        csr = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data)
+        mean = float(self.degrees.mean())
+        return Graph(csr, self.labels, time_unit=largest / mean if mean else 1.0)
 
     def index(self, nodes: Any = None) -> IntArray:
         """Return the numbers of nodes given by label, shape (n,); of all nodes for None.
@@ -318,6 +356,18 @@ class Graph:
         )
         matrix.has_sorted_indices = True
         return matrix
+
+
+def check_node_scale(values: ArrayLike, n_nodes: int) -> FloatArray:
+    """Return positive finite numbers (n_nodes,) that cannot be written to."""
+    scale = np.array(values, dtype=np.float64)
+    if scale.shape != (n_nodes,) or not (np.isfinite(scale).all() and (scale > 0).all()):
+        raise InvalidInputError(
+            f"node_scale: expected {n_nodes} positive finite numbers, one a node, got shape "
+            f"{scale.shape}"
+        )
+    scale.flags.writeable = False
+    return scale
 
 
 def list_like(values: Any, name: str) -> list[Any] | IntArray:

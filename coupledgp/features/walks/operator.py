@@ -27,6 +27,7 @@ DENSE_SHARE = 0.02
 class WalkFeatures(LinearOperator):
     """Features `Phi` of some nodes, (len(nodes), n_nodes), with `E[Phi] = F(W~)` (MATH 9).
 
+    On a graph with scales s of its nodes (`Graph.node_scale`) it is `diag(s) F(W~)`.
     `Phi v`, `Phi' v` and rows cost r products with `W~` and one with the walked loads. The kernel
     estimate `Phi Phi'` is positive semidefinite, and unbiased off the diagonal.
 
@@ -69,6 +70,8 @@ class WalkFeatures(LinearOperator):
     def _setup_parts(self, walks: Walks, head: FloatArray, series: FloatArray) -> None:
         self.walks, self.head, self.series = walks, head, series
         self._walked = walks.features(series)
+        scale = walks.graph.node_scale
+        self._scale = None if scale is None else scale[walks.nodes]
         super().__init__(np.float64, self._walked.shape)
 
     @classmethod
@@ -93,22 +96,36 @@ class WalkFeatures(LinearOperator):
 
     def rows(self, positions: Any = None) -> FloatArray:
         """Dense rows of Phi, by position in `walks.nodes`, shape (len(positions), n_nodes)."""
-        found = self._rows(positions)
+        found = self._scaled_rows(positions)
         return found if isinstance(found, np.ndarray) else found.toarray()
 
     def sparse_rows(self, positions: Any = None) -> sparse.csr_array:
         """Rows of Phi in sparse form, shape (len(positions), n_nodes)."""
-        found = self._rows(positions)
+        found = self._scaled_rows(positions)
         return sparse.csr_array(found) if isinstance(found, np.ndarray) else found
 
-    def _rows(self, positions: Any) -> sparse.csr_array | FloatArray:
-        """Rows of Phi, sparse if each has nonzeros only in a neighbourhood of its node.
+    def _scaled_rows(self, positions: Any) -> sparse.csr_array | FloatArray:
+        """Rows of Phi with the scales of their nodes."""
+        chosen = self._chosen(positions)
+        found = self._rows(chosen)
+        if self._scale is None:
+            return found
+        scale = self._scale[chosen]
+        if isinstance(found, np.ndarray):
+            return found * scale[:, None]
+        return sparse.csr_array(sparse.diags_array(scale) @ found)
+
+    def _times_scale(self, V: FloatArray) -> FloatArray:
+        """`diag(s) V` for V (len(nodes), k), s being the scales of the nodes."""
+        return V if self._scale is None else self._scale[:, None] * V
+
+    def _rows(self, chosen: Any) -> sparse.csr_array | FloatArray:
+        """Rows without scales, sparse if each has nonzeros only in a neighbourhood of its node.
 
         A hop is a product of sparse rows with `W~` as long as they are sparse: the cost of few rows
         of a large graph grows with the nodes within `n_hops` steps of their walkers, not with the
         graph.
         """
-        chosen = self._chosen(positions)
         current, hops = self._local_rows(chosen)
         if hops == 0:
             return current
@@ -157,6 +174,7 @@ class WalkFeatures(LinearOperator):
             Shapes (len(nodes), k) and (n_nodes, k).
         """
         graph, nodes = self.walks.graph, self.walks.nodes
+        left = self._times_scale(left)
         current = np.ascontiguousarray(right, dtype=np.float64)
         heads = np.empty(self.head.size)
         for k, node in enumerate(self.plan.nodes):
@@ -176,13 +194,14 @@ class WalkFeatures(LinearOperator):
         for coefficient, node in zip(self.head, self.plan.nodes, strict=True):
             total += coefficient * current[self.walks.nodes]
             current = fused_product(self.walks.graph, current, 1.0, -node)
-        return total + self._walked @ current
+        return self._times_scale(total + self._walked @ current)
 
     def _matvec(self, v: FloatArray) -> FloatArray:
         return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
 
     def _rmatmat(self, V: FloatArray) -> FloatArray:
-        def blocks(given: FloatArray) -> FloatArray:
+        def blocks(values: FloatArray) -> FloatArray:
+            given = self._times_scale(values)
             return self._backward(self._transposed @ given, self._spread(given))
 
         return by_column_blocks(blocks, np.asarray(V, dtype=np.float64), self.shape[1])

@@ -12,7 +12,8 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.elimination import ShiftedLaplacianFactor
 from coupledgp.inference.linalg.sparse_cholesky import factor_entries, minimum_degree
 from coupledgp.inference.nodes.priors import GraphPrior, spread
-from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel, SeriesOperator
+from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel
+from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.random import FloatArray, IntArray
 
 # Kernels of larger exponents lose accuracy to repeated solves and take the series instead.
@@ -127,7 +128,7 @@ def choose_solve(
         power, _ = power_and_scale(kernel)
     except InvalidInputError as error:
         return SolveChoice(False, f"series: {error}"), None
-    degree = SeriesOperator(graph, kernel.spectral, tolerance).degree
+    degree = series_degree(kernel.spectral, tolerance)
     by_series = degree * graph.adjacency.nnz
     budget = min(by_series // (2 * power), MAX_ENTRIES)
     if budget <= graph.n_nodes:

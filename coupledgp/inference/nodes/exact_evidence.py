@@ -36,6 +36,8 @@ from coupledgp.random import FloatArray, IntArray
 FILL_STEPS = 200
 # Error of functions of `W~` per noise ratio: what the noise hides, with a margin.
 TOLERANCE_PER_RATIO = 1e-6
+# Error of the mean diagonal of a kernel, of which the noise is a multiple.
+SCALE_TOLERANCE = 1e-8
 # Nodes up to which all eigenvectors are computed: a few seconds.
 SPECTRAL_LIMIT = 2048
 # On larger graphs: nodes of the largest block whose moments are computed, and of the smallest one,
@@ -71,16 +73,16 @@ class ExactKernelEvidence(ABC):
 
     Attributes
     ----------
+    graph : Graph
+        The graph.
     moments : GraphMoments
         Functions of `W~` on the nodes in use.
-    n_nodes : int
-        Number of nodes of the graph.
     n_targets, n_outputs : int
         Shape (n, k) of the targets.
     """
 
+    graph: Graph
     moments: GraphMoments
-    n_nodes: int
     n_targets: int
     n_outputs: int
 
@@ -88,9 +90,14 @@ class ExactKernelEvidence(ABC):
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         """The terms at a kernel and `ratio = noise / outputscale`."""
 
+    def traces(self, kernel: GraphKernel) -> FloatArray:
+        """`tr K` over all nodes and its gradient in theta, shape (1 + n_parameters,)."""
+        functions = [kernel.spectral, *slopes_of(kernel)]
+        return self.moments.traces(functions, SCALE_TOLERANCE).values
+
 
 class ObservedEvidence(ExactKernelEvidence):
-    """Terms from `K[T, T]`: O(n^3) for n observations. Nodes may repeat.
+    """Terms from `K[T, T]`: O(n^3) for n observations. Nodes may repeat, and may have scales.
 
     Parameters
     ----------
@@ -107,14 +114,19 @@ class ObservedEvidence(ExactKernelEvidence):
         Y: FloatArray,
         make_moments: Callable[[BlockColumns], GraphMoments],
     ) -> None:
-        self.n_nodes, (self.n_targets, self.n_outputs) = graph.n_nodes, Y.shape
+        self.graph, (self.n_targets, self.n_outputs) = graph, Y.shape
         self._Y = Y
-        unique, self._places = np.unique(nodes, return_inverse=True)
-        self.moments = make_moments(BlockColumns(graph, unique, np.empty((graph.n_nodes, 0))))
+        self._unique, self._places = np.unique(nodes, return_inverse=True)
+        columns = BlockColumns(graph, self._unique, np.empty((graph.n_nodes, 0)))
+        self.moments = make_moments(columns)
+        scale = graph.node_scale
+        self._scales = None if scale is None else np.outer(scale[self._unique], scale[self._unique])
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        functions = [kernel.spectral, *slopes_of(kernel)]
-        K, *slopes = self._blocks(functions, tolerance_for(ratio))
+        blocks = self._blocks(kernel, tolerance_for(ratio))
+        if self._scales is not None:
+            blocks = blocks * self._scales
+        K, *slopes = blocks[:, self._places[:, None], self._places[None, :]]
         K[np.diag_indices_from(K)] += ratio
         factor = covariance_factor(K, ratio)
         alpha = linalg.cho_solve(factor, self._Y)
@@ -129,9 +141,9 @@ class ObservedEvidence(ExactKernelEvidence):
             0.0,
         )
 
-    def _blocks(self, functions: list[SpectralFunction], tolerance: float) -> FloatArray:
-        blocks = self.moments.blocks(functions, tolerance)
-        return blocks[:, self._places[:, None], self._places[None, :]]
+    def _blocks(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
+        """`g(W~)` of distinct nodes and its slopes, without scales: (1 + n_parameters, u, u)."""
+        return self.moments.blocks([kernel.spectral, *slopes_of(kernel)], tolerance)
 
 
 class HiddenEvidence(ExactKernelEvidence):
@@ -155,7 +167,7 @@ class HiddenEvidence(ExactKernelEvidence):
         Y: FloatArray,
         make_moments: Callable[[BlockColumns], GraphMoments],
     ) -> None:
-        self.n_nodes, (self.n_targets, self.n_outputs) = graph.n_nodes, Y.shape
+        self.graph, (self.n_targets, self.n_outputs) = graph, Y.shape
         self._hidden = np.setdiff1d(np.arange(graph.n_nodes), nodes)
         filled = continued(graph, nodes, Y)
         self.moments = make_moments(BlockColumns(graph, self._hidden, filled))
@@ -243,6 +255,14 @@ def continued(graph: Graph, nodes: IntArray, Y: FloatArray) -> FloatArray:
     return values
 
 
+def block_limit(graph: Graph) -> int:
+    """Number of nodes of the largest block of which a fit takes the moments."""
+    if graph.n_nodes <= SPECTRAL_LIMIT:
+        return SPECTRAL_LIMIT
+    work = max(graph.n_nodes + graph.indices.size, 1)
+    return min(DENSE_LIMIT, max(WORK_LIMIT // work, MIN_PART))
+
+
 class ExactKernelProblem(NamedTuple):
     """Evidence for a search, and whether it is that of all the data or of a part of them."""
 
@@ -262,7 +282,7 @@ def exact_kernel_problem(
     Parameters
     ----------
     graph
-        The graph.
+        The graph, without scales of its nodes.
     nodes
         Node numbers (n,).
     Y
@@ -275,8 +295,7 @@ def exact_kernel_problem(
     make: Callable[[BlockColumns], GraphMoments] = SpectralMoments
     if not small:
         make = partial(LargeGraphMoments, seed=seed)
-    work = max(n_nodes + graph.indices.size, 1)
-    limit = SPECTRAL_LIMIT if small else min(DENSE_LIMIT, max(WORK_LIMIT // work, MIN_PART))
+    limit = block_limit(graph)
     hidden = n_nodes - n
     rng = np.random.default_rng(seed)
     if np.unique(nodes).size == n and hidden < n:

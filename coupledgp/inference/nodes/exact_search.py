@@ -13,7 +13,7 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.inference.nodes.evidence import RATIO_BOUNDS, Scales
-from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence, slopes_of
+from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState
 from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
@@ -26,7 +26,6 @@ N_STARTS = 2
 # The search ends when a step gains less than this part of the evidence, or the slope, in nats a
 # log unit, is flat.
 STOPPING = Stopping(max_iterations=60, value_tolerance=1e-8, gradient_tolerance=1e-3)
-SCALE_TOLERANCE = 1e-8
 # Largest change of a parameter in one round, in log units: a line search that steps further would
 # ask for kernels that take far too long. A round that ends at its edge is followed by another one.
 STEP = 1.5
@@ -109,7 +108,7 @@ class ExactKernelObjective:
     @property
     def bounds(self) -> list[tuple[float, float]]:
         """Box of the free variables."""
-        box = [] if self.kept.kernel else list(self.start.bounds)
+        box = [] if self.kept.kernel else self.start.bounds_on(self.evidence.graph)
         low, high = np.log(RATIO_BOUNDS)
         return box if self.ratio is not None else [*box, (float(low), float(high))]
 
@@ -159,9 +158,8 @@ class ExactKernelObjective:
         """The ratio r, and `d log r / dtheta` at fixed u."""
         if self.ratio is not None:
             return self.ratio, np.zeros(kernel.theta.size)
-        functions = [kernel.spectral, *slopes_of(kernel)]
-        traces = self.evidence.moments.traces(functions, SCALE_TOLERANCE).values
-        mean = traces[0] / self.evidence.n_nodes
+        traces = self.evidence.traces(kernel)
+        mean = traces[0] / self.evidence.graph.n_nodes
         return float(np.exp(variables[-1]) * mean), traces[1:] / traces[0]
 
     def _assemble(self, terms: EvidenceTerms, ratio: float) -> tuple[Scales, FloatArray]:
@@ -243,7 +241,8 @@ def fit_families(
 
 def _compare(objective: ExactKernelObjective, start: GraphKernel) -> FitState:
     """Round one: the state of the best starting point, the best ones of all kernels pending."""
-    kernels = [start, *start.scan()] if objective.n_parameters else [start]
+    graph = objective.evidence.graph
+    kernels = [start, *start.scan_on(graph)] if objective.n_parameters else [start]
     ratios = START_RATIOS if objective.ratio is None else START_RATIOS[:1]
     best: list[tuple[float, list[float]]] = []
     for kernel in dict.fromkeys(kernels):

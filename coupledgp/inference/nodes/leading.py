@@ -14,7 +14,8 @@ from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
 from coupledgp.inference.nodes.moments import SERIES_DEGREE, leading_of
 from coupledgp.inference.nodes.posterior import GraphPosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
-from coupledgp.kernels import GraphKernel, SeriesOperator
+from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
@@ -133,6 +134,6 @@ def negligible_below(pairs: Eigenpairs, kernel: GraphKernel, tolerance: float) -
 
 def is_leading(graph: Graph, kernel: GraphKernel, tolerance: float) -> bool:
     """Whether a kernel has leading eigenpairs only, and a series too long to compete with them."""
-    if SeriesOperator(graph, kernel.spectral, tolerance).degree <= SERIES_DEGREE:
+    if series_degree(kernel.spectral, tolerance) <= SERIES_DEGREE:
         return False
     return negligible_below(leading_of(graph), kernel, tolerance)

@@ -19,7 +19,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs, dense_spectrum
-from coupledgp.kernels.graph.exact import chebyshev_coefficients
+from coupledgp.kernels.graph.exact import chebyshev_coefficients, series_degree
 from coupledgp.random import FloatArray, IntArray
 
 SpectralFunction = Callable[[FloatArray], FloatArray]
@@ -153,10 +153,6 @@ class ChebyshevMoments(GraphMoments):
         signs = np.random.default_rng(seed).choice([-1.0, 1.0], (graph.n_nodes, n_probes))
         self._probes = _ChebyshevColumns(graph, signs)
         self._sums: list[FloatArray] = []
-
-    def degree(self, functions: Sequence[SpectralFunction], tolerance: float) -> int:
-        """Degree of the longest series."""
-        return self._expand(functions, tolerance).shape[1] - 1
 
     def blocks(
         self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
@@ -302,8 +298,10 @@ class LargeGraphMoments(GraphMoments):
         return self._choose(functions, tolerance).traces(functions, tolerance)
 
     def _choose(self, functions: Sequence[SpectralFunction], tolerance: float) -> GraphMoments:
-        if self._leading is None and self._series.degree(functions, tolerance) <= SERIES_DEGREE:
-            return self._series
+        if self._leading is None:
+            degree = max(series_degree(f, tolerance) for f in functions)
+            if degree <= SERIES_DEGREE:
+                return self._series
         if self._leading is None:
             self._leading = LeadingMoments(self._columns)
         # A function that is all but constant beyond the known eigenvalues is taken as constant.

@@ -28,6 +28,7 @@ from coupledgp.inference.nodes.moments import (
     leading_of,
 )
 from coupledgp.kernels import GraphKernel, SeriesOperator
+from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.random import FloatArray, IntArray
 
 # Hidden nodes up to which the block of the inverse is factorised: a fraction of a second.
@@ -44,6 +45,8 @@ class LeadingPreconditioner:
     ) -> None:
         values, vectors = leading_of(graph)
         self._F = vectors[nodes] * np.sqrt(kernel.spectral(values))
+        if graph.node_scale is not None:
+            self._F *= graph.node_scale[nodes, None]
         self._noise = noise
         inner = self._F.T @ self._F
         inner[np.diag_indices_from(inner)] += noise / outputscale
@@ -96,11 +99,12 @@ def exact_preconditioner(
     if graph.n_nodes <= LARGE_GRAPH:
         return None
     inverse = partial(inverse_of, kernel, ratio)
-    degree = SeriesOperator(graph, inverse, tolerance_for(ratio)).degree
+    degree = series_degree(inverse, tolerance_for(ratio))
     if degree > SERIES_DEGREE and constant_below(leading_of(graph), [inverse], CONSTANT):
         return LeadingPreconditioner(graph, kernel, nodes, outputscale, noise)
     n_hidden = graph.n_nodes - nodes.size
-    distinct = np.unique(nodes).size == nodes.size
+    # With scales of the nodes the inverse on all nodes is no function of `W~`.
+    distinct = np.unique(nodes).size == nodes.size and graph.node_scale is None
     if distinct and degree <= 2 * SERIES_DEGREE and n_hidden <= min(HIDDEN_LIMIT, nodes.size):
         return HiddenPreconditioner(graph, kernel, nodes, outputscale, noise)
     return None

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.evidence import GraphEvidence, Scales
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
@@ -151,7 +152,7 @@ class RoundObjective:
         outputscale: float | None,
         noise: float | None,
     ) -> None:
-        self._prior, self._evidence = prior, evidence
+        self.prior, self._evidence = prior, evidence
         self._fixed = (outputscale, noise)
         self.best: tuple[float, FloatArray] = (np.inf, prior.kernel.theta)
         self.n_evaluations = 0
@@ -173,8 +174,8 @@ class RoundObjective:
 
     def _evaluate(self, theta: FloatArray) -> tuple[float, GraphEvidence, Scales, GraphKernel]:
         self.n_evaluations += 1
-        kernel = self._prior.kernel.with_theta(np.asarray(theta))
-        evidence = self._evidence(self._prior.at(kernel))
+        kernel = self.prior.kernel.with_theta(np.asarray(theta))
+        evidence = self._evidence(self.prior.at(kernel))
         scales = evidence.measures.profile(*self._fixed)
         value = kernel.penalty()[0] - scales.log_evidence
         if not np.isfinite(value):
@@ -194,6 +195,7 @@ def fit_kernel(
     max_rounds: int = MAX_ROUNDS,
     scan_starts: bool = True,
     minimise: Minimiser = lbfgs,
+    graph: Graph | None = None,
 ) -> tuple[GraphKernel, FitState]:
     """Maximise the evidence over the kernel's parameters, output scale and noise.
 
@@ -215,6 +217,8 @@ def fit_kernel(
         Whether the family's own starting points are tried too.
     minimise
         The optimiser, for kernels of several parameters.
+    graph
+        The graph, whose unit of time starting points are multiples of; None for one step.
 
     Returns
     -------
@@ -224,7 +228,7 @@ def fit_kernel(
     record = checkpoint or Checkpoint(None)
     state = record.load()
     if state is None or state.stage != "rounds" or state.family != record.family:
-        starts = start.scan()
+        starts = start.scan() if graph is None else start.scan_on(graph)
         try:
             first = [start, *starts] if scan_starts else [start]
             state = scan(first, make_prior, make_evidence, outputscale, noise)
@@ -286,7 +290,7 @@ def improve(objective: RoundObjective, kernel: GraphKernel, minimise: Minimiser)
     reach = np.log(REACH)
     box = [
         (max(low, float(t) - reach), min(high, float(t) + reach))
-        for t, (low, high) in zip(theta, kernel.bounds, strict=True)
+        for t, (low, high) in zip(theta, kernel.bounds_on(objective.prior.graph), strict=True)
     ]
     if theta.size == 1:
         minimize_scalar(

@@ -316,6 +316,8 @@ def fingerprint(graph: Graph) -> Any:
     digest = hashlib.sha256()
     for array in (graph.indptr, graph.indices, graph.weights):
         digest.update(np.ascontiguousarray(array).tobytes())
+    if graph.node_scale is not None:
+        digest.update(graph.node_scale.tobytes())
     return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 
 # Terms of which `GraphKernel.tail` takes the sum by default, where no closed form is known.
@@ -86,6 +87,18 @@ class GraphKernel(ABC):
     def scan(self) -> list[Self]:
         """Starting points of a fit, from local to wide."""
         return [self]
+
+    def scan_on(self, graph: Graph) -> list[Self]:
+        """Starting points of a fit on a graph: multiples of its unit of time."""
+        starts = self.scan()
+        return starts if graph.time_unit == 1.0 else [k.scaled(graph.time_unit) for k in starts]
+
+    def bounds_on(self, graph: Graph) -> list[tuple[float, float]]:
+        """Range of each free parameter in a fit on a graph: its unit of time widens the range."""
+        if graph.time_unit == 1.0:
+            return self.bounds
+        shift = np.maximum(self.scaled(graph.time_unit).theta - self.theta, 0.0)
+        return [(low, high + s) for (low, high), s in zip(self.bounds, shift.tolist(), strict=True)]
 
     def parameters(self) -> dict[str, Any]:
         """Arguments of the constructor that make this kernel again, by name.

@@ -22,9 +22,13 @@ DEGREE_LIMIT = 2**13
 
 
 def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
-    """The kernel matrix `K = g(W~)` of all nodes, shape (n_nodes, n_nodes)."""
+    """The kernel matrix of all nodes, shape (n_nodes, n_nodes).
+
+    `K = g(W~)`, or `diag(s) g(W~) diag(s)` with the graph's `node_scale` s.
+    """
     values, vectors = dense_spectrum(graph)
-    return (vectors * kernel.spectral(values)) @ vectors.T
+    K: FloatArray = (vectors * kernel.spectral(values)) @ vectors.T
+    return K if graph.node_scale is None else K * np.outer(graph.node_scale, graph.node_scale)
 
 
 def chebyshev_coefficients(
@@ -64,6 +68,16 @@ def chebyshev_coefficients(
         f"tolerance: expected one that {DEGREE_LIMIT} Chebyshev terms reach, got {tolerance:g}; "
         "use a larger tolerance, a shorter scale or the dense kernel"
     )
+
+
+def series_degree(
+    function: Callable[[FloatArray], FloatArray], tolerance: float = SERIES_TOLERANCE
+) -> int:
+    """Degree of a function's Chebyshev series; twice the limit where no series is long enough."""
+    try:
+        return chebyshev_coefficients(function, tolerance).size - 1
+    except NumericalError:
+        return 2 * DEGREE_LIMIT
 
 
 class SeriesOperator(LinearOperator):

@@ -33,7 +33,7 @@ Arrays: TypeAlias = dict[str, Any]  # of torch tensors and NumPy arrays
 
 
 # Names of the hyperparameters that are variances, which a summary states in units of y squared.
-VARIANCES = ("outputscale", "noise")
+VARIANCES = ("outputscale", "noise", "mean_variance")
 
 
 class PredictiveLaw(NamedTuple):

@@ -82,6 +82,8 @@ class FieldGPRegressor(ProcessRegressor):
         Kernels of the members of the mixture, and their weights.
     selection_
         Families and members with their evidence; `selection_.explain()` tells them.
+    kernel_
+        Kernel of greatest weight.
     outputscale_, noise_
         Variances of the field, averaged over the surface, and of the noise, of the member of
         greatest weight, in units of y squared.
@@ -193,6 +195,11 @@ class FieldGPRegressor(ProcessRegressor):
     def kernels_(self) -> tuple[FieldKernel, ...]:
         """Kernels of the members, those of greatest weight first."""
         return tuple(member.hyperparameters.kernel for member in self._members)
+
+    @property
+    def kernel_(self) -> FieldKernel:
+        """Kernel of greatest weight."""
+        return self.kernels_[0]
 
     @property
     def weights_(self) -> FloatArray:

@@ -232,6 +232,10 @@ def posterior_report(
     """
     start = time.perf_counter()
     check_is_fitted(model)
+    if geometry is not None and not hasattr(model, "graph"):
+        raise InvalidInputError(
+            f"geometry: expected it for a model of a graph, got a {type(model).__name__}"
+        )
     layout = None if geometry is None else NodeLayout.of(geometry, model.graph)
     compared = None
     if len(couplings):

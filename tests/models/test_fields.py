@@ -1,10 +1,12 @@
 """The regressor of fields: places in every form, warnings, errors, files, and simple truths."""
 
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 import trimesh
+from sklearn.base import clone
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
@@ -264,3 +266,23 @@ def test_exact_data_are_interpolated():
         warnings.simplefilter("error")
         gp = cgp.FieldGPRegressor(OPERATOR).fit(X, height(X))
     np.testing.assert_allclose(gp.predict(X), height(X), atol=0.05)
+
+
+def test_a_report_is_made_of_a_field(fitted, tmp_path):
+    X, y = sensors(20, seed=5)
+    report = cgp.posterior_report(fitted, X, y)
+    report.to_html(tmp_path / "page.html")
+    assert "FieldKernel" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="geometry"):
+        cgp.posterior_report(fitted, X, y, geometry=MESH)
+
+
+def test_a_pickled_model_predicts_alike(fitted):
+    copy = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(copy.predict([0, 5]), fitted.predict([0, 5]))
+
+
+def test_a_clone_is_unfitted_and_shares_the_operator(fitted):
+    copy = clone(fitted)
+    assert copy.operator is OPERATOR
+    assert not copy.__sklearn_is_fitted__()

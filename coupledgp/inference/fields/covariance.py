@@ -50,9 +50,9 @@ class SurfaceCovariance:
     def __init__(self, operator: LaplaceOperator) -> None:
         self.operator = operator
         self._order: IntArray | None = None
-        self._factors: Kept[SparseFactor] = Kept(lambda factor: 1.0, KEPT_FACTORS)
-        self._known: Kept[Known] = Kept(lambda known: 1.0, 2 * KEPT_FACTORS)
-        self._columns: Kept[FloatArray] = Kept(lambda columns: columns.nbytes, KEPT_BYTES)
+        self._factors: Kept[SparseFactor] = Kept(one, KEPT_FACTORS)
+        self._known: Kept[Known] = Kept(one, 2 * KEPT_FACTORS)
+        self._columns: Kept[FloatArray] = Kept(n_bytes, KEPT_BYTES)
 
     def cross(self, kernel: WhittleMatern, a: FloatArray, b: FloatArray) -> FloatArray:
         """Covariances (p, n) between locations a (p, ...) and b (n, ...), solved for from b."""
@@ -148,12 +148,26 @@ class SurfaceCovariance:
         return self._order
 
 
+def one(value: Any) -> float:
+    """The size of a value where values are counted."""
+    return 1.0
+
+
+def n_bytes(value: FloatArray) -> float:
+    """The size of an array in bytes."""
+    return float(value.nbytes)
+
+
 class Kept(Generic[Value]):
     """Values by key, the least recently used forgotten when their sizes exceed a limit."""
 
     def __init__(self, size: Callable[[Value], float], limit: float) -> None:
         self._size, self._limit, self._total = size, limit, 0.0
         self._values: OrderedDict[Hashable, Value] = OrderedDict()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Copies, in other processes too, start with nothing: factors of SuperLU cannot be copied.
+        return type(self), (self._size, self._limit)
 
     def get(self, key: Hashable) -> Any:
         """The value of a key, or None."""

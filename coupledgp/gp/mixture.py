@@ -11,10 +11,11 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.additive import ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
-from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP
+from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
 from coupledgp.gp.noise import Noise
+from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -40,10 +41,11 @@ BISECTIONS = 60
 SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
 
 
-Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP
+Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP | PreciseFieldGP
 # Kinds of processes by the names that files give them.
 KINDS: dict[str, type[Member]] = {
-    kind.__name__: kind for kind in (WeightSpaceGP, ExactGP, LocalGP, ExactAdditiveGP, FieldGP)
+    kind.__name__: kind
+    for kind in (WeightSpaceGP, ExactGP, LocalGP, ExactAdditiveGP, FieldGP, PreciseFieldGP)
 }
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 
@@ -109,7 +111,7 @@ class MixtureGP(GaussianProcess):
         return self.members[0].noise
 
     @property
-    def hyperparameters(self) -> Hyperparameters | LocalHyperparameters:
+    def hyperparameters(self) -> Hyperparameters | LocalHyperparameters | FieldHyperparameters:
         """See the base class."""
         return self.members[0].hyperparameters
 
@@ -183,10 +185,10 @@ class MixtureGP(GaussianProcess):
         """
         laws = []
         for member in self.members:
-            if not isinstance(member, ExactGP):
+            if not isinstance(member, (ExactGP, PreciseFieldGP)):
                 raise InvalidInputError(
-                    f"leave-one-out: expected members with a dense covariance, got "
-                    f"{type(member).__name__}"
+                    f"leave-one-out: expected members with a dense covariance or a sparse "
+                    f"precision, got {type(member).__name__}"
                 )
             laws.append(member.left_out_law(groups))
         means = np.array([law.mean for law in laws])
@@ -258,7 +260,7 @@ class MixtureGP(GaussianProcess):
         )
         return covariance
 
-    def exact(self) -> MixtureGP | ExactGP:
+    def exact(self) -> MixtureGP | ExactGP | PreciseFieldGP:
         """Return the exact process with the hyperparameters of the first member.
 
         Of a mixture over hyperparameters the mixture of the members' exact processes.

@@ -15,6 +15,7 @@ Z on all fronts follows by the recursion of Takahashi, Fagan and Chin (1973):
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 from coupledgp.compiled import compiled, part
 from coupledgp.errors import NumericalError
@@ -89,6 +90,16 @@ class BlockFactor:
         found = np.empty((len(self._squares), nodes.entry_rows.size))
         _invert(nodes, self._squares, self._below, fronts, found)
         return found
+
+    def on_pattern(self, lower: FloatArray) -> sparse.csr_array:
+        """The symmetric matrix (n, n) of entries (e,) as `selected` gives them."""
+        nodes, n = self.nodes, self.nodes.order.size
+        columns = nodes.order[np.repeat(np.arange(n), np.diff(nodes.entry_starts))]
+        rows = nodes.order[nodes.entry_rows]
+        off = rows != columns
+        ends = np.append(rows, columns[off]), np.append(columns, rows[off])
+        values = np.append(lower, lower[off])
+        return sparse.csr_array(sparse.coo_array((values, ends), shape=(n, n)))
 
 
 @part

@@ -61,15 +61,8 @@ def selected_inverse(
         f"constant: {n_terms} factors of a matrix of {matrix.shape[0]} rows",
         "use fewer vertices, or fewer terms",
     )
-    lower = BlockFactor(nodes, matrix.data, slope, n_terms).selected()
-    columns = np.repeat(np.arange(nodes.order.size), np.diff(nodes.entry_starts))
-    rows, columns = nodes.order[nodes.entry_rows], nodes.order[columns]
-    off = rows != columns
-    ends = np.append(rows, columns[off]), np.append(columns, rows[off])
-    return [
-        sparse.csr_array(sparse.coo_array((np.append(c, c[off]), ends), shape=matrix.shape))
-        for c in lower
-    ]
+    factor = BlockFactor(nodes, matrix.data, slope, n_terms)
+    return [factor.on_pattern(lower) for lower in factor.selected()]
 
 
 def canonical(matrix: sparse.sparray) -> sparse.csr_array:

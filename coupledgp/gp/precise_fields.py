@@ -1,0 +1,449 @@
+"""The Gaussian process of a field given many observations, by its sparse precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features import FeatureMap
+from coupledgp.features.registry import make_features, restore_features
+from coupledgp.geometry.locations import location_rows
+from coupledgp.gp.additive import AdditiveProblem
+from coupledgp.gp.fields import (
+    OPERATOR,
+    FieldGP,
+    FieldHyperparameters,
+    FieldPrior,
+    kernel_from,
+    restored_covariance,
+)
+from coupledgp.gp.node_state import labels_state
+from coupledgp.gp.noise import Noise, check_stored
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    Header,
+    NormalizedProcess,
+    Points,
+    PredictiveLaw,
+    Want,
+)
+from coupledgp.gp.state import data_arrays, data_from, text_of
+from coupledgp.gp.units import Units
+from coupledgp.inference.fields.precision import FieldPrecision, PriorPrecision, flat_variance
+from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
+from coupledgp.inference.search.problem import log_evidence
+from coupledgp.memory import check_memory
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray, IntArray
+
+# Places, and draws at all vertices, that are computed at once.
+BLOCK_ROWS, BLOCK_DRAWS = 4096, 64
+# First part of the names of a feature map's arrays in a file.
+FEATURES = "features."
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisePrior:
+    """`m + sqrt(share) f + sqrt(1 - share) phi(x / l)'w`, times the root of the output scale.
+
+    f is a Whittle-Matern field of mean variance one with a sparse precision, `w ~ N(0, I)` are the
+    weights of Fourier features of position, and m a constant.
+
+    Attributes
+    ----------
+    field_prior : FieldPrior
+        Hyperparameters, operator and likelihood; its kernel of position is the one that the
+        features estimate.
+    feature_map : FeatureMap or None
+        Features of unit lengthscale; None without a part of position.
+    precision : FieldPrecision
+        Precisions of the field.
+    """
+
+    field_prior: FieldPrior
+    feature_map: FeatureMap | None
+    precision: FieldPrecision
+
+    @property
+    def hyperparameters(self) -> FieldHyperparameters:
+        """Kernel and variances."""
+        return self.field_prior.hyperparameters
+
+    @cached_property
+    def field_precision(self) -> PriorPrecision:
+        """Precision of the field at the vertices, in units of the output scale."""
+        precision = self.precision.at(self._kappa)
+        factor, n = self._factor, self.precision.operator.n_vertices
+        log_determinant = precision.log_determinant + n * np.log(factor)
+        return PriorPrecision(factor * precision.values, float(log_determinant))
+
+    def noise_of_precision(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
+        """Draws (n_vertices, n_samples) whose covariance is that precision."""
+        return np.sqrt(self._factor) * self.precision.noise(self._kappa, n_samples, rng)
+
+    @property
+    def _kappa(self) -> float:
+        surface = self.hyperparameters.kernel.surface
+        assert surface is not None
+        return surface.kappa(self.precision.operator.dimension)
+
+    @cached_property
+    def _factor(self) -> float:
+        """Factor that gives the field its share of the output scale as mean variance."""
+        kernel = self.hyperparameters.kernel
+        assert kernel.surface is not None
+        assert kernel.share is not None
+        known = self.field_prior.fields.surface.known(kernel.surface)
+        flat = flat_variance(self._kappa, self.precision.alpha, self.precision.operator.dimension)
+        return known.mean_variance / flat / kernel.share
+
+    def columns(self, points: Points) -> FloatArray:
+        """Features, times their factor, and a column of ones (p, q) at locations (p, ...)."""
+        ones = np.ones((len(points), 1))
+        position = self.hyperparameters.kernel.position
+        if self.feature_map is None or position is None:
+            return ones
+        share = self.hyperparameters.kernel.share
+        assert share is not None
+        assert position.lengthscale is not None
+        places = (self.field_prior.fields.places(points) - self.center) / position.lengthscale
+        features = self.feature_map(torch.as_tensor(places)).numpy()
+        return np.hstack([np.sqrt(1 - share) * features, ones])
+
+    @cached_property
+    def center(self) -> FloatArray:
+        """Centre (d,) of the positions, which the features are measured from."""
+        return center_of(self.precision.operator.positions)
+
+    def penalties(self, n_columns: int) -> FloatArray:
+        """Prior precisions (q,) of the weights of the columns, in units of the output scale."""
+        hyper = self.hyperparameters
+        return np.append(np.ones(n_columns - 1), hyper.outputscale / hyper.mean_variance)
+
+    def covariance(self, points: Points) -> FloatArray:
+        """Prior covariance (p, p) of mean, field and features, normalised units."""
+        kernel, hyper = self.hyperparameters.kernel, self.hyperparameters
+        columns = self.columns(points)
+        assert kernel.share is not None
+        surface = replace(kernel, position=None)
+        gram = kernel.share * self.field_prior.fields.gram(surface, points)
+        gram += columns / self.penalties(columns.shape[1]) @ columns.T
+        return hyper.outputscale * gram
+
+    def given(self, data: Data, units: Units, normalize: bool) -> PreciseFieldGP:
+        """Condition on data.
+
+        Raises
+        ------
+        MemoryLimitError
+            The factor does not fit in memory.
+        NumericalError
+            The posterior precision is not positive definite to working precision.
+        """
+        rows = location_rows(data.points, self.precision.operator.n_vertices)
+        prior = self
+        if not self.precision.pattern.holds(sparse.csr_array(rows.T @ rows)):
+            precision = FieldPrecision.of(self.precision.operator, self.precision.alpha, rows)
+            prior = replace(self, precision=precision)
+        columns = prior.columns(data.points)
+        check_factor_size(prior.precision, columns.shape[1])
+        hyper, relative = prior.hyperparameters, data.relative_noise
+        noise = hyper.noise / hyper.outputscale * np.ones(len(data))
+        posterior = PrecisionPosterior(
+            prior.precision.pattern, prior.field_precision, rows,
+            noise if relative is None else noise * relative, columns,
+            prior.penalties(columns.shape[1]),
+        )  # fmt: skip
+        return PreciseFieldGP(prior, units, normalize, data, posterior)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PreciseFieldGP(NormalizedProcess):
+    """A field with features of position and a constant mean, given observations.
+
+    One sparse factorisation serves any number of observations; exact but for the features. Points
+    are locations (p, 2 (dimension + 1)), see `coupledgp.geometry.Locations`.
+
+    Attributes
+    ----------
+    prior_parts : PrecisePrior
+        Parts and hyperparameters.
+    units : Units
+        Units of y.
+    normalize : bool
+        Whether the units follow the data when observations are added.
+    rows : Data
+        Observations.
+    posterior : PrecisionPosterior
+        Posterior of field and weights, in units of the output scale.
+    """
+
+    prior_parts: PrecisePrior
+    units: Units
+    normalize: bool
+    rows: Data
+    posterior: PrecisionPosterior
+
+    @property
+    def field_prior(self) -> FieldPrior:
+        """The prior of the mean and the field whose kernel of position is exact."""
+        return self.prior_parts.field_prior
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return self.rows
+
+    @property
+    def hyperparameters(self) -> FieldHyperparameters:
+        """See the base class."""
+        return self.prior_parts.hyperparameters
+
+    @property
+    def noise(self) -> Noise:
+        """See the base class."""
+        return self.field_prior.likelihood(self.hyperparameters.noise)
+
+    @cached_property
+    def _targets(self) -> FloatArray:
+        """Normalised targets (n, k)."""
+        return self.units.normalized(self.rows.targets)
+
+    @cached_property
+    def _weights(self) -> FloatArray:
+        """Posterior mean (q, k) of the weights of features and mean."""
+        return self.posterior.coefficients(self._targets)
+
+    @cached_property
+    def _field(self) -> FloatArray:
+        """Posterior mean (n_vertices, k) of the part of the surface."""
+        return self.posterior.field(self._targets, self._weights)
+
+    @cached_property
+    def _residuals(self) -> FloatArray:
+        """`(C / v)^-1 y` (n, k) with the covariance C of the observations and output scale v."""
+        return self.posterior.residuals(self._targets, self._weights, self._field)
+
+    @cached_property
+    def log_evidence(self) -> float:
+        """See the base class."""
+        hyper, weights = self.hyperparameters, self.rows.weights
+        squares = float((self._targets * self._residuals).sum())
+        value = log_evidence(
+            squares, self.posterior.log_determinant, hyper.outputscale, *self._targets.shape
+        )
+        n_rows: float = len(self.rows)
+        if weights is not None:
+            value += self.units.n_outputs * weights.log_repetition(hyper.noise)
+            n_rows = weights.n_counted
+        return value - self.units.log_jacobian(n_rows)
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """See the base class; variances at any number of places come from one factorisation."""
+        if want == "covariance":
+            return self._joint_law(points)
+        means, variances = [], []
+        for block in self._blocks(points):
+            rows, columns = self._rows_of(block), self.prior_parts.columns(block)
+            means.append(rows @ self._field + columns @ self._weights)
+            if want == "variance":
+                root = self.posterior.gap_root(rows, columns)
+                variances.append(self.posterior.field_variances(rows) + np.square(root).sum(axis=1))
+        mean = np.concatenate(means)
+        if want == "mean":
+            return mean, None
+        return mean, self.hyperparameters.outputscale * np.concatenate(variances)
+
+    def _joint_law(self, points: Points) -> tuple[FloatArray, FloatArray]:
+        n_vertices, n_columns = self.posterior.spread.shape
+        check_memory(
+            8.0 * (len(points) * (4 * len(points) + 3 * n_columns) + 200 * n_vertices),
+            f"places: the joint law of {len(points)} places",
+            "ask for fewer places, for return_std, or for sample_y",
+        )
+        rows, columns = self._rows_of(points), self.prior_parts.columns(points)
+        root = self.posterior.gap_root(rows, columns)
+        covariance = self.posterior.field_covariance(rows) + root @ root.T
+        mean = rows @ self._field + columns @ self._weights
+        return mean, self.hyperparameters.outputscale * covariance
+
+    def _rows_of(self, points: Points) -> Any:
+        return location_rows(points, self.prior_parts.precision.operator.n_vertices)
+
+    def _blocks(self, points: Points) -> Iterator[Points]:
+        for start in range(0, len(points), BLOCK_ROWS):
+            yield points[start : start + BLOCK_ROWS]
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; draws at all vertices, exact but for the features."""
+        rows, n_outputs = self._rows_of(points), self.units.n_outputs
+        columns, posterior = self.prior_parts.columns(points), self.posterior
+        drawn = np.empty((len(points), n_outputs * n_samples))
+        for start in range(0, drawn.shape[1], BLOCK_DRAWS):
+            count = min(BLOCK_DRAWS, drawn.shape[1] - start)
+            weights = posterior.sample_weights(count, rng)
+            noise = self.prior_parts.noise_of_precision(count, rng)
+            field = posterior.sample_field(noise, weights, rng)
+            drawn[:, start : start + count] = rows @ field + columns @ weights
+        mean = rows @ self._field + columns @ self._weights
+        drawn *= np.sqrt(self.hyperparameters.outputscale)
+        return mean[:, :, None] + drawn.reshape(len(points), n_outputs, n_samples)
+
+    def latent_prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        return self.prior_parts.covariance(points)
+
+    def left_out_law(self, groups: IntArray) -> PredictiveLaw:
+        """Law of each observation given those of other groups, hyperparameters kept.
+
+        With the covariance C of the observations and a group G, the residual of its observations
+        is `(C^-1)_GG^-1 (C^-1 y)_G` and their covariance `(C^-1)_GG^-1`, from the same factors.
+
+        Parameters
+        ----------
+        groups
+            Number (n,) of the group of each observation.
+
+        Returns
+        -------
+        PredictiveLaw
+            Means and variances (n, k) of the observations, noise included, in units of y.
+        """
+        mean, variance = np.empty_like(self._targets), np.empty(len(self._targets))
+        order = np.argsort(groups, kind="stable")
+        members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+        blocks = self.posterior.inverse_blocks(members)
+        for rows, block in zip(members, blocks, strict=True):
+            covariance = np.linalg.inv(block)
+            mean[rows] = self._targets[rows] - covariance @ self._residuals[rows]
+            variance[rows] = self.hyperparameters.outputscale * covariance.diagonal()
+        return PredictiveLaw(self.units.mean(mean), self.units.spread(variance))
+
+    def exact(self) -> PreciseFieldGP | FieldGP:
+        """Return the process with the kernel that the features estimate, by a dense covariance.
+
+        Without features the process is exact and is returned itself.
+
+        Raises
+        ------
+        MemoryLimitError
+            The covariance of the observations does not fit in memory.
+        """
+        if self.prior_parts.feature_map is None:
+            return self
+        process = self.field_prior.given(self.rows, self.units, self.normalize)
+        assert isinstance(process, FieldGP)
+        return process
+
+    def exact_problem(self) -> AdditiveProblem:
+        """See the base class."""
+        return self.field_prior.problem(self.rows, self.units)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> PreciseFieldGP:
+        """See the base class."""
+        units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
+        return self.prior_parts.given(data, units, self.normalize)
+
+    def updated(self, data: Data) -> PreciseFieldGP:
+        """See the base class; the cost is that of one factorisation."""
+        both = self.rows.followed_by(data).as_one_batch()
+        return self.conditioned(both, renormalize=True)
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> PreciseFieldGP:
+        """See the base class; `size` is the number of frequencies, which are sampled ones.
+
+        Raises
+        ------
+        InvalidInputError
+            The process has no features.
+        """
+        own = self.prior_parts.feature_map
+        if own is None:
+            raise InvalidInputError(
+                "model: expected one with frequencies to draw again, got a field without features "
+                "of position"
+            )
+        drawn = make_features(
+            "fourier", own.dim, size, coupling, own.spectrum, np.random.default_rng(seed)
+        )
+        prior = replace(self.prior_parts, feature_map=drawn)
+        return prior.given(self.rows, self.units, self.normalize)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class; the rows, from which it predicts, are always part of it."""
+        prior, hyper = self.field_prior, self.hyperparameters
+        check_stored(prior.likelihood)
+        header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}
+        header["labels"] = labels_state(prior.operator.labels)
+        header |= {"normalize": self.normalize, "coupling": None}
+        header["scalars"] = {"log_marginal_likelihood_value_": self.log_evidence}
+        arrays: Arrays = {
+            f"{OPERATOR}{name}": value
+            for name, value in prior.operator.state().items()
+            if value is not None
+        }
+        own = self.prior_parts.feature_map
+        if own is not None:
+            header |= {"coupling": text_of(own.coupling, "coupling")}
+            header["n_frequencies"] = own.n_frequencies
+            arrays |= {f"{FEATURES}{name}": value for name, value in own.state_dict().items()}
+        arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
+        return header, arrays | data_arrays(self.rows)
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> PreciseFieldGP:
+        """Put the process of `state` together again."""
+        fields = restored_covariance(header, arrays)
+        kernel = kernel_from(header["hyperparameters"]["kernel"])
+        hyper = FieldHyperparameters(**{**header["hyperparameters"], "kernel": kernel})
+        feature_map = None
+        if header["coupling"] is not None:
+            assert kernel.position is not None
+            assert fields.operator.positions is not None
+            state = {
+                name.removeprefix(FEATURES): value
+                for name, value in arrays.items()
+                if name.startswith(FEATURES)
+            }
+            feature_map = restore_features(
+                "fourier", fields.operator.positions.shape[1], header["n_frequencies"],
+                header["coupling"], kernel.position.spectrum, state,
+            )  # fmt: skip
+        assert kernel.surface is not None
+        assert kernel.surface.alpha is not None
+        data = data_from(arrays)
+        rows = location_rows(data.points, fields.operator.n_vertices)
+        precision = FieldPrecision.of(fields.operator, kernel.surface.alpha, rows)
+        prior = PrecisePrior(FieldPrior(fields, hyper), feature_map, precision)
+        units = Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy())
+        return prior.given(data, units, header["normalize"])
+
+
+def center_of(positions: FloatArray | None) -> FloatArray:
+    """Centre (d,) of the bounding box of positions (n, d)."""
+    assert positions is not None
+    center: FloatArray = (positions.min(axis=0) + positions.max(axis=0)) / 2
+    return center
+
+
+def check_factor_size(precision: FieldPrecision, n_columns: int) -> None:
+    """Refuse a posterior whose factor does not fit in memory, before it is made."""
+    nodes, n = precision.pattern.nodes, precision.operator.n_vertices
+    n_numbers = nodes.n_values + nodes.most_updates() + nodes.most_fronts()
+    check_memory(
+        8.0 * (n_numbers + 2 * n * n_columns + 6 * precision.pattern.keys.size),
+        f"operator: the factor of the precision of {n} vertices and {n_columns} features of each",
+        "use a coarser mesh (a larger max_edge) or fewer frequencies",
+    )

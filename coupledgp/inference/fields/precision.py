@@ -1,0 +1,277 @@
+"""Precisions of Whittle-Matern fields on one sparse pattern, for any range.
+
+With `P = (kappa^2 M + S)^-1` and alpha = 2 the field at the vertices has the precision
+
+    Q = c (kappa^2 M + S) M^-1 (kappa^2 M + S) = c (kappa^4 M + 2 kappa^2 S + S M^-1 S)
+
+which is a sum of three matrices that do not depend on kappa; with alpha = 1 on networks Q is c
+times the exact precision edge by edge. c is the variance of the field on an infinite flat surface,
+so that variances are about one; the exact mean variance is left to the caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.inference.fields.precision_matrices import (
+    FAR_APART,
+    edge_noise,
+    edge_precision,
+    shifted_stiffness,
+)
+from coupledgp.inference.linalg.block_factor import BlockFactor
+from coupledgp.inference.linalg.sparse_cholesky import elimination_order
+from coupledgp.inference.linalg.supernodes import Supernodes
+from coupledgp.random import FloatArray, IntArray
+
+# Largest `S_ii^2 / M_i` over their median; share of the mean mass up to which masses are raised.
+MOST_STIFF, LEAST_MASS = 1e8, 1e-3
+# Product of kappa and an edge's length below which derivatives are taken from their series.
+SHORT = 0.01
+
+
+class PriorPrecision(NamedTuple):
+    """Precision of a field at one range.
+
+    Attributes
+    ----------
+    values : FloatArray (e,)
+        Q at the entries of the pattern.
+    log_determinant : float
+        `log|Q|`.
+    slope : FloatArray (e,) or None
+        Derivative of the values in `log kappa`, if it was asked for.
+    determinant_slope : float
+        Derivative of `log|Q|` in `log kappa`; zero if it was not asked for.
+    """
+
+    values: FloatArray
+    log_determinant: float
+    slope: FloatArray | None = None
+    determinant_slope: float = 0.0
+
+
+class SparsePattern:
+    """A symmetric pattern with the blocks in which its matrices are factorised.
+
+    Parameters
+    ----------
+    matrices
+        Matrices (n, n) of symmetric pattern whose entries, and the diagonal, are the pattern.
+    positions
+        Positions (n, d) of the vertices, for the order of elimination, or None.
+    """
+
+    def __init__(self, matrices: list[sparse.csr_array], positions: FloatArray | None) -> None:
+        n = matrices[0].shape[0]
+        parts = [*matrices, sparse.eye_array(n, format="csr")]
+        rows = np.concatenate([np.repeat(np.arange(n), np.diff(m.indptr)) for m in parts])
+        columns = np.concatenate([m.indices for m in parts]).astype(np.int64)
+        self.keys = np.unique(rows * n + columns)  # of entries, row by row
+        indptr = np.searchsorted(self.keys, n * np.arange(n + 1))
+        arrays = np.ones(self.keys.size), self.keys % n, indptr
+        self.matrix = sparse.csr_array(arrays, shape=(n, n))
+        order = elimination_order(self.matrix, positions)
+        self.nodes = Supernodes.of(self.matrix, order)
+        columns = np.repeat(np.arange(n), np.diff(self.nodes.entry_starts))
+        # Entries below the diagonal stand for two.
+        self._copies = np.where(self.nodes.entry_rows == columns, 1.0, 2.0)
+
+    def holds(self, matrix: sparse.csr_array) -> bool:
+        """Whether the pattern has all entries of a matrix."""
+        keys = self._keys_of(matrix)
+        places = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
+        return bool((self.keys[places] == keys).all())
+
+    def values(self, matrix: sparse.csr_array) -> FloatArray:
+        """Entries (e,) of a matrix that the pattern holds."""
+        keys = self._keys_of(matrix)
+        places = np.searchsorted(self.keys, keys)
+        return np.bincount(places, matrix.data, self.keys.size).astype(np.float64)
+
+    def with_values(self, values: FloatArray) -> sparse.csr_array:
+        """The matrix of entries (e,)."""
+        parts = values, self.matrix.indices, self.matrix.indptr
+        return sparse.csr_array(parts, shape=self.matrix.shape)
+
+    def trace(self, lower: FloatArray, values: FloatArray) -> float:
+        """`tr(Z X)` of Z, by its entries in the lower triangle, and X, by its entries (e,)."""
+        return float((self._copies * lower) @ values[self.nodes.places])
+
+    def _keys_of(self, matrix: sparse.csr_array) -> IntArray:
+        n = matrix.shape[0]
+        rows = np.repeat(np.arange(n), np.diff(matrix.indptr))
+        return rows * n + matrix.indices.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldPrecision:
+    """Precisions of the Whittle-Matern fields of one alpha on an operator.
+
+    Attributes
+    ----------
+    operator : LaplaceOperator
+        The surface or network.
+    alpha : int
+        2, or 1 on a network.
+    pattern : SparsePattern
+        Pattern of Q and of all pairs of vertices of an element.
+    root_pattern : SparsePattern
+        Pattern of `kappa^2 M + S`.
+    stiffness : sparse.csr_array (n, n)
+        S of the operator, moderated where its square would leave no digits.
+    mass : FloatArray (n,)
+        M of the operator, moderated likewise.
+    """
+
+    operator: LaplaceOperator
+    alpha: int
+    pattern: SparsePattern
+    root_pattern: SparsePattern
+    stiffness: sparse.csr_array
+    mass: FloatArray
+
+    @classmethod
+    def of(
+        cls, operator: LaplaceOperator, alpha: int, rows: sparse.csr_array | None = None
+    ) -> FieldPrecision:
+        """Find the patterns; that of Q holds `A' A` of rows A (n, n_vertices) as well."""
+        root = shifted_stiffness(operator, 1.0)
+        n_corners = operator.elements.shape[1]
+        ends = np.array([(i, j) for i in range(n_corners) for j in range(n_corners)])
+        pairs = operator.elements[:, ends].reshape(-1, 2)
+        elements = sparse.coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=root.shape)
+        parts = [as_pattern(root), sparse.csr_array(elements)]
+        if alpha == 2:
+            parts[0] = parts[0] @ parts[0]
+        if rows is not None:
+            ones = as_pattern(rows)
+            parts.append(sparse.csr_array(ones.T @ ones))
+        places = operator.positions
+        matrices = operator.stiffness, operator.mass
+        if alpha == 2:
+            matrices = moderated(*matrices)
+        return cls(
+            operator, alpha, SparsePattern(parts, places), SparsePattern([root], places), *matrices
+        )
+
+    def at(self, kappa: float, with_slope: bool = False) -> PriorPrecision:
+        """The precision at a kappa, per unit of length."""
+        root, root_slope = self._root(kappa)
+        factor = BlockFactor(self.root_pattern.nodes, self.root_pattern.values(root))
+        n, smoothness = self.operator.n_vertices, self.alpha - self.operator.dimension / 2
+        scale = flat_variance(kappa, self.alpha, self.operator.dimension)
+        values, slope = self._values(kappa, root, root_slope)
+        log_determinant = self.alpha * factor.log_determinant + n * np.log(scale)
+        if self.alpha == 2:
+            log_determinant -= np.log(self.mass).sum()
+        if not with_slope:
+            return PriorPrecision(scale * values, float(log_determinant))
+        trace = self.root_pattern.trace(factor.selected()[0], self.root_pattern.values(root_slope))
+        return PriorPrecision(
+            scale * values,
+            float(log_determinant),
+            scale * (slope - 2 * smoothness * values),
+            self.alpha * trace - 2 * smoothness * n,
+        )
+
+    def noise(self, kappa: float, n_samples: int, rng: np.random.Generator) -> FloatArray:
+        """Draws (n_vertices, n_samples) whose covariance is Q."""
+        root = np.sqrt(flat_variance(kappa, self.alpha, self.operator.dimension))
+        if self.alpha == 1:
+            return root * edge_noise(self.operator, kappa, n_samples, rng)
+        mass = self.mass[:, None]
+        white = rng.standard_normal((mass.size, n_samples)) / np.sqrt(mass)
+        return root * np.asarray(self._root(kappa)[0] @ white)
+
+    def _root(self, kappa: float) -> tuple[sparse.csr_array, sparse.csr_array]:
+        """The matrix that is factorised for the determinant, and its derivative in `log kappa`."""
+        if self.alpha == 1:
+            return edge_precision(self.operator, kappa), edge_slope(self.operator, kappa)
+        slope = sparse.csr_array(sparse.diags_array(2 * kappa**2 * self.mass))
+        return sparse.csr_array(self.stiffness + 0.5 * slope), slope
+
+    def _values(
+        self, kappa: float, root: sparse.csr_array, root_slope: sparse.csr_array
+    ) -> tuple[FloatArray, FloatArray]:
+        """Entries of Q, without its scale, and their derivatives in `log kappa`."""
+        if self.alpha == 1:
+            return self.pattern.values(root), self.pattern.values(root_slope)
+        mass, stiffness, square = self._parts
+        values = kappa**4 * mass + 2 * kappa**2 * stiffness + square
+        return values, 4 * kappa**4 * mass + 4 * kappa**2 * stiffness
+
+    @cached_property
+    def _parts(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Entries of M, S and `S M^-1 S`."""
+        mass, stiffness = self.mass, self.stiffness
+        square = sparse.csr_array(stiffness @ sparse.diags_array(1 / mass) @ stiffness)
+        diagonal = sparse.csr_array(sparse.diags_array(mass))
+        parts = (diagonal, sparse.csr_array(stiffness), square)
+        found = tuple(self.pattern.values(part) for part in parts)
+        return found[0], found[1], found[2]
+
+
+def moderated(stiffness: sparse.csr_array, mass: FloatArray) -> tuple[sparse.csr_array, FloatArray]:
+    """Stiffness and mass whose `S_ii^2 / M_i` are at most `MOST_STIFF` times their median.
+
+    Entries of `S M^-1 S` are rounded by 1e-16 of the largest, which has to be little beside the
+    precision of a smooth field. Needles and vertices with next to no area exceed that: their mass
+    is raised first, up to `LEAST_MASS` of the mean, and then their stiffness lowered. Vertices that
+    stiff stay as good as tied to each other. Ordinary meshes are returned as they are.
+    """
+    diagonal = stiffness.diagonal()
+    limit = MOST_STIFF * float(np.median(diagonal**2 / mass))
+    excess = diagonal**2 / np.maximum(limit, np.finfo(float).tiny)
+    if (excess <= mass).all():
+        return stiffness, mass
+    raised = np.maximum(mass, np.minimum(excess, LEAST_MASS * mass.mean()))
+    factor = np.minimum(1.0, np.sqrt(raised / np.maximum(excess, np.finfo(float).tiny)))
+    entries = stiffness.tocoo()
+    off = entries.row != entries.col
+    rows, columns = entries.row[off], entries.col[off]
+    weights = entries.data[off] * np.minimum(factor[rows], factor[columns])
+    lowered = sparse.csr_array(sparse.coo_array((weights, (rows, columns)), shape=stiffness.shape))
+    return sparse.csr_array(lowered - sparse.diags_array(lowered.sum(axis=1))), raised
+
+
+def flat_variance(kappa: float, alpha: int, dimension: int) -> float:
+    """Variance of the field of `P (M P)^(alpha - 1)` on an infinite line or plane."""
+    if dimension == 2:
+        return 1 / (4 * np.pi * (alpha - 1) * kappa ** (2 * alpha - 2))
+    return 1 / (2 * kappa) if alpha == 1 else 1 / (4 * kappa**3)
+
+
+def edge_slope(operator: LaplaceOperator, kappa: float) -> sparse.csr_array:
+    """Derivative of `edge_precision` in `log kappa`, (n, n)."""
+    assert operator.element_lengths is not None
+    start, end = operator.elements.T
+    n, length = operator.n_vertices, kappa * operator.element_lengths
+    near = length < FAR_APART
+    diagonal, across = np.full(length.size, kappa), np.zeros(length.size)
+    x = length[near]
+    short = x < SHORT  # where the closed forms are differences of almost equal numbers
+    closed = 1 / np.tanh(x) - x / np.sinh(x) ** 2, (x / np.tanh(x) - 1) / np.sinh(x)
+    series = 2 * x / 3 - 4 * x**3 / 45, x / 3 - 7 * x**3 / 90
+    diagonal[near], across[near] = (
+        kappa * np.where(short, a, b) for a, b in zip(series, closed, strict=True)
+    )
+    total = np.bincount(start, diagonal, n) + np.bincount(end, diagonal, n)
+    alone = total == 0
+    total[alone] = 2 * kappa**2 * operator.mass[alone]
+    rows = np.concatenate([start, end, np.arange(n)])
+    columns = np.concatenate([end, start, np.arange(n)])
+    values = np.concatenate([across, across, total])
+    return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=(n, n)))
+
+
+def as_pattern(matrix: sparse.csr_array) -> sparse.csr_array:
+    """A matrix with ones in place of its values."""
+    arrays = np.ones(matrix.nnz), matrix.indices, matrix.indptr
+    return sparse.csr_array(arrays, shape=matrix.shape)

@@ -1,0 +1,210 @@
+"""Restricted evidence of a sparse field, with coupled features of position beside it or without.
+
+In units of the amplitude v the covariance of the observations is
+
+    C = A Q^-1 A' + r Phi Phi' + g R
+
+with noise ratio g, relative noise R, and the features' ratio r. The mean is constant with a flat
+prior, the amplitude is the one that maximises the restricted likelihood:
+
+    log ev = -1/2 [ log|C| + log(1' C^-1 1) + (n - 1) (log v + 1 + log 2 pi) ],  v = y'Py / (n - 1)
+
+with `P = C^-1 - C^-1 1 1' C^-1 / (1' C^-1 1)`. Derivatives are `-1/2 [tr(P dC) - y'P dC P y / v]`;
+the traces come from entries of inverses on sparse patterns, so that a gradient costs about as much
+as the value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy import linalg, sparse
+
+from coupledgp.features import FeatureMap
+from coupledgp.inference.fields.precision import FieldPrecision, PriorPrecision
+from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class PositionFeatures:
+    """Fourier features of positions, at any lengthscale.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap
+        Features of unit lengthscale: sines, then cosines.
+    phases : FloatArray (n, m)
+        Products of frequencies and centred positions.
+    """
+
+    feature_map: FeatureMap
+    phases: FloatArray
+
+    @classmethod
+    def of(cls, feature_map: FeatureMap, positions: FloatArray) -> PositionFeatures:
+        """Features at centred positions (n, d)."""
+        return cls(feature_map, feature_map.project(torch.as_tensor(positions)).numpy())
+
+    def at(self, lengthscale: float) -> tuple[FloatArray, FloatArray]:
+        """Features (n, 2 m), and their derivatives in the logarithm of the lengthscale."""
+        phases = self.phases / lengthscale
+        amplitudes = np.asarray(self.feature_map.amplitudes)
+        sines, cosines = np.sin(phases) * amplitudes, np.cos(phases) * amplitudes
+        return np.hstack([sines, cosines]), np.hstack([-phases * cosines, phases * sines])
+
+
+class Scales(NamedTuple):
+    """Logarithms of the hyperparameters, of which the last two belong to the features.
+
+    Attributes
+    ----------
+    kappa : float
+        Per unit of length.
+    noise : float
+        Ratio g of the variances of noise and field.
+    features : float
+        Ratio r of the variances of features and field.
+    lengthscale : float
+        Of the features.
+    """
+
+    kappa: float
+    noise: float
+    features: float = -np.inf
+    lengthscale: float = 0.0
+
+
+class Restricted(NamedTuple):
+    """Restricted evidence.
+
+    Attributes
+    ----------
+    log_evidence : float
+        Nats, of all outputs together.
+    amplitude : float
+        Variance v of greatest likelihood.
+    gradient : FloatArray
+        Derivatives in the logarithms of `Scales`; empty if they were not asked for.
+    """
+
+    log_evidence: float
+    amplitude: float
+    gradient: FloatArray
+
+
+class PrecisionEvidence:
+    """Evidence of the observations of a field.
+
+    Parameters
+    ----------
+    precision
+        Precisions of the field.
+    rows
+        A (n, n_vertices).
+    relative_noise
+        Diagonal of R (n,).
+    targets
+        Normalised targets (n, k), not all equal.
+    features
+        Features of position, or None.
+    """
+
+    def __init__(
+        self,
+        precision: FieldPrecision,
+        rows: sparse.csr_array,
+        relative_noise: FloatArray,
+        targets: FloatArray,
+        features: PositionFeatures | None = None,
+    ) -> None:
+        self.precision, self.rows, self.targets = precision, rows, targets
+        self.relative_noise, self.features = relative_noise, features
+        self._last: tuple[float, bool, PriorPrecision] | None = None
+
+    def with_features(self, features: PositionFeatures) -> PrecisionEvidence:
+        """The evidence of the same observations with features of position beside the field."""
+        return PrecisionEvidence(
+            self.precision, self.rows, self.relative_noise, self.targets, features
+        )
+
+    def at(self, scales: Scales, with_gradient: bool = False) -> Restricted:
+        """Evidence at hyperparameters, and its gradient.
+
+        Raises
+        ------
+        NumericalError
+            A matrix is not positive definite to rounding.
+        """
+        prior = self._prior(float(np.exp(scales.kappa)), with_gradient)
+        ones = np.ones((len(self.targets), 1))
+        if self.features is None:
+            columns, slopes = ones, np.empty((len(ones), 0))
+        else:
+            features, slopes = self.features.at(np.exp(scales.lengthscale))
+            root = np.exp(scales.features / 2)
+            columns, slopes = np.hstack([root * features, ones]), root * slopes
+        penalties = np.append(np.ones(columns.shape[1] - 1), 0.0)
+        noise = np.exp(scales.noise) * self.relative_noise
+        posterior = PrecisionPosterior(
+            self.precision.pattern, prior, self.rows, noise, columns, penalties
+        )
+        weights = posterior.coefficients(self.targets)
+        field = posterior.field(self.targets, weights)
+        residuals = posterior.residuals(self.targets, weights, field)
+        squares = float((self.targets * residuals).sum())
+        # Targets that are explained to the last bit have no finite evidence.
+        squares = max(squares, np.finfo(float).tiny)
+        n_free, k = len(ones) - 1, self.targets.shape[1]
+        amplitude = squares / (k * n_free)
+        constant = n_free * (np.log(amplitude) + 1 + np.log(2 * np.pi))
+        value = -0.5 * k * (posterior.log_determinant + constant)
+        if not with_gradient:
+            return Restricted(float(value), amplitude, np.empty(0))
+        traces, changes = _derivatives(posterior, prior, slopes, noise, weights, field, residuals)
+        gradient = -0.5 * k * (traces + n_free * changes / squares)
+        return Restricted(float(value), amplitude, gradient)
+
+    def _prior(self, kappa: float, with_slope: bool) -> PriorPrecision:
+        """The precision, which is kept for the next evaluation at the same kappa."""
+        if self._last is None or self._last[0] != kappa or with_slope > self._last[1]:
+            self._last = kappa, with_slope, self.precision.at(kappa, with_slope)
+        return self._last[2]
+
+
+def _derivatives(
+    posterior: PrecisionPosterior,
+    prior: PriorPrecision,
+    slopes: FloatArray,
+    noise: FloatArray,
+    weights: FloatArray,
+    field: FloatArray,
+    residuals: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """`tr(P dC)` and `-tr(y' P dC P y)` for each hyperparameter."""
+    assert prior.slope is not None
+    pattern, q = posterior.pattern, slopes.shape[1]
+    change = pattern.with_values(prior.slope)
+    inverse = linalg.cho_solve(posterior.root, np.eye(q + 1))
+    spread = posterior.spread
+    by_kappa = pattern.trace(posterior.lower, prior.slope) - prior.determinant_slope
+    by_kappa += float((inverse * (spread.T @ (change @ spread))).sum())
+    # The diagonal of P is N - N A L^-1 A' N - W H^-1 W'.
+    shrunk = posterior.whitened @ inverse
+    variances = posterior.field_variances(posterior.rows)
+    diagonal = posterior.weights - posterior.weights**2 * variances
+    diagonal -= (shrunk * posterior.whitened).sum(axis=1)
+    traces = [by_kappa, float(noise @ diagonal)]
+    changes = [
+        float((field * (change @ field)).sum()),
+        -float(noise @ np.square(residuals).sum(axis=1)),
+    ]
+    if q:
+        # With B the features, P B = W H^-1 and B' P y are their weights.
+        traces += [q - float(np.trace(inverse[:q, :q])), 2 * float((shrunk[:, :q] * slopes).sum())]
+        own = weights[:q]
+        changes += [-float(np.square(own).sum()), -2 * float(((slopes.T @ residuals) * own).sum())]
+    return np.array(traces), np.array(changes)

@@ -1,0 +1,280 @@
+"""Fields by sparse precisions keep the contract, and have the law of dense covariances."""
+
+import numpy as np
+import pytest
+import torch
+import trimesh
+from sklearn.exceptions import ConvergenceWarning
+
+from coupledgp.errors import InvalidInputError, MemoryLimitError
+from coupledgp.features import FourierFeatures
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.locations import as_points
+from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
+from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.precise_fields import PreciseFieldGP, PrecisePrior
+from coupledgp.gp.precise_fit import fit_precise
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.fields.precision import FieldPrecision
+from coupledgp.inference.search.rows import RowWeights
+from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.testing import ProcessContract
+
+BOX = LaplaceOperator.from_trimesh(trimesh.creation.box((1.0, 2.0, 0.4)), max_edge=0.4)
+ROADS = LaplaceOperator.from_edges(
+    [0, 1, 2, 2, 3], [1, 2, 0, 3, 4], [1.0, 0.7, 1.2, 0.5, 2.0], max_edge=0.2,
+    positions=[[0, 0], [1, 0], [1, 0.7], [1.4, 1], [3, 1.2]],
+)  # fmt: skip
+SURFACE, POSITION = WhittleMatern(1.5, 2), PositionKernel("matern-5/2", 0.8)
+KERNELS = {
+    "surface": (BOX, FieldKernel(SURFACE)),
+    "sum": (BOX, FieldKernel(SURFACE, POSITION, 0.3)),
+    "network, alpha 1": (ROADS, FieldKernel(WhittleMatern(1.5, 1))),
+    "network, alpha 2": (ROADS, FieldKernel(WhittleMatern(1.5, 2))),
+    "network, sum": (ROADS, FieldKernel(WhittleMatern(1.5, 1), POSITION, 0.6)),
+}
+
+
+def places(operator, n, seed):
+    rng = np.random.default_rng(seed)
+    corners = operator.elements[rng.integers(0, len(operator.elements), n)]
+    return as_points(corners, rng.dirichlet(np.ones(corners.shape[1]), n))
+
+
+def data(operator, n, seed, n_outputs=2, weights=None):
+    points = places(operator, n, seed)
+    rng = np.random.default_rng([seed, 1])
+    y = np.sin(points[:, :1] / operator.n_vertices * 6) + 0.2 * rng.normal(size=(n, n_outputs))
+    return Data.of(points, 4.0 + 3.0 * y * (1 + np.arange(n_outputs)), weights=weights)
+
+
+def prior(name, noise=0.1, outputscale=0.9):
+    operator, kernel = KERNELS[name]
+    hyper = FieldHyperparameters(kernel, outputscale, noise, 100.0)
+    features = None
+    if kernel.position is not None:
+        dim = operator.positions.shape[1]
+        features = FourierFeatures(dim, 9, "orthogonal", kernel.position.spectrum, 3)
+    precision = FieldPrecision.of(operator, kernel.surface.alpha)
+    return PrecisePrior(FieldPrior(FieldCovariance(operator), hyper), features, precision)
+
+
+def process(name, seen=None, **variances):
+    seen = seen or data(KERNELS[name][0], 25, 0)
+    return prior(name, **variances).given(seen, Units.of(seen.targets, True), True)
+
+
+class TestContract(ProcessContract):
+    tolerance = 1e-5  # the unknown mean is a hundred times the field's variance
+
+    @pytest.fixture(autouse=True, params=list(KERNELS))
+    def _choose(self, request, seed):
+        operator, kernel = KERNELS[request.param]
+        self.process = process(request.param)
+        self.points, self.further = places(operator, 7, 1), data(operator, 10, 2)
+        self.coupling = None if kernel.position is None else "orthogonal"
+        self.seed = seed
+
+
+def dense_law(made, points, seen):
+    """Mean and covariance of f, and the log evidence, by the covariance of all places at once."""
+    units, hyper = made.units, made.hyperparameters
+    n = len(seen)
+    K = made.latent_prior(np.concatenate([seen.points, points]))
+    relative = np.ones(n) if seen.relative_noise is None else seen.relative_noise
+    C = K[:n, :n] + hyper.noise * np.diag(relative)
+    y = units.normalized(seen.targets)
+    gain = np.linalg.solve(C, K[:n, n:]).T
+    covariance = K[n:, n:] - gain @ K[:n, n:]
+    k = y.shape[1]
+    value = -0.5 * np.trace(y.T @ np.linalg.solve(C, y))
+    value -= 0.5 * k * (np.linalg.slogdet(C)[1] + n * np.log(2 * np.pi))
+    return units.mean(gain @ y), units.spread(covariance), value - units.log_jacobian(n)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_law_and_the_evidence_are_those_of_the_dense_prior(name):
+    operator, _ = KERNELS[name]
+    noise = RowWeights(np.random.default_rng(5).uniform(0.2, 3.0, 40), np.ones(40))
+    made = process(name, data(operator, 40, 3, weights=noise))
+    points = places(operator, 12, 4)
+    mean, covariance, evidence = dense_law(made, points, made.data)
+    found = made.law(points, "covariance", latent=True)
+    np.testing.assert_allclose(found.mean, mean, rtol=1e-8)
+    np.testing.assert_allclose(found.spread, covariance, atol=1e-8)
+    variance = made.law(points, "variance", latent=True).spread
+    np.testing.assert_allclose(variance, np.einsum("iik->ik", covariance), rtol=1e-7)
+    assert abs(made.log_evidence - evidence) < 1e-8
+
+
+@pytest.mark.parametrize("name", ["surface", "network, alpha 1", "network, alpha 2"])
+def test_without_features_it_is_the_process_of_the_dense_covariance(name):
+    made = process(name)
+    dense = made.field_prior.given(made.data, made.units, True)
+    points = places(KERNELS[name][0], 12, 4)
+    for want in ("variance", "covariance"):
+        for found, expected in zip(made.law(points, want), dense.law(points, want), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(made.prior(points), dense.prior(points), rtol=1e-9)
+    assert made.log_evidence == pytest.approx(dense.log_evidence, abs=1e-7)
+    assert made.exact() is made
+    groups = np.arange(len(made.data))
+    for found, expected in zip(made.left_out_law(groups), dense.left_out_law(groups), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_with_many_features_it_is_close_to_its_exact_process():
+    few = process("sum")
+    many = few.redrawn("orthogonal+pnc", 500, 1)
+    points = places(BOX, 12, 4)
+    exact = few.exact()
+    assert exact.exact() is exact
+    expected = exact.law(points, "covariance").spread
+    gaps = [np.abs(own.law(points, "covariance").spread - expected).max() for own in (few, many)]
+    assert gaps[1] < 0.1 * np.abs(expected).max()
+    assert gaps[1] < 0.4 * gaps[0]
+
+
+@pytest.mark.parametrize("name", ["sum", "network, alpha 1"])
+def test_what_is_left_out_is_predicted_as_by_a_process_without_it(name):
+    operator, _ = KERNELS[name]
+    seen = data(operator, 20, 7)
+    points = seen.points.copy()
+    points[4] = points[11]  # two observations at one place
+    seen = Data.of(points, seen.targets)
+    made = process(name, seen)
+    groups = np.arange(20)
+    groups[[11, 6]] = 4, 17  # one place, and two places of a group
+    found = made.left_out_law(groups)
+    for group in np.unique(groups):
+        out = np.flatnonzero(groups == group)
+        rest = made.conditioned(seen.take(np.flatnonzero(groups != group)))
+        expected = rest.law(points[out], "variance")
+        np.testing.assert_allclose(found.mean[out], expected.mean, rtol=1e-7)
+        np.testing.assert_allclose(found.spread[out], expected.spread, rtol=1e-7)
+
+
+def test_a_body_without_observations_keeps_its_prior():
+    ball, box = trimesh.creation.icosphere(subdivisions=1), trimesh.creation.box()
+    two = trimesh.util.concatenate([ball, box.apply_translation([9, 0, 0])])
+    operator = LaplaceOperator.from_trimesh(two, max_edge=0.6)
+    kernel = FieldKernel(WhittleMatern(2.0, 2))
+    _, part = operator.components()
+    seen = np.flatnonzero(part == part[0])
+    points = operator.at_vertices(seen[seen < operator.n_given][:20]).points
+    y = np.random.default_rng(0).normal(size=(len(points), 1))
+    fields = FieldCovariance(operator)
+    hyper = FieldHyperparameters(kernel, 1.0, 0.01, 1e-9)
+    made = PrecisePrior(FieldPrior(fields, hyper), None, FieldPrecision.of(operator, 2)).given(
+        Data.of(points, y), Units.of(y, False), False
+    )
+    far = operator.at_vertices(np.flatnonzero(part[: operator.n_given] != part[0])).points
+    law = made.law(far, "variance", latent=True)
+    np.testing.assert_allclose(law.mean, 0.0, atol=1e-6)
+    np.testing.assert_allclose(law.spread[:, 0], fields.variance(kernel, far), rtol=1e-6)
+
+
+# Free kernels, and the parameters that are kept.
+FREE = {
+    "surface": (BOX, FieldKernel(WhittleMatern()), 120),
+    "range kept": (BOX, FieldKernel(WhittleMatern(0.9)), 60),
+    "sum": (BOX, FieldKernel(WhittleMatern(), PositionKernel()), 120),
+    "share and lengthscale kept": (
+        BOX, FieldKernel(WhittleMatern(), PositionKernel("gaussian", 0.7), 0.4), 60,
+    ),
+    "network": (ROADS, FieldKernel(WhittleMatern()), 60),
+    "network and position": (ROADS, FieldKernel(WhittleMatern(alpha=1), POSITION), 60),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_fits(name):
+    operator, free, n = FREE[name]
+    seen, lines = data(operator, n, 9), []
+    settings = {"n_frequencies": 12, "seed": 4}
+    made, search = fit_precise(
+        FieldCovariance(operator), free, seen, report=lines.append, **settings
+    )
+    assert search.converged
+    assert search.n_evaluations == len(lines) <= 90
+    again, _ = fit_precise(FieldCovariance(operator), free, seen, **settings)
+    assert again.hyperparameters == made.hyperparameters
+    assert again.log_evidence == made.log_evidence
+    kernel = made.hyperparameters.kernel
+    assert kernel.surface.alpha in ((1, 2) if operator is ROADS else (2,))
+    own_scale, kept_scale = (k.position and k.position.lengthscale for k in (kernel, free))
+    assert free.surface.range_ in (None, kernel.surface.range_)
+    assert free.share in (None, kernel.share)
+    assert kept_scale in (None, own_scale)
+    # The amplitude is the best one: the evidence falls for others, with all ratios kept.
+    hyper = made.hyperparameters
+    for factor in (0.7, 1.4):
+        scaled = FieldHyperparameters(
+            kernel, factor * hyper.outputscale, factor * hyper.noise, hyper.mean_variance
+        )
+        parts = made.prior_parts
+        other = PrecisePrior(
+            FieldPrior(parts.field_prior.fields, scaled), parts.feature_map, parts.precision
+        ).given(seen, made.units, True)
+        assert other.log_evidence < made.log_evidence
+
+
+def test_the_noise_is_found():
+    rng = np.random.default_rng(0)
+    sphere = LaplaceOperator.from_trimesh(trimesh.creation.icosphere(subdivisions=3))
+    points = places(sphere, 500, 1)
+    fields = FieldCovariance(sphere)
+    true = FieldKernel(WhittleMatern(0.9, 2))
+    f = fields.sample(true, points, 1, rng, 1)
+    y = 7.0 + f + 0.1 * rng.normal(size=f.shape)
+    made, _ = fit_precise(fields, FieldKernel(WhittleMatern()), Data.of(points, y))
+    summary = made.summary()
+    assert 0.08 < np.sqrt(summary["noise"][0]) < 0.12
+    assert 0.6 < summary["kernel"].surface.range_ < 1.4
+    assert 0.4 < summary["outputscale"][0] < 2.5
+    left = made.left_out_law(np.arange(500))
+    assert 0.8 < np.mean((left.mean - y) ** 2 / left.spread) < 1.25
+
+
+def test_constant_targets_are_not_searched():
+    for name in ("surface", "sum"):
+        operator, free, _ = FREE[name]
+        seen = Data.of(places(operator, 30, 0), np.full((30, 1), 3.0))
+        made, search = fit_precise(FieldCovariance(operator), free, seen, n_frequencies=6)
+        assert search.n_evaluations == 0
+        np.testing.assert_allclose(made.law(places(operator, 5, 1), "mean").mean, 3.0)
+
+
+def test_a_search_that_is_cut_short_warns():
+    operator, free, n = FREE["surface"]
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations"):
+        fit_precise(FieldCovariance(operator), free, data(operator, n, 9), max_iterations=1)
+
+
+def test_what_has_no_sparse_precision_is_refused():
+    fields, seen = FieldCovariance(BOX), data(BOX, 30, 0)
+    with pytest.raises(InvalidInputError, match="alpha: expected 2"):
+        fit_precise(fields, FieldKernel(WhittleMatern(alpha=4)), seen)
+    with pytest.raises(InvalidInputError, match="along the surface"):
+        fit_precise(fields, FieldKernel(None, PositionKernel()), seen)
+
+
+def test_files_name_the_process():
+    made = process("sum")
+    header, arrays = made.state()
+    tensors = {name: torch.as_tensor(np.asarray(value).copy()) for name, value in arrays.items()}
+    restored = restored_process(header, tensors)
+    assert isinstance(restored, PreciseFieldGP)
+    assert restored.log_evidence == made.log_evidence
+
+
+def test_a_factor_that_does_not_fit_is_refused(monkeypatch):
+    made = process("sum")
+    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e4)
+    with pytest.raises(MemoryLimitError, match="use a coarser mesh"):
+        made.conditioned(made.data)
+    with pytest.raises(MemoryLimitError, match="joint law of 7 places"):
+        made.law(places(BOX, 7, 0), "covariance")
+    assert isinstance(made, PreciseFieldGP)

@@ -267,9 +267,10 @@ class MixtureGP(GaussianProcess):
         """
         if self.purpose == "prediction":
             return self.first.exact()
-        if all(member.exact() is member for member in self.members):
+        members = self.members_with_data
+        exact = [member.exact() for member in members]
+        if all(own is member for own, member in zip(exact, members, strict=True)):
             return self
-        exact = [member.exact() for member in self.members_with_data]
         return MixtureGP.of(exact, self.weights, self.rows, self.purpose)
 
     def exact_problem(self) -> Problem:

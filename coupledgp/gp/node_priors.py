@@ -11,7 +11,7 @@ import numpy as np
 
 from coupledgp.couplings import LengthLaw, MatchedLaw, WalkerCoupling, parse_walker_coupling
 from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import HopPlan, plan_hops, walked_series
 from coupledgp.features.walks.hops import (
     AFFORDABLE_COST,
@@ -41,6 +41,8 @@ REDRAWN_FACTORS = (0.5, 1.0, 2.0)
 # Share of the noise's standard deviation below which the error of the walks is hidden by the noise,
 # so that more hops would not show.
 HIDDEN_BY_NOISE = 0.01
+# Share of a kernel's root beyond the longest series with which walks are still of use.
+LONG_TAIL = 0.4
 # Most hops. They take a few milliseconds, where walkers behind a wide kernel make thousands of
 # steps each. The product of r hops is as small as 2^-r, which for more hops nears the least float.
 MAX_HOPS = 960
@@ -97,6 +99,7 @@ class WalkRecipe(NodePriorRecipe):
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """See the base class."""
+        self._refuse_long(kernel)
         plan = self.plan(kernel, scales)
         return ChosenPrior(self.behind(kernel, plan), "walks", plan.reason)
 
@@ -129,6 +132,21 @@ class WalkRecipe(NodePriorRecipe):
             self._most_hops() if self.max_hops is None else self.max_hops,
             tolerance,
         )
+
+    def _refuse_long(self, kernel: GraphKernel) -> None:
+        """Refuse a kernel whose power series is cut where it has hardly begun.
+
+        That happens on irregular triangulations, where a diffusion takes millions of steps.
+        """
+        if self.graph.time_unit == 1.0:
+            return
+        top = float(kernel.root(np.ones(1))[0])
+        if kernel.tail(kernel.max_terms) > LONG_TAIL * top:
+            raise NumericalError(
+                f"kernel: expected walks of fewer than {kernel.max_terms} steps, {kernel!r} on "
+                f"{self.graph!r} takes more; ExactGraphGPRegressor factorises instead, best with a "
+                "kernel 'regularized-laplacian' or 'matern' of a whole exponent"
+            )
 
     def _most_hops(self) -> int:
         """Largest number of hops: a product with them takes some milliseconds."""

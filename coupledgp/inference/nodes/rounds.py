@@ -272,7 +272,12 @@ def scan(
     """
     results = []
     for kernel in dict.fromkeys(kernels):
-        objective = RoundObjective(make_prior(kernel), make_evidence, outputscale, noise)
+        try:
+            prior = make_prior(kernel)
+        except NumericalError:  # walks are of no use to a kernel as wide as this
+            results.append((np.inf, kernel))
+            continue
+        objective = RoundObjective(prior, make_evidence, outputscale, noise)
         objective.value(kernel.theta)
         results.append((objective.best[0], kernel))
     value, best = min(results, key=lambda result: result[0])

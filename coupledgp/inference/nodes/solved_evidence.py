@@ -17,6 +17,7 @@ from coupledgp.graphs import Graph
 from coupledgp.inference.linalg.sparse_cholesky import minimum_degree
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, power_and_scale
 from coupledgp.inference.nodes.exact_evidence import (
+    SCALE_TOLERANCE,
     SPECTRAL_LIMIT,
     ExactKernelProblem,
     ObservedEvidence,
@@ -32,9 +33,6 @@ from coupledgp.inference.nodes.priors import unit_blocks
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
 
-# Random sign vectors of a trace that only sets the unit of the noise.
-N_PROBES = 16
-
 
 class SolvedEvidence(ObservedEvidence):
     """Terms from `K[T, T]` by a factorisation of `I + s L~` for each kernel.
@@ -47,8 +45,6 @@ class SolvedEvidence(ObservedEvidence):
         The graph, node numbers (n,), centred targets (n, n_outputs).
     make_moments
         Makes the moments of other kernels.
-    seed
-        Seed of the probes of traces.
     """
 
     def __init__(
@@ -57,39 +53,36 @@ class SolvedEvidence(ObservedEvidence):
         nodes: IntArray,
         Y: FloatArray,
         make_moments: Callable[[BlockColumns], GraphMoments],
-        seed: int,
     ) -> None:
         super().__init__(graph, nodes, Y, make_moments)
         self._order = minimum_degree(graph.adjacency)
-        rng = np.random.default_rng(seed)
-        self._probes = rng.choice([-1.0, 1.0], (graph.n_nodes, N_PROBES))
-        self._prior = lru_cache(maxsize=1)(self._make)
+        self._solved = lru_cache(maxsize=1)(self._solve)
 
     def traces(self, kernel: GraphKernel) -> FloatArray:
-        prior = self._prior(kernel)
-        if prior is None:
-            return super().traces(kernel)
-        every, Z = np.arange(self.graph.n_nodes), self._probes
-        products = [prior.product(every, every, Z), *prior.gradient_products(every, Z)]
-        return np.array([np.vdot(Z, part) / N_PROBES for part in products])
+        """Number of nodes times the mean at the observed ones, which sets the unit of the noise."""
+        blocks = self._blocks(kernel, SCALE_TOLERANCE)
+        diagonals = np.diagonal(blocks, axis1=1, axis2=2)
+        scale = self.graph.node_scale
+        if scale is not None:
+            diagonals = diagonals * scale[self._unique] ** 2
+        means: FloatArray = self.graph.n_nodes * diagonals.mean(axis=1)
+        return means
 
     def _blocks(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
-        prior = self._prior(kernel)
-        if prior is None:
+        try:
+            power_and_scale(kernel)
+        except InvalidInputError:
             return super()._blocks(kernel, tolerance)
+        return self._solved(kernel)
+
+    def _solve(self, kernel: GraphKernel) -> FloatArray:
+        """Blocks of a kernel that is a whole power, and their slopes."""
+        prior = SolvePrior(self.graph, kernel, self._order)
         nodes, parts = self._unique, unit_blocks(self._unique.size)
         K = np.hstack([prior.product(nodes, nodes, E) for E in parts])
         slopes = np.concatenate([prior.gradient_products(nodes, E) for E in parts], axis=2)
         blocks = np.concatenate([K[None], slopes])
         return 0.5 * (blocks + blocks.transpose(0, 2, 1))
-
-    def _make(self, kernel: GraphKernel) -> SolvePrior | None:
-        """The prior of a kernel that is a whole power, else None."""
-        try:
-            power_and_scale(kernel)
-        except InvalidInputError:
-            return None
-        return SolvePrior(self.graph, kernel, self._order)
 
 
 def scaled_kernel_problem(
@@ -113,4 +106,4 @@ def scaled_kernel_problem(
     if graph.n_nodes <= SPECTRAL_LIMIT:
         return ExactKernelProblem(ObservedEvidence(graph, nodes, Y, SpectralMoments), is_whole)
     make = partial(LargeGraphMoments, seed=seed)
-    return ExactKernelProblem(SolvedEvidence(graph, nodes, Y, make, seed), is_whole)
+    return ExactKernelProblem(SolvedEvidence(graph, nodes, Y, make), is_whole)

@@ -163,7 +163,12 @@ class Graph:
         return cls.from_edges(sources, targets, values, labels=nodes)
 
     @classmethod
-    def from_trimesh(cls, mesh: Any, nodes: Literal["faces", "vertices"] = "faces") -> Graph:
+    def from_trimesh(
+        cls,
+        mesh: Any,
+        nodes: Literal["faces", "vertices"] = "faces",
+        weights: Literal["unit", "inverse-distance"] = "unit",
+    ) -> Graph:
         """Build the graph of a mesh: faces linked over shared edges, or vertices over edges.
 
         Works for open meshes, several bodies, and edges shared by more than two faces (all of
@@ -177,9 +182,12 @@ class Graph:
             `trimesh.Trimesh`, or anything with arrays `faces` (f, 3) and `vertices` (v, 3).
         nodes
             Nodes of the graph: `"faces"` or `"vertices"`.
+        weights
+            `"unit"`, or `"inverse-distance"`: the mean distance of linked nodes (centroids of
+            faces) over their own. `choose_graph` lets the evidence decide between graphs.
         """
-        start, end, size = readers.mesh_edges(mesh, nodes)
-        return cls(assemble(start, end, np.ones(start.size), size))
+        start, end, values, size = readers.mesh_edges(mesh, nodes, weights)
+        return cls(assemble(start, end, values, size))
 
     @classmethod
     def from_torch_geometric(cls, data: Any) -> Graph:

@@ -16,6 +16,8 @@ from coupledgp.validation import check_choice, check_positive_int
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.
 SYMMETRY = 1e-12
+# Least distance of linked nodes of a mesh, relative to the mean one, in weights by distance.
+LEAST_DISTANCE = 1e-3
 
 
 def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
@@ -85,15 +87,16 @@ def networkx_edges(
     return [e[0] for e in edges], [e[1] for e in edges], values, list(graph.nodes)
 
 
-def mesh_edges(mesh: Any, nodes: str) -> tuple[IntArray, IntArray, int]:
+def mesh_edges(mesh: Any, nodes: str, weights: str) -> tuple[IntArray, IntArray, FloatArray, int]:
     """Links between the faces or the vertices of a mesh, each once.
 
     Returns
     -------
-    (IntArray, IntArray, int)
-        Both ends (n_edges,), and the number of nodes.
+    (IntArray, IntArray, FloatArray, int)
+        Both ends (n_edges,), the weights (n_edges,), and the number of nodes.
     """
     check_choice(nodes, ("faces", "vertices"), "nodes")
+    check_choice(weights, ("unit", "inverse-distance"), "weights")
     try:
         faces = np.asarray(mesh.faces, dtype=np.int64)
         vertices = np.asarray(mesh.vertices, dtype=np.float64)
@@ -111,11 +114,28 @@ def mesh_edges(mesh: Any, nodes: str) -> tuple[IntArray, IntArray, int]:
             f"{outside[0]}"
         )
     if nodes == "vertices":
-        ends = unique_pairs(face_edges(faces))
-        return ends[:, 0], ends[:, 1], vertices.shape[0]
-    _, same = np.unique(vertices, axis=0, return_inverse=True)
-    ends = face_links(same.reshape(-1)[faces])
-    return ends[:, 0], ends[:, 1], faces.shape[0]
+        ends, places = unique_pairs(face_edges(faces)), vertices
+    else:
+        _, same = np.unique(vertices, axis=0, return_inverse=True)
+        ends, places = face_links(same.reshape(-1)[faces]), vertices[faces].mean(axis=1)
+    values = np.ones(len(ends)) if weights == "unit" else inverse_distances(places, ends)
+    return ends[:, 0], ends[:, 1], values, places.shape[0]
+
+
+def inverse_distances(places: FloatArray, ends: IntArray) -> FloatArray:
+    """Weights (n_edges,) of links, mean distance / distance, from the nodes' places (n, 3).
+
+    Distances below `LEAST_DISTANCE` of the mean count as that: nodes at one place would else be cut
+    off from all others.
+    """
+    distances = np.linalg.norm(places[ends[:, 0]] - places[ends[:, 1]], axis=1)
+    if not np.isfinite(distances).all():
+        raise InvalidInputError("mesh: expected finite positions for weights by distance")
+    mean = distances.mean() if distances.size else 1.0
+    if mean == 0.0:  # all nodes at one place
+        return np.ones(distances.size)
+    weights: FloatArray = mean / np.maximum(distances, LEAST_DISTANCE * mean)
+    return weights
 
 
 def face_edges(faces: IntArray) -> IntArray:

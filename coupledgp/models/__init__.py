@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
     )
     from coupledgp.models.table_encoder import TableEncoder as TableEncoder
+    from coupledgp.selection.graphs import GraphChoice as GraphChoice
+    from coupledgp.selection.graphs import choose_graph as choose_graph
     from coupledgp.selection.search import Selection as Selection
     from coupledgp.selection.search import select as select
     from coupledgp.selection.study import coupling_study as coupling_study
@@ -43,6 +45,7 @@ else:
             "coupledgp.models.files": ["load_model", "save_model"],
             "coupledgp.models.sparse_spectrum": ["SparseSpectrumGPRegressor"],
             "coupledgp.models.table_encoder": ["TableEncoder"],
+            "coupledgp.selection.graphs": ["GraphChoice", "choose_graph"],
             "coupledgp.selection.search": ["Selection", "select"],
             "coupledgp.selection.study": ["coupling_study", "posterior_report"],
         },

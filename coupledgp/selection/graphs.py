@@ -1,0 +1,107 @@
+"""The choice between graphs of the same nodes by the evidence of values at some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.graphs.graph import check_graph
+from coupledgp.selection.protocol import with_parameters
+
+# A graph gives way to a later one whose log evidence is larger by this number of standard errors.
+ERRORS = 2.0
+
+
+@dataclass(frozen=True)
+class GraphChoice:
+    """Graphs and the log evidence of the data under each.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the graphs, in the order in which they were given.
+    log_evidences, errors : tuple of float
+        Log evidence under each at its best hyperparameters, nats, and its standard error.
+    chosen : str
+        Name of the graph in use.
+    """
+
+    names: tuple[str, ...]
+    log_evidences: tuple[float, ...]
+    errors: tuple[float, ...]
+    chosen: str
+
+    def explain(self) -> str:
+        """The graph in use and by how much the data speak for it, in words."""
+        best = self.log_evidences[self.names.index(self.chosen)]
+        others = ", ".join(
+            f"{name} {value - best:+.4g}"
+            for name, value in zip(self.names, self.log_evidences, strict=True)
+            if name != self.chosen
+        )
+        beside = f"; log evidence of the others beside it: {others} nats" if others else ""
+        return f"{self.chosen}: log evidence {best:.4g}{beside}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        return {
+            "chosen": self.chosen,
+            "log_evidences": dict(zip(self.names, self.log_evidences, strict=True)),
+        }
+
+
+def choose_graph(
+    model: Any, graphs: Mapping[str, Graph], nodes: Any, y: ArrayLike
+) -> tuple[Any, GraphChoice]:
+    """Fit a model on each of several graphs, and return the fit of largest evidence.
+
+    The graphs have the same nodes and other weights or edges, such as those of a mesh's faces with
+    unit weights and with weights by distance. Every fit maximises the evidence in all
+    hyperparameters, of which all graphs have the same number.
+
+    Parameters
+    ----------
+    model
+        A `GraphGPRegressor` or `ExactGraphGPRegressor`; its own graph is not used, and it is not
+        changed.
+    graphs
+        The graphs by name, the usual one first: it stays where the evidence, which has an error
+        where there are very many observations, does not tell.
+    nodes, y
+        Labels of n nodes and observations (n,) or (n, n_outputs), as `fit` takes them.
+
+    Returns
+    -------
+    (fitted estimator, GraphChoice)
+        The fitted copy of the model, and the log evidence under each graph.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no graph, or the graphs have different nodes; or `fit` refuses the data.
+    """
+    if not isinstance(graphs, Mapping) or not graphs:
+        raise InvalidInputError("graphs: expected graphs by name, at least one, got none")
+    first = next(iter(graphs.values()))
+    for name, graph in graphs.items():
+        check_graph(graph, f"graphs[{name!r}]")
+        if (graph.n_nodes, graph.labels) != (first.n_nodes, first.labels):
+            raise InvalidInputError(
+                f"graphs: expected the same nodes in all, got {graph!r} as {name!r} beside "
+                f"{first!r}"
+            )
+    fits = [with_parameters(model, graph=graph).fit(nodes, y) for graph in graphs.values()]
+    values = [float(fit.log_marginal_likelihood_value_) for fit in fits]
+    errors = [float(fit.log_marginal_likelihood_error_) for fit in fits]
+    best = 0
+    for k in range(1, len(fits)):
+        if values[k] - values[best] > ERRORS * float(np.hypot(errors[k], errors[best])):
+            best = k
+    names = tuple(graphs)
+    return fits[best], GraphChoice(names, tuple(values), tuple(errors), names[best])

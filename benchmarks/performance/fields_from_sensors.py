@@ -9,7 +9,8 @@ smooth function of position), `geodesic` (20 + 30 exp(-3 d / L), d the distance 
 a random vertex, L its 95 % quantile) and `waves` (cos(2 pi d / L)). RMSE is over the field's
 standard deviation, NLPD that of the field without noise in the same unit.
 
-Meshes are those of COUPLEDGP_DATA and `flange`, a flat ring whose triangles are slivers. Distances need potpourri3d, from the extra `benchmarks`.
+Meshes are those of COUPLEDGP_DATA and `flange`, a flat ring whose triangles are slivers. Distances
+need potpourri3d, from the extra `benchmarks`.
 """
 
 from __future__ import annotations
@@ -153,9 +154,9 @@ def main() -> None:
     given = parser.parse_args()
     tasks = [
         (mesh, kind, n, seed)
-        for mesh in given.meshes
-        for n in given.sensors
         for seed in range(given.seeds)
+        for n in given.sensors
+        for mesh in given.meshes
         for kind in given.fields
     ]
     rows: list[dict[str, Any]] = []

@@ -23,7 +23,7 @@ from coupledgp.kernels.fields import (
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
-# Fewest observations whose evidence says anything about a kernel.
+# Fewest places whose observations say anything about a kernel.
 FEWEST = 3
 # Where there is no evidence: range and lengthscale over the diameter, and the variances.
 DEFAULT_LENGTH, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE = 0.4, 1.0, 0.1
@@ -92,9 +92,10 @@ def fit_fields(
     """
     units = Units.of(data.targets, normalize)
     targets = units.normalized(data.targets)
-    if len(data) < FEWEST or are_constant(data.targets, data.targets.mean(axis=0)):
+    n_places = len(np.unique(data.points, axis=0))
+    if n_places < FEWEST or are_constant(data.targets, data.targets.mean(axis=0)):
         members, told = [_default(families[0], covariance)], list[FamilyEvidence]()
-        reason = "too few observations, or all alike, to compare kernels: defaults"
+        reason = "too few places, or observations that are all alike, to compare kernels: defaults"
     else:
         members, told = FieldGrid(covariance, data.points, targets).compare(families, report)
         reason = (

@@ -30,8 +30,9 @@ from coupledgp.random import FloatArray, draw_seed
 
 # Distance of a sensor from the surface, relative to the diameter, beyond which a warning is given.
 FAR_SHARE = 0.01
-# Edges that a range should be long: with fewer the finite elements make the field too rough.
-EDGES_A_RANGE = 8.0
+# Edges that a range should be long, and the number of edges below which a warning is given: there
+# the variance of finite elements is more than a tenth too large.
+EDGES_A_RANGE, FEWEST_EDGES = 8.0, 5.0
 
 
 class LeaveOneOut(NamedTuple):
@@ -130,7 +131,7 @@ class FieldGPRegressor(ProcessRegressor):
         UserWarning
             A position is farther from the surface than a hundredth of its diameter; a part of the
             operator has no observation and keeps the prior; or the fitted range is shorter than
-            eight edges.
+            five edges.
         """
         operator = as_operator(self.operator)
         families = parse_field_kernels(
@@ -414,19 +415,21 @@ def warn_of_parts(operator: LaplaceOperator, points: Points) -> None:
 
 
 def warn_of_edges(operator: LaplaceOperator, selection: FieldSelection) -> None:
-    """Warn where the range of a member of great weight is shorter than eight edges."""
+    """Warn where kernels of more than half the weight have a range of few edges."""
+    edge = typical_edge(operator)
     # With alpha = 1 the law at the vertices of a network is exact, however long its edges are.
-    ranges = [
+    short = [
         (member.weight, member.kernel.surface.range_)
         for member in selection.members
-        if member.kernel.surface is not None and member.kernel.surface.alpha != 1
+        if member.kernel.surface is not None
+        and member.kernel.surface.alpha != 1
+        and member.kernel.surface.range_ is not None
+        and member.kernel.surface.range_ < FEWEST_EDGES * edge
     ]
-    edge = typical_edge(operator)
-    short = sum(weight for weight, length in ranges if length and length < EDGES_A_RANGE * edge)
-    if short > 0.1:
-        shortest = min(length for _, length in ranges if length)
+    if sum(weight for weight, _ in short) > 0.5:
+        shortest = min(length for _, length in short)
         warnings.warn(
-            f"operator: the fitted range ({shortest:.4g}) is shorter than {EDGES_A_RANGE:.0f} "
+            f"operator: the fitted range ({shortest:.4g}) is shorter than {FEWEST_EDGES:.0f} "
             f"edges (median length {edge:.4g}), where finite elements are inaccurate; refine with "
             f"max_edge={shortest / EDGES_A_RANGE:.3g}",
             stacklevel=3,

@@ -19,7 +19,7 @@ from coupledgp.inference.fields.precision_matrices import (
 )
 from coupledgp.inference.linalg.selected_inverse import selected_inverse
 from coupledgp.inference.linalg.sparse_cholesky import SparseFactor, elimination_order
-from coupledgp.kernels.fields import WhittleMatern
+from coupledgp.kernels.fields import ALPHAS, WhittleMatern
 from coupledgp.random import FloatArray, IntArray
 
 Value = TypeVar("Value")
@@ -27,6 +27,13 @@ Value = TypeVar("Value")
 KEPT_BYTES = 2**30
 # Number of factors and of matrices of entries that are kept: those of a grid of ranges.
 KEPT_FACTORS = 16
+
+
+class Shift(NamedTuple):
+    """The matrix that kernels of one kappa share: `kappa^2 M + S`, or the exact one of edges."""
+
+    kappa: float
+    exact: bool
 
 
 class Known(NamedTuple):
@@ -51,7 +58,7 @@ class SurfaceCovariance:
         self.operator = operator
         self._order: IntArray | None = None
         self._factors: Kept[SparseFactor] = Kept(one, KEPT_FACTORS)
-        self._known: Kept[Known] = Kept(one, 2 * KEPT_FACTORS)
+        self._known: Kept[Known] = Kept(one, 4 * KEPT_FACTORS)
         self._columns: Kept[FloatArray] = Kept(n_bytes, KEPT_BYTES)
 
     def cross(self, kernel: WhittleMatern, a: FloatArray, b: FloatArray) -> FloatArray:
@@ -59,8 +66,16 @@ class SurfaceCovariance:
         return np.asarray(self._rows(a) @ self.columns(kernel, b))
 
     def gram(self, kernel: WhittleMatern, a: FloatArray) -> FloatArray:
-        """Covariance (n, n) of locations a (n, ...), symmetric to the bit."""
-        gram = self.cross(kernel, a, a)
+        """Covariance (n, n) of locations a (n, ...), symmetric to the bit.
+
+        For even alpha it is `Z' M Z` with `Z = P (M P)^(alpha / 2 - 1) A'`, half the solves.
+        """
+        assert kernel.alpha is not None
+        if kernel.alpha % 2:
+            gram = self.cross(kernel, a, a)
+        else:
+            Z = self._power(self._shift(kernel), a, kernel.alpha // 2)
+            gram = (Z.T * self.operator.mass) @ Z / self.known(kernel).mean_variance
         return 0.5 * (gram + gram.T)
 
     def variance(self, kernel: WhittleMatern, a: FloatArray) -> FloatArray:
@@ -70,50 +85,59 @@ class SurfaceCovariance:
 
     def columns(self, kernel: WhittleMatern, b: FloatArray) -> FloatArray:
         """Covariances (n_vertices, n) between all vertices and locations b (n, ...)."""
-        key = (kernel, b.tobytes())
+        assert kernel.alpha is not None
+        solved = self._power(self._shift(kernel), b, kernel.alpha)
+        return solved / self.known(kernel).mean_variance
+
+    def _power(self, shift: Shift, b: FloatArray, exponent: int) -> FloatArray:
+        """`P (M P)^(exponent - 1) B'` (n_vertices, n); lower powers are made and kept first."""
+        key = (shift, exponent, b.tobytes())
         found = self._columns.get(key)
         if found is None:
-            found = self._solved(kernel, self._rows(b).T.toarray())
-            found /= self.known(kernel).mean_variance
+            if exponent == 1:
+                right = self._rows(b).T.toarray()
+            else:
+                right = self.operator.mass[:, None] * self._power(shift, b, exponent - 1)
+            found = self._factor(shift).solve(right)
             self._columns.put(key, found)
         return found
 
-    def _solved(self, kernel: WhittleMatern, V: FloatArray) -> FloatArray:
-        """`P (M P)^(alpha - 1) V`."""
-        assert kernel.alpha is not None
-        factor, mass = self._factor(kernel), self.operator.mass[:, None]
-        V = factor.solve(V)
-        for _ in range(kernel.alpha - 1):
-            V = factor.solve(mass * V)
-        return V
-
     def known(self, kernel: WhittleMatern) -> Known:
         """Entries of the covariance at pairs of vertices of an element, of mean variance one."""
-        found = self._known.get(kernel)
+        assert kernel.alpha is not None
+        shift = self._shift(kernel)
+        found = self._known.get((shift, kernel.alpha))
         if found is None:
-            found = self._entries(kernel)
-            self._known.put(kernel, found)
+            # The series of a higher alpha holds the terms of a lower one of the same kappa.
+            highest = 1 if shift.exact else max(kernel.alpha, *ALPHAS[self.operator.dimension])
+            for alpha, known in enumerate(self._entries(shift, highest), start=1):
+                self._known.put((shift, alpha), known)
+            found = self._known.get((shift, kernel.alpha))
+        assert found is not None
         return found
 
-    def _entries(self, kernel: WhittleMatern) -> Known:
-        """By the derivatives of the inverse: `d^j P / d(kappa^2)^j = j! (-1)^j P (M P)^j`."""
-        assert kernel.alpha is not None
-        alpha, matrix = kernel.alpha, self._matrix(kernel)
-        square = kernel.kappa(self.operator.dimension) ** 2
-        # The Taylor series in a relative change of kappa^2 has terms of like size.
-        terms = selected_inverse(matrix, square * self.operator.mass, self._elimination(), alpha)
-        entries = terms[alpha - 1] * (-1.0 / square) ** (alpha - 1)
-        mass = self.operator.mass
-        mean = float(mass @ entries.diagonal()) / float(mass.sum())
-        return Known(sparse.csr_array(entries / mean), mean)
+    def _entries(self, shift: Shift, highest: int) -> list[Known]:
+        """Of alpha from 1 to the highest, by the derivatives of the inverse.
+
+        `d^j P / d(kappa^2)^j = (-1)^j j! P (M P)^j`; the Taylor series in a relative change of
+        kappa^2 has terms of like size.
+        """
+        mass, square = self.operator.mass, shift.kappa**2
+        terms = selected_inverse(self._matrix(shift), square * mass, self._elimination(), highest)
+        found = []
+        for j, term in enumerate(terms):
+            entries = term * (-1.0 / square) ** j
+            mean = float(mass @ entries.diagonal()) / float(mass.sum())
+            found.append(Known(sparse.csr_array(entries / mean), mean))
+        return found
 
     def sample(self, kernel: WhittleMatern, n_samples: int, rng: np.random.Generator) -> FloatArray:
         """Draws (n_vertices, n_samples) of the field at all vertices, of mean variance one."""
         assert kernel.alpha is not None
-        factor, mass = self._factor(kernel), self.operator.mass[:, None]
+        shift, mass = self._shift(kernel), self.operator.mass[:, None]
+        factor = self._factor(shift)
         if kernel.alpha == 1:
-            kappa = kernel.kappa(self.operator.dimension)
-            draws = factor.solve(edge_noise(self.operator, kappa, n_samples, rng))
+            draws = factor.solve(edge_noise(self.operator, shift.kappa, n_samples, rng))
         else:
             draws = factor.solve(np.sqrt(mass) * rng.standard_normal((len(mass), n_samples)))
             for _ in range(kernel.alpha // 2 - 1):
@@ -123,22 +147,21 @@ class SurfaceCovariance:
     def _rows(self, points: FloatArray) -> sparse.csr_array:
         return location_rows(points, self.operator.n_vertices)
 
-    def _matrix(self, kernel: WhittleMatern) -> sparse.csr_array:
-        assert kernel.alpha is not None
-        kappa = kernel.kappa(self.operator.dimension)
-        if is_exact_on_edges(self.operator, kernel.alpha):
-            return edge_precision(self.operator, kappa)
-        return shifted_stiffness(self.operator, kappa)
-
-    def _factor(self, kernel: WhittleMatern) -> SparseFactor:
-        """Factor of the kernel's matrix: kernels of one kappa share it."""
+    def _shift(self, kernel: WhittleMatern) -> Shift:
         assert kernel.alpha is not None
         exact = is_exact_on_edges(self.operator, kernel.alpha)
-        key = (kernel.kappa(self.operator.dimension), exact)
-        found = self._factors.get(key)
+        return Shift(kernel.kappa(self.operator.dimension), exact)
+
+    def _matrix(self, shift: Shift) -> sparse.csr_array:
+        if shift.exact:
+            return edge_precision(self.operator, shift.kappa)
+        return shifted_stiffness(self.operator, shift.kappa)
+
+    def _factor(self, shift: Shift) -> SparseFactor:
+        found: SparseFactor | None = self._factors.get(shift)
         if found is None:
-            found = SparseFactor(self._matrix(kernel), self._elimination())
-            self._factors.put(key, found)
+            found = SparseFactor(self._matrix(shift), self._elimination())
+            self._factors.put(shift, found)
         return found
 
     def _elimination(self) -> IntArray:

@@ -42,8 +42,13 @@ class FieldCovariance:
 
     def gram(self, kernel: FieldKernel, a: FloatArray) -> FloatArray:
         """Covariance (n, n) of locations a (n, ...), symmetric to the bit."""
-        gram = self.cross(kernel, a, a)
-        return 0.5 * (gram + gram.T)
+        share = _share(kernel)
+        total = np.zeros((len(a), len(a)))
+        if kernel.surface is not None:
+            total += share * self.surface.gram(kernel.surface, a)
+        if kernel.position is not None:
+            total += (1.0 - share) * self.position(kernel.position, a, a)
+        return 0.5 * (total + total.T)
 
     def variance(self, kernel: FieldKernel, a: FloatArray) -> FloatArray:
         """Variances (p,) at locations a (p, ...)."""

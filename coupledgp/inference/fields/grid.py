@@ -207,10 +207,17 @@ class FieldGrid:
         return sorted(parts, key=value)[:BEST_ALONE]
 
     def _surfaces(self, free: WhittleMatern) -> list[WhittleMatern]:
-        operator = self.covariance.operator
-        alphas = ALPHAS[operator.dimension] if free.alpha is None else (free.alpha,)
-        ranges = [free.range_] if free.range_ is not None else self._scales(RANGES, 1.0)
-        return [WhittleMatern(r, a) for r in ranges for a in alphas]
+        """Kernels of a grid: for each kappa all alphas, of different ranges but one factor."""
+        dimension = self.covariance.operator.dimension
+        alphas = ALPHAS[dimension] if free.alpha is None else (free.alpha,)
+        if free.range_ is not None:
+            return [WhittleMatern(free.range_, alpha) for alpha in alphas]
+        smoothness = [alpha - dimension / 2 for alpha in alphas]
+        return [
+            WhittleMatern(length * np.sqrt(nu / smoothness[0]), alpha)
+            for length in self._scales(RANGES, 1.0)
+            for alpha, nu in zip(alphas, smoothness, strict=True)
+        ]
 
     def _positions(self, free: PositionKernel) -> list[PositionKernel]:
         names = POSITION_KERNELS if free.kernel is None else (free.kernel,)

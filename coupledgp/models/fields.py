@@ -10,12 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
-from coupledgp.gp.field_fit import FieldSelection, fit_fields
+from coupledgp.gp.field_fit import FieldSelection
+from coupledgp.gp.field_routes import ROUTES, RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP, kernel_from
 from coupledgp.gp.mixture import MixtureGP, restored_process
-from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.precise_fields import PreciseFieldGP
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
+from coupledgp.gp.state import text_of
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     FieldKernel,
@@ -27,6 +31,7 @@ from coupledgp.models.estimator import FittedModel, ProcessRegressor, plain_seed
 from coupledgp.models.node_estimator import check_node_targets
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
+from coupledgp.validation import check_choice, check_positive_int
 
 # Distance of a sensor from the surface, relative to the diameter, beyond which a warning is given.
 FAR_SHARE = 0.01
@@ -73,7 +78,14 @@ class FieldGPRegressor(ProcessRegressor):
     normalize_y
         Subtract the mean of y and divide by its standard deviation before fitting.
     random_state
-        Seed, kept for the interface; this model draws nothing in a fit.
+        Seed of the frequencies of the precision route.
+    route
+        `"columns"`: the covariance of the observations, a mixture of kernels. `"precision"`: one
+        kernel of greatest evidence by a sparse precision, with coupled Fourier features as the part
+        of position; the cost hardly grows with the number of observations. `"auto"`: the latter
+        beyond 400 places where the kernel allows it.
+    n_frequencies, coupling
+        Number of frequencies of these features, and their coupling.
     progress
         Show progress on stderr; None does so on a terminal.
 
@@ -99,12 +111,18 @@ class FieldGPRegressor(ProcessRegressor):
         normalize_y: bool = True,
         random_state: Any = None,
         *,
+        route: str = "auto",
+        n_frequencies: int = 128,
+        coupling: CouplingLike = "orthogonal+pnc",
         progress: bool | None = None,
     ) -> None:
         self.operator = operator
         self.kernel = kernel
         self.normalize_y = normalize_y
         self.random_state = random_state
+        self.route = route
+        self.n_frequencies = n_frequencies
+        self.coupling = coupling
         self.progress = progress
 
     def fit(self, places: Any, y: ArrayLike) -> Self:
@@ -138,17 +156,23 @@ class FieldGPRegressor(ProcessRegressor):
             self.kernel, operator.dimension, operator.positions is not None
         )
         data, ndim, _ = self._checked(operator, places, y)
+        settings = RouteSettings(
+            check_choice(self.route, ROUTES, "route"),
+            check_positive_int(self.n_frequencies, "n_frequencies"),
+            self.coupling,
+            draw_seed(self.random_state),
+            self.normalize_y,
+        )
         with reporter("fit", self.progress) as report:
-            process, selection = fit_fields(
-                FieldCovariance(operator), families, data, self.normalize_y, report
-            )
+            found = fit_field(FieldCovariance(operator), families, data, settings, report)
         warn_of_parts(operator, data.points)
-        warn_of_edges(operator, selection)
-        n_evaluations = sum(family.n_candidates for family in selection.families)
+        warn_of_edges(operator, found.selection)
         results = {
-            "selection_": selection, "n_evaluations_": n_evaluations, "converged_": True,
-        }  # fmt: skip
-        self._fitted = FittedModel(process, ndim, results)
+            "selection_": found.selection,
+            "n_evaluations_": found.n_evaluations,
+            "converged_": found.converged,
+        }
+        self._fitted = FittedModel(found.process, ndim, results)
         return self
 
     def partial_fit(self, places: Any, y: ArrayLike) -> Self:
@@ -182,10 +206,8 @@ class FieldGPRegressor(ProcessRegressor):
         return data
 
     @property
-    def _members(self) -> tuple[FieldGP, ...]:
-        process = self.process_
-        members = process.members if isinstance(process, MixtureGP) else (process,)
-        return tuple(member for member in members if isinstance(member, FieldGP))
+    def _members(self) -> tuple[FieldGP | PreciseFieldGP, ...]:
+        return members_of(self.process_)
 
     @property
     def operator_(self) -> LaplaceOperator:
@@ -312,7 +334,7 @@ class FieldGPRegressor(ProcessRegressor):
         """
         check_is_fitted(self)
         process, record = self.process_, self.fitted_
-        assert isinstance(process, (FieldGP, MixtureGP))
+        assert isinstance(process, (FieldGP, PreciseFieldGP, MixtureGP))
         _, groups = np.unique(process.data.points, axis=0, return_inverse=True)
         mean, variance = process.left_out_law(groups.reshape(-1))
         assert variance is not None
@@ -326,6 +348,8 @@ class FieldGPRegressor(ProcessRegressor):
     def _plain(self, name: str, value: Any) -> Any:
         if name == "random_state":
             return plain_seed(value)
+        if name == "coupling" and not isinstance(value, str):
+            return text_of(value, "coupling")
         if name == "kernel" and not isinstance(value, str):
             return asdict(as_field_kernel(value))
         return value
@@ -334,14 +358,17 @@ class FieldGPRegressor(ProcessRegressor):
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
         process = restored_process(header, arrays)
-        assert isinstance(process, (FieldGP, MixtureGP))
         parameters = {**header["parameters"]}
         if isinstance(parameters["kernel"], dict):
             parameters["kernel"] = kernel_from(parameters["kernel"])
-        member = process.members[0] if isinstance(process, MixtureGP) else process
-        assert isinstance(member, FieldGP)
-        model = cls(member.field_prior.operator, **parameters)
+        model = cls(members_of(process)[0].field_prior.operator, **parameters)
         return model.holding(FittedModel(process, header["y_ndim"], {"converged_": True}))
+
+
+def members_of(process: GaussianProcess) -> tuple[FieldGP | PreciseFieldGP, ...]:
+    """The fields that a process mixes, or the one that it is."""
+    members = process.members if isinstance(process, MixtureGP) else (process,)
+    return tuple(m for m in members if isinstance(m, (FieldGP, PreciseFieldGP)))
 
 
 def as_operator(value: Any) -> LaplaceOperator:

@@ -286,3 +286,46 @@ def test_a_clone_is_unfitted_and_shares_the_operator(fitted):
     copy = clone(fitted)
     assert copy.operator is OPERATOR
     assert not copy.__sklearn_is_fitted__()
+
+
+def test_many_places_take_the_precision_route(tmp_path):
+    X, y = sensors(450)
+    gp = cgp.FieldGPRegressor(OPERATOR, n_frequencies=32, random_state=0).fit(X, y)
+    assert "sparse precision" in gp.selection_.explain()
+    assert len(gp.kernels_) == 1
+    assert gp.kernel_.family == "sum"
+    truth = height(OPERATOR.positions)
+    mean, std = gp.predict(return_std=True)
+    assert np.sqrt(np.mean((mean - truth) ** 2)) < 0.05
+    assert np.mean(np.abs(mean - truth) < 1.96 * std) > 0.9
+    left = gp.leave_one_out()
+    assert np.mean(np.abs(y - left.mean) < 1.96 * left.std) > 0.9
+    cgp.save_model(gp, tmp_path / "field.model")
+    np.testing.assert_array_equal(cgp.load_model(tmp_path / "field.model").predict(), mean)
+
+
+@pytest.mark.parametrize(
+    "kernel", [FAST, FieldKernel(FAST, PositionKernel("matern-5/2", 1.0), 0.5)]
+)
+def test_both_routes_agree_on_a_field(kernel):
+    """Of the same kernel: their laws differ by the uncertainty of hyperparameters alone."""
+    X, y = sensors(60)
+    laws = [
+        cgp.FieldGPRegressor(
+            OPERATOR, kernel, route=route, n_frequencies=128, random_state=0
+        ).fit(X, y).predict(return_std=True)
+        for route in ("columns", "precision")
+    ]  # fmt: skip
+    gap = np.abs(laws[0][0] - laws[1][0])
+    assert np.mean(gap / laws[0][1]) < 0.5
+    np.testing.assert_allclose(np.median(laws[0][1] / laws[1][1]), 1.0, atol=0.3)
+
+
+def test_kernels_without_a_sparse_precision_keep_columns():
+    X, y = sensors(420)
+    gp = cgp.FieldGPRegressor(OPERATOR, WhittleMatern(1.5, 4)).fit(X, y)
+    assert gp.selection_.families
+    with pytest.raises(InvalidInputError, match="route"):
+        cgp.FieldGPRegressor(OPERATOR, "position", route="precision").fit(X, y)
+    with pytest.raises(InvalidInputError, match="route"):
+        cgp.FieldGPRegressor(OPERATOR, route="fast").fit(X, y)

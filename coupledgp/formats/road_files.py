@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.road_graphs import from_graph, parse_markup
+from coupledgp.formats.road_graphs import from_graph, parse_markup, with_int_names
 from coupledgp.formats.road_lines import from_table, read_lines
 from coupledgp.formats.roads import RoadNetwork
 from coupledgp.validation import check_positive
@@ -90,7 +90,7 @@ def read_roads(
         if kind in MARKUP:
             if layer is not None:
                 raise InvalidInputError("layer: expected it for a file of lines only")
-            return from_graph(parse_markup(path), length, crs, tolerance)
+            return from_graph(with_int_names(parse_markup(path)), length, crs, tolerance)
         return from_table(read_lines(path, layer), length, crs, tolerance)
     except InvalidInputError as error:
         text = str(error)

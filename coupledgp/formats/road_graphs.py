@@ -20,23 +20,28 @@ LENGTH = "length"
 
 
 def parse_markup(path: Path) -> Any:
-    """Read GraphML or GML as a networkx graph; names that are all written as ints become ints."""
+    """Read GraphML or GML as a networkx graph, with names and attributes as they are written."""
     import networkx as nx
 
     try:
         if path.suffix.lower() == ".graphml":
-            found = nx.read_graphml(path)
-        else:
-            try:
-                found = nx.read_gml(path)
-            except nx.NetworkXError:
-                found = nx.read_gml(path, label="id")  # nodes without names
+            return nx.read_graphml(path)
+        try:
+            return nx.read_gml(path)
+        except nx.NetworkXError:
+            return nx.read_gml(path, label="id")  # nodes without names
     except Exception as error:  # whatever the parsers of XML and GML raise
         raise InvalidInputError(f"{path}: expected {path.suffix[1:]}: {error}") from error
-    names = list(found.nodes)
+
+
+def with_int_names(graph: Any) -> Any:
+    """The graph with ints for names if all are written as ints, as osmnx writes them."""
+    import networkx as nx
+
+    names = list(graph.nodes)
     if all(isinstance(name, str) and name.isdigit() and str(int(name)) == name for name in names):
-        found = nx.relabel_nodes(found, {name: int(name) for name in names})
-    return found
+        return nx.relabel_nodes(graph, {name: int(name) for name in names})
+    return graph
 
 
 def from_graph(graph: Any, length: str | None, crs: Any, tolerance: float) -> RoadNetwork:

@@ -201,6 +201,25 @@ def of_pieces(
     return RoadNetwork(ends, lengths, pieces.positions, lines, rows[kept], names, plane)
 
 
+def one_of_each(ends: IntArray, lengths: FloatArray) -> tuple[IntArray, IntArray]:
+    """Each road once, where its course is not known: same nodes, and lengths within a thousandth.
+
+    Returns the number (m,) of the road that each of m edges is, and the edge (r,) of each road.
+    """
+    nothing = np.zeros((2, 2))
+    pieces = Pieces(nothing, ends, [nothing] * len(ends), lengths, np.arange(len(ends)))
+    kept = distinct(pieces, 0.0)
+    road = np.full(len(ends), -1, dtype=np.int64)
+    road[kept] = np.arange(kept.size)
+    by_nodes: dict[tuple[int, ...], list[int]] = {}
+    for k in kept.tolist():
+        by_nodes.setdefault(tuple(sorted(ends[k].tolist())), []).append(k)
+    for k in np.flatnonzero(road < 0).tolist():
+        others = np.array(by_nodes[tuple(sorted(ends[k].tolist()))])
+        road[k] = road[others[np.argmin(np.abs(lengths[others] - lengths[k]))]]
+    return road, kept
+
+
 def piece(line: FloatArray, start: float, end: float) -> FloatArray:
     """The part (k, 2) of a line (j, 2) between two shares of its length."""
     along = shares_along(line)

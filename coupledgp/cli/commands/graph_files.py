@@ -11,14 +11,14 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import read_values
 from coupledgp.cli.readers.tables import write_table
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.meshes import checked_fields, save_mesh
+from coupledgp.formats.meshes import WRITERS, checked_fields, save_mesh
 from coupledgp.random import FloatArray, IntArray
 
 
 def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, like: Path) -> None:
-    """Write nodes, mean and std (n_nodes,) as a table, or as colours and properties of a PLY."""
+    """Write nodes, mean and std (n_nodes,) as a table, or with the mesh."""
     mean, std = law
-    if like.suffix.lower() != ".ply":
+    if like.suffix.lower() not in WRITERS:
         labels = pa.array([network.graph.label(k) for k in range(network.graph.n_nodes)])
         write_table(pa.table({"node": labels, "mean": mean, "std": std}), path, like)
         return

@@ -1,41 +1,54 @@
-"""`coupledgp interpolate`: from values at some nodes of a graph to a law at every node."""
+"""`coupledgp interpolate`: from values at some places to a law at every place."""
 
 from __future__ import annotations
 
-import json
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from coupledgp.cli.commands.fit import MODEL_PANEL, OUTPUT_PANEL
-from coupledgp.cli.options import check_distinct, finite, number_or_auto, selection_of
+from coupledgp.cli.options import check_distinct
 from coupledgp.errors import InvalidInputError
-from coupledgp.progress import reporter
 
 DEFAULT_HIDDEN = 0.05
+FIELD_PANEL = "Field"
 GRAPH = typer.Argument(
     metavar="GRAPH",
-    help="Mesh, edge table (CSV, Parquet), GraphML or GML file, or a mesh such as icosphere.",
+    help="Mesh, roads (GeoPackage, GeoJSON, shapefile, GraphML, GML), edge table (CSV, Parquet), "
+    "or a mesh such as icosphere.",
     show_default=False,
 )
 
 
 def interpolate(
+    context: typer.Context,
     graph: Annotated[Path, GRAPH],
     output: Annotated[
         Path,
         typer.Option(
-            "--output", "-o", help=".csv, .tsv, .parquet, or .ply for a mesh.",
+            "--output", "-o",
+            help=".csv, .parquet; of a mesh .vtu, .vtk, .ply, .glb; of roads .gpkg, .geojson.",
             rich_help_panel=OUTPUT_PANEL, show_default=False,
         ),
     ],
     values: Annotated[
         Path | None,
-        typer.Option(help="Table of nodes and values; others are unobserved.", show_default=False),
+        typer.Option(
+            help="Table of values by x, y, z, or vertex, or face; on roads by node, or edge and "
+            "offset, or x and y, or longitude and latitude.",
+            show_default=False,
+        ),
     ] = None,
-    node_column: Annotated[str, typer.Option(help="Column of nodes.")] = "node",
+    node_column: Annotated[
+        str | None,
+        typer.Option(help="Column of nodes. \\[default: node]", show_default=False),
+    ] = None,
+    place_columns: Annotated[
+        str | None,
+        typer.Option(help="Columns of positions, such as px,py,pz.", rich_help_panel=FIELD_PANEL,
+                     show_default=False),
+    ] = None,
     value_column: Annotated[
         str | None,
         typer.Option(
@@ -43,7 +56,7 @@ def interpolate(
         ),
     ] = None,
     holdout: Annotated[
-        float, typer.Option(help="Share of the observed nodes hidden for scoring, with --values.")
+        float, typer.Option(help="Share of the sensors hidden for scoring, with --values.")
     ] = 0.0,
     signal: Annotated[
         str | None,
@@ -57,7 +70,14 @@ def interpolate(
             show_default=False,
         ),
     ] = None,
-    nodes: Annotated[str, typer.Option(help="Of a mesh: faces or vertices.")] = "faces",
+    nodes: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a mesh: what a column node numbers, faces or vertices. "
+            "\\[default: faces, with --model graph]",
+            show_default=False,
+        ),
+    ] = None,
     weight: Annotated[
         str | None,
         typer.Option(help="Column or edge attribute of weights. \\[default: weight, if there]",
@@ -66,8 +86,8 @@ def interpolate(
     length: Annotated[
         str | None,
         typer.Option(
-            help="Column or edge attribute of lengths: the weight is mean length / length. "
-            "\\[default: length, length_m or length_km, if there]",
+            help="Column or edge attribute of lengths. \\[default: length, length_m or length_km, "
+            "if there]",
             show_default=False,
         ),
     ] = None,
@@ -81,17 +101,70 @@ def interpolate(
     ] = False,
     positions: Annotated[
         Path | None,
-        typer.Option(help="Table of node, x, y (or longitude, latitude), for the picture.",
+        typer.Option(help="Table of node, x, y (or longitude, latitude) of an edge table.",
                      show_default=False),
     ] = None,
-    kernel: Annotated[
+    model: Annotated[
         str,
         typer.Option(
-            help="auto (heat, regularized-laplacian or matern, by evidence), one of these, "
-            "random-walk, inverse-cosine or learned.",
+            help="field (surfaces, and networks with lengths), graph (a kernel on the nodes of a "
+            "graph), or auto: graph for --signal, without lengths, or with an option that only "
+            "graphs have.",
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "auto",
+    kernel: Annotated[
+        str,
+        typer.Option(
+            help="auto (by evidence), matern or position of a field; of a graph also heat, "
+            "regularized-laplacian, random-walk, inverse-cosine or learned.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "auto",
+    max_edge: Annotated[
+        str,
+        typer.Option(
+            help="Longest edge of the field's elements, in the unit of the file (roads: metres); "
+            "auto or none.",
+            rich_help_panel=FIELD_PANEL,
+        ),
+    ] = "auto",
+    layer: Annotated[
+        str | None,
+        typer.Option(help="Layer of a file of roads.", rich_help_panel=FIELD_PANEL,
+                     show_default=False),
+    ] = None,
+    crs: Annotated[
+        str | None,
+        typer.Option(help="Coordinate system of roads without one, such as EPSG:32633.",
+                     rich_help_panel=FIELD_PANEL, show_default=False),
+    ] = None,
+    baselines: Annotated[
+        bool | None,
+        typer.Option(
+            "--baselines/--no-baselines",
+            help="Mean, nearest, harmonic and a GP of position beside the field. "
+            "\\[default: with --report]",
+            rich_help_panel=FIELD_PANEL, show_default=False,
+        ),
+    ] = None,
+    loo: Annotated[
+        Path | None,
+        typer.Option(help="Write every sensor as the others predict it: .csv, .tsv, .parquet.",
+                     rich_help_panel=FIELD_PANEL, show_default=False),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the field is written: vertices, faces or refined; of roads nodes or edges.",
+            rich_help_panel=FIELD_PANEL, show_default=False,
+        ),
+    ] = None,
+    query: Annotated[
+        Path | None,
+        typer.Option(help="Write the field at the places of this table instead.",
+                     rich_help_panel=FIELD_PANEL, show_default=False),
+    ] = None,
     n_walks: Annotated[
         str,
         typer.Option(
@@ -141,73 +214,25 @@ def interpolate(
         typer.Option("--json", help="Print JSON instead of tables.", rich_help_panel=OUTPUT_PANEL),
     ] = False,
 ) -> None:  # fmt: skip
-    """Read, fit, score, compare, write and print."""
-    from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
-    from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
-    from coupledgp.cli.evaluate import Stopwatch
-    from coupledgp.cli.readers.networks import read_network
-    from coupledgp.cli.readers.node_values import read_positions
-    from coupledgp.cli.readers.tables import check_table_path
-    from coupledgp.cli.show import graph as show_graph
-    from coupledgp.models import GraphGPRegressor
-    from coupledgp.output import written_whole
-    from coupledgp.validation import check_choice, check_positive_int
+    """Check the options, choose the model and run it."""
+    from coupledgp.cli.commands.interpolation import chosen_domain, field_options
+    from coupledgp.validation import check_positive_int
 
     share = _check_task(values, signal, hide, holdout)
-    check_choice(nodes, ("faces", "vertices"), "--nodes")
-    check_positive_int(exact_nodes, "--exact-nodes", minimum=0)
     check_positive_int(seed, "--seed", minimum=0)
-    if report is not None and exact_nodes == 0:
-        raise InvalidInputError("--report: expected --exact-nodes > 0, the page compares models")
-    if output.suffix.lower() != ".ply":
-        check_table_path(output, "--output")
-    check_distinct({"--output": output, "--report": report}, [graph, values, positions])
-    settings: dict[str, Any] = {
-        "kernel": kernel, "n_walks": number_or_auto(n_walks, "--n-walks"), "coupling": coupling,
-        "length_law": length_law,
-        "p_halt": p_halt, "exact_hops": number_or_auto(exact_hops, "--exact-hops"),
-        "random_state": seed, "kl_target": kl_target,
-    }  # fmt: skip
-    with ExitStack() as stack:
-        # Outputs that cannot be written are refused before the work, not after it.
-        output_path = stack.enter_context(written_whole(output))
-        page_path = None if report is None else stack.enter_context(written_whole(report))
-        with reporter("read"):
-            network = read_network(graph, nodes, weight, length, undirected)
-            if output.suffix.lower() == ".ply" and network.mesh is None:
-                raise InvalidInputError(f"--output: a .ply needs a mesh, got {str(graph)!r}")
-            if positions is not None:
-                network = network.placed(read_positions(positions, network, node_column))
-            observed = observations(network, values, node_column, value_column, signal, graph)
-        task = split_nodes(*observed, share, seed)
-        check_isolated(network, observed[0], keep_isolated, graph)
-        model = GraphGPRegressor(network.graph, **settings)
-        clock = Stopwatch()
-        with clock("fit"), reporter("fit"):
-            model.fit(network.graph.label_all(task.nodes), task.y)
-        with clock("predict"), reporter("predict"):
-            law = model.predict(return_std=True, latent=latent)
-            scored = score(model, network, task)
-        comparison = None
-        if exact_nodes:
-            with clock("compare"):
-                comparison = beside_exact(model, network, task, exact_nodes, seed)
-        result = describe(model, network, task, scored, comparison, clock)
-        result["data"] |= {
-            "path": str(graph), "values": None if values is None else str(values),
-            "signal": signal, "share_hidden": share,
-        }  # fmt: skip
-        result["output"] = {"path": str(output), "latent": latent}
-        result["model"] = settings | {"n_walks": model.n_walks_}
-        result["selection"] = selection_of(model)
-        write_law(network, law, output_path, output)
-        if page_path is not None and comparison is not None:
-            page = show_graph.page(result, comparison, network, task.nodes, law)
-            page_path.write_text(page, encoding="utf-8")
-    if as_json:
-        print(json.dumps(finite(result), indent=2))
+    check_distinct(
+        {"--output": output, "--report": report, "--loo": loo}, [graph, values, positions, query]
+    )
+    remarks: list[str] = []
+    domain = chosen_domain(context, remarks)
+    if domain is None:
+        from coupledgp.cli.commands.graph_run import run_graph
+
+        run_graph(context.params, share)
     else:
-        show_graph.interpolate(result, comparison)
+        from coupledgp.cli.commands.field_run import run_field
+
+        run_field(domain, field_options(context, share), remarks)
 
 
 def _check_task(

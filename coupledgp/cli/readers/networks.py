@@ -14,6 +14,7 @@ import pyarrow as pa
 from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
 from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError
+from coupledgp.formats.road_graphs import parse_markup
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 
@@ -109,14 +110,14 @@ def _read_mesh(path: Path, nodes: str) -> Network:
                 f"got {name!r}"
             )
         path.open("rb").close()
-        mesh = meshes.read_mesh(path) if nodes == "faces" else _as_numbered(path)
+        mesh = meshes.read_mesh(path) if nodes == "faces" else read_numbered(path)
     graph = Graph.from_trimesh(mesh, nodes=cast(Literal["faces", "vertices"], nodes))
     kind = f"mesh, {len(mesh.faces)} faces, {len(mesh.vertices)} vertices; nodes are {nodes}"
     return Network(graph, kind, mesh, nodes)
 
 
-def _as_numbered(path: Path) -> Any:
-    """The mesh with vertices as the file numbers them; those of STL have no numbers, and merge."""
+def read_numbered(path: Path) -> Any:
+    """Read a mesh with vertices as the file numbers them; those of STL merge, having no numbers."""
     import trimesh
 
     if path.suffix.lower() == ".stl":
@@ -136,10 +137,10 @@ def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
     check_columns(table, ["source", "target", *given], str(path))
     if not table.num_rows:
         raise InvalidInputError(f"{path}: expected edges below the header, got none")
-    weight, length = _measure(table.column_names, weight, length)
+    weight, length = measure(table.column_names, weight, length)
     texts = read_table(path, text_columns=True)  # 007 is not 7
     ends = [node_texts(texts, name, str(path)) for name in ("source", "target")]
-    labels = _labels([text for pair in zip(*ends, strict=True) for text in pair])
+    labels = edge_labels([text for pair in zip(*ends, strict=True) for text in pair])
     as_label = {str(label): label for label in labels}
     values: dict[str, Any] = {
         name: numeric(table, [column], str(path)).column(0).to_numpy()
@@ -151,7 +152,7 @@ def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
     return Network(graph, f"edge table, {table.num_rows} rows, {_weighting(weight, length)}")
 
 
-def _labels(texts: list[str]) -> list[Any]:
+def edge_labels(texts: list[str]) -> list[Any]:
     """Distinct labels in order of appearance, or sorted ints if all are written as ints."""
     distinct = list(dict.fromkeys(texts))
     if all(text.isascii() and text.isdigit() and str(int(text)) == text for text in distinct):
@@ -160,7 +161,7 @@ def _labels(texts: list[str]) -> list[Any]:
 
 
 def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: bool) -> Network:
-    found = _parse_markup(path)
+    found = parse_markup(path)
     if found.is_directed() and not both_ways:
         raise InvalidInputError(
             f"{path}: expected an undirected graph, got a directed one; --undirected drops the "
@@ -173,7 +174,7 @@ def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: 
         raise InvalidInputError(
             f"{path}: expected an edge attribute {missing[0]!r}, got {sorted(names)}"
         )
-    weight, length = _measure(names, weight, length)
+    weight, length = measure(names, weight, length)
     values: dict[str, Any] = {
         name: [_attribute(edge, attribute, path) for edge in edges]
         for name, attribute in (("weights", weight), ("lengths", length))
@@ -184,20 +185,6 @@ def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: 
     kind = "GraphML" if path.suffix.lower() == ".graphml" else "GML"
     positions = _attribute_positions(found)
     return Network(graph, f"{kind}, {_weighting(weight, length)}", positions=positions)
-
-
-def _parse_markup(path: Path) -> Any:
-    import networkx as nx
-
-    try:
-        if path.suffix.lower() == ".graphml":
-            return nx.read_graphml(path)
-        try:
-            return nx.read_gml(path)
-        except nx.NetworkXError:
-            return nx.read_gml(path, label="id")  # nodes without names
-    except Exception as error:  # whatever the parsers of XML and GML raise
-        raise InvalidInputError(f"{path}: expected {path.suffix[1:]}: {error}") from error
 
 
 def _attribute(edge: tuple[Any, Any, dict[str, Any]], name: str, path: Path) -> float:
@@ -221,7 +208,7 @@ def _attribute_positions(found: Any) -> FloatArray | None:
     return None
 
 
-def _measure(
+def measure(
     names: Iterable[str], weight: str | None, length: str | None
 ) -> tuple[str | None, str | None]:
     """Names of the weights or of the lengths, the other None: as given, else a usual name."""

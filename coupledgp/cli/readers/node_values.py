@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ def read_values(
     if value_column is None:
         value_column = names[0] if len(names) == 1 else "value"
     check_columns(table, [value_column], f"--value-column: {path}")
-    values = _numbers_or_nan(table.column(value_column), f"{path}: column {value_column!r}")
+    values = numbers_or_nan(table.column(value_column), f"{path}: column {value_column!r}")
     nodes = find_nodes(path, network, node_column)
     observed = ~np.isnan(values)
     if not observed.any():
@@ -52,7 +53,8 @@ def find_nodes(path: Path, network: Network, node_column: str) -> IntArray:
     return found
 
 
-def _numbers_or_nan(column: pa.ChunkedArray, where: str) -> FloatArray:
+def numbers_or_nan(column: pa.ChunkedArray, where: str) -> FloatArray:
+    """A column as float64 (n,), NaN where a value is missing; `where` names it in errors."""
     values = np.full(len(column), np.nan)
     for row, value in enumerate(column.to_pylist()):
         if value is None or (isinstance(value, str) and value.strip() in BLANK):
@@ -72,22 +74,29 @@ def _numbers_or_nan(column: pa.ChunkedArray, where: str) -> FloatArray:
 
 def read_positions(path: Path, network: Network, node_column: str) -> FloatArray:
     """Positions (n_nodes, 2) from a table with nodes and x, y or longitude, latitude."""
+    return positions_of(path, network.numbers, node_column)[0]
+
+
+def positions_of(
+    path: Path, numbers: Mapping[str, int], node_column: str
+) -> tuple[FloatArray, tuple[str, str]]:
+    """Positions (n, 2) of nodes whose `numbers` are known by name, and the columns' names."""
     table = read_table(path)
     check_columns(table, [node_column], f"--positions: {path}")
     names = next((pair for pair in POSITIONS if set(pair) <= set(table.column_names)), None)
     if names is None:
         raise InvalidInputError(f"--positions: {path}: expected columns x and y")
-    places = np.full((network.graph.n_nodes, 2), np.nan)
+    places = np.full((len(numbers), 2), np.nan)
     columns = numeric(table, names, str(path)).columns
     texts = node_texts(read_table(path, text_columns=True), node_column, str(path))
     for text, place in zip(texts, np.column_stack(columns), strict=True):
-        if text in network.numbers:
-            places[network.numbers[text]] = place
+        if text in numbers:
+            places[numbers[text]] = place
     missing = np.flatnonzero(np.isnan(places[:, 0]))
     if missing.size:
-        label = network.graph.label(int(missing[0]))
+        label = list(numbers)[int(missing[0])]
         raise InvalidInputError(
             f"--positions: {path}: expected a position for every node, got none for {label!r} "
             f"({missing.size} such nodes)"
         )
-    return places
+    return places, names

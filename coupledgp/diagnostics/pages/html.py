@@ -65,6 +65,48 @@ def render(
     )
 
 
+def render_field(
+    *,
+    title: str,
+    lead: Sequence[str],
+    verdict: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    opening: tuple[str, str] | None = None,
+    sections: Sequence[Section] = (),
+    further: Sequence[tuple[str, str]] = (),
+    after: Sequence[Section] = (),
+    closing: Sequence[str] = (),
+) -> str:
+    """Return the whole page of a field.
+
+    Parameters
+    ----------
+    title
+        Heading of the page.
+    lead, closing
+        Paragraphs below the heading, and at the end.
+    verdict, warnings
+        Sentences on how good the field is, and on what a reader should doubt.
+    opening
+        The caption and the SVG of the first picture.
+    sections, after
+        Tables above and below the pictures.
+    further
+        Captions and SVGs of more pictures.
+    """
+    return ENVIRONMENT.get_template("field.html").render(
+        title=title,
+        lead=lead,
+        verdict=verdict,
+        warnings=warnings,
+        opening=opening,
+        sections=sections,
+        pictures=further,
+        after=after,
+        closing=closing,
+    )
+
+
 def render_table(report: ComparisonResult) -> str:
     """Return the table of figures alone as HTML, for notebooks."""
     section = figures_section(report, report.verdict())

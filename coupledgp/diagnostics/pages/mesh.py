@@ -129,7 +129,7 @@ class NodeMap:
         if len(panels) > 2 and self.error is not None:
             quantities.append(("target - mean", self.error, "RdBu"))
         for axes, (title, values, name) in zip(panels, quantities, strict=False):
-            scale = _scale(values, name, symmetric=values is self.error)
+            scale = colour_scale(values, name, symmetric=values is self.error)
             if self.layout.mesh is not None:
                 self._draw_mesh(axes, values, scale)
             else:
@@ -150,8 +150,8 @@ class NodeMap:
         mesh = self.layout.mesh
         faces = np.asarray(mesh.faces)
         corners = np.asarray(mesh.vertices)[faces]
-        levels = values if self.layout.nodes == "faces" else _face_means(values[faces])
-        rgba = _shaded(levels, np.asarray(mesh.face_normals), scale)
+        levels = values if self.layout.nodes == "faces" else face_means(values[faces])
+        rgba = shaded(levels, np.asarray(mesh.face_normals), scale)
         order = np.argsort((corners @ towards).mean(axis=1))
         flat = np.stack([corners @ right, corners @ up], axis=-1)[order]
         axes.add_collection(
@@ -193,7 +193,7 @@ def _draw_edges(axes: Axes, graph: Graph, places: FloatArray) -> None:
     )
 
 
-def _shaded(levels: FloatArray, normals: FloatArray, scale: Any) -> FloatArray:
+def shaded(levels: FloatArray, normals: FloatArray, scale: Any) -> FloatArray:
     """Colours (n, 4) of faces with values (n,) and normals (n, 3), in a light from the side."""
     from matplotlib.colors import to_rgba
 
@@ -219,7 +219,7 @@ def view() -> tuple[FloatArray, FloatArray, FloatArray]:
     return right, np.cross(towards, right), towards
 
 
-def _scale(values: FloatArray, name: str, symmetric: bool = False) -> Any:
+def colour_scale(values: FloatArray, name: str, symmetric: bool = False) -> Any:
     """Colour scale over the finite ones of values (n,), about zero if symmetric."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -232,7 +232,7 @@ def _scale(values: FloatArray, name: str, symmetric: bool = False) -> Any:
     return ScalarMappable(Normalize(low, high if high > low else low + 1.0), name)
 
 
-def _face_means(values: FloatArray) -> FloatArray:
+def face_means(values: FloatArray) -> FloatArray:
     """Mean (n,) over those corners (n, 3) of a face that have a value; NaN if none has."""
     known = np.isfinite(values)
     count = known.sum(axis=1)

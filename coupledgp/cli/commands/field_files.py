@@ -1,0 +1,220 @@
+"""Laws of fields as tables, meshes and roads, for `coupledgp interpolate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from coupledgp.cli.commands.field_tasks import LeftOut
+from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.places import Places
+from coupledgp.cli.readers.tables import check_table_path, write_table
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.meshes import WRITERS, checked_fields, save_mesh
+from coupledgp.formats.projection import LONLAT
+from coupledgp.formats.road_output import DRIVERS, road_format, road_layers, save_roads
+from coupledgp.formats.roads import RoadNetwork, RoadPlaces
+from coupledgp.geometry.locations import Locations, at_corners, location_positions
+from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.models.fields import FieldGPRegressor
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice
+
+SURFACE_PLACES = ("vertices", "faces", "refined")
+NETWORK_PLACES = ("nodes", "edges")
+Law = tuple[FloatArray, FloatArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Piecewise:
+    """A network in short pieces, and the law at their middles.
+
+    Attributes
+    ----------
+    pieces : RoadNetwork
+    middles : RoadPlaces
+        The middles of the pieces, on the roads that were given.
+    law : (FloatArray, FloatArray)
+        Mean and standard deviation at the middles.
+    """
+
+    pieces: RoadNetwork
+    middles: RoadPlaces
+    law: Law
+
+
+def check_output(output: Path, on_mesh: bool) -> None:
+    """Refuse a path whose extension names no format of a surface's or network's law."""
+    kind = output.suffix.lower()
+    if kind in WRITERS and not on_mesh:
+        raise InvalidInputError(f"--output: a {kind} needs a mesh, got roads or a network")
+    if kind in DRIVERS and on_mesh:
+        raise InvalidInputError(f"--output: a {kind} needs roads, got a mesh")
+    if kind not in (*WRITERS, *DRIVERS):
+        check_table_path(output, "--output")
+
+
+def chosen_place(domain: Domain, at: str | None, output: Path, queried: bool, kind: str) -> str:
+    """Where the law is written, by the option `--at`, the output and the kind of the sensors.
+
+    Raises
+    ------
+    InvalidInputError
+        The domain has no such places, or the output does not hold them.
+    """
+    ending = output.suffix.lower()
+    if queried:
+        check_table_path(output, "--output")
+        if at is not None:
+            raise InvalidInputError("--at: expected no --query beside it, which names the places")
+        return "query"
+    if domain.is_surface:
+        default = "faces" if kind == "faces" else "vertices"
+        return check_choice(at or default, SURFACE_PLACES, "--at")
+    chosen = check_choice(at or ("edges" if ending in DRIVERS else "nodes"), NETWORK_PLACES, "--at")
+    if domain.roads is None and (ending in DRIVERS or chosen == "edges"):
+        raise InvalidInputError(
+            "--output, --at: expected nodes with positions for a map or for places along edges, "
+            "got none (--positions gives them)"
+        )
+    if ending in DRIVERS:
+        assert domain.roads is not None
+        road_format(output, domain.roads, "--output")
+    return chosen
+
+
+def refined_places(operator: LaplaceOperator) -> Locations:
+    """Places of all vertices, those of refinement included."""
+    points = at_corners(np.arange(operator.n_vertices), operator.dimension + 1)
+    return Locations(points, np.zeros(operator.n_vertices))
+
+
+def piecewise(model: FieldGPRegressor, domain: Domain, latent: bool) -> Piecewise:
+    """The law along roads, in pieces no longer than the operator's longest one."""
+    assert domain.roads is not None
+    lengths = domain.operator.element_lengths
+    assert lengths is not None
+    pieces, middles = domain.roads.split(float(lengths.max()))
+    places = domain.operator.at_edges(middles.edges, middles.offsets)
+    law = model.predict(places, return_std=True, latent=latent)
+    return Piecewise(pieces, middles, law)
+
+
+def law_at(model: FieldGPRegressor, domain: Domain, at: str, latent: bool) -> Law:
+    """Mean and standard deviation at the vertices, faces or nodes, or at refined vertices."""
+    places = None
+    if at == "faces":
+        places = domain.operator.at_faces()
+    elif at == "refined":
+        places = refined_places(domain.operator)
+    mean, std = model.predict(places, return_std=True, latent=latent)
+    return mean, std
+
+
+def write_query(places: Places, law: Law, path: Path, like: Path) -> None:
+    """Write the rows of a table of places with columns mean and std."""
+    table = places.table
+    for name, values in zip(("mean", "std"), law, strict=True):
+        table = table.append_column(name, pa.array(values))
+    write_table(table, path, like)
+
+
+def write_surface(domain: Domain, at: str, law: Law, path: Path, like: Path) -> None:
+    """Write a law on a mesh as a table or a mesh."""
+    fields = dict(zip(("mean", "std"), law, strict=True))
+    kind = like.suffix.lower()
+    if kind in WRITERS:
+        mesh = _Refined(domain.operator) if at == "refined" else domain.mesh
+        location = "faces" if at == "faces" else "vertices"
+        save_mesh(path, kind, checked_fields(mesh, location, fields))
+        return
+    if at == "refined":
+        positions = domain.operator.positions
+    else:
+        positions = domain.mesh.triangles_center if at == "faces" else domain.mesh.vertices
+    name = "face" if at == "faces" else "vertex"
+    columns = {name: np.arange(len(law[0])), **_columns("xyz", np.asarray(positions)), **fields}
+    write_table(_table(columns), path, like)
+
+
+@dataclass(frozen=True)
+class _Refined:
+    """The refined mesh of an operator, as a mesh that has vertices and faces."""
+
+    operator: LaplaceOperator
+
+    @property
+    def vertices(self) -> FloatArray | None:
+        return self.operator.positions
+
+    @property
+    def faces(self) -> Any:
+        return self.operator.elements
+
+
+def write_nodes(domain: Domain, law: Law, path: Path, like: Path) -> None:
+    """Write the law at the nodes of a network as a table, or as points."""
+    fields = dict(zip(("mean", "std"), law, strict=True))
+    kind = like.suffix.lower()
+    if kind in DRIVERS:
+        assert domain.roads is not None
+        save_roads(path, kind, road_layers(kind, domain.roads, "nodes", fields))
+        return
+    places = {}
+    if domain.roads is not None:
+        places = _coordinates(domain.roads, domain.roads.positions)
+    names = {"node": pa.array(list(domain.labels))}
+    write_table(_table({**names, **places, **fields}), path, like)
+
+
+def write_edges(domain: Domain, found: Piecewise, path: Path, like: Path) -> None:
+    """Write the law along roads as lines, or as a table of the pieces' middles."""
+    fields = dict(zip(("mean", "std"), found.law, strict=True))
+    kind = like.suffix.lower()
+    if kind in DRIVERS:
+        save_roads(path, kind, road_layers(kind, found.pieces, "edges", fields))
+        return
+    assert domain.operator.positions is not None
+    places = domain.operator.at_edges(found.middles.edges, found.middles.offsets)
+    positions = location_positions(places.points, domain.operator.positions)
+    columns = {
+        "edge": found.middles.edges, "offset": found.middles.offsets,
+        **_coordinates(found.pieces, positions), **fields,
+    }  # fmt: skip
+    write_table(_table(columns), path, like)
+
+
+def write_left_out(places: Places, sensors: Any, loo: LeftOut, path: Path, like: Path) -> None:
+    """Write sensors left out: place, value, mean, std and standardised residual."""
+    rows = places.table.take(pa.array(sensors))
+    columns: dict[str, Any] = {"sensor": list(loo.names)}
+    columns |= {name: rows.column(name) for name in places.columns if name != "sensor"}
+    columns |= {"value": loo.y, "mean": loo.mean, "std": loo.std, "residual": loo.residual}
+    write_table(_table(columns), path, like)
+
+
+def _coordinates(roads: RoadNetwork, positions: FloatArray) -> dict[str, FloatArray]:
+    """Columns of coordinates as the file has them: longitude and latitude, or x and y."""
+    source = roads.plane.source
+    if source is None:
+        return _columns("xy", positions)
+    if roads.plane.geodesic:
+        return _columns(("longitude", "latitude"), roads.plane.coordinates(positions, LONLAT))
+    return _columns("xy", roads.plane.coordinates(positions, source))
+
+
+def _columns(names: Any, values: FloatArray) -> dict[str, FloatArray]:
+    return {name: values[:, k] for k, name in enumerate(names)}
+
+
+def _table(columns: dict[str, Any]) -> pa.Table:
+    """A table; NaN of numbers is a missing value."""
+    arrays = {
+        name: pa.array(values, from_pandas=True) if isinstance(values, np.ndarray) else values
+        for name, values in columns.items()
+    }
+    return pa.table(arrays)

@@ -1,0 +1,270 @@
+"""Split, scores, baselines and leave-one-out of a field, for `coupledgp interpolate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from scipy.stats import binom
+
+from coupledgp.cli.commands.graph_tasks import SCHEMA_VERSION
+from coupledgp.cli.evaluate import Stopwatch
+from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.places import Places
+from coupledgp.diagnostics import coverage, nlpd, rmse
+from coupledgp.diagnostics.baselines import (
+    BaselinePrediction,
+    baseline_predictions,
+    leave_one_out_baselines,
+)
+from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.geometry.locations import Locations
+from coupledgp.models.fields import FieldGPRegressor
+from coupledgp.random import FloatArray, IntArray
+
+# Level of the intervals that tables and pictures of sensors show.
+LEVEL = 0.95
+# Chance, were intervals right, below which the coverage of sensors left out is remarked on.
+UNLIKELY = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class FieldTask:
+    """Sensors for the fit, and sensors that are hidden from it.
+
+    Attributes
+    ----------
+    places, hidden_places : Locations
+        Places (n) and (h).
+    y, hidden_y : FloatArray (n,), (h,)
+        Observations.
+    sensors : IntArray (n,)
+        Number of each observation in the table of sensors.
+    """
+
+    places: Locations
+    y: FloatArray
+    sensors: IntArray
+    hidden_places: Locations
+    hidden_y: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Predictions of each observation from those at all other places.
+
+    Attributes
+    ----------
+    y, mean, std : FloatArray (n,)
+        Observations, and the law of each.
+    names : tuple of str
+        Names of the sensors.
+    """
+
+    y: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    names: tuple[str, ...]
+
+    @property
+    def residual(self) -> FloatArray:
+        """Standardised residuals (n,): observation minus mean, over std."""
+        return (self.y - self.mean) / self.std
+
+    def worst(self) -> IntArray:
+        """Numbers of the sensors (n,), those with the largest residuals first."""
+        return np.argsort(-np.abs(self.residual), kind="stable")
+
+
+def split_places(places: Places, y: FloatArray, share: float, seed: int) -> FieldTask:
+    """Hide a random share of the distinct places of n observations; at least one stays."""
+    rows = places.locations.points
+    distinct, group = np.unique(rows, axis=0, return_inverse=True)
+    n_hidden = min(round(share * len(distinct)), len(distinct) - 1)
+    chosen = np.random.default_rng(seed).permutation(len(distinct))[:n_hidden]
+    away = np.isin(group.reshape(-1), chosen)
+    kept = np.flatnonzero(~away)
+    return FieldTask(
+        places.locations[kept], y[kept], kept,
+        Locations(rows[away], places.locations.distances[away]), y[away],
+    )  # fmt: skip
+
+
+def score(model: FieldGPRegressor, task: FieldTask) -> dict[str, Any] | None:
+    """Scores on all hidden sensors by the model's own law; None if there are none."""
+    if not task.hidden_y.size:
+        return None
+    mean, std = model.predict(task.hidden_places, return_std=True)
+    found = figures(task.hidden_y, mean, std)
+    gaussian = model.process_.is_gaussian
+    if not gaussian:
+        found["nlpd"] = -float(np.mean(model.log_density(task.hidden_places, task.hidden_y)))
+        for level in found["coverage"]:
+            lower, upper = model.predict_interval(task.hidden_places, level)
+            inside = (lower <= task.hidden_y) & (task.hidden_y <= upper)
+            found["coverage"][level] = float(np.mean(inside))
+    return {
+        "n_hidden": int(task.hidden_y.size), "density": "gaussian" if gaussian else "mixture",
+        **found,
+    }  # fmt: skip
+
+
+def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str, Any]:
+    """RMSE and R2 of means (n,) and, with std (n,), NLPD and coverage of Gaussians."""
+    error, spread = rmse(y, mean), float(np.std(y))
+    return {
+        "rmse": error,
+        "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
+        "nlpd": None if std is None else nlpd(y, mean, std),
+        "coverage": None if std is None else coverage(y, mean, std, LEVELS),
+    }
+
+
+def left_out(model: FieldGPRegressor, task: FieldTask, names: tuple[str, ...]) -> LeftOut | None:
+    """Every observation from those at all other places; None if all are at one place."""
+    if len(np.unique(task.places.points, axis=0)) < 2:
+        return None
+    law = model.leave_one_out()
+    return LeftOut(task.y, law.mean, law.std, tuple(names[k] for k in task.sensors))
+
+
+def beside_baselines(
+    domain: Domain, task: FieldTask, scored: dict[str, Any] | None, loo: LeftOut | None
+) -> dict[str, Any] | None:
+    """Figures of model and baselines on hidden sensors, or on each sensor left out.
+
+    None if no sensor is hidden and all observations are at one place.
+    """
+    if scored is not None:
+        found = baseline_predictions(domain.operator, task.places, task.y, task.hidden_places)
+        names = ("rmse", "r2", "nlpd", "coverage")
+        rows = [{"name": "model", **{name: scored[name] for name in names}}]
+        return _table("hidden", rows, found, task.hidden_y)
+    if loo is None:
+        return None
+    found = leave_one_out_baselines(domain.operator, task.places, task.y)
+    rows = [{"name": "model", **figures(loo.y, loo.mean, loo.std)}]
+    return _table("left out", rows, found, task.y)
+
+
+def _table(
+    kind: str, rows: list[dict[str, Any]], found: list[BaselinePrediction], y: FloatArray
+) -> dict[str, Any]:
+    rows += [{"name": one.name, **figures(y, one.mean, one.std)} for one in found]
+    return {"sensors": kind, "n_sensors": int(y.size), "rows": rows}
+
+
+def describe(
+    model: FieldGPRegressor, domain: Domain, task: FieldTask, clock: Stopwatch
+) -> dict[str, Any]:
+    """Return data and fit of the run as plain values, the content of `--json`."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "coupledgp": version("coupledgp"),
+        "data": {
+            "n_observed": int(task.y.size),
+            "n_places": len(np.unique(task.places.points, axis=0)),
+            "n_hidden": int(task.hidden_y.size),
+            "largest_distance": float(task.places.distances.max()),
+        },
+        "domain": _describe_domain(domain, task),
+        "fitted": describe_fit(model, domain),
+        "seconds": clock.seconds,
+    }
+
+
+def _describe_domain(domain: Domain, task: FieldTask) -> dict[str, Any]:
+    operator = domain.operator
+    n_components, member = operator.components()
+    corners = task.places.points[:, : operator.dimension + 1].astype(np.int64)
+    seen = np.unique(member[corners])
+    return {
+        "kind": domain.kind,
+        "dimension": operator.dimension,
+        "unit": domain.unit,
+        "n_given": operator.n_given,
+        "n_vertices": operator.n_vertices,
+        "n_elements": len(operator.elements),
+        "measure": operator.measure,
+        "diameter": operator.diameter,
+        "n_components": n_components,
+        "n_components_without_sensors": n_components - seen.size,
+        "n_vertices_without_sensors": int((~np.isin(member, seen)).sum()),
+        "n_unused": int((operator.given_vertices < 0).sum()),
+    }
+
+
+def describe_fit(model: FieldGPRegressor, domain: Domain) -> dict[str, Any]:
+    """Families and members with weights, and means over members of what they say."""
+    selection, scale = model.selection_, float(np.mean(model.process_.units.scale))
+    members = [
+        {
+            "kernel": str(member.kernel),
+            "weight": member.weight,
+            "surface_share": member.kernel.share,
+            "range": None if (surface := member.kernel.surface) is None else surface.range_,
+            "alpha": None if surface is None else surface.alpha,
+            "position_kernel": None if (place := member.kernel.position) is None else place.kernel,
+            "lengthscale": None if place is None else place.lengthscale,
+            "outputscale": member.outputscale * scale**2,
+            "noise": member.noise * scale**2,
+        }
+        for member in selection.members
+    ]
+    weights = np.array([member["weight"] for member in members])
+    weights = weights / weights.sum()
+    shares = np.array([member["surface_share"] or 0.0 for member in members])
+    return {
+        "reason": selection.reason,
+        "families": [
+            {"name": family.name, "weight": family.weight, "log_evidence": family.log_evidence}
+            for family in selection.families
+        ],
+        "members": members,
+        "surface_share": float(weights @ shares),
+        "range": _log_mean([member["range"] for member in members], weights * shares),
+        "lengthscale": _log_mean(
+            [member["lengthscale"] for member in members], weights * (1 - shares)
+        ),
+        "field_std": float(np.sqrt(weights @ [member["outputscale"] for member in members])),
+        "noise_std": float(np.sqrt(weights @ [member["noise"] for member in members])),
+    }
+
+
+def _log_mean(lengths: list[float | None], weights: FloatArray) -> float | None:
+    """Weighted geometric mean of the lengths that are known."""
+    known = [(np.log(length), w) for length, w in zip(lengths, weights, strict=True) if length]
+    total = sum(w for _, w in known)
+    return float(np.exp(sum(value * w for value, w in known) / total)) if total > 0 else None
+
+
+def describe_left_out(loo: LeftOut) -> dict[str, Any]:
+    """Figures and rows of sensors left out, and a remark where their coverage is off."""
+    found = figures(loo.y, loo.mean, loo.std)
+    rows = zip(loo.names, loo.y, loo.mean, loo.std, loo.residual, strict=True)
+    return {
+        **found,
+        "remark": coverage_remark(loo),
+        "rows": [
+            {"sensor": name, **dict(zip(("value", "mean", "std", "residual"), map(float, numbers),
+                                        strict=True))}
+            for name, *numbers in rows
+        ],
+    }  # fmt: skip
+
+
+def coverage_remark(loo: LeftOut) -> str | None:
+    """A sentence if the share of sensors inside their intervals is unlikely to be by chance."""
+    covered = coverage(loo.y, loo.mean, loo.std, (LEVEL,))[LEVEL]
+    inside = round(covered * loo.y.size)
+    law = binom(loo.y.size, LEVEL)
+    low, high = law.cdf(inside), law.sf(inside - 1)
+    if min(low, high) >= UNLIKELY / 2:
+        return None
+    wrong = "too narrow" if low < high else "too wide"
+    return (
+        f"{inside} of {loo.y.size} sensors lie inside their own {100 * LEVEL:.0f} % interval when they are "
+        f"left out: the intervals are {wrong}"
+    )

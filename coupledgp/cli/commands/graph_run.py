@@ -1,0 +1,91 @@
+"""The run of `coupledgp interpolate` for a kernel on the nodes of a graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
+from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
+from coupledgp.cli.evaluate import Stopwatch
+from coupledgp.cli.options import finite, number_or_auto, selection_of
+from coupledgp.cli.readers.networks import read_network
+from coupledgp.cli.readers.node_values import read_positions
+from coupledgp.cli.readers.tables import check_table_path
+from coupledgp.cli.show import graph as show_graph
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.meshes import WRITERS
+from coupledgp.models import GraphGPRegressor
+from coupledgp.output import written_whole
+from coupledgp.progress import reporter
+from coupledgp.validation import check_choice, check_positive_int
+
+
+def run_graph(options: Mapping[str, Any], share: float) -> None:
+    """Read, fit, score, compare, write and print; `options` are those of the command by name."""
+    graph, output, report = options["graph"], options["output"], options["report"]
+    values, signal, seed = options["values"], options["signal"], options["seed"]
+    exact_nodes, latent = options["exact_nodes"], options["latent"]
+    nodes, node_column = options["nodes"] or "faces", options["node_column"] or "node"
+    check_choice(nodes, ("faces", "vertices"), "--nodes")
+    check_positive_int(exact_nodes, "--exact-nodes", minimum=0)
+    if report is not None and exact_nodes == 0:
+        raise InvalidInputError("--report: expected --exact-nodes > 0, the page compares models")
+    on_mesh = output.suffix.lower() in WRITERS
+    if not on_mesh:
+        check_table_path(output, "--output")
+    settings: dict[str, Any] = {
+        "kernel": options["kernel"], "n_walks": number_or_auto(options["n_walks"], "--n-walks"),
+        "coupling": options["coupling"], "length_law": options["length_law"],
+        "p_halt": options["p_halt"],
+        "exact_hops": number_or_auto(options["exact_hops"], "--exact-hops"),
+        "random_state": seed, "kl_target": options["kl_target"],
+    }  # fmt: skip
+    with ExitStack() as stack:
+        # Outputs that cannot be written are refused before the work, not after it.
+        output_path = stack.enter_context(written_whole(output))
+        page_path = None if report is None else stack.enter_context(written_whole(report))
+        with reporter("read"):
+            network = read_network(
+                graph, nodes, options["weight"], options["length"], options["undirected"]
+            )
+            if on_mesh and network.mesh is None:
+                kind = output.suffix.lower()
+                raise InvalidInputError(f"--output: a {kind} needs a mesh, got {str(graph)!r}")
+            if options["positions"] is not None:
+                places = read_positions(options["positions"], network, node_column)
+                network = network.placed(places)
+            observed = observations(
+                network, values, node_column, options["value_column"], signal, graph
+            )
+        task = split_nodes(*observed, share, seed)
+        check_isolated(network, observed[0], options["keep_isolated"], graph)
+        model = GraphGPRegressor(network.graph, **settings)
+        clock = Stopwatch()
+        with clock("fit"), reporter("fit"):
+            model.fit(network.graph.label_all(task.nodes), task.y)
+        with clock("predict"), reporter("predict"):
+            law = model.predict(return_std=True, latent=latent)
+            scored = score(model, network, task)
+        comparison = None
+        if exact_nodes:
+            with clock("compare"):
+                comparison = beside_exact(model, network, task, exact_nodes, seed)
+        result = describe(model, network, task, scored, comparison, clock)
+        result["data"] |= {
+            "path": str(graph), "values": None if values is None else str(values),
+            "signal": signal, "share_hidden": share,
+        }  # fmt: skip
+        result["output"] = {"path": str(output), "latent": latent}
+        result["model"] = {"model": "graph", **settings, "n_walks": model.n_walks_}
+        result["selection"] = selection_of(model)
+        write_law(network, law, output_path, output)
+        if page_path is not None and comparison is not None:
+            page = show_graph.page(result, comparison, network, task.nodes, law)
+            page_path.write_text(page, encoding="utf-8")
+    if options["as_json"]:
+        print(json.dumps(finite(result), indent=2))
+    else:
+        show_graph.interpolate(result, comparison)

@@ -1,0 +1,313 @@
+"""Surfaces and networks with lengths, on which `coupledgp interpolate` puts a field."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coupledgp.cli.readers.networks import (
+    MARKUP,
+    MESHES,
+    TABLES,
+    edge_labels,
+    measure,
+    node_texts,
+    read_numbered,
+)
+from coupledgp.cli.readers.node_values import positions_of
+from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.datasets import meshes
+from coupledgp.errors import InvalidInputError, MissingLibraryError
+from coupledgp.formats.projection import LONLAT, METRES, Plane
+from coupledgp.formats.road_files import LINES, TOLERANCE, read_roads
+from coupledgp.formats.road_graphs import from_graph, parse_markup
+from coupledgp.formats.roads import RoadNetwork, one_of_each
+from coupledgp.geometry.checks import MaxEdge
+from coupledgp.geometry.locations import Locations
+from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.random import FloatArray, IntArray
+
+UNITS = {"length_m": "m", "length_km": "km"}
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """A surface or network as read from a file.
+
+    Attributes
+    ----------
+    operator : LaplaceOperator
+        Its operator.
+    kind : str
+        Description of the source in words.
+    unit : str
+        Unit of lengths.
+    mesh : trimesh.Trimesh or None
+        The mesh of a surface, with vertices and faces as they are numbered in the file.
+    roads : RoadNetwork or None
+        The network, if its nodes have positions.
+    edge_rows : (IntArray, NDArray of bool) or None
+        Edge of the operator that each row of an edge table is, and whether it runs the other way.
+    """
+
+    operator: LaplaceOperator
+    kind: str
+    unit: str
+    mesh: Any = field(default=None, repr=False)
+    roads: RoadNetwork | None = None
+    edge_rows: tuple[IntArray, Any] | None = field(default=None, repr=False)
+
+    @property
+    def is_surface(self) -> bool:
+        """Whether it is a surface, else a network."""
+        return self.operator.dimension == 2
+
+    @cached_property
+    def labels(self) -> tuple[Any, ...]:
+        """Names of the given vertices or nodes."""
+        labels = self.operator.labels
+        return tuple(range(self.operator.n_given)) if labels is None else tuple(labels)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """Numbers of the given vertices or nodes by the text of their names."""
+        return {str(label): k for k, label in enumerate(self.labels)}
+
+    def at_numbers(self, numbers: IntArray) -> Locations:
+        """Places of given vertices or nodes (p,) by their numbers."""
+        labels = self.operator.labels
+        return self.operator.at_vertices(
+            numbers if labels is None else [labels[k] for k in numbers.tolist()]
+        )
+
+    def at_rows(self, rows: IntArray, offsets: FloatArray) -> Locations:
+        """Places on the edges of rows (p,) of the file, at offsets (p,) from their sources."""
+        if self.edge_rows is None:
+            return self.operator.at_edges(rows, offsets)
+        edge, turned = self.edge_rows
+        assert self.operator.given_lengths is not None
+        edges = edge[rows]
+        lengths = self.operator.given_lengths[edges]
+        return self.operator.at_edges(edges, np.where(turned[rows], lengths - offsets, offsets))
+
+
+@dataclass(frozen=True)
+class DomainOptions:
+    """Options of the command line that say how a domain is read.
+
+    Attributes
+    ----------
+    length : str or None
+        Column or attribute of lengths.
+    max_edge : str
+        `"auto"`, `"none"` or a number, as text.
+    positions : Path or None
+        Table of positions of an edge table's nodes.
+    node_column : str
+        Column of nodes in it.
+    layer, crs : str or None
+        Layer of a file of lines, and the coordinate system of one that has none.
+    """
+
+    length: str | None = None
+    max_edge: str = "auto"
+    positions: Path | None = None
+    node_column: str = "node"
+    layer: str | None = None
+    crs: str | None = None
+
+    @property
+    def longest(self) -> MaxEdge:
+        """The largest length of an edge."""
+        if self.max_edge in ("auto", "none"):
+            return "auto" if self.max_edge == "auto" else None
+        try:
+            value = float(self.max_edge)
+        except ValueError:
+            value = np.nan
+        if not 0 < value < np.inf:
+            raise InvalidInputError(
+                f"--max-edge: expected auto, none or a length > 0, got {self.max_edge!r}"
+            )
+        return value
+
+
+def is_mesh(path: Path) -> bool:
+    """Whether a path is that of a mesh, or the name of one of `coupledgp.datasets.meshes`."""
+    return str(path) in meshes.names() or path.suffix.lower() in MESHES
+
+
+def read_domain(path: Path, options: DomainOptions) -> Domain | None:
+    """Read a mesh, roads or a network; None for a network whose edges have no lengths.
+
+    Raises
+    ------
+    InvalidInputError
+        The file is of another kind, or an option does not go with it.
+    """
+    kind = path.suffix.lower()
+    longest = options.longest
+    if is_mesh(path):
+        _refuse(options, ("length", "positions", "layer", "crs"), "a network")
+        return _surface(path, longest)
+    if kind not in (*TABLES, *MARKUP, *LINES):
+        known = ", ".join((*TABLES, *MARKUP, *LINES, *MESHES))
+        raise InvalidInputError(
+            f"GRAPH: expected a file ending in {known}, or one of {', '.join(meshes.names())}; "
+            f"got {str(path)!r}"
+        )
+    path.open("rb").close()  # an error of the system names the file
+    try:
+        if kind in LINES:
+            _refuse(options, ("positions",), "an edge table")
+            roads = read_roads(path, length=options.length, layer=options.layer, crs=options.crs)
+            return _on_roads(roads, f"{kind[1:]}, {_sizes(roads)}", longest)
+        _refuse(options, ("layer",), "a file of lines")
+        if kind in TABLES:
+            return _read_table(path, options)
+        return _read_markup(path, options)
+    except InvalidInputError as error:
+        text = str(error)
+        raise InvalidInputError(text if str(path) in text else f"{path}: {text}") from error
+
+
+def _refuse(options: DomainOptions, names: tuple[str, ...], kind: str) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            raise InvalidInputError(f"--{name}: expected it for {kind} only")
+
+
+def _surface(path: Path, longest: MaxEdge) -> Domain:
+    name = str(path)
+    if name in meshes.names():
+        mesh = meshes.load(name).mesh
+    else:
+        path.open("rb").close()
+        mesh = read_numbered(path)
+    operator = LaplaceOperator.from_trimesh(mesh, max_edge=longest)
+    kind = f"mesh, {len(mesh.faces)} faces, {len(mesh.vertices)} vertices"
+    return Domain(operator, kind, "mesh units", mesh)
+
+
+def _sizes(roads: RoadNetwork) -> str:
+    return f"{roads.n_edges} roads between {roads.n_nodes} nodes"
+
+
+def _on_roads(roads: RoadNetwork, kind: str, longest: MaxEdge, unit: str = "m") -> Domain:
+    return Domain(roads.operator(longest), kind, unit, roads=roads)
+
+
+def _read_table(path: Path, options: DomainOptions) -> Domain | None:
+    table = read_table(path)
+    check_columns(table, ["source", "target", *_given(options.length)], str(path))
+    _, length = measure(table.column_names, None, options.length)
+    if length is None:
+        return None
+    if not table.num_rows:
+        raise InvalidInputError(f"{path}: expected edges below the header, got none")
+    texts = read_table(path, text_columns=True)  # 007 is not 7
+    names = [node_texts(texts, name, str(path)) for name in ("source", "target")]
+    labels = edge_labels([text for pair in zip(*names, strict=True) for text in pair])
+    number = {str(label): k for k, label in enumerate(labels)}
+    ends = np.array([[number[text] for text in side] for side in names], dtype=np.int64).T
+    lengths = numeric(table, [length], str(path)).column(0).to_numpy()
+    bad = np.flatnonzero(~(lengths > 0))
+    if bad.size:
+        raise InvalidInputError(
+            f"{path}: column {length!r}, data row {bad[0] + 1}: expected a length > 0, got "
+            f"{lengths[bad[0]]}"
+        )
+    edge, kept = one_of_each(ends, lengths)
+    turned = (ends != ends[kept][edge]).any(axis=1)
+    kind = f"edge table, {table.num_rows} rows, lengths {length}"
+    unit = UNITS.get(length, f"units of {length}")
+    found = _placed(options, number, ends[kept], lengths[kept], tuple(labels))
+    if found is not None:
+        domain = _on_roads(found, kind, options.longest, unit)
+    else:
+        operator = _unplaced(ends[kept], lengths[kept], labels, options.longest)
+        domain = Domain(operator, kind, unit)
+    return Domain(**{**vars(domain), "edge_rows": (edge, turned)})
+
+
+def _given(name: str | None) -> list[str]:
+    return [] if name is None else [name]
+
+
+def _unplaced(
+    ends: IntArray, lengths: FloatArray, labels: list[Any], longest: MaxEdge
+) -> LaplaceOperator:
+    sources, targets = ([labels[k] for k in side] for side in ends.T)
+    return LaplaceOperator.from_edges(sources, targets, lengths, labels=labels, max_edge=longest)
+
+
+def _placed(
+    options: DomainOptions, number: Mapping[str, int], ends: IntArray, lengths: FloatArray,
+    labels: tuple[Any, ...],
+) -> RoadNetwork | None:  # fmt: skip
+    """The network with nodes at the positions of a table, if there is one; roads are straight."""
+    if options.positions is None:
+        return None
+    coordinates, names = positions_of(options.positions, number, options.node_column)
+    system = options.crs or (METRES if names == ("x", "y") else LONLAT)
+    plane = Plane.fitting(system, coordinates)
+    places = plane.metres(coordinates)
+    lines = tuple(places[pair] for pair in ends)
+    return RoadNetwork(ends, lengths, places, lines, np.arange(len(ends)), labels, plane)
+
+
+def _read_markup(path: Path, options: DomainOptions) -> Domain | None:
+    if options.positions is not None:
+        raise InvalidInputError("--positions: expected it for an edge table only")
+    found = parse_markup(path)
+    edges = list(found.edges(data=True))
+    names = {name for *_, attributes in edges for name in attributes}
+    if options.length is not None and options.length not in names:
+        raise InvalidInputError(
+            f"{path}: expected an edge attribute {options.length!r}, got {sorted(names)}"
+        )
+    _, length = measure(names, None, options.length)
+    if length is None:
+        return None
+    kind = "GraphML" if path.suffix.lower() == ".graphml" else "GML"
+    unit = UNITS.get(length, "m" if length == "length" else f"units of {length}")
+    try:
+        roads = from_graph(found, length, options.crs, TOLERANCE)
+    except MissingLibraryError as error:
+        warnings.warn(f"{path}: positions are left out: {error}", stacklevel=2)
+    except InvalidInputError as error:
+        if not str(error).startswith("nodes: expected every node to have"):
+            raise
+    else:
+        return _on_roads(roads, f"{kind}, {_sizes(roads)}, lengths {length}", options.longest, unit)
+    return _markup_without_places(found, edges, length, f"{kind}, lengths {length}", unit, options)
+
+
+def _markup_without_places(
+    found: Any, edges: list[Any], length: str, kind: str, unit: str, options: DomainOptions
+) -> Domain:
+    labels = list(found.nodes)
+    number = {label: k for k, label in enumerate(labels)}
+    ends = np.array([[number[edge[0]], number[edge[1]]] for edge in edges], dtype=np.int64)
+    lengths = np.array([_number(edge, length) for edge in edges])
+    _, kept = one_of_each(ends, lengths)
+    return Domain(_unplaced(ends[kept], lengths[kept], labels, options.longest), kind, unit)
+
+
+def _number(edge: tuple[Any, Any, dict[str, Any]], name: str) -> float:
+    try:
+        value = float(edge[2][name])
+    except (KeyError, TypeError, ValueError):
+        value = np.nan
+    if not 0 < value < np.inf:
+        raise InvalidInputError(
+            f"edge {edge[0]!r}-{edge[1]!r}: expected a number > 0 as its {name!r}, got "
+            f"{edge[2].get(name)!r}"
+        )
+    return value

@@ -1,0 +1,305 @@
+"""Tables of places on a surface or a network: sensors with values, and queries."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.networks import node_texts
+from coupledgp.cli.readers.node_values import numbers_or_nan
+from coupledgp.cli.readers.tables import check_columns, read_table
+from coupledgp.errors import InvalidInputError
+from coupledgp.formats.projection import LONLAT
+from coupledgp.geometry.locations import Locations
+from coupledgp.random import FloatArray, IntArray
+
+# Columns that name a sensor, the first of them that a table has.
+NAMES = ("sensor", "name", "id")
+DEGREES = (("longitude", "latitude"), ("lon", "lat"))
+# Distance of a position from the surface or network, relative to its size, that deserves a warning.
+FAR_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """Options of the command line that say which columns are places.
+
+    Attributes
+    ----------
+    node_column : str or None
+        Column of vertices, faces or nodes, if it was given.
+    nodes : str or None
+        What that column or one called `node` names on a mesh, `"faces"` or `"vertices"`, if given.
+    place_columns : tuple of str
+        Columns of positions, if they were given.
+    """
+
+    node_column: str | None = None
+    nodes: str | None = None
+    place_columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Places of the rows of a table.
+
+    Attributes
+    ----------
+    locations : Locations
+        Places (n).
+    kind : str
+        How they are given: `"positions"`, `"vertices"`, `"faces"`, `"nodes"` or `"edges"`.
+    columns : tuple of str
+        Columns that give them.
+    table : pyarrow.Table
+        The rows.
+    rows : IntArray (n,)
+        Numbers of the rows in the file, from 1.
+    """
+
+    locations: Locations
+    kind: str
+    columns: tuple[str, ...]
+    table: pa.Table = field(repr=False)
+    rows: IntArray = field(repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names (n,) of the sensors: of a column for them, of vertices or nodes, else of rows."""
+        named = [name for name in NAMES if name in self.table.column_names]
+        if named and named[0] not in self.columns:
+            return tuple(str(value) for value in self.table.column(named[0]).to_pylist())
+        if len(self.columns) == 1:
+            kind = {"vertices": "vertex", "faces": "face", "nodes": "node"}[self.kind]
+            found = self.table.column(self.columns[0]).to_pylist()
+            return tuple(f"{kind} {value}" for value in found)
+        return tuple(f"row {row}" for row in self.rows)
+
+
+def read_sensors(
+    path: Path, domain: Domain, options: PlaceOptions, value_column: str | None
+) -> tuple[Places, FloatArray]:
+    """Places and values (n,) of the rows of a table that have a value."""
+    table = read_table(path)
+    kind, columns = place_columns(path, table.column_names, domain, options)
+    value_column = _value_column(table.column_names, columns, value_column)
+    check_columns(table, [value_column], f"--value-column: {path}")
+    values = numbers_or_nan(table.column(value_column), f"{path}: column {value_column!r}")
+    observed = np.flatnonzero(~np.isnan(values))
+    if not observed.size:
+        raise InvalidInputError(
+            f"{path}: expected a number in column {value_column!r} somewhere, got none"
+        )
+    return _places(path, table, kind, columns, domain, observed), values[observed]
+
+
+def read_queries(path: Path, domain: Domain, options: PlaceOptions) -> Places:
+    """Places of all rows of a table."""
+    table = read_table(path)
+    if not table.num_rows:
+        raise InvalidInputError(f"--query: {path}: expected rows below the header, got none")
+    taken = [name for name in ("mean", "std") if name in table.column_names]
+    if taken:
+        raise InvalidInputError(f"--query: {path}: expected no column {taken[0]!r}, it is added")
+    kind, columns = place_columns(path, table.column_names, domain, options)
+    return _places(path, table, kind, columns, domain, np.arange(table.num_rows))
+
+
+def _value_column(names: Sequence[str], places: Sequence[str], given: str | None) -> str:
+    if given is not None:
+        return given
+    others = [name for name in names if name not in (*places, *NAMES)]
+    return others[0] if len(others) == 1 else "value"
+
+
+def place_columns(
+    path: Path, names: Sequence[str], domain: Domain, options: PlaceOptions
+) -> tuple[str, tuple[str, ...]]:
+    """How a table with columns of these names gives places, and by which columns."""
+    known = set(names)
+    if options.place_columns:
+        wanted = 3 if domain.is_surface else 2
+        if len(options.place_columns) != wanted:
+            raise InvalidInputError(
+                f"--place-columns: expected {wanted} names, got {','.join(options.place_columns)!r}"
+            )
+        missing = [name for name in options.place_columns if name not in known]
+        if missing:
+            raise InvalidInputError(
+                f"--place-columns: {path}: expected a column {missing[0]!r}, got {list(names)}"
+            )
+        return "positions", options.place_columns
+    return (_on_surface if domain.is_surface else _on_network)(path, names, options)
+
+
+def _on_surface(
+    path: Path, names: Sequence[str], options: PlaceOptions
+) -> tuple[str, tuple[str, ...]]:
+    known = set(names)
+    if options.node_column is not None:
+        if options.nodes is None:
+            raise InvalidInputError(
+                f"--node-column: expected --nodes vertices or --nodes faces beside it, as "
+                f"{options.node_column!r} may number either"
+            )
+        return options.nodes, (options.node_column,)
+    if {"vertex", "face"} <= known:
+        raise InvalidInputError(f"{path}: expected a column 'vertex' or 'face', got both")
+    for name, kind in (("vertex", "vertices"), ("face", "faces")):
+        if name in known:
+            return kind, (name,)
+    if "node" in known and options.nodes is not None:
+        return options.nodes, ("node",)
+    if {"x", "y", "z"} <= known:
+        return "positions", ("x", "y", "z")
+    if "node" in known:
+        raise InvalidInputError(
+            f"{path}: expected a column 'vertex' or 'face', got 'node', which may number either; "
+            "--nodes vertices or --nodes faces says which"
+        )
+    raise InvalidInputError(
+        f"{path}: expected columns x, y, z, or vertex, or face, got columns {list(names)}"
+    )
+
+
+def _on_network(
+    path: Path, names: Sequence[str], options: PlaceOptions
+) -> tuple[str, tuple[str, ...]]:
+    known = set(names)
+    if options.node_column is not None:
+        return "nodes", (options.node_column,)
+    if {"edge", "offset"} <= known:
+        return "edges", ("edge", "offset")
+    if "node" in known:
+        return "nodes", ("node",)
+    for pair in (*DEGREES, ("x", "y")):
+        if set(pair) <= known:
+            return "positions", pair
+    raise InvalidInputError(
+        f"{path}: expected columns node, or edge and offset, or x and y, or longitude and "
+        f"latitude, got columns {list(names)}"
+    )
+
+
+def _places(
+    path: Path, table: pa.Table, kind: str, columns: tuple[str, ...], domain: Domain, rows: IntArray
+) -> Places:
+    """Places of some rows (n,) of a table, numbered from 0."""
+    check_columns(table, columns, str(path))
+    chosen = table.take(pa.array(rows))
+    read: dict[str, Callable[[], Locations]] = {
+        "nodes": lambda: _named(path, table, columns[0], domain, rows),
+        "vertices": lambda: domain.at_numbers(
+            _numbers(path, table, columns[0], rows, domain.operator.n_given, "vertices")
+        ),
+        "faces": lambda: domain.operator.at_faces(
+            _numbers(path, table, columns[0], rows, len(domain.mesh.faces), "faces")
+        ),
+        "edges": lambda: _along(path, table, columns, domain, rows),
+        "positions": lambda: _projected(path, table, columns, domain, rows),
+    }
+    try:
+        found = read[kind]()
+    except InvalidInputError as error:
+        text = str(error)
+        raise InvalidInputError(text if str(path) in text else f"{path}: {text}") from error
+    return Places(found, kind, columns, chosen, rows + 1)
+
+
+def _finite(path: Path, table: pa.Table, columns: Sequence[str], rows: IntArray) -> FloatArray:
+    """Columns (n, c) of some rows, finite; an error names the row of the file."""
+    found = np.empty((rows.size, len(columns)))
+    for k, name in enumerate(columns):
+        values = numbers_or_nan(table.column(name), f"{path}: column {name!r}")[rows]
+        bad = np.flatnonzero(np.isnan(values))
+        if bad.size:
+            raise InvalidInputError(
+                f"{path}: column {name!r}, data row {rows[bad[0]] + 1}: expected a finite number, "
+                "got a missing value"
+            )
+        found[:, k] = values
+    return found
+
+
+def _numbers(
+    path: Path, table: pa.Table, column: str, rows: IntArray, size: int, what: str
+) -> IntArray:
+    """A column of numbers from 0 to below a size."""
+    values = _finite(path, table, [column], rows)[:, 0]
+    bad = np.flatnonzero((values < 0) | (values >= size) | (values != np.floor(values)))
+    if bad.size:
+        more = f" ({bad.size} such rows)" if bad.size > 1 else ""
+        raise InvalidInputError(
+            f"{path}: column {column!r}, data row {rows[bad[0]] + 1}: expected one of the {what} "
+            f"0 to {size - 1}, got {values[bad[0]]:g}{more}"
+        )
+    return values.astype(np.int64)
+
+
+def _named(path: Path, table: pa.Table, column: str, domain: Domain, rows: IntArray) -> Locations:
+    texts = node_texts(read_table(path, text_columns=True), column, str(path))
+    numbers = np.array([domain.numbers.get(texts[row], -1) for row in rows], dtype=np.int64)
+    bad = np.flatnonzero(numbers < 0)
+    if bad.size:
+        first, last = str(domain.labels[0]), str(domain.labels[-1])
+        more = f" ({bad.size} such rows)" if bad.size > 1 else ""
+        raise InvalidInputError(
+            f"{path}: column {column!r}, data row {rows[bad[0]] + 1}: expected one of the "
+            f"{len(domain.labels)} nodes {first!r} to {last!r}, got {texts[rows[bad[0]]]!r}{more}"
+        )
+    return domain.at_numbers(numbers)
+
+
+def _along(
+    path: Path, table: pa.Table, columns: Sequence[str], domain: Domain, rows: IntArray
+) -> Locations:
+    assert domain.operator.given_lengths is not None
+    size = len(domain.operator.given_lengths)
+    if domain.edge_rows is not None:
+        size = len(domain.edge_rows[0])
+    edges = _numbers(path, table, columns[0], rows, size, "edges")
+    offsets = _finite(path, table, columns[1:], rows)[:, 0]
+    return domain.at_rows(edges, offsets)
+
+
+def _projected(
+    path: Path, table: pa.Table, columns: Sequence[str], domain: Domain, rows: IntArray
+) -> Locations:
+    """The nearest places of positions; a warning names the farthest row."""
+    positions = _finite(path, table, columns, rows)
+    if domain.is_surface:
+        found = domain.operator.project(positions)
+    else:
+        if domain.roads is None:
+            raise InvalidInputError(
+                f"{path}: expected sensors by node, or by edge and offset, as the nodes of the "
+                "network have no positions (--positions gives them)"
+            )
+        on_roads = domain.roads.project(positions, LONLAT if tuple(columns) in DEGREES else None)
+        exact = domain.operator.at_edges(on_roads.edges, on_roads.offsets)
+        found = Locations(exact.points, on_roads.distances)
+    extent = domain.operator.extent or domain.operator.diameter
+    far = np.flatnonzero(found.distances > FAR_SHARE * extent)
+    if far.size:
+        worst = far[np.argmax(found.distances[far])]
+        what = "surface" if domain.is_surface else "network"
+        warnings.warn(
+            f"{path}: {far.size} of {rows.size} positions are farther from the {what} than "
+            f"{FAR_SHARE:.0%} of its size; data row {rows[worst] + 1} lies "
+            f"{found.distances[worst]:.4g} away and was moved to the nearest place on it: check "
+            "the unit and the origin of the positions",
+            stacklevel=2,
+        )
+    return found
+
+
+def place_table(places: Places) -> dict[str, Any]:
+    """The columns that give the places, for a table of results."""
+    return {name: places.table.column(name) for name in places.columns}

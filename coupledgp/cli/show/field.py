@@ -1,0 +1,257 @@
+"""The results of `coupledgp interpolate` for a field as printed tables and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from coupledgp.cli.commands.field_tasks import LEVEL, LeftOut
+from coupledgp.cli.show import table as show
+from coupledgp.diagnostics.pages.table import Section
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap
+
+# Most members of the mixture, and most sensors left out, that tables list.
+MAX_MEMBERS, MAX_SENSORS = 6, 12
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a page shows beside the figures of a result.
+
+    Attributes
+    ----------
+    picture : SurfaceMap, RoadMap or None
+        The map of the law.
+    left_out : LeftOut or None
+        Predictions of sensors that are left out.
+    """
+
+    picture: SurfaceMap | RoadMap | None = field(default=None, repr=False)
+    left_out: LeftOut | None = field(default=None, repr=False)
+
+
+def interpolate(result: dict[str, Any]) -> None:
+    """Print the results of an interpolation."""
+    console = Console(highlight=False)
+    console.print(Text(headline(result), style="bold"), soft_wrap=True)
+    console.print(Text(model_line(result)), soft_wrap=True)
+    for section in [*sections(result), *_present(sensor_section(result))]:
+        console.print()
+        show.print_section(console, section)
+    console.print()
+    for line in [*verdict(result), *closing_lines(result)]:
+        console.print(Text(line), soft_wrap=True)
+
+
+def page(result: dict[str, Any], shown: Shown) -> str:
+    """Return the HTML page."""
+    from coupledgp.diagnostics.pages.field import left_out, residuals  # matplotlib is slow
+    from coupledgp.diagnostics.pages.html import render_field
+
+    further = []
+    loo = shown.left_out
+    if loo is not None:
+        law = loo.y, loo.mean, loo.std, loo.names
+        further = [
+            ("Each sensor against its prediction from the others", left_out(*law, LEVEL)),
+            ("The sensors that deviate the most from their prediction", residuals(*law)),
+        ]
+    opening = None if shown.picture is None else (shown.picture.caption, shown.picture.svg())
+    return render_field(
+        title=f"Field on {Path(result['data']['path']).name}",
+        lead=[headline(result), model_line(result)],
+        verdict=verdict(result),
+        warnings=result["warnings"],
+        opening=opening,
+        sections=sections(result),
+        further=further,
+        after=_present(sensor_section(result)),
+        closing=closing_lines(result),
+    )
+
+
+def headline(result: dict[str, Any]) -> str:
+    """Describe the data in a sentence."""
+    data, domain = result["data"], result["domain"]
+    what = "surface" if domain["dimension"] == 2 else "network"
+    given = "vertices" if domain["dimension"] == 2 else "nodes"
+    hidden = f", {data['n_hidden']} hidden for scoring" if data["n_hidden"] else ""
+    places = "" if data["n_places"] == data["n_observed"] else f" at {data['n_places']} places"
+    return (
+        f"{Path(data['path']).name}: {what} of {domain['n_given']} {given}; values of "
+        f"{Path(data['values']).name}: {data['n_observed']} observed by {data['places']}"
+        f"{places}{hidden}"
+    )
+
+
+def model_line(result: dict[str, Any]) -> str:
+    """Say in a line what the field is: shares of surface and position, lengths, noise."""
+    fitted, unit = result["fitted"], result["domain"]["unit"]
+    along = "the surface" if result["domain"]["dimension"] == 2 else "the network"
+    share, parts = fitted["surface_share"], []
+    if fitted["range"] is not None and share >= 0.005:
+        parts.append(f"{100 * share:.0f} % along {along} (range {amount(fitted['range'])} {unit})")
+    if fitted["lengthscale"] is not None and share < 0.995:
+        length = f"{amount(fitted['lengthscale'])} {unit}"
+        parts.append(f"{100 * (1 - share):.0f} % by position (lengthscale {length})")
+    members = len({member["kernel"] for member in fitted["members"]})
+    return (
+        f"Variance of the field: {', '.join(parts)}; std of the field {fitted['field_std']:.3g}, "
+        f"of the noise {fitted['noise_std']:.3g}; {members} kernel{'s' * (members > 1)} mixed by "
+        "evidence"
+    )
+
+
+def verdict(result: dict[str, Any]) -> list[str]:
+    """Compare the model with the best baseline in a sentence, if baselines were asked for."""
+    found = result["baselines"]
+    if found is None:
+        return []
+    model, *others = found["rows"]
+    best = min(others, key=lambda row: row["rmse"])
+    where = (
+        f"At {found['n_sensors']} hidden sensors" if found["sensors"] == "hidden"
+        else f"At {found['n_sensors']} sensors, each predicted from the others,"
+    )  # fmt: skip
+    return [
+        f"{where} the RMSE of the model is {model['rmse']:.3g}, that of the best baseline "
+        f"({best['name']}) {best['rmse']:.3g}."
+    ]
+
+
+def sections(result: dict[str, Any]) -> list[Section]:
+    """Tables of the domain, the fit, the scores and the baselines, those that there are."""
+    return [
+        *_present(score_section(result), baseline_section(result)),
+        fit_section(result),
+        Section("Domain", ("", "as read"), domain_rows(result)),
+    ]
+
+
+def _present(*found: Section | None) -> list[Section]:
+    return [section for section in found if section is not None]
+
+
+def domain_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Rows (name, value) of the size of the surface or network."""
+    domain, data = result["domain"], result["data"]
+    surface = domain["dimension"] == 2
+    size = amount(domain["measure"])
+    rows = [
+        ("source", domain["kind"]),
+        (f"{'vertices' if surface else 'nodes'} given, with those added", f"{domain['n_given']}, {domain['n_vertices']}"),
+        ("area" if surface else "length", f"{size} {'square ' * surface}{domain['unit']}"),
+        ("diameter", f"{amount(domain['diameter'])} {domain['unit']}"),
+        ("components, without sensors",
+         f"{domain['n_components']}, {domain['n_components_without_sensors']}"),
+    ]  # fmt: skip
+    if domain["n_unused"]:
+        rows.append(("vertices of no face, which get no value", f"{domain['n_unused']}"))
+    if data["largest_distance"] > 0:
+        name = "farthest sensor from it"
+        rows.append((name, f"{data['largest_distance']:.3g} {domain['unit']}"))
+    return rows
+
+
+def fit_section(result: dict[str, Any]) -> Section:
+    """Table of the families of kernels and of the members of greatest weight."""
+    fitted = result["fitted"]
+    families = [
+        (f"family: {_family(family['name'], result)}", f"{family['weight']:.3f}")
+        for family in fitted["families"]
+    ]
+    weights: dict[str, float] = {}  # members of one kernel differ in their noise
+    for member in fitted["members"]:
+        weights[member["kernel"]] = weights.get(member["kernel"], 0.0) + member["weight"]
+    members = sorted(weights.items(), key=lambda item: -item[1])
+    kept, rest = members[:MAX_MEMBERS], members[MAX_MEMBERS:]
+    rows = [*families, *((kernel, f"{weight:.3f}") for kernel, weight in kept)]
+    if rest:
+        rows.append((f"and {len(rest)} more", f"{sum(weight for _, weight in rest):.3f}"))
+    return Section("Kernels by evidence", ("", "weight"), rows)
+
+
+def _family(name: str, result: dict[str, Any]) -> str:
+    """Name of a family of kernels; on a network, the one along it is not of a surface."""
+    return name if result["domain"]["dimension"] == 2 else name.replace("surface", "network")
+
+
+def amount(value: float) -> str:
+    """A length or an area with three digits or more, without an exponent unless it is extreme."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
+
+
+def score_section(result: dict[str, Any]) -> Section | None:
+    """Table of the scores on hidden sensors, if there are any and no baselines beside them."""
+    scores = result["scores"]
+    if scores is None or result["baselines"] is not None:
+        return None
+    title = f"Scores on {scores['n_hidden']} hidden values"
+    return Section(title, ("", "model"), show.score_rows(scores))
+
+
+def baseline_section(result: dict[str, Any]) -> Section | None:
+    """Table of the model beside the baselines, if they were asked for."""
+    found = result["baselines"]
+    if found is None:
+        return None
+    kind = "hidden values" if found["sensors"] == "hidden" else "values, each left out in turn"
+    rows = [
+        (
+            row["name"],
+            f"{row['rmse']:.4g}",
+            "" if row["nlpd"] is None else f"{row['nlpd']:.3f}",
+            "" if row["coverage"] is None else f"{100 * row['coverage'][LEVEL]:.0f} %",
+        )
+        for row in found["rows"]
+    ]
+    columns = ("", "RMSE", "NLPD", f"in {100 * LEVEL:.0f} % intervals")
+    return Section(f"Beside baselines, on {found['n_sensors']} {kind}", columns, rows)
+
+
+def sensor_section(result: dict[str, Any]) -> Section | None:
+    """Table of the sensors that deviate the most from their prediction by the others."""
+    found = result["leave_one_out"]
+    if found is None:
+        return None
+    rows = sorted(found["rows"], key=lambda row: -abs(row["residual"]))
+    title = "Sensors left out, one place at a time"
+    if len(rows) > MAX_SENSORS:
+        title += f": the {MAX_SENSORS} of {len(rows)} that deviate the most"
+    columns = ("sensor", "observed", "mean", "std", "residual / std")
+    shown = [
+        (row["sensor"], *(f"{row[name]:.4g}" for name in ("value", "mean", "std")),
+         f"{row['residual']:+.2f}")
+        for row in rows[:MAX_SENSORS]
+    ]  # fmt: skip
+    return Section(title, columns, shown)
+
+
+def closing_lines(result: dict[str, Any]) -> list[str]:
+    """Lines on the seconds of each part of the work, and on the files written."""
+    output, data = result["output"], result["data"]
+    seconds = ", ".join(f"{name} {value:.2f} s" for name, value in result["seconds"].items())
+    what = "the function, noise left out" if output["latent"] else "observations, noise included"
+    where = {
+        "query": "the rows of the query with mean and std", "refined": "the refined mesh",
+    }.get(output["at"], f"mean and std at {output['at']}")  # fmt: skip
+    lines = [
+        f"Time: {seconds}.",
+        f"Written to {output['path']}: {where}; std is that of {what}.",
+    ]
+    if output["loo"] is not None:
+        lines.append(f"Written to {output['loo']}: every sensor left out.")
+    if data["n_hidden"]:
+        lines.append("The hidden values were not used.")
+    if result["domain"]["n_components_without_sensors"]:
+        lines.append(
+            "Components without sensors know the field by position alone, if at all; their "
+            "standard deviation says so."
+        )
+    return lines

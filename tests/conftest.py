@@ -86,3 +86,36 @@ def _settings_of_gpytorch(request: pytest.FixtureRequest) -> Iterator[None]:
         settings.max_eager_kernel_size(512),
     ):
         yield
+
+
+@pytest.fixture
+def call(capsys):
+    """Run `coupledgp interpolate`, which must succeed, and return its output on stdout."""
+
+    from coupledgp.cli import run
+
+    def call(*arguments):
+        code = run(["interpolate", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert (code, err) == (0, "")
+        return out
+
+    return call
+
+
+@pytest.fixture
+def fails(capsys, tmp_path):
+    """Run interpolate; it must fail with one line and leave no file. Returns the line."""
+
+    from coupledgp.cli import run
+
+    def fails(*arguments):
+        before = set(tmp_path.rglob("*"))
+        code = run(["interpolate", *map(str, arguments)])
+        out, err = capsys.readouterr()
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith("coupledgp: error: ")
+        assert set(tmp_path.rglob("*")) == before
+        return err
+
+    return fails

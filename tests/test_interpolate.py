@@ -1,6 +1,5 @@
 """`coupledgp interpolate` as a person uses it: graphs and values in, a law at every node out."""
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -14,10 +13,10 @@ import trimesh
 from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
-from coupledgp.cli import run
 from coupledgp.cli.commands.demo_mesh import ESTIMATORS, run_mesh
 from coupledgp.couplings import parse_walker_coupling
 from coupledgp.couplings.walkers.registry import STEPS
+from tests.interpolation import read, write
 
 # A ladder: nodes n0..n19 on one rail, n20..n39 on the other.
 RUNGS = 20
@@ -31,20 +30,6 @@ LENGTHS = [1.0 + (k % 3) for k in range(len(ENDS))]
 RNG = np.random.default_rng(3)
 VALUES = np.sin(np.arange(2 * RUNGS) % RUNGS / 3) + 0.05 * RNG.normal(size=2 * RUNGS)
 QUICK = ["--exact-nodes", "0", "--n-walks", "4"]
-
-
-def write(path, table):
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(table)
-        writer.writerows(zip(*table.values(), strict=True))
-    return path
-
-
-def read(path):
-    with open(path, newline="") as file:
-        rows = list(csv.reader(file))
-    return {name: [row[k] for row in rows[1:]] for k, name in enumerate(rows[0])}
 
 
 def edge_columns(names=NAMES, **more):
@@ -68,35 +53,6 @@ def mesh(tmp_path):
     path = tmp_path / "ball.ply"
     trimesh.creation.icosphere(subdivisions=1).export(path)
     return path
-
-
-@pytest.fixture
-def call(capsys):
-    """Run interpolate, which must succeed, and return its output on stdout."""
-
-    def call(*arguments):
-        code = run(["interpolate", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert (code, err) == (0, "")
-        return out
-
-    return call
-
-
-@pytest.fixture
-def fails(capsys, tmp_path):
-    """Run interpolate; it must fail with one line and leave no file. Returns the line."""
-
-    def fails(*arguments):
-        before = set(tmp_path.rglob("*"))
-        code = run(["interpolate", *map(str, arguments)])
-        out, err = capsys.readouterr()
-        assert (code, out, err.count("\n")) == (2, "", 1)
-        assert err.startswith("coupledgp: error: ")
-        assert set(tmp_path.rglob("*")) == before
-        return err
-
-    return fails
 
 
 def test_the_law_written_is_that_of_the_estimator(edges, values, tmp_path, call):

@@ -56,20 +56,30 @@ Examples:
 
   coupledgp predict y.model new.parquet -o predicted.parquet --prefix price_
 """
-INTERPOLATE_HELP = """Fit a Gaussian process to values at some nodes of a graph; predict every node.
+INTERPOLATE_HELP = """Predict a field on a mesh, roads or a graph from values at some places.
 
-GRAPH is a mesh file, an edge table with columns source, target and perhaps weight or length, or
-GraphML or GML. VALUES is a table with columns node and value; a node without a value is unobserved.
-Mesh faces and vertices are numbered from 0. An OUT ending in .ply is the mesh coloured by the mean,
-with properties mean and std.
+On a mesh, and on roads with lengths, sensors are anywhere: a table of x, y, z and a value, or of
+vertex or face numbers from 0; on roads of node, of edge and offset, of x and y, or of longitude
+and latitude. The field is a Gaussian process along the surface or the roads and, on meshes, of
+position, mixed by evidence. GRAPH is a mesh file, roads as GeoPackage, GeoJSON, shapefile, GraphML
+or GML (as osmnx writes it), or an edge table with columns source, target and length.
 
---kernel, --coupling and --length-law also take the names that installed packages add.
+A network without lengths, --signal, --model graph or an option that only graphs have mean a kernel
+on the nodes of a graph; VALUES then has columns node and value. --kernel, --coupling and
+--length-law of graphs also take the names that installed packages add.
+
+OUT is a table with mean and std, a mesh (.vtu for ParaView and PyVista, .ply, .glb) or a map
+(.gpkg, .geojson). --query predicts at the places of another table. --baselines sets the mean, the
+nearest sensor, a harmonic field and a GP of position beside the model, and --loo writes each sensor
+as the others predict it; both are on the page that --report writes.
 
 Examples:
 
-  coupledgp interpolate part.stl --signal normal-z --hide 0.05 -o law.ply --report part.html
+  coupledgp interpolate part.stl --values sensors.csv -o law.vtu --report part.html
 
-  coupledgp interpolate roads.csv --values speeds.csv --holdout 0.1 -o law.csv
+  coupledgp interpolate city.graphml --values speeds.csv --holdout 0.1 -o law.gpkg
+
+  coupledgp interpolate part.stl --signal normal-z --hide 0.05 -o law.ply --report part.html
 
   coupledgp interpolate friends.graphml --values ages.csv -o law.parquet --json
 """

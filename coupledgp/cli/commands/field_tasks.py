@@ -265,6 +265,6 @@ def coverage_remark(loo: LeftOut) -> str | None:
         return None
     wrong = "too narrow" if low < high else "too wide"
     return (
-        f"{inside} of {loo.y.size} sensors lie inside their own {100 * LEVEL:.0f} % interval when they are "
-        f"left out: the intervals are {wrong}"
+        f"{inside} of {loo.y.size} sensors lie inside their own {100 * LEVEL:.0f} % interval when "
+        f"they are left out: the intervals are {wrong}"
     )

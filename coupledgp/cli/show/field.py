@@ -143,9 +143,10 @@ def domain_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     domain, data = result["domain"], result["data"]
     surface = domain["dimension"] == 2
     size = amount(domain["measure"])
+    given = f"{'vertices' if surface else 'nodes'} given, with those added"
     rows = [
         ("source", domain["kind"]),
-        (f"{'vertices' if surface else 'nodes'} given, with those added", f"{domain['n_given']}, {domain['n_vertices']}"),
+        (given, f"{domain['n_given']}, {domain['n_vertices']}"),
         ("area" if surface else "length", f"{size} {'square ' * surface}{domain['unit']}"),
         ("diameter", f"{amount(domain['diameter'])} {domain['unit']}"),
         ("components, without sensors",

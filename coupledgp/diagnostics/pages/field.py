@@ -216,7 +216,7 @@ def left_out(
     _name(axes, mean, y, [k for k in worst[:NAMED] if abs(residual[k]) > NOTABLE], names)
     axes.set_xlabel(f"prediction from the other sensors, {100 * level:.0f} % interval")
     axes.set_ylabel("observed")
-    axes.legend(frameon=False, fontsize=8, title="interval", title_fontsize=8)
+    axes.legend(frameon=False, fontsize=8, title="interval", title_fontsize=8, loc="lower right")
     return svg_of(figure)
 
 

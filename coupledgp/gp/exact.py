@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.left_out import left_out, rows_of_groups
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
@@ -302,9 +303,6 @@ class ExactGP(NormalizedProcess):
     def left_out_law(self, groups: IntArray) -> PredictiveLaw:
         """Law of each observation given those of other groups, hyperparameters kept.
 
-        With `C = K + s R` and a group G, the residual of its observations is
-        `(C^-1)_GG^-1 (C^-1 y)_G` and their covariance `(C^-1)_GG^-1`: no factorisation is repeated.
-
         Parameters
         ----------
         groups
@@ -315,14 +313,10 @@ class ExactGP(NormalizedProcess):
         PredictiveLaw
             Means and variances (n, k) of the observations, noise included, in units of y.
         """
-        inverse = torch.cholesky_inverse(self.factor).numpy()
-        alpha, targets = self.alpha.numpy(), self.units.normalized(self.rows.targets)
-        mean, variance = np.empty_like(targets), np.empty(len(targets))
-        order = np.argsort(groups, kind="stable")
-        for rows in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-            covariance = np.linalg.inv(inverse[np.ix_(rows, rows)])
-            mean[rows] = targets[rows] - covariance @ alpha[rows]
-            variance[rows] = covariance.diagonal()
+        inverse, rows = torch.cholesky_inverse(self.factor).numpy(), rows_of_groups(groups)
+        blocks = (inverse[np.ix_(group, group)] for group in rows)
+        targets = self.units.normalized(self.rows.targets)
+        mean, variance = left_out(targets, self.alpha.numpy(), rows, blocks)
         return PredictiveLaw(self.units.mean(mean), self.units.spread(variance))
 
     @classmethod

@@ -24,6 +24,7 @@ from coupledgp.gp.fields import (
     kernel_from,
     restored_covariance,
 )
+from coupledgp.gp.left_out import left_out, rows_of_groups
 from coupledgp.gp.node_state import labels_state
 from coupledgp.gp.noise import Noise, check_stored
 from coupledgp.gp.protocol import (
@@ -308,9 +309,6 @@ class PreciseFieldGP(NormalizedProcess):
     def left_out_law(self, groups: IntArray) -> PredictiveLaw:
         """Law of each observation given those of other groups, hyperparameters kept.
 
-        With the covariance C of the observations and a group G, the residual of its observations
-        is `(C^-1)_GG^-1 (C^-1 y)_G` and their covariance `(C^-1)_GG^-1`, from the same factors.
-
         Parameters
         ----------
         groups
@@ -321,14 +319,10 @@ class PreciseFieldGP(NormalizedProcess):
         PredictiveLaw
             Means and variances (n, k) of the observations, noise included, in units of y.
         """
-        mean, variance = np.empty_like(self._targets), np.empty(len(self._targets))
-        order = np.argsort(groups, kind="stable")
-        members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-        blocks = self.posterior.inverse_blocks(members)
-        for rows, block in zip(members, blocks, strict=True):
-            covariance = np.linalg.inv(block)
-            mean[rows] = self._targets[rows] - covariance @ self._residuals[rows]
-            variance[rows] = self.hyperparameters.outputscale * covariance.diagonal()
+        rows = rows_of_groups(groups)
+        blocks = self.posterior.inverse_blocks(rows)
+        mean, variance = left_out(self._targets, self._residuals, rows, blocks)
+        variance *= self.hyperparameters.outputscale
         return PredictiveLaw(self.units.mean(mean), self.units.spread(variance))
 
     def exact(self) -> PreciseFieldGP | FieldGP:

@@ -60,8 +60,9 @@ class FieldGPRegressor(ProcessRegressor):
     `y = m + f(place) + e` with a constant m of nearly flat prior, `f ~ N(0, v K)` and noise e. On a
     surface K is a Whittle-Matern kernel along it, a stationary kernel of position, or their sum.
     Families of kernels have equal prior mass; within each, ranges, lengthscales, shares and noise
-    ratios run over grids, the amplitude v maximises the restricted likelihood, and the kernels of
-    greatest evidence are mixed by it. Lindgren, Rue and Lindstrom (2011) for the surface.
+    ratios run over grids, the amplitude v is integrated out of the restricted likelihood (with the
+    variance of the law that this gives), and the kernels of greatest evidence are mixed by it.
+    Lindgren, Rue and Lindstrom (2011) for the surface.
 
     Parameters
     ----------

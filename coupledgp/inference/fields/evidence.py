@@ -21,6 +21,8 @@ from coupledgp.random import FloatArray
 
 # Rounding of an eigenvalue relative to the greatest: lesser ones are zero or negative by rounding.
 ROUNDING = 1e-13
+# Degrees of freedom below which the variance of Student's law is not followed.
+LEAST_DEGREES = 5
 
 
 class RatioEvidence(NamedTuple):
@@ -63,3 +65,14 @@ def evidence_at_ratios(K: FloatArray, y: FloatArray, ratios: FloatArray) -> Rati
     amplitude = np.maximum(squares / (k * (n - 1)), np.finfo(float).tiny)
     log_evidence = -0.5 * k * (np.log(d).sum(axis=1) + np.log(ones) + (n - 1) * np.log(amplitude))
     return RatioEvidence(log_evidence, amplitude)
+
+
+def integrated_amplitude(n_observations: int, n_outputs: int = 1) -> float:
+    """Factor by which the unknown amplitude widens predictive variances.
+
+    With a flat prior of `log v` the predictive law is Student's with `nu = k (n - 1)` degrees of
+    freedom about the same mean, whose variance is `nu / (nu - 2)` of that at the v of greatest
+    evidence. Below five degrees, where it is large or infinite, it is taken as that of five.
+    """
+    degrees = max(n_outputs * (n_observations - 1), LEAST_DEGREES)
+    return degrees / (degrees - 2)

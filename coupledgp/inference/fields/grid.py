@@ -14,7 +14,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import logsumexp
 
-from coupledgp.inference.fields.evidence import RatioEvidence, evidence_at_ratios
+from coupledgp.inference.fields.evidence import (
+    RatioEvidence,
+    evidence_at_ratios,
+    integrated_amplitude,
+)
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     ALPHAS,
@@ -152,16 +156,16 @@ class FieldGrid:
     ) -> tuple[list[FieldCandidate], int]:
         """Kernels of a family at all noise ratios, and the size of the family's whole grid.
 
-        The amplitude of each is that of greatest evidence. Pairs that are left out since they are
-        many count as if they had no evidence.
+        Pairs that are left out since they are many count as if they had no evidence.
         """
         kernels, total = self._kernels(family, report)
+        factor = integrated_amplitude(*self.targets.shape)
         found = []
         for j, kernel in enumerate(kernels):
             report(f"{name_of(family)}: kernel {j + 1} of {len(kernels)}")
             evidence = self.evidence(kernel)
             found += [
-                FieldCandidate(kernel, float(v), float(g * v), float(value))
+                FieldCandidate(kernel, factor * float(v), factor * float(g * v), float(value))
                 for g, v, value in zip(
                     self.noise_ratios, evidence.amplitude, evidence.log_evidence, strict=True
                 )

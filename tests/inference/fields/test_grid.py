@@ -6,7 +6,7 @@ import trimesh
 from scipy import linalg, stats
 
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.inference.fields.evidence import evidence_at_ratios
+from coupledgp.inference.fields.evidence import evidence_at_ratios, integrated_amplitude
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.grid import NOISE_RATIOS, FieldGrid
 from coupledgp.kernels.fields import (
@@ -112,3 +112,19 @@ def test_noise_alone_is_known_as_noise():
     )
     noise = sum(member.weight * member.noise for member in members)
     assert 0.5 < noise < 1.3
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_the_amplitude_is_integrated_out(n_outputs):
+    """By a sum over amplitudes, weighted by the density of contrasts, of predictive variances."""
+    n = 8
+    root = RNG.normal(size=(n, n))
+    K, y = root @ root.T + np.eye(n), RNG.normal(size=(n, n_outputs))
+    contrasts = linalg.null_space(np.ones((1, n)))
+    C, z = contrasts.T @ K @ contrasts + 0.2 * np.eye(n - 1), contrasts.T @ y
+    v = np.geomspace(1e-3, 1e4, 40_001)
+    squares = np.einsum("ik,ij,jk->", z, np.linalg.inv(C), z)
+    weight = v ** (-0.5 * n_outputs * (n - 1)) * np.exp(-0.5 * squares / v)  # d log v
+    mean_amplitude = (weight * v).sum() / weight.sum()
+    best = evidence_at_ratios(K, y, np.array([0.2])).amplitude[0]
+    np.testing.assert_allclose(mean_amplitude / best, integrated_amplitude(n, n_outputs), rtol=1e-3)

@@ -203,6 +203,21 @@ def test_warnings_reach_the_page_and_the_json(tmp_path, capsys):
         assert part in text
 
 
+def test_constant_values_and_single_places(mesh, tmp_path, call):
+    """There is nothing to learn, and nothing to leave out; neither is an error."""
+    for columns in (
+        {**XYZ, "value": [3.0] * 24},
+        {"vertex": [5, 5, 5], "value": [1, 2, 3]},
+        {"vertex": [5], "value": [1]},
+    ):
+        table = write(tmp_path / "s.csv", columns)
+        page = tmp_path / "page.html"
+        call(mesh, "--values", table, "-o", tmp_path / "law.csv", "--report", page, *COARSE)
+        found = read(tmp_path / "law.csv")
+        assert np.isfinite(np.array([found["mean"], found["std"]], float)).all()
+        assert "one kernel" in page.read_text()
+
+
 def test_coverage_of_sensors_left_out_is_remarked_on():
     from coupledgp.cli.commands.field_tasks import LeftOut, coverage_remark
 

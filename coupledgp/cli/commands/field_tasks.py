@@ -114,6 +114,8 @@ def score(model: FieldGPRegressor, task: FieldTask) -> dict[str, Any] | None:
 def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str, Any]:
     """RMSE and R2 of means (n,) and, with std (n,), NLPD and coverage of Gaussians."""
     error, spread = rmse(y, mean), float(np.std(y))
+    if std is not None and not (std > 0).all():  # the mean of observations that are all alike
+        std = None
     return {
         "rmse": error,
         "r2": 1 - (error / spread) ** 2 if spread > 0 else None,

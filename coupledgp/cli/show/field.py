@@ -101,10 +101,10 @@ def model_line(result: dict[str, Any]) -> str:
         length = f"{amount(fitted['lengthscale'])} {unit}"
         parts.append(f"{100 * (1 - share):.0f} % by position (lengthscale {length})")
     members = len({member["kernel"] for member in fitted["members"]})
+    mixed = "one kernel" if members == 1 else f"{members} kernels mixed by evidence"
     return (
         f"Variance of the field: {', '.join(parts)}; std of the field {fitted['field_std']:.3g}, "
-        f"of the noise {fitted['noise_std']:.3g}; {members} kernel{'s' * (members > 1)} mixed by "
-        "evidence"
+        f"of the noise {fitted['noise_std']:.3g}; {mixed}"
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap
@@ -38,9 +37,15 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.state import data_arrays, data_from, text_of
 from coupledgp.gp.units import Units
-from coupledgp.inference.fields.precision import FieldPrecision, PriorPrecision, flat_variance
+from coupledgp.inference.fields.precision import (
+    BoolArray,
+    FieldPrecision,
+    PriorPrecision,
+    flat_variance,
+)
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.inference.search.problem import log_evidence
+from coupledgp.kernels.fields import WhittleMatern
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
@@ -92,19 +97,15 @@ class PrecisePrior:
 
     @property
     def _kappa(self) -> float:
-        surface = self.hyperparameters.kernel.surface
-        assert surface is not None
-        return surface.kappa(self.precision.operator.dimension)
+        return self._surface[1].kappa(self.precision.operator.dimension)
 
     @cached_property
     def _factor(self) -> float:
         """Factor that gives the field its share of the output scale as mean variance."""
-        kernel = self.hyperparameters.kernel
-        assert kernel.surface is not None
-        assert kernel.share is not None
-        known = self.field_prior.fields.surface.known(kernel.surface)
+        share, surface = self._surface
+        known = self.field_prior.fields.surface.known(surface)
         flat = flat_variance(self._kappa, self.precision.alpha, self.precision.operator.dimension)
-        return known.mean_variance / flat / kernel.share
+        return known.mean_variance / flat / share
 
     def columns(self, points: Points) -> FloatArray:
         """Features, times their factor, and a column of ones (p, q) at locations (p, ...)."""
@@ -131,13 +132,37 @@ class PrecisePrior:
 
     def covariance(self, points: Points) -> FloatArray:
         """Prior covariance (p, p) of mean, field and features, normalised units."""
-        kernel, hyper = self.hyperparameters.kernel, self.hyperparameters
         columns = self.columns(points)
-        assert kernel.share is not None
-        surface = replace(kernel, position=None)
-        gram = kernel.share * self.field_prior.fields.gram(surface, points)
+        gram = self.field_covariance(points)
         gram += columns / self.penalties(columns.shape[1]) @ columns.T
-        return hyper.outputscale * gram
+        return self.hyperparameters.outputscale * gram
+
+    def field_covariance(self, points: Points) -> FloatArray:
+        """Prior covariance (p, p) of the field, in units of the output scale."""
+        share, surface = self._surface
+        return share * self.field_prior.fields.surface.gram(surface, points)
+
+    def field_variance(self, points: Points) -> FloatArray:
+        """Prior variance (p,) of the field, in units of the output scale."""
+        share, surface = self._surface
+        return share * self.field_prior.fields.surface.variance(surface, points)
+
+    def field_samples(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
+        """Draws (n_vertices, n_samples) of the field, in units of the output scale's root."""
+        share, surface = self._surface
+        return np.sqrt(share) * self.field_prior.fields.surface.sample(surface, n_samples, rng)
+
+    @property
+    def _surface(self) -> tuple[float, WhittleMatern]:
+        """Share and kernel of the field."""
+        kernel = self.hyperparameters.kernel
+        assert kernel.share is not None
+        assert kernel.surface is not None
+        return kernel.share, kernel.surface
+
+    def is_observed(self, points: Points) -> BoolArray:
+        """Whether places (p, ...) are on components with observations."""
+        return self.precision.observed[points[:, 0].astype(np.int64)]
 
     def given(self, data: Data, units: Units, normalize: bool) -> PreciseFieldGP:
         """Condition on data.
@@ -151,7 +176,7 @@ class PrecisePrior:
         """
         rows = location_rows(data.points, self.precision.operator.n_vertices)
         prior = self
-        if not self.precision.pattern.holds(sparse.csr_array(rows.T @ rows)):
+        if not self.precision.serves(rows):
             precision = FieldPrecision.of(self.precision.operator, self.precision.alpha, rows)
             prior = replace(self, precision=precision)
         columns = prior.columns(data.points)
@@ -259,7 +284,10 @@ class PreciseFieldGP(NormalizedProcess):
             means.append(rows @ self._field + columns @ self._weights)
             if want == "variance":
                 root = self.posterior.gap_root(rows, columns)
-                variances.append(self.posterior.field_variances(rows) + np.square(root).sum(axis=1))
+                own, far = self.posterior.field_variances(rows), self._far(block)
+                if far.size:
+                    own[far] = self.prior_parts.field_variance(block[far])
+                variances.append(own + np.square(root).sum(axis=1))
         mean = np.concatenate(means)
         if want == "mean":
             return mean, None
@@ -274,9 +302,16 @@ class PreciseFieldGP(NormalizedProcess):
         )
         rows, columns = self._rows_of(points), self.prior_parts.columns(points)
         root = self.posterior.gap_root(rows, columns)
-        covariance = self.posterior.field_covariance(rows) + root @ root.T
+        covariance, far = self.posterior.field_covariance(rows), self._far(points)
+        if far.size:
+            covariance[np.ix_(far, far)] = self.prior_parts.field_covariance(points[far])
+        covariance += root @ root.T
         mean = rows @ self._field + columns @ self._weights
         return mean, self.hyperparameters.outputscale * covariance
+
+    def _far(self, points: Points) -> IntArray:
+        """Numbers of places on components without observations, where the field is the prior's."""
+        return np.flatnonzero(~self.prior_parts.is_observed(points))
 
     def _rows_of(self, points: Points) -> Any:
         return location_rows(points, self.prior_parts.precision.operator.n_vertices)
@@ -291,13 +326,17 @@ class PreciseFieldGP(NormalizedProcess):
         """See the base class; draws at all vertices, exact but for the features."""
         rows, n_outputs = self._rows_of(points), self.units.n_outputs
         columns, posterior = self.prior_parts.columns(points), self.posterior
+        far = self._far(points)
         drawn = np.empty((len(points), n_outputs * n_samples))
         for start in range(0, drawn.shape[1], BLOCK_DRAWS):
             count = min(BLOCK_DRAWS, drawn.shape[1] - start)
             weights = posterior.sample_weights(count, rng)
             noise = self.prior_parts.noise_of_precision(count, rng)
             field = posterior.sample_field(noise, weights, rng)
-            drawn[:, start : start + count] = rows @ field + columns @ weights
+            own = rows @ field
+            if far.size:
+                own[far] = rows[far] @ self.prior_parts.field_samples(count, rng)
+            drawn[:, start : start + count] = own + columns @ weights
         mean = rows @ self._field + columns @ self._weights
         drawn *= np.sqrt(self.hyperparameters.outputscale)
         return mean[:, :, None] + drawn.reshape(len(points), n_outputs, n_samples)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.couplings import CouplingLike
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_rows
@@ -177,13 +177,20 @@ class _Fit:
         """The hyperparameters of greatest evidence."""
         if are_constant(self.data.targets, self.data.targets.mean(axis=0)):
             return self._default(maps)
-        starts = []
+        starts: list[tuple[PrecisionSearch, Found]] = []
         n_columns = maps[0].n_features + 1 if maps else 1
+        searches, errors = [], []
         for alpha in self.alphas:
             search = PrecisionSearch(self._settings(alpha, max_iterations), self.report)
-            starts.append((search, search.scan(self._evidence(alpha, n_columns))))
+            searches.append(search)
+            try:
+                starts.append((search, search.scan(self._evidence(alpha, n_columns))))
+            except NumericalError as error:  # the square of alpha = 2 loses twice the digits
+                errors.append(error)
+        if not starts:
+            raise errors[-1]
         search, start = max(starts, key=lambda pair: pair[1].value)
-        search.n_evaluations = sum(other.n_evaluations for other, _ in starts)
+        search.n_evaluations = sum(other.n_evaluations for other in searches)
         if maps:
             start = search.scan_features(start, [self._features(made) for made in maps])
         return search.climb(start)

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from coupledgp.geometry import LaplaceOperator
@@ -30,6 +31,7 @@ from coupledgp.inference.linalg.sparse_cholesky import elimination_order
 from coupledgp.inference.linalg.supernodes import Supernodes
 from coupledgp.random import FloatArray, IntArray
 
+BoolArray: TypeAlias = NDArray[np.bool_]
 # Largest `S_ii^2 / M_i` over their median; share of the mean mass up to which masses are raised.
 MOST_STIFF, LEAST_MASS = 1e8, 1e-3
 # Product of kappa and an edge's length below which derivatives are taken from their series.
@@ -95,6 +97,14 @@ class SparsePattern:
         places = np.searchsorted(self.keys, keys)
         return np.bincount(places, matrix.data, self.keys.size).astype(np.float64)
 
+    def with_identity(self, values: FloatArray, kept: BoolArray, diagonal: float) -> FloatArray:
+        """Entries (e,), a multiple of the identity in rows and columns that are not kept (n,)."""
+        if kept.all():
+            return values
+        rows, columns = np.divmod(self.keys, kept.size)
+        identity = np.where(rows == columns, diagonal, 0.0)
+        return np.where(kept[rows] & kept[columns], values, identity)
+
     def with_values(self, values: FloatArray) -> sparse.csr_array:
         """The matrix of entries (e,)."""
         parts = values, self.matrix.indices, self.matrix.indptr
@@ -128,6 +138,10 @@ class FieldPrecision:
         S of the operator, moderated where its square would leave no digits.
     mass : FloatArray (n,)
         M of the operator, moderated likewise.
+    observed : BoolArray (n,)
+        Vertices of components with observations. On the others nothing but `kappa^4 M` would keep Q
+        from being singular, which rounding hides where elements are stiff: there Q is the identity,
+        which says the same about the observations, and the field has to be taken from its prior.
     """
 
     operator: LaplaceOperator
@@ -136,12 +150,13 @@ class FieldPrecision:
     root_pattern: SparsePattern
     stiffness: sparse.csr_array
     mass: FloatArray
+    observed: BoolArray
 
     @classmethod
     def of(
         cls, operator: LaplaceOperator, alpha: int, rows: sparse.csr_array | None = None
     ) -> FieldPrecision:
-        """Find the patterns; that of Q holds `A' A` of rows A (n, n_vertices) as well."""
+        """Find the patterns for rows A (n, n_vertices); None: all components are observed."""
         root = shifted_stiffness(operator, 1.0)
         n_corners = operator.elements.shape[1]
         ends = np.array([(i, j) for i in range(n_corners) for j in range(n_corners)])
@@ -158,22 +173,33 @@ class FieldPrecision:
         if alpha == 2:
             matrices = moderated(*matrices)
         return cls(
-            operator, alpha, SparsePattern(parts, places), SparsePattern([root], places), *matrices
-        )
+            operator, alpha, SparsePattern(parts, places), SparsePattern([root], places),
+            *matrices, observed_vertices(operator, rows),
+        )  # fmt: skip
+
+    def serves(self, rows: sparse.csr_array) -> bool:
+        """Whether it is the precision of these observations, rows (n, n_vertices), too."""
+        held = self.pattern.holds(sparse.csr_array(rows.T @ rows))
+        return held and np.array_equal(observed_vertices(self.operator, rows), self.observed)
 
     def at(self, kappa: float, with_slope: bool = False) -> PriorPrecision:
         """The precision at a kappa, per unit of length."""
         root, root_slope = self._root(kappa)
-        factor = BlockFactor(self.root_pattern.nodes, self.root_pattern.values(root))
+        own, kept = self.root_pattern, self.observed
+        factor = BlockFactor(own.nodes, own.with_identity(own.values(root), kept, 1.0))
         n, smoothness = self.operator.n_vertices, self.alpha - self.operator.dimension / 2
         scale = flat_variance(kappa, self.alpha, self.operator.dimension)
         values, slope = self._values(kappa, root, root_slope)
+        values = self.pattern.with_identity(values, kept, 1.0)
         log_determinant = self.alpha * factor.log_determinant + n * np.log(scale)
         if self.alpha == 2:
-            log_determinant -= np.log(self.mass).sum()
+            log_determinant -= np.log(self.mass[kept]).sum()
         if not with_slope:
             return PriorPrecision(scale * values, float(log_determinant))
-        trace = self.root_pattern.trace(factor.selected()[0], self.root_pattern.values(root_slope))
+        trace = own.trace(
+            factor.selected()[0], own.with_identity(own.values(root_slope), kept, 0.0)
+        )
+        slope = self.pattern.with_identity(slope, kept, 0.0)
         return PriorPrecision(
             scale * values,
             float(log_determinant),
@@ -182,7 +208,7 @@ class FieldPrecision:
         )
 
     def noise(self, kappa: float, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        """Draws (n_vertices, n_samples) whose covariance is Q."""
+        """Draws (n_vertices, n_samples) whose covariance is Q on components with observations."""
         root = np.sqrt(flat_variance(kappa, self.alpha, self.operator.dimension))
         if self.alpha == 1:
             return root * edge_noise(self.operator, kappa, n_samples, rng)
@@ -216,6 +242,14 @@ class FieldPrecision:
         parts = (diagonal, sparse.csr_array(stiffness), square)
         found = tuple(self.pattern.values(part) for part in parts)
         return found[0], found[1], found[2]
+
+
+def observed_vertices(operator: LaplaceOperator, rows: sparse.csr_array | None) -> BoolArray:
+    """Vertices (n_vertices,) of components with observations, rows (n, n_vertices)."""
+    if rows is None:
+        return np.ones(operator.n_vertices, dtype=bool)
+    _, member = operator.components()
+    return np.isin(member, member[np.unique(rows.indices)])
 
 
 def moderated(stiffness: sparse.csr_array, mass: FloatArray) -> tuple[sparse.csr_array, FloatArray]:

@@ -15,7 +15,7 @@ from coupledgp.inference.fields.precision_evidence import (
     Restricted,
     Scales,
 )
-from coupledgp.inference.search.minimise import Stopping, lbfgs
+from coupledgp.inference.search.minimise import Stopping, lbfgs, patient
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
@@ -29,7 +29,9 @@ FEATURE_RATIOS = (0.3, 3.0)
 MOST_RANGE, LENGTHSCALE_BOX, EDGES = 3.2, (0.01, 3.2), 2.0
 NOISE_BOX, FEATURE_BOX = (1e-7, 1e3), (1e-4, 1e4)
 # L-BFGS: most iterations, and tolerances per target.
-MAX_ITERATIONS, TOLERANCES = 30, (1e-8, 1e-5)
+MAX_ITERATIONS, TOLERANCES = 50, (1e-6, 1e-4)
+# It also ends where this number of evaluations gains less: values are rounded by 1e-6 on needles.
+PATIENCE = 8
 # Value per target where a matrix is not positive definite.
 FAILED = 1e6
 
@@ -163,25 +165,27 @@ class PrecisionSearch:
         """Maximise the evidence by L-BFGS."""
         n_scales = 2 if start.evidence.features is None else 4
         size = start.evidence.targets.size
-
-        def loss(x: FloatArray) -> tuple[float, FloatArray]:
-            found, slope = self._evaluated(start.evidence, Scales(*x), True)
-            if found is None:
-                return FAILED, np.zeros(n_scales)
-            gradient = found.gradient.copy()
-            if slope is not None:
-                gradient[0] += slope * gradient[2]
-                gradient[2] = 0.0
-            return -found.log_evidence / size, -gradient / size
-
         stopping = Stopping(self.settings.max_iterations, *TOLERANCES)
         box = self.settings.box[:n_scales]
         x = np.clip(np.array(start.scales[:n_scales]), *np.transpose(box))
-        minimum = lbfgs(loss, x, box, stopping)
+        minimise = patient(lbfgs, PATIENCE, TOLERANCES[0])
+        minimum = minimise(lambda x: self.loss(start.evidence, x), x, box, stopping)
         scales = self._tied(Scales(*minimum.point))[0]
         return Found(
             start.evidence, scales, -minimum.value * size, self.n_evaluations, minimum.converged
         )
+
+    def loss(self, evidence: PrecisionEvidence, x: FloatArray) -> tuple[float, FloatArray]:
+        """Minus the log evidence per target, and its gradient, at the free ones of `Scales`."""
+        found, slope = self._evaluated(evidence, Scales(*x), True)
+        if found is None:
+            return FAILED, np.zeros(x.size)
+        gradient = found.gradient.copy()
+        if slope is not None:
+            gradient[0] += slope * gradient[2]
+            gradient[2] = 0.0
+        size = evidence.targets.size
+        return -found.log_evidence / size, -gradient / size
 
     def _best(
         self, evidence: PrecisionEvidence, grid: Sequence[Scales], best: Found | None = None

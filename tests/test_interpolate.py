@@ -186,6 +186,35 @@ def test_a_mesh_tests_itself_and_is_coloured(nodes, mesh, tmp_path, call):
     assert "lightly shaded" in page.read_text()
 
 
+def test_the_evidence_chooses_the_weights_of_faces(tmp_path, call, fails):
+    # Faces that grow from one end to the other by far: distances matter.
+    ball = trimesh.creation.capsule(height=2.0, radius=1.0, count=[12, 12])
+    ball.vertices[:, 2] = np.exp(1.5 * ball.vertices[:, 2])
+    ball.export(tmp_path / "ball.ply")
+    mesh = trimesh.load(tmp_path / "ball.ply")
+    arguments = [tmp_path / "ball.ply", "--signal", "normal-z", *QUICK, "--json"]
+    out = tmp_path / "law.csv"
+    evidences, laws = {}, {}
+    for weights in ("unit", "inverse-distance", "auto"):
+        found = json.loads(call(*arguments, "-o", out, "--face-weights", weights))
+        evidences[weights], laws[weights] = found["fitted"]["log_evidence"], read(out)["mean"]
+        chosen = found["face_weights"]
+    best = max(("unit", "inverse-distance"), key=evidences.__getitem__)
+    assert chosen["chosen"] == best
+    assert chosen["log_evidences"][best] == evidences["auto"] == evidences[best]
+    assert laws["auto"] == laws[best]
+    graph = cgp.Graph.from_trimesh(mesh, "faces", best)
+    assert found["graph"]["n_edges"] == graph.n_edges
+    text = call(*arguments[:-1], "-o", out)
+    assert "weights of links" in text
+    assert "--face-weights: expected it for the faces of a mesh only" in fails(
+        *arguments, "-o", out, "--nodes", "vertices", "--face-weights", "unit"
+    )
+    assert "--face-weights: expected one of" in fails(
+        *arguments, "-o", out, "--face-weights", "area"
+    )
+
+
 def test_vertices_are_numbered_as_in_the_file(tmp_path, call):
     """Vertices that no face uses, or at the same place, keep their numbers."""
     ball = trimesh.creation.icosphere(subdivisions=1)

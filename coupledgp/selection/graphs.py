@@ -40,20 +40,19 @@ class GraphChoice:
     def explain(self) -> str:
         """The graph in use and by how much the data speak for it, in words."""
         best = self.log_evidences[self.names.index(self.chosen)]
-        others = ", ".join(
-            f"{name} {value - best:+.4g}"
+        others = [
+            f"{name} {value - best:+.4g} nats from it"
             for name, value in zip(self.names, self.log_evidences, strict=True)
             if name != self.chosen
-        )
-        beside = f"; log evidence of the others beside it: {others} nats" if others else ""
-        return f"{self.chosen}: log evidence {best:.4g}{beside}"
+        ]
+        return "; ".join([f"{self.chosen}: log evidence {best:.4g} nats", *others])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the figures as plain values."""
+        """Return the figures and the explanation as plain values."""
+        evidences = dict(zip(self.names, self.log_evidences, strict=True))
         return {
-            "chosen": self.chosen,
-            "log_evidences": dict(zip(self.names, self.log_evidences, strict=True)),
-        }
+            "chosen": self.chosen, "log_evidences": evidences, "explanation": self.explain()
+        }  # fmt: skip
 
 
 def choose_graph(

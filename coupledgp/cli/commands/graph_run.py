@@ -5,22 +5,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, cast
 
 from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
 from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.options import finite, number_or_auto, selection_of
-from coupledgp.cli.readers.networks import read_network
+from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.show import graph as show_graph
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS
-from coupledgp.models import GraphGPRegressor
+from coupledgp.graphs import Graph
+from coupledgp.models import GraphGPRegressor, choose_graph
 from coupledgp.output import written_whole
 from coupledgp.progress import reporter
 from coupledgp.validation import check_choice, check_positive_int
+
+# Weights of a graph of faces that the evidence chooses between, today's first.
+FACE_WEIGHTS = ("unit", "inverse-distance")
 
 
 def run_graph(options: Mapping[str, Any], share: float) -> None:
@@ -30,6 +35,7 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
     exact_nodes, latent = options["exact_nodes"], options["latent"]
     nodes, node_column = options["nodes"] or "faces", options["node_column"] or "node"
     check_choice(nodes, ("faces", "vertices"), "--nodes")
+    weights = check_choice(options["face_weights"], ("auto", *FACE_WEIGHTS), "--face-weights")
     check_positive_int(exact_nodes, "--exact-nodes", minimum=0)
     if report is not None and exact_nodes == 0:
         raise InvalidInputError("--report: expected --exact-nodes > 0, the page compares models")
@@ -62,10 +68,16 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
             )
         task = split_nodes(*observed, share, seed)
         check_isolated(network, observed[0], options["keep_isolated"], graph)
-        model = GraphGPRegressor(network.graph, **settings)
+        graphs = face_graphs(network, weights)
         clock = Stopwatch()
         with clock("fit"), reporter("fit"):
-            model.fit(network.graph.label_all(task.nodes), task.y)
+            model, choice = choose_graph(
+                GraphGPRegressor(network.graph, **settings),
+                graphs,
+                network.graph.label_all(task.nodes),
+                task.y,
+            )
+        network = replace(network, graph=model.graph)
         with clock("predict"), reporter("predict"):
             law = model.predict(return_std=True, latent=latent)
             scored = score(model, network, task)
@@ -81,6 +93,8 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
         result["output"] = {"path": str(output), "latent": latent}
         result["model"] = {"model": "graph", **settings, "n_walks": model.n_walks_}
         result["selection"] = selection_of(model)
+        # Where there was no choice of weights there is nothing to say of them.
+        result["face_weights"] = choice.to_dict() if network.nodes == "faces" else None
         write_law(network, law, output_path, output)
         if page_path is not None and comparison is not None:
             page = show_graph.page(result, comparison, network, task.nodes, law)
@@ -89,3 +103,16 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
         print(json.dumps(finite(result), indent=2))
     else:
         show_graph.interpolate(result, comparison)
+
+
+def face_graphs(network: Network, weights: str) -> dict[str, Graph]:
+    """The graphs to choose between, by the names of their weights: more than one for faces only."""
+    if network.nodes != "faces":
+        if weights != "auto":
+            raise InvalidInputError(
+                f"--face-weights: expected it for the faces of a mesh only, got {network.kind}"
+            )
+        return {"as read": network.graph}
+    names = FACE_WEIGHTS if weights == "auto" else (weights,)
+    kinds = cast(tuple[Literal["unit", "inverse-distance"], ...], names)
+    return {name: Graph.from_trimesh(network.mesh, "faces", name) for name in kinds}

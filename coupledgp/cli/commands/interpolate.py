@@ -91,6 +91,13 @@ def interpolate(
             show_default=False,
         ),
     ] = None,
+    face_weights: Annotated[
+        str,
+        typer.Option(
+            help="Of a graph of faces: unit, inverse-distance of centroids, or auto, by evidence.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "auto",
     undirected: Annotated[
         bool, typer.Option("--undirected", help="Drop the directions of a directed graph.")
     ] = False,

@@ -102,10 +102,12 @@ def sections(result: dict[str, Any], comparison: Comparison | None) -> list[Sect
 
 def graph_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     """Rows (name, value) of the graph's size."""
-    graph = result["graph"]
+    graph, weights = result["graph"], result["face_weights"]
+    of_faces = [] if weights is None else [("weights of links", weights["explanation"])]
     return [
         ("source", graph["kind"]),
         ("nodes, edges", f"{graph['n_nodes']}, {graph['n_edges']}"),
+        *of_faces,
         ("components", f"{graph['n_components']}"),
         ("isolated nodes", f"{graph['n_isolated']}"),
         ("nodes no data reach (prior)", f"{graph['n_nodes_beyond_data']}"),

@@ -18,7 +18,7 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp import diagnostics
 from coupledgp.cli import evaluate, run
-from coupledgp.cli.commands import demo_pages, demo_study
+from coupledgp.cli.commands import demo_field, demo_pages, demo_study
 
 RNG = np.random.default_rng(7)
 N = 60
@@ -536,16 +536,22 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
         largest = max(size for _, size in kl)
         assert kl[couplings[-1], largest] < kl["iid", largest]
     assert "target minus mean" in further
-    assert sorted(path.name for path in folder.iterdir()) == sorted(
+    names = [
         f"{name}.{ending}"
-        for name in ("report", "posterior-table", "posterior-mesh")
+        for name in ("report", "posterior-table", "posterior-mesh", "field")
         for ending in ("html", "json")
-    )
+    ]
+    written = sorted(path.name for path in folder.iterdir())
+    assert written == sorted([*names, "field-sensors.csv", "field.ply"])
+    rows = json.loads((folder / "field.json").read_text())["baselines"]["rows"]
+    errors = {row["name"]: row["rmse"] for row in rows}
+    assert errors["model"] < 0.5 * errors["nearest"]
 
 
 def test_demo_json(tmp_path, call, monkeypatch):
     monkeypatch.setattr(demo_study, "SIZES", (4,))
     monkeypatch.setattr(demo_study, "write_further", lambda *paths, seed: None)
+    monkeypatch.setattr(demo_field, "write_field", lambda *paths: None)
     out = call("demo", "-o", tmp_path, "--n-seeds", 1, "--json")
     assert out == (tmp_path / "report.json").read_text()
     assert json.loads(out)["rows"][0]["kl_per_point"]["standard_error"] == 0

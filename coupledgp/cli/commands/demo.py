@@ -1,4 +1,4 @@
-"""`coupledgp demo`: couplings compared on an embedded data set, and on a mesh."""
+"""`coupledgp demo`: couplings on embedded data and a mesh, and a field from a few sensors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def demo(
         bool, typer.Option("--json", help="Print JSON instead of the table.")
     ] = False,
 ) -> None:
-    """Run the study, write both files, print the table."""
+    """Run the study, write all files, print the tables."""
     from rich.console import Console
     from rich.text import Text
     from threadpoolctl import threadpool_limits
 
-    from coupledgp.cli.commands import demo_pages
+    from coupledgp.cli.commands import demo_field, demo_pages
     from coupledgp.cli.commands import demo_study as study
     from coupledgp.cli.show import table as show
     from coupledgp.output import written_whole
@@ -35,15 +35,17 @@ def demo(
     check_positive_int(seed, "--seed", minimum=0)
     output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        page, figures, *further = [
+        names = ["report", demo_pages.TABLE, demo_pages.MESH, demo_field.NAME]
+        page, figures, *further, field_page, field_figures = [
             stack.enter_context(written_whole(output / f"{name}.{ending}"))
-            for name in ("report", demo_pages.TABLE, demo_pages.MESH)
+            for name in names
             for ending in ("html", "json")
         ]
         # Matrices this small gain nothing from threads, and lose much where cores are shared.
         with threadpool_limits(1):
             found = study.run_study(n_seeds, seed)
             study.write_further(*further, seed=seed)
+            demo_field.write_field(output, field_page, field_figures, seed)
         text = json.dumps(found.to_dict(), indent=2, allow_nan=False)
         figures.write_text(text + "\n", encoding="utf-8")
         page.write_text(study.page_of(found), encoding="utf-8")
@@ -58,6 +60,6 @@ def demo(
     console.print()
     show.print_section(console, found.mesh.section())
     console.print()
-    pages = [output / f"{name}.html" for name in ("report", demo_pages.TABLE, demo_pages.MESH)]
+    pages = [output / f"{name}.html" for name in names]
     written = ", ".join(str(path) for path in pages)
     console.print(Text(f"Written: {written}, and a .json beside each"), soft_wrap=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.cli.commands import demo_mesh, demo_pages
+from coupledgp.cli.commands import demo_field, demo_mesh, demo_pages
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.show import graph as show_graph
 from coupledgp.datasets import meshes, uci
@@ -228,5 +228,6 @@ def page_of(study: Study) -> str:
         links=[
             (f"{demo_pages.TABLE}.html", "Posterior report of one model of the table"),
             (f"{demo_pages.MESH}.html", "Posterior report of one model of the mesh"),
+            (f"{demo_field.NAME}.html", "A field on a mesh from forty sensors"),
         ],
     )

@@ -87,6 +87,15 @@ class FieldOptions:
 
 def run_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> None:
     """Fit a field to sensors, score, compare, write and print; `remarks` are earlier warnings."""
+    result = fitted_field(domain, options, remarks)
+    if options.as_json:
+        print(json.dumps(finite(result), indent=2))
+    else:
+        show_field.interpolate(result)
+
+
+def fitted_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> dict[str, Any]:
+    """Fit a field to sensors, score, compare and write; return what there is to print."""
     with ExitStack() as stack:
         # Outputs that cannot be written are refused before the work, not after it.
         output = stack.enter_context(written_whole(options.output))
@@ -121,10 +130,7 @@ def run_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> None
             write_left_out(sensors, task.sensors, run.loo, loo_path, options.loo)
         if page_path is not None:
             page_path.write_text(show_field.page(result, run.shown()), encoding="utf-8")
-    if options.as_json:
-        print(json.dumps(finite(result), indent=2))
-    else:
-        show_field.interpolate(result)
+    return result
 
 
 @contextmanager

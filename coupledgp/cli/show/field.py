@@ -164,8 +164,7 @@ def fit_section(result: dict[str, Any]) -> Section:
     """Table of the families of kernels and of the members of greatest weight."""
     fitted = result["fitted"]
     families = [
-        (f"family: {_family(family['name'], result)}", f"{family['weight']:.3f}")
-        for family in fitted["families"]
+        (f"family: {family['name']}", f"{family['weight']:.3f}") for family in fitted["families"]
     ]
     weights: dict[str, float] = {}  # members of one kernel differ in their noise
     for member in fitted["members"]:
@@ -176,11 +175,6 @@ def fit_section(result: dict[str, Any]) -> Section:
     if rest:
         rows.append((f"and {len(rest)} more", f"{sum(weight for _, weight in rest):.3f}"))
     return Section("Kernels by evidence", ("", "weight"), rows)
-
-
-def _family(name: str, result: dict[str, Any]) -> str:
-    """Name of a family of kernels; on a network, the one along it is not of a surface."""
-    return name if result["domain"]["dimension"] == 2 else name.replace("surface", "network")
 
 
 def amount(value: float) -> str:

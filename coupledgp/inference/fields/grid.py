@@ -84,7 +84,7 @@ class FamilyEvidence:
     Attributes
     ----------
     name : str
-        `"surface"`, `"position"` or `"sum"`, with alpha on a network.
+        `"position"`, `"surface"` or `"sum"`; on a network `"network"`, with its alpha.
     n_candidates : int
         Number of kernels and noise ratios.
     log_evidence : float
@@ -136,7 +136,7 @@ class FieldGrid:
             members, n_candidates = self.candidates(family, report)
             values = np.array([member.log_evidence for member in members])
             log_mean = float(logsumexp(values) - np.log(n_candidates))
-            told.append(FamilyEvidence(name_of(family), n_candidates, log_mean, 0.0))
+            told.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
             shares = np.exp(values - logsumexp(values))
             order = np.argsort(-shares)[:MAX_MEMBERS]
             order = order[shares[order] >= LEAST_SHARE * shares[order[0]]]
@@ -162,7 +162,7 @@ class FieldGrid:
         factor = integrated_amplitude(*self.targets.shape)
         found = []
         for j, kernel in enumerate(kernels):
-            report(f"{name_of(family)}: kernel {j + 1} of {len(kernels)}")
+            report(f"{self._name(family)}: kernel {j + 1} of {len(kernels)}")
             evidence = self.evidence(kernel)
             found += [
                 FieldCandidate(kernel, factor * float(v), factor * float(g * v), float(value))
@@ -232,6 +232,14 @@ class FieldGrid:
             for scale in scales or self._scales(LENGTHSCALES, 0.5)
         ]
 
+    def _name(self, family: FieldKernel) -> str:
+        """Name of a family: `"position"`, `"surface"` or `"sum"`; on networks with its alpha."""
+        if self.covariance.operator.dimension == 2:
+            return family.family
+        name = "network" if family.position is None else family.family
+        alpha = None if family.surface is None else family.surface.alpha
+        return name if alpha is None else f"{name}, alpha {alpha}"
+
     def _scales(self, relative: tuple[float, ...], lowest: float) -> list[float]:
         """Lengths of a grid, down to `lowest` distances between neighbouring sensors."""
         operator = self.covariance.operator
@@ -242,10 +250,3 @@ class FieldGrid:
         while scales[0] > lowest * spacing and scales[0] > LEAST_SCALE * operator.diameter:
             scales.insert(0, step * scales[0])
         return scales
-
-
-def name_of(family: FieldKernel) -> str:
-    """Name of a family; on a network with its alpha."""
-    if family.surface is not None and family.surface.alpha is not None:
-        return f"{family.family}, alpha {family.surface.alpha}"
-    return family.family

@@ -14,8 +14,9 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
 from coupledgp.selection.protocol import with_parameters
 
-# A graph gives way to a later one whose log evidence is larger by this number of standard errors.
-ERRORS = 2.0
+# A graph gives way to a later one whose log evidence is larger by this number of standard errors,
+# and by more nats than rounding makes.
+ERRORS, LEAST_GAIN = 2.0, 1e-4
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class GraphChoice:
         """The graph in use and by how much the data speak for it, in words."""
         best = self.log_evidences[self.names.index(self.chosen)]
         others = [
-            f"{name} {value - best:+.4g} nats from it"
+            f"{name} {value - best:+.2f} nats from it"
             for name, value in zip(self.names, self.log_evidences, strict=True)
             if name != self.chosen
         ]
@@ -100,7 +101,8 @@ def choose_graph(
     errors = [float(fit.log_marginal_likelihood_error_) for fit in fits]
     best = 0
     for k in range(1, len(fits)):
-        if values[k] - values[best] > ERRORS * float(np.hypot(errors[k], errors[best])):
+        error = ERRORS * float(np.hypot(errors[k], errors[best]))
+        if values[k] - values[best] > max(error, LEAST_GAIN):
             best = k
     names = tuple(graphs)
     return fits[best], GraphChoice(names, tuple(values), tuple(errors), names[best])

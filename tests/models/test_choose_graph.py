@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import trimesh
@@ -45,7 +47,7 @@ def test_the_graph_that_made_the_values_is_chosen(true):
         for graph in graphs.values()
     ]
     expected = [fit.log_marginal_likelihood_value_ for fit in alone]
-    np.testing.assert_array_equal(choice.log_evidences, expected)
+    np.testing.assert_allclose(choice.log_evidences, expected, rtol=1e-9)
     assert choice.explain().startswith(f"{true}: log evidence")
     assert choice.to_dict()["chosen"] == true
     assert model.graph is None
@@ -67,7 +69,7 @@ def test_of_equal_graphs_the_first_stays():
     model = cgp.ExactGraphGPRegressor(graph, "heat", random_state=0)
     _, choice = cgp.choose_graph(model, {"a": graph, "b": graph}, np.arange(40), y[:40])
     assert choice.chosen == "a"
-    assert choice.explain().endswith("nats; b +0 nats from it")
+    assert re.search(r"nats; b [+-]0\.00 nats from it$", choice.explain())
 
 
 def test_bad_graphs_are_refused():

@@ -276,6 +276,25 @@ def test_fits(name):
         assert other.log_evidence < made.log_evidence
 
 
+def test_a_quadrature_rule_is_as_good_as_exact_where_lengthscales_are_long():
+    sphere = LaplaceOperator.from_trimesh(trimesh.creation.icosphere(subdivisions=2))
+    points, further = places(sphere, 150, 1), places(sphere, 20, 2)
+    x = location_positions(points, sphere.positions)
+    y = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + 0.05 * np.random.default_rng(0).normal(size=150)
+    free = FieldKernel(WhittleMatern(), PositionKernel())
+    gaps = {}
+    for coupling in ("quadrature", "orthogonal"):
+        kernel = FieldKernel(free.surface, PositionKernel("gaussian", 1.2), None)
+        made, _ = fit_precise(
+            FieldCovariance(sphere), kernel, Data.of(points, y[:, None]), coupling=coupling
+        )
+        laws = [own.law(further, "variance", latent=True) for own in (made, made.exact())]
+        gaps[coupling] = np.abs(laws[0].mean - laws[1].mean) / np.sqrt(laws[1].spread)
+    assert gaps["quadrature"].max() < 0.01 * gaps["orthogonal"].max()
+    found, _ = fit_precise(FieldCovariance(sphere), free, Data.of(points, y[:, None]))
+    assert found.hyperparameters.kernel.position.kernel == "gaussian"
+
+
 def test_lengths_over_nine_decades_leave_the_alpha_that_is_exact():
     rng = np.random.default_rng(0)
     ends = rng.integers(400, size=(2, 700))

@@ -19,15 +19,14 @@ from coupledgp.inference.search.minimise import Stopping, lbfgs, patient
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
-# Ranges and lengthscales of the grid over the diameter, noise ratios, and ratios of the variances
-# of features and field.
+# Ranges and lengthscales of the grid over the diameter, and noise ratios; features and field start
+# with equal variances.
 RANGES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 LENGTHSCALES = (0.1, 0.2, 0.4, 0.8)
 FIRST_NOISE, NOISE_RATIOS = 1e-2, (1e-4, 1e-3, 1e-1, 1.0)
-FEATURE_RATIOS = (0.3, 3.0)
 # Bounds over the diameter, and of the ratios; ranges are no shorter than two edges.
 MOST_RANGE, LENGTHSCALE_BOX, EDGES = 3.2, (0.01, 3.2), 2.0
-NOISE_BOX, FEATURE_BOX = (1e-7, 1e3), (1e-4, 1e4)
+NOISE_BOX, FEATURE_BOX = (1e-7, 1e5), (1e-4, 1e6)
 # L-BFGS: most iterations, and tolerances per target.
 MAX_ITERATIONS, TOLERANCES = 50, (1e-6, 1e-4)
 # It also ends where this number of evaluations gains less: values are rounded by 1e-6 on needles.
@@ -152,11 +151,9 @@ class PrecisionSearch:
         best = replace(plain, value=-np.inf)
         for kind in features:
             evidence = plain.evidence.with_features(kind)
-            ratios = FEATURE_RATIOS if self.settings.log_ratio is None else (1.0,)
             grid = [
-                plain.scales._replace(features=float(np.log(r)), lengthscale=float(np.log(scale)))
+                plain.scales._replace(features=0.0, lengthscale=float(np.log(scale)))
                 for scale in self.settings.lengthscales
-                for r in ratios
             ]
             best = self._best(evidence, grid, best)
         return best

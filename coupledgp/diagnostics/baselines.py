@@ -26,9 +26,9 @@ from coupledgp.diagnostics.network_distances import nearest_on_network, nearest_
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.geometry.locations import (
     Locations,
+    canonical,
     location_positions,
     location_rows,
-    split_points,
 )
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.inference.linalg.sparse_cholesky import SparseFactor, elimination_order
@@ -201,20 +201,7 @@ def _rows(operator: LaplaceOperator, points: Any, name: str) -> FloatArray:
             f"{name}: expected finite rows of {width} numbers, places of this operator, got shape "
             f"{rows.shape}"
         )
-    return _canonical(rows)
-
-
-def _canonical(rows: FloatArray) -> FloatArray:
-    """The same row for the same place: corners of no weight repeat another one, in ascending order.
-
-    A vertex is a corner of several elements, and a place on an edge is on two triangles.
-    """
-    corners, weights = split_points(rows)
-    heaviest = np.take_along_axis(corners, weights.argmax(axis=1)[:, None], axis=1)
-    corners = np.where(weights > 0, corners, heaviest)
-    order = np.lexsort([weights, corners], axis=1)
-    ordered = (np.take_along_axis(part, order, axis=1) for part in (corners, weights))
-    return np.hstack([part.astype(np.float64) for part in ordered])
+    return canonical(rows)
 
 
 def _mean_left_out(known: Sensors) -> BaselinePrediction:

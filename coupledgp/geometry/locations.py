@@ -16,6 +16,9 @@ from scipy import sparse
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
+# Digits of the weights by which places are told apart: more than a sensor's position has.
+PLACE_DIGITS = 9
+
 
 @dataclass(frozen=True, eq=False)
 class Locations:
@@ -91,3 +94,25 @@ def location_positions(points: ArrayLike, positions: FloatArray) -> FloatArray:
     """Positions (p, d) of places, from the positions (n, d) of the vertices."""
     corners, weights = split_points(points)
     return np.einsum("pc,pcd->pd", weights, positions[corners])
+
+
+def canonical(points: ArrayLike) -> FloatArray:
+    """The same row for the same place, (p, 2 c).
+
+    A vertex is a corner of several elements, and a place on an edge is on two triangles: corners
+    without weight repeat the heaviest one, corners ascend, and weights have `PLACE_DIGITS` digits.
+    """
+    corners, weights = split_points(points)
+    weights = weights.round(PLACE_DIGITS)
+    heaviest = np.take_along_axis(corners, weights.argmax(axis=1)[:, None], axis=1)
+    corners = np.where(weights > 0, corners, heaviest)
+    order = np.lexsort([weights, corners], axis=1)
+    return as_points(
+        np.take_along_axis(corners, order, axis=1), np.take_along_axis(weights, order, axis=1)
+    )
+
+
+def place_numbers(points: ArrayLike) -> IntArray:
+    """Numbers (p,) of the distinct places among rows (p, 2 c): the same number, the same place."""
+    _, numbers = np.unique(canonical(points), axis=0, return_inverse=True)
+    return numbers.reshape(-1).astype(np.int64)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from coupledgp.gp.fields import MEAN_VARIANCE, FieldGP, FieldHyperparameters, FieldPrior
+from coupledgp.geometry.locations import place_numbers
+from coupledgp.gp.fields import (
+    MEAN_VARIANCE,
+    FieldGP,
+    FieldHyperparameters,
+    FieldPrior,
+    kernel_from,
+)
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.protocol import Data, Header
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
@@ -46,6 +53,11 @@ class FieldSelection:
     families: tuple[FamilyEvidence, ...]
     members: tuple[FieldCandidate, ...]
     reason: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the data say nothing about a kernel, so that defaults stand for a fit."""
+        return bool(np.isnan(self.members[0].log_evidence))
 
     @property
     def surface_share(self) -> float:
@@ -92,7 +104,7 @@ def fit_fields(
     """
     units = Units.of(data.targets, normalize)
     targets = units.normalized(data.targets)
-    n_places = len(np.unique(data.points, axis=0))
+    n_places = int(place_numbers(data.points).max()) + 1
     if n_places < FEWEST or are_constant(data.targets, data.targets.mean(axis=0)):
         members, told = [_default(families[0], covariance)], list[FamilyEvidence]()
         reason = "too few places, or observations that are all alike, to compare kernels: defaults"
@@ -139,3 +151,31 @@ def _default(family: FieldKernel, covariance: FieldCovariance) -> FieldCandidate
         position = PositionKernel(name, position.lengthscale or length)
     kernel = FieldKernel(surface, position, family.share or 0.5)
     return FieldCandidate(kernel, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE, float("nan"))
+
+
+def selection_state(selection: FieldSelection) -> Header:
+    """A selection as JSON holds it, without NaN."""
+    members = [asdict(member) for member in selection.members]
+    for member in members:
+        if np.isnan(member["log_evidence"]):
+            member["log_evidence"] = None
+    families = [asdict(family) for family in selection.families]
+    return {"families": families, "members": members, "reason": selection.reason}
+
+
+def selection_from(state: Header) -> FieldSelection:
+    """The selection of `selection_state`."""
+    members = [
+        FieldCandidate(
+            **{
+                **member,
+                "kernel": kernel_from(member["kernel"]),
+                "log_evidence": np.nan
+                if member["log_evidence"] is None
+                else member["log_evidence"],
+            }
+        )
+        for member in state["members"]
+    ]
+    families = tuple(FamilyEvidence(**family) for family in state["families"])
+    return FieldSelection(families, tuple(members), state["reason"])

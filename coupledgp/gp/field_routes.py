@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
+from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.field_fit import FieldSelection, fit_fields
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.mixture import MixtureGP
@@ -100,7 +99,7 @@ def fit_field(
     kernel = precise_kernel(families, covariance.operator.dimension)
     route = settings.route
     if route == "auto":
-        many = len(np.unique(data.points, axis=0)) > COLUMNS_LIMIT
+        many = int(place_numbers(data.points).max()) >= COLUMNS_LIMIT
         route = "precision" if many and kernel is not None else "columns"
     if route == "columns":
         check_memory(

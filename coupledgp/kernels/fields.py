@@ -26,7 +26,8 @@ class WhittleMatern:
     smoothness is `nu = alpha - d / 2` in dimension d, the range `sqrt(8 nu) / kappa`: the distance
     at which the correlation on a large flat surface is about .14. K is divided by its mean variance
     over the surface, so that the output scale is the mean variance of the field. Lindgren, Rue and
-    Lindstrom (2011); on networks with alpha = 1 exact, Bolin, Simas and Wallin (2024).
+    Lindstrom (2011); exact at the vertices of networks for alpha = 1, Bolin, Simas and Wallin
+    (2024).
 
     Parameters
     ----------

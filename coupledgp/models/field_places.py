@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
 from coupledgp.gp.field_fit import FieldSelection
 from coupledgp.gp.protocol import Points
+from coupledgp.kernels.fields import FieldKernel
 from coupledgp.random import FloatArray
 
 # Distance of a sensor from the surface, relative to the diameter, beyond which a warning is given.
@@ -18,6 +20,9 @@ FAR_SHARE = 0.01
 # Edges that a range should be long, and the number of edges below which a warning is given: there
 # the variance of finite elements is more than a tenth too large.
 EDGES_A_RANGE, FEWEST_EDGES = 8.0, 5.0
+# Edges that a range should be long where there are places inside edges, for alpha = 1; and the
+# weight of the lighter end of an edge from which a place is inside.
+EDGES_INSIDE, LEAST_WEIGHT = 4.0, 1e-6
 
 
 def as_operator(value: Any) -> LaplaceOperator:
@@ -43,15 +48,9 @@ def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
     if places is None:
         return operator.at_vertices().points
     if isinstance(places, Locations):
-        wanted = 2 * (operator.dimension + 1)
-        if places.points.shape[1] != wanted or not len(places):
-            raise InvalidInputError(
-                f"{name}: expected locations of this operator, rows of {wanted} numbers, got shape "
-                f"{places.points.shape}"
-            )
-        return places.points
+        return checked_locations(operator, places, name)
     array = places if isinstance(places, (list, tuple)) else np.asarray(places)
-    if np.ndim(array) != 2:
+    if are_labels(operator, array):
         return operator.at_vertices(array).points
     try:
         positions = np.asarray(array, dtype=np.float64)
@@ -59,17 +58,66 @@ def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
         raise InvalidInputError(
             f"{name}: expected positions as numbers, got {places!r:.80}"
         ) from None
+    return projected(operator, positions, name)
+
+
+def checked_locations(operator: LaplaceOperator, places: Locations, name: str) -> Points:
+    """Locations on the operator; those that cannot be are refused."""
+    wanted, points = 2 * (operator.dimension + 1), places.points
+    if points.shape[1] != wanted or not len(places):
+        raise InvalidInputError(
+            f"{name}: expected locations of this operator, rows of {wanted} numbers, got shape "
+            f"{points.shape}"
+        )
+    corners = points[:, : wanted // 2]
+    if corners.min() < 0 or corners.max() >= operator.n_vertices:
+        raise InvalidInputError(
+            f"{name}: expected locations of this operator, which has {operator.n_vertices} "
+            f"vertices, got one at vertex {int(corners.max())}: they are of another operator"
+        )
+    return points
+
+
+def are_labels(operator: LaplaceOperator, places: Any) -> bool:
+    """Whether places are vertices: a list of one dimension, or of labels that are tuples."""
+    if np.ndim(places) != 2:
+        if isinstance(places, np.ndarray) and places.dtype.kind == "f" and places.ndim == 1:
+            raise InvalidInputError(
+                f"places: expected positions of shape (p, d), or ints or labels of vertices (p,), "
+                f"got an array of floats of shape {places.shape}"
+            )
+        return True
+    known = operator.labels
+    if known is None or not any(isinstance(label, tuple) for label in known):
+        return False
+    return all(isinstance(place, tuple) for place in places) and set(places) <= set(known)
+
+
+def projected(operator: LaplaceOperator, positions: FloatArray, name: str) -> Points:
+    """The nearest places of positions (p, d), with a warning of those that are far.
+
+    Raises
+    ------
+    InvalidInputError
+        All of them are farther away than the operator is large: the unit or the origin is another.
+    """
     found = operator.project(positions)
     extent = operator.extent or operator.diameter
     far = np.flatnonzero(found.distances > FAR_SHARE * extent)
+    if found.distances.min() > extent:
+        raise InvalidInputError(
+            f"{name}: expected positions near the {kind_of(operator)}, whose size is "
+            f"{extent:.4g}, got none nearer than {found.distances.min():.4g}: check their unit, "
+            "their origin and the order of the columns"
+        )
     if far.size:
         worst = far[np.argmax(found.distances[far])]
         warnings.warn(
             f"{name}: {far.size} of {len(positions)} positions are farther from the "
-            f"{'surface' if operator.dimension == 2 else 'network'} than {FAR_SHARE:.0%} of its "
+            f"{kind_of(operator)} than {FAR_SHARE:.0%} of its "
             f"size; the farthest, row {worst}, lies {found.distances[worst]:.4g} away and was "
             "moved to the nearest place on it: check the unit and the origin of the positions",
-            stacklevel=4,
+            stacklevel=5,
         )
     return found.points
 
@@ -84,9 +132,50 @@ def warn_of_parts(operator: LaplaceOperator, points: Points) -> None:
     if alone.any():
         warnings.warn(
             f"places: {count - seen.size} of {count} components, with {int(alone.sum())} of "
-            f"{operator.n_vertices} vertices, have no observation: along the surface nothing is "
-            "known there, and their intervals are wide",
+            f"{operator.n_vertices} vertices, have no observation: along the {kind_of(operator)} "
+            "nothing is known there, and their intervals are wide",
             stacklevel=3,
+        )
+
+
+def kind_of(operator: LaplaceOperator) -> str:
+    """The word for an operator's domain."""
+    return "surface" if operator.dimension == 2 else "network"
+
+
+def warn_of_defaults(selection: FieldSelection) -> None:
+    """Warn where no kernel was fitted."""
+    if selection.is_default:
+        warnings.warn(
+            f"y: {selection.reason}: no evidence stands behind the intervals",
+            stacklevel=3,
+        )
+
+
+def warn_of_insides(
+    operator: LaplaceOperator, points: Points, kernels: Sequence[FieldKernel]
+) -> None:
+    """Warn of places inside long edges, where only the vertices have the law of alpha = 1."""
+    shortest = min(
+        (k.surface.range_ or np.inf for k in kernels if k.surface and k.surface.alpha == 1),
+        default=np.inf,
+    )
+    if operator.element_lengths is None or not np.isfinite(shortest):
+        return
+    inside = (points[:, 2:].min(axis=1) > LEAST_WEIGHT) & (points[:, 0] != points[:, 1])
+    ends = np.sort(points[inside, :2].astype(np.int64), axis=1)
+    if not len(ends):
+        return
+    keys = np.sort(operator.elements, axis=1) @ [operator.n_vertices, 1]
+    order = np.argsort(keys)
+    element = order[np.searchsorted(keys[order], ends @ [operator.n_vertices, 1])]
+    longest = float(operator.element_lengths[element].max())
+    if longest > shortest / EDGES_INSIDE:
+        warnings.warn(
+            f"places: some lie inside edges of length {longest:.4g}, longer than a quarter of the "
+            f"range ({shortest:.4g}); between vertices the field is interpolated, and its "
+            f"intervals are too narrow: use max_edge={shortest / EDGES_A_RANGE:.3g}",
+            stacklevel=4,
         )
 
 

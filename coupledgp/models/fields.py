@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.locations import place_numbers
+from coupledgp.gp.field_fit import selection_from, selection_state
 from coupledgp.gp.field_routes import ROUTES, RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP, kernel_from
 from coupledgp.gp.mixture import MixtureGP, restored_process
@@ -30,7 +32,9 @@ from coupledgp.models.field_places import (
     as_operator,
     located,
     spread_out,
+    warn_of_defaults,
     warn_of_edges,
+    warn_of_insides,
     warn_of_parts,
 )
 from coupledgp.models.node_estimator import check_node_targets
@@ -166,7 +170,11 @@ class FieldGPRegressor(ProcessRegressor):
         with reporter("fit", self.progress) as report:
             found = fit_field(FieldCovariance(operator), families, data, settings, report)
         warn_of_parts(operator, data.points)
-        warn_of_edges(operator, found.selection)
+        warn_of_defaults(found.selection)
+        if not found.selection.is_default:
+            warn_of_edges(operator, found.selection)
+        kernels = [m.hyperparameters.kernel for m in members_of(found.process)]
+        warn_of_insides(operator, data.points, kernels)
         results = {
             "selection_": found.selection,
             "n_evaluations_": found.n_evaluations,
@@ -194,7 +202,9 @@ class FieldGPRegressor(ProcessRegressor):
 
     def points(self, places: Any = None) -> Points:
         """Locations of places; of all given vertices if left out."""
-        return located(self.operator_, places, "places")
+        points = located(self.operator_, places, "places")
+        warn_of_insides(self.operator_, points, self.kernels_)
+        return points
 
     def _further_data(self, places: Any, y: ArrayLike) -> Data:
         data, _, _ = self._checked(self.operator_, places, y)
@@ -335,10 +345,18 @@ class FieldGPRegressor(ProcessRegressor):
         check_is_fitted(self)
         process, record = self.process_, self.fitted_
         assert isinstance(process, (FieldGP, PreciseFieldGP, MixtureGP))
-        _, groups = np.unique(process.data.points, axis=0, return_inverse=True)
-        mean, variance = process.left_out_law(groups.reshape(-1))
+        mean, variance = process.left_out_law(place_numbers(process.data.points))
         assert variance is not None
         return LeaveOneOut(record.shaped(mean, 1), np.sqrt(record.shaped(variance, 1)))
+
+    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
+        header, arrays = super()._state(include_data)
+        results = self.fitted_.results
+        if "selection_" in results:
+            header["selection"] = selection_state(results["selection_"])
+        names = ("n_evaluations_", "converged_")
+        header["results"] = {name: results[name] for name in names if name in results}
+        return header, arrays
 
     def _stored_parameters(self) -> dict[str, Any]:
         parameters = super()._stored_parameters()
@@ -362,7 +380,10 @@ class FieldGPRegressor(ProcessRegressor):
         if isinstance(parameters["kernel"], dict):
             parameters["kernel"] = kernel_from(parameters["kernel"])
         model = cls(members_of(process)[0].field_prior.operator, **parameters)
-        return model.holding(FittedModel(process, header["y_ndim"], {"converged_": True}))
+        results = {**header["results"]}
+        if "selection" in header:
+            results["selection_"] = selection_from(header["selection"])
+        return model.holding(FittedModel(process, header["y_ndim"], results))
 
 
 def members_of(process: GaussianProcess) -> tuple[FieldGP | PreciseFieldGP, ...]:

@@ -13,7 +13,7 @@ from coupledgp.diagnostics.baselines import (
 )
 from coupledgp.diagnostics.network_distances import nearest_on_network
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.locations import Locations, location_positions
+from coupledgp.geometry.locations import Locations, canonical, location_positions
 
 RNG = np.random.default_rng(5)
 
@@ -80,8 +80,8 @@ def ways(operator, a, b):
 @pytest.mark.parametrize("max_edge", [None, 0.4])
 def test_nearest_along_a_network(max_edge):
     operator = network(max_edge)
-    sensors = baselines._canonical(on_network(operator, 12, 1))
-    queries = baselines._canonical(
+    sensors = canonical(on_network(operator, 12, 1))
+    queries = canonical(
         np.concatenate([on_network(operator, 20, 2), operator.at_edges([29], [0.3]).points])
     )
     nearest = nearest_on_network(operator, sensors, queries)

@@ -143,6 +143,7 @@ def test_a_file_restores_the_model_to_the_bit(fitted, tmp_path):
         np.testing.assert_array_equal(old, new)
     np.testing.assert_array_equal(fitted.leave_one_out().mean, restored.leave_one_out().mean)
     assert restored.get_params()["kernel"] == "auto"
+    assert restored.selection_.explain() == fitted.selection_.explain()
     named = cgp.FieldGPRegressor(OPERATOR, FAST + PositionKernel()).fit(*sensors(10))
     cgp.save_model(named, path)
     assert cgp.load_model(path).kernel == FieldKernel(FAST, PositionKernel())
@@ -171,6 +172,8 @@ def test_compare_finds_a_field_to_be_its_own_reference(fitted):
         ([0, 1], [1.0, np.nan], "finite"),
         ([0, 10_000], [1.0, 2.0], "expected numbers from 0 to 641"),
         ([0.5, 1.0], [1.0, 2.0], "expected ints"),
+        (np.array([0.5, 1.0]), [1.0, 2.0], "expected positions of shape"),
+        ([[1e4, 0.0, 0.0]], [1.0], "check their unit"),
         ([True, False], [1.0, 2.0], "booleans"),
         ([[0.0, 0.0]], [1.0], "shape"),
         ([[0.0, np.nan, 1.0]], [1.0], "finite"),
@@ -254,7 +257,8 @@ def test_vertices_of_no_face_have_no_value():
 
 @pytest.mark.parametrize("y", [[3.0, 3.0, 3.0, 3.0], [1.0, 2.0]])
 def test_data_without_evidence_take_defaults(y):
-    gp = cgp.FieldGPRegressor(OPERATOR).fit(list(range(len(y))), y)
+    with pytest.warns(UserWarning, match="no evidence stands behind"):
+        gp = cgp.FieldGPRegressor(OPERATOR).fit(list(range(len(y))), y)
     assert np.isfinite(gp.predict(return_std=True)).all()
     assert "defaults" in gp.selection_.explain()
 
@@ -329,3 +333,50 @@ def test_kernels_without_a_sparse_precision_keep_columns():
         cgp.FieldGPRegressor(OPERATOR, "position", route="precision").fit(X, y)
     with pytest.raises(InvalidInputError, match="route"):
         cgp.FieldGPRegressor(OPERATOR, route="fast").fit(X, y)
+
+
+def test_one_place_in_two_forms_is_one_place():
+    roads = cgp.LaplaceOperator.from_edges(
+        [0, 1, 2, 3], [1, 2, 3, 0], [100.0, 200.0, 300.0, 400.0], max_edge=25.0
+    )
+    same = roads.at_edges([0, 1, 2, 3], [100.0, 0.0, 150.0, 100.0])
+    gp = cgp.FieldGPRegressor(roads, WhittleMatern(400.0, 2)).fit(same, [9.0, 9.1, 5.0, 2.0])
+    left = gp.leave_one_out()
+    np.testing.assert_allclose(left.mean[0], left.mean[1], rtol=1e-6)
+    assert left.std[0] > 1.0  # the other observation there does not give it away
+    X = MESH.vertices[:4]
+    both = cgp.FieldGPRegressor(OPERATOR, FAST)
+    both.fit(np.vstack([X, X]), np.arange(8.0))
+    from_vertices = cgp.FieldGPRegressor(OPERATOR, FAST).fit([0, 1, 2, 3] * 2, np.arange(8.0))
+    np.testing.assert_allclose(
+        both.leave_one_out().mean, from_vertices.leave_one_out().mean, rtol=1e-6
+    )
+
+
+def test_labels_that_are_tuples_are_no_positions():
+    names = [(0, 5), (5, 0), (5, 5), (0, 0)]
+    sources, targets = names, [*names[1:], names[0]]
+    places = 100.0 * np.array(names)
+    operator = cgp.LaplaceOperator.from_edges(
+        sources, targets, [700.0, 500.0, 700.0, 500.0], positions=places, labels=names,
+        max_edge=50.0,
+    )  # fmt: skip
+    gp = cgp.FieldGPRegressor(operator).fit(names, [1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(gp.predict(names), gp.predict(operator.at_vertices(names)))
+    assert np.ptp(gp.predict(names)) > 0.5
+
+
+def test_locations_of_another_operator_are_refused(fitted):
+    other = cgp.LaplaceOperator.from_trimesh(trimesh.creation.icosphere(subdivisions=4))
+    with pytest.raises(InvalidInputError, match="another operator"):
+        fitted.predict(other.at_vertices([2000]))
+
+
+def test_places_inside_long_edges_are_said():
+    roads = cgp.LaplaceOperator.from_edges([0, 1], [1, 2], [300.0, 900.0])
+    gp = cgp.FieldGPRegressor(roads, WhittleMatern(200.0, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gp.fit([0, 1, 2], [1.0, 3.0, 2.0]).predict([1])
+    with pytest.warns(UserWarning, match="inside edges of length 900"):
+        gp.predict(roads.at_edges([1], [450.0]))

@@ -200,6 +200,8 @@ class Kept(Generic[Value]):
 
     def put(self, key: Hashable, value: Value) -> None:
         """Keep a value; the newest is kept whatever its size."""
+        if key in self._values:
+            self._total -= self._size(self._values.pop(key))
         self._values[key] = value
         self._total += self._size(value)
         while self._total > self._limit and len(self._values) > 1:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy.special import logsumexp
 
+from coupledgp.geometry.locations import place_numbers
 from coupledgp.inference.fields.evidence import (
     RatioEvidence,
     evidence_at_ratios,
@@ -243,7 +244,7 @@ class FieldGrid:
     def _scales(self, relative: tuple[float, ...], lowest: float) -> list[float]:
         """Lengths of a grid, down to `lowest` distances between neighbouring sensors."""
         operator = self.covariance.operator
-        places = len(np.unique(self.points, axis=0))
+        places = int(place_numbers(self.points).max()) + 1
         spacing = (operator.measure / places) ** (1.0 / operator.dimension)
         scales = [scale * operator.diameter for scale in relative]
         step = scales[0] / scales[1]

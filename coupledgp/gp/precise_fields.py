@@ -8,10 +8,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.features import FeatureMap
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.geometry.locations import location_rows
 from coupledgp.gp.additive import AdditiveProblem
@@ -26,6 +24,7 @@ from coupledgp.gp.fields import (
 from coupledgp.gp.left_out import left_out, rows_of_groups
 from coupledgp.gp.node_state import labels_state
 from coupledgp.gp.noise import Noise, check_stored
+from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -38,14 +37,10 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.state import data_arrays, data_from, text_of
 from coupledgp.gp.units import Units
 from coupledgp.inference.fields.precision import (
-    BoolArray,
     FieldPrecision,
-    PriorPrecision,
-    flat_variance,
 )
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.inference.search.problem import log_evidence
-from coupledgp.kernels.fields import WhittleMatern
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
@@ -54,141 +49,6 @@ from coupledgp.random import FloatArray, IntArray
 BLOCK_ROWS, BLOCK_DRAWS = 4096, 64
 # First part of the names of a feature map's arrays in a file.
 FEATURES = "features."
-
-
-@dataclass(frozen=True, eq=False)
-class PrecisePrior:
-    """`m + sqrt(share) f + sqrt(1 - share) phi(x / l)'w`, times the root of the output scale.
-
-    f is a Whittle-Matern field of mean variance one with a sparse precision, `w ~ N(0, I)` are the
-    weights of Fourier features of position, and m a constant.
-
-    Attributes
-    ----------
-    field_prior : FieldPrior
-        Hyperparameters, operator and likelihood; its kernel of position is the one that the
-        features estimate.
-    feature_map : FeatureMap or None
-        Features of unit lengthscale; None without a part of position.
-    precision : FieldPrecision
-        Precisions of the field.
-    """
-
-    field_prior: FieldPrior
-    feature_map: FeatureMap | None
-    precision: FieldPrecision
-
-    @property
-    def hyperparameters(self) -> FieldHyperparameters:
-        """Kernel and variances."""
-        return self.field_prior.hyperparameters
-
-    @cached_property
-    def field_precision(self) -> PriorPrecision:
-        """Precision of the field at the vertices, in units of the output scale."""
-        precision = self.precision.at(self._kappa)
-        factor, n = self._factor, self.precision.operator.n_vertices
-        log_determinant = precision.log_determinant + n * np.log(factor)
-        return PriorPrecision(factor * precision.values, float(log_determinant))
-
-    def noise_of_precision(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        """Draws (n_vertices, n_samples) whose covariance is that precision."""
-        return np.sqrt(self._factor) * self.precision.noise(self._kappa, n_samples, rng)
-
-    @property
-    def _kappa(self) -> float:
-        return self._surface[1].kappa(self.precision.operator.dimension)
-
-    @cached_property
-    def _factor(self) -> float:
-        """Factor that gives the field its share of the output scale as mean variance."""
-        share, surface = self._surface
-        known = self.field_prior.fields.surface.known(surface)
-        flat = flat_variance(self._kappa, self.precision.alpha, self.precision.operator.dimension)
-        return known.mean_variance / flat / share
-
-    def columns(self, points: Points) -> FloatArray:
-        """Features, times their factor, and a column of ones (p, q) at locations (p, ...)."""
-        ones = np.ones((len(points), 1))
-        position = self.hyperparameters.kernel.position
-        if self.feature_map is None or position is None:
-            return ones
-        share = self.hyperparameters.kernel.share
-        assert share is not None
-        assert position.lengthscale is not None
-        places = (self.field_prior.fields.places(points) - self.center) / position.lengthscale
-        features = self.feature_map(torch.as_tensor(places)).numpy()
-        return np.hstack([np.sqrt(1 - share) * features, ones])
-
-    @cached_property
-    def center(self) -> FloatArray:
-        """Centre (d,) of the positions, which the features are measured from."""
-        return center_of(self.precision.operator.positions)
-
-    def penalties(self, n_columns: int) -> FloatArray:
-        """Prior precisions (q,) of the weights of the columns, in units of the output scale."""
-        hyper = self.hyperparameters
-        return np.append(np.ones(n_columns - 1), hyper.outputscale / hyper.mean_variance)
-
-    def covariance(self, points: Points) -> FloatArray:
-        """Prior covariance (p, p) of mean, field and features, normalised units."""
-        columns = self.columns(points)
-        gram = self.field_covariance(points)
-        gram += columns / self.penalties(columns.shape[1]) @ columns.T
-        return self.hyperparameters.outputscale * gram
-
-    def field_covariance(self, points: Points) -> FloatArray:
-        """Prior covariance (p, p) of the field, in units of the output scale."""
-        share, surface = self._surface
-        return share * self.field_prior.fields.surface.gram(surface, points)
-
-    def field_variance(self, points: Points) -> FloatArray:
-        """Prior variance (p,) of the field, in units of the output scale."""
-        share, surface = self._surface
-        return share * self.field_prior.fields.surface.variance(surface, points)
-
-    def field_samples(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        """Draws (n_vertices, n_samples) of the field, in units of the output scale's root."""
-        share, surface = self._surface
-        return np.sqrt(share) * self.field_prior.fields.surface.sample(surface, n_samples, rng)
-
-    @property
-    def _surface(self) -> tuple[float, WhittleMatern]:
-        """Share and kernel of the field."""
-        kernel = self.hyperparameters.kernel
-        assert kernel.share is not None
-        assert kernel.surface is not None
-        return kernel.share, kernel.surface
-
-    def is_observed(self, points: Points) -> BoolArray:
-        """Whether places (p, ...) are on components with observations."""
-        return self.precision.observed[points[:, 0].astype(np.int64)]
-
-    def given(self, data: Data, units: Units, normalize: bool) -> PreciseFieldGP:
-        """Condition on data.
-
-        Raises
-        ------
-        MemoryLimitError
-            The factor does not fit in memory.
-        NumericalError
-            The posterior precision is not positive definite to working precision.
-        """
-        rows = location_rows(data.points, self.precision.operator.n_vertices)
-        prior = self
-        if not self.precision.serves(rows):
-            precision = FieldPrecision.of(self.precision.operator, self.precision.alpha, rows)
-            prior = replace(self, precision=precision)
-        columns = prior.columns(data.points)
-        check_factor_size(prior.precision, columns.shape[1])
-        hyper, relative = prior.hyperparameters, data.relative_noise
-        noise = hyper.noise / hyper.outputscale * np.ones(len(data))
-        posterior = PrecisionPosterior(
-            prior.precision.pattern, prior.field_precision, rows,
-            noise if relative is None else noise * relative, columns,
-            prior.penalties(columns.shape[1]),
-        )  # fmt: skip
-        return PreciseFieldGP(prior, units, normalize, data, posterior)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,6 +77,34 @@ class PreciseFieldGP(NormalizedProcess):
     normalize: bool
     rows: Data
     posterior: PrecisionPosterior
+
+    @classmethod
+    def given(
+        cls, prior: PrecisePrior, data: Data, units: Units, normalize: bool
+    ) -> PreciseFieldGP:
+        """Condition a prior on data.
+
+        Raises
+        ------
+        MemoryLimitError
+            The factor does not fit in memory.
+        NumericalError
+            The posterior precision is not positive definite to working precision.
+        """
+        operator, alpha = prior.precision.operator, prior.precision.alpha
+        rows = location_rows(data.points, operator.n_vertices)
+        if not prior.precision.serves(rows):
+            prior = replace(prior, precision=FieldPrecision.of(operator, alpha, rows))
+        columns = prior.columns(data.points)
+        check_factor_size(prior.precision, columns.shape[1])
+        hyper, relative = prior.hyperparameters, data.relative_noise
+        noise = hyper.noise / hyper.outputscale * np.ones(len(data))
+        posterior = PrecisionPosterior(
+            prior.precision.pattern, prior.field_precision, rows,
+            noise if relative is None else noise * relative, columns,
+            prior.penalties(columns.shape[1]),
+        )  # fmt: skip
+        return cls(prior, units, normalize, data, posterior)
 
     @property
     def field_prior(self) -> FieldPrior:
@@ -387,7 +275,7 @@ class PreciseFieldGP(NormalizedProcess):
     def conditioned(self, data: Data, *, renormalize: bool = False) -> PreciseFieldGP:
         """See the base class."""
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
-        return self.prior_parts.given(data, units, self.normalize)
+        return PreciseFieldGP.given(self.prior_parts, data, units, self.normalize)
 
     def updated(self, data: Data) -> PreciseFieldGP:
         """See the base class; the cost is that of one factorisation."""
@@ -412,7 +300,7 @@ class PreciseFieldGP(NormalizedProcess):
             "fourier", own.dim, size, coupling, own.spectrum, np.random.default_rng(seed)
         )
         prior = replace(self.prior_parts, feature_map=drawn)
-        return prior.given(self.rows, self.units, self.normalize)
+        return PreciseFieldGP.given(prior, self.rows, self.units, self.normalize)
 
     def state(self) -> tuple[Header, Arrays]:
         """See the base class; the rows, from which it predicts, are always part of it."""
@@ -461,22 +349,4 @@ class PreciseFieldGP(NormalizedProcess):
         precision = FieldPrecision.of(fields.operator, kernel.surface.alpha, rows)
         prior = PrecisePrior(FieldPrior(fields, hyper), feature_map, precision)
         units = Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy())
-        return prior.given(data, units, header["normalize"])
-
-
-def center_of(positions: FloatArray | None) -> FloatArray:
-    """Centre (d,) of the bounding box of positions (n, d)."""
-    assert positions is not None
-    center: FloatArray = (positions.min(axis=0) + positions.max(axis=0)) / 2
-    return center
-
-
-def check_factor_size(precision: FieldPrecision, n_columns: int) -> None:
-    """Refuse a posterior whose factor does not fit in memory, before it is made."""
-    nodes, n = precision.pattern.nodes, precision.operator.n_vertices
-    n_numbers = nodes.n_values + nodes.most_updates() + nodes.most_fronts()
-    check_memory(
-        8.0 * (n_numbers + 2 * n * n_columns + 6 * precision.pattern.keys.size),
-        f"operator: the factor of the precision of {n} vertices and {n_columns} features of each",
-        "use a coarser mesh (a larger max_edge) or fewer frequencies",
-    )
+        return cls.given(prior, data, units, header["normalize"])

@@ -14,12 +14,8 @@ from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_rows
 from coupledgp.gp.fields import MEAN_VARIANCE, FieldHyperparameters, FieldPrior
-from coupledgp.gp.precise_fields import (
-    PreciseFieldGP,
-    PrecisePrior,
-    center_of,
-    check_factor_size,
-)
+from coupledgp.gp.precise_fields import PreciseFieldGP
+from coupledgp.gp.precise_prior import PrecisePrior, center_of, check_factor_size
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.fields.field_covariance import FieldCovariance
@@ -77,7 +73,7 @@ def fit_precise(
     normalize: bool = True,
     *,
     n_frequencies: int = N_FREQUENCIES,
-    coupling: CouplingLike | None = None,
+    coupling: CouplingLike = "auto",
     seed: int = 0,
     max_iterations: int = MAX_ITERATIONS,
     report: Progress = silent,
@@ -95,10 +91,10 @@ def fit_precise(
     normalize
         Whether targets are normalised.
     n_frequencies, coupling, seed
-        Number of frequencies of the features of position, their joint law, and its seed. Without a
-        law the Gaussian kernel takes the better one, by evidence, of a quadrature rule, which is as
-        good as exact for lengthscales of a fifth of the diameter and more, and orthogonal samples;
-        other kernels take the latter.
+        Number of frequencies of the features of position, their joint law, and its seed. With
+        `"auto"` the Gaussian kernel takes a quadrature rule, which is as good as exact for
+        lengthscales of a fifth of the diameter and more, or orthogonal samples, whichever has the
+        greater evidence; other kernels take the latter.
     max_iterations
         Most iterations of L-BFGS.
     report
@@ -126,7 +122,7 @@ def fit_precise(
     maps = [
         FourierFeatures(_dim(operator), n_frequencies, law, name, seed)
         for name in fit.position_kernels
-        for law in (_couplings(operator, name) if coupling is None else (coupling,))
+        for law in (_couplings(operator, name) if coupling == "auto" else (coupling,))
     ]
     found = fit.best(maps, max_iterations)
     if not found.converged:
@@ -136,7 +132,7 @@ def fit_precise(
             ConvergenceWarning,
             stacklevel=2,
         )
-    process = fit.prior(found).given(data, units, normalize)
+    process = PreciseFieldGP.given(fit.prior(found), data, units, normalize)
     return process, PreciseSearch(found.value, found.n_evaluations, found.converged)
 
 

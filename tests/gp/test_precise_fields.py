@@ -1,5 +1,7 @@
 """Fields by sparse precisions keep the contract, and have the law of dense covariances."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,8 +14,9 @@ from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import as_points, location_positions
 from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
 from coupledgp.gp.mixture import restored_process
-from coupledgp.gp.precise_fields import PreciseFieldGP, PrecisePrior
+from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_fit import fit_precise
+from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.fields.field_covariance import FieldCovariance
@@ -64,7 +67,7 @@ def prior(name, noise=0.1, outputscale=0.9):
 
 def process(name, seen=None, **variances):
     seen = seen or data(KERNELS[name][0], 25, 0)
-    return prior(name, **variances).given(seen, Units.of(seen.targets, True), True)
+    return PreciseFieldGP.given(prior(name, **variances), seen, Units.of(seen.targets, True), True)
 
 
 class TestContract(ProcessContract):
@@ -194,9 +197,9 @@ def test_a_body_without_observations_keeps_its_prior():
     rng = np.random.default_rng(0)
     fields = FieldCovariance(operator)
     prior = FieldPrior(fields, FieldHyperparameters(kernel, 1.0, 0.01, 0.5))
-    made = PrecisePrior(prior, None, FieldPrecision.of(operator, 2)).given(
-        Data.of(ball, rng.normal(size=(len(ball), 1))), Units.of(np.zeros((2, 1)), False), False
-    )
+    parts = PrecisePrior(prior, None, FieldPrecision.of(operator, 2))
+    seen = Data.of(ball, rng.normal(size=(len(ball), 1)))
+    made = PreciseFieldGP.given(parts, seen, Units.of(seen.targets, False), False)
     dense = prior.given(made.data, made.units, False)
     both = np.concatenate([box, ball[:3]])
     found, expected = (p.law(both, "covariance", latent=True) for p in (made, dense))
@@ -270,9 +273,8 @@ def test_fits(name):
             kernel, factor * hyper.outputscale, factor * hyper.noise, hyper.mean_variance
         )
         parts = made.prior_parts
-        other = PrecisePrior(
-            FieldPrior(parts.field_prior.fields, scaled), parts.feature_map, parts.precision
-        ).given(seen, made.units, True)
+        changed = replace(parts, field_prior=FieldPrior(parts.field_prior.fields, scaled))
+        other = PreciseFieldGP.given(changed, seen, made.units, True)
         assert other.log_evidence < made.log_evidence
 
 

@@ -4,8 +4,8 @@ A smooth field is observed at 40 vertices of a mesh as it is given. The posterio
 vertices, at fixed hyperparameters (noise 1 % of the prior variance), is computed on the mesh as
 given, with each face cut in four, and with each face cut in sixteen and refined to the diameter
 times `--reference`. Each is compared with the last one; the unit-weight graph, whose law has no
-limit, with each face in four. Changes of means and standard deviations are root mean squares, in units of
-the field's standard deviation; the KL is of the joint laws, with noise, in nats a point.
+limit, with each face in four. Changes of means and standard deviations are root mean squares, in
+units of the field's standard deviation; the KL is of the joint laws, with noise, in nats a point.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/performance/laws_under_refinement.py
 """

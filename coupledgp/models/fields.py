@@ -82,14 +82,16 @@ class FieldGPRegressor(ProcessRegressor):
     normalize_y
         Subtract the mean of y and divide by its standard deviation before fitting.
     random_state
-        Seed of the frequencies of the precision route.
+        Seed of the frequencies of the precision route; None draws another one in each fit.
     route
         `"columns"`: the covariance of the observations, a mixture of kernels. `"precision"`: one
         kernel of greatest evidence by a sparse precision, with coupled Fourier features as the part
         of position; the cost hardly grows with the number of observations. `"auto"`: the latter
         beyond 400 places where the kernel allows it.
     n_frequencies, coupling
-        Number of frequencies of these features, and their coupling.
+        Number of frequencies of these features, and their coupling. `"auto"`: of a Gaussian kernel
+        a quadrature rule or orthogonal samples, whichever has the greater evidence; of others the
+        latter.
     progress
         Show progress on stderr; None does so on a terminal.
 
@@ -116,8 +118,8 @@ class FieldGPRegressor(ProcessRegressor):
         random_state: Any = None,
         *,
         route: str = "auto",
-        n_frequencies: int = 128,
-        coupling: CouplingLike = "orthogonal+pnc",
+        n_frequencies: int = 192,
+        coupling: CouplingLike = "auto",
         progress: bool | None = None,
     ) -> None:
         self.operator = operator

@@ -23,7 +23,9 @@ def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
 
 
 def check_positive(value: Any, name: str) -> float:
-    """Return `value` as a finite float above zero."""
+    """Return `value` as a finite float above zero; bool is refused."""
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}")
     try:
         number = float(value)
     except (TypeError, ValueError):

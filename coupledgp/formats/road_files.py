@@ -55,7 +55,8 @@ def read_roads(
     crs
         Coordinate reference system of a source that has none of its own, such as `"EPSG:32633"`, or
         `"metres"` for metres of no known place. A graph without it is in degrees if all its
-        coordinates can be longitudes and latitudes, and in metres if not.
+        coordinates can be longitudes and latitudes and, where edges have lengths, those fit
+        degrees better than metres; and in metres if not.
     tolerance
         Distance in metres within which ends of lines are one node.
 
@@ -68,6 +69,13 @@ def read_roads(
         A library of the extra `roads` is not installed.
     OSError
         The file cannot be read.
+
+    Warns
+    -----
+    UserWarning
+        Lengths of a column or attribute are more than three times those of the lines, or less than
+        a third; a graph has lengths for some edges only; or nothing but the size of x and y tells
+        that they are degrees.
     """
     check_positive(tolerance, "tolerance")
     if hasattr(source, "nodes") and hasattr(source, "edges"):

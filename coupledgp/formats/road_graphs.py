@@ -12,8 +12,9 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
 from coupledgp.formats.noding import Pieces
 from coupledgp.formats.projection import LONLAT, METRES, Plane
-from coupledgp.formats.roads import RoadNetwork, of_pieces
-from coupledgp.random import FloatArray
+from coupledgp.formats.roads import RoadNetwork, of_pieces, warn_of_unit
+from coupledgp.geometry.degrees import are_degrees
+from coupledgp.random import FloatArray, IntArray
 
 PLACES = (("x", "y"), ("longitude", "latitude"), ("lon", "lat"))
 LENGTH = "length"
@@ -44,30 +45,43 @@ def with_int_names(graph: Any) -> Any:
     return graph
 
 
-def from_graph(graph: Any, length: str | None, crs: Any, tolerance: float) -> RoadNetwork:
-    """The network of a networkx graph, directed or not, multi or not; as `read_roads` describes."""
+def from_graph(
+    graph: Any, length: str | None, crs: Any, tolerance: float, unit: float = 1.0
+) -> RoadNetwork:
+    """The network of a networkx graph, directed or not, multi or not; as `read_roads` describes.
+
+    `unit` is the number of metres in a unit of the attribute of lengths. Lengths of the network
+    stay in that unit.
+    """
     labels = list(graph.nodes)
     edges = list(graph.edges(data=True))
     if not edges:
         raise InvalidInputError("expected a graph with edges, got none")
-    coordinates = _coordinates(graph)
-    plane = _plane(graph, coordinates, crs)
-    positions = plane.metres(coordinates)
+    coordinates, names = _coordinates(graph)
     number = {label: k for k, label in enumerate(labels)}
     ends = np.array([[number[edge[0]], number[edge[1]]] for edge in edges], dtype=np.int64)
+    given = _lengths(edges, length)
+    metres = None if given is None else unit * given
+    own = graph.graph.get("crs") if crs is None else crs
+    plane = _plane(own, coordinates, names, ends, metres)
+    positions = plane.metres(coordinates)
     courses = [_course(edge, coordinates[pair]) for edge, pair in zip(edges, ends, strict=True)]
     lines, drawn = _measured(courses, plane)
-    lengths = _lengths(edges, length, drawn)
+    if metres is None:
+        _check_drawn(edges, drawn)
+    else:
+        warn_of_unit(metres, drawn, f"attribute {length or LENGTH!r}", 4)
+    lengths = drawn if given is None else given
     kept = np.flatnonzero(lengths > 0)
     used, ends = np.unique(ends[kept], return_inverse=True)
-    names = [labels[k] for k in used]
+    used_labels = [labels[k] for k in used]
     courses = [lines[k] for k in kept]
     pieces = Pieces(positions[used], ends.reshape(-1, 2), courses, lengths[kept], kept)
-    return of_pieces(pieces, kept, plane, tolerance, names)
+    return of_pieces(pieces, kept, plane, tolerance, used_labels)
 
 
-def _coordinates(graph: Any) -> FloatArray:
-    """Coordinates (n, 2) of the nodes, from attributes that may be text."""
+def _coordinates(graph: Any) -> tuple[FloatArray, tuple[str, str]]:
+    """Coordinates (n, 2) of the nodes, from attributes that may be text, and their names."""
     error: Exception | None = None
     for names in PLACES:
         try:
@@ -77,18 +91,31 @@ def _coordinates(graph: Any) -> FloatArray:
             continue
         found = np.array(places)
         if np.isfinite(found).all():
-            return found
+            return found, names
     raise InvalidInputError(
         "nodes: expected every node to have finite numbers x and y (or longitude and latitude)"
     ) from error
 
 
-def _plane(graph: Any, coordinates: FloatArray, crs: Any) -> Plane:
-    own = graph.graph.get("crs") if crs is None else crs
-    if own is None:
-        degrees = bool((np.abs(coordinates) <= [180, 90]).all())
-        own = LONLAT if degrees else METRES
-    return Plane.fitting(own, coordinates)
+def _plane(
+    crs: Any,
+    coordinates: FloatArray,
+    names: tuple[str, str],
+    ends: IntArray,
+    lengths: FloatArray | None,
+) -> Plane:
+    """The plane of coordinates (n, 2); without a system, lengths (m,) in metres tell it."""
+    if crs is None:
+        named = names != PLACES[0]  # x and y may be anything, longitude and latitude are degrees
+        degrees = are_degrees(coordinates, ends, None if named else lengths)
+        if degrees and lengths is None and not named:
+            warnings.warn(
+                "crs: coordinates x and y of a graph without a coordinate system and lengths are "
+                "taken for degrees; give it, such as crs='EPSG:4326' or crs='metres'",
+                stacklevel=4,
+            )
+        crs = LONLAT if degrees else METRES
+    return Plane.fitting(crs, coordinates)
 
 
 def _course(edge: tuple[Any, Any, dict[str, Any]], ends: FloatArray) -> FloatArray:
@@ -129,8 +156,8 @@ def _measured(courses: list[FloatArray], plane: Plane) -> tuple[list[FloatArray]
     return np.split(places, last[:-1] + 1), np.add.reduceat(steps, last - sizes + 1)
 
 
-def _lengths(edges: list[Any], name: str | None, drawn: FloatArray) -> FloatArray:
-    """Lengths (m,) of the edges by an attribute, which may be text, or as drawn."""
+def _lengths(edges: list[Any], name: str | None) -> FloatArray | None:
+    """Lengths (m,) of the edges by an attribute, which may be text; None: they are as drawn."""
     has = np.array([(LENGTH if name is None else name) in edge[2] for edge in edges])
     if name is None and not has.all():
         if has.any():
@@ -139,8 +166,7 @@ def _lengths(edges: list[Any], name: str | None, drawn: FloatArray) -> FloatArra
                 "lengths are those of the lines",
                 stacklevel=4,
             )
-        _check_drawn(edges, drawn)
-        return drawn
+        return None
     return np.array([_length(edge, LENGTH if name is None else name) for edge in edges])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,10 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
 from coupledgp.formats.noding import Pieces, Polylines, inserted, noded
 from coupledgp.formats.projection import Plane
-from coupledgp.formats.roads import RoadNetwork, of_pieces
+from coupledgp.formats.roads import RoadNetwork, of_pieces, warn_of_unit
 from coupledgp.random import FloatArray, IntArray
 
 KINDS = ("LineString", "MultiLineString", "LinearRing")
-# Ratio of a column of lengths to the lines' lengths beyond which it is taken for another unit.
-UNIT_RATIO = 3.0
 
 
 def read_lines(path: Path, layer: str | None) -> Any:
@@ -70,7 +67,7 @@ def from_table(table: Any, length: str | None, crs: Any, tolerance: float) -> Ro
     lines = Polylines(places, line, plane.segment_lengths(coordinates, places))
     pieces = noded(inserted(lines, tolerance), tolerance)
     if length is not None:
-        pieces = _measured(pieces, lines, rows, _lengths(table, length))
+        pieces = _measured(pieces, lines, rows, _lengths(table, length), length)
     return of_pieces(pieces, rows[pieces.line], plane, tolerance)
 
 
@@ -116,7 +113,9 @@ def _lengths(table: Any, name: str) -> FloatArray:
         raise InvalidInputError(f"length: column {name!r}: expected numbers: {error}") from error
 
 
-def _measured(pieces: Pieces, lines: Polylines, rows: IntArray, lengths: FloatArray) -> Pieces:
+def _measured(
+    pieces: Pieces, lines: Polylines, rows: IntArray, lengths: FloatArray, name: str
+) -> Pieces:
     """Pieces whose lengths are shares of those (rows,) of a column, which its lines share."""
     row = rows[lines.line]
     inside = lines.line[:-1] == lines.line[1:]
@@ -127,13 +126,7 @@ def _measured(pieces: Pieces, lines: Polylines, rows: IntArray, lengths: FloatAr
         raise InvalidInputError(
             f"length: row {bad[0] + 1}: expected a length > 0 in metres, got {lengths[bad[0]]}"
         )
-    ratio = float(np.median(lengths[used] / drawn[used]))
-    if not 1 / UNIT_RATIO <= ratio <= UNIT_RATIO:
-        warnings.warn(
-            f"length: the column's lengths are {ratio:.3g} times those of the lines in metres; "
-            "expected metres",
-            stacklevel=4,
-        )
+    warn_of_unit(lengths[used], drawn[used].astype(np.float64), f"column {name!r}", 5)
     of_row = rows[pieces.line]
     shares = pieces.lengths / drawn[of_row]
     return replace(pieces, lengths=shares * lengths[of_row])

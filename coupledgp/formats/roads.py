@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -14,6 +15,9 @@ from coupledgp.formats.projection import LONLAT, Plane
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.random import FloatArray, IntArray
+
+# Ratio of given lengths to the lines' lengths beyond which they are taken for another unit.
+UNIT_RATIO = 3.0
 
 
 class RoadPlaces(NamedTuple):
@@ -186,6 +190,20 @@ def shares_along(line: FloatArray) -> FloatArray:
         return np.linspace(0.0, 1.0, len(line))
     shares: FloatArray = travelled / travelled[-1]
     return shares
+
+
+def warn_of_unit(given: FloatArray, drawn: FloatArray, name: str, stacklevel: int) -> None:
+    """Warn where lengths (m,) that a source names and those drawn (m,) are of different units."""
+    usable = (given > 0) & (drawn > 0)
+    if not usable.any():
+        return
+    ratio = float(np.median(given[usable] / drawn[usable]))
+    if not 1 / UNIT_RATIO <= ratio <= UNIT_RATIO:
+        warnings.warn(
+            f"length: lengths of the {name} are {ratio:.3g} times those of the lines in metres; "
+            "expected metres",
+            stacklevel=stacklevel,
+        )
 
 
 def of_pieces(

@@ -28,6 +28,16 @@ def chosen_length(max_edge: MaxEdge, automatic: Callable[[], float]) -> float | 
     return check_positive(max_edge, "max_edge")
 
 
+def as_numbers(values: Any, name: str) -> FloatArray:
+    """A copy as floats, of any shape; texts and lists of several lengths are refused."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"{name}: expected an array of numbers, got {values!r:.80}"
+        ) from None
+
+
 def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
     """Checked lengths (g,)."""
     try:
@@ -38,10 +48,11 @@ def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
         raise InvalidInputError(
             f"targets: expected {len(sources)} ends to match sources, got {len(targets)}"
         )
-    if values.shape != (len(sources),) or not values.size:
+    if not len(sources):
+        raise InvalidInputError("sources: expected at least one edge, got none")
+    if values.shape != (len(sources),):
         raise InvalidInputError(
-            f"lengths: expected shape ({len(sources)},), one an edge and at least one, got "
-            f"{values.shape}"
+            f"lengths: expected shape ({len(sources)},), one an edge, got {values.shape}"
         )
     check_edge_values(values, "lengths", lambda edge: f"edge {sources[edge]!r}-{targets[edge]!r}")
     return values
@@ -49,7 +60,7 @@ def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
 
 def surface_points(points: ArrayLike) -> FloatArray:
     """Checked points (n, 3), finite."""
-    values = np.array(points, dtype=np.float64)
+    values = as_numbers(points, "points")
     if values.ndim != 2 or values.shape[1] != 3 or not len(values):
         raise InvalidInputError(f"points: expected shape (n, 3), got {values.shape}")
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
@@ -63,7 +74,7 @@ def surface_points(points: ArrayLike) -> FloatArray:
 
 def node_positions(positions: ArrayLike, n_nodes: int) -> FloatArray:
     """Checked positions (n_nodes, 2 or 3)."""
-    values = np.array(positions, dtype=np.float64)
+    values = as_numbers(positions, "positions")
     if values.ndim != 2 or values.shape[0] != n_nodes or values.shape[1] not in (2, 3):
         raise InvalidInputError(
             f"positions: expected shape ({n_nodes}, 2 or 3), one a node, got {values.shape}"
@@ -87,7 +98,7 @@ def edge_courses(
         )
     found: list[FloatArray | None] = []
     for edge, course in enumerate(courses):
-        line = None if course is None else np.array(course, dtype=np.float64)
+        line = None if course is None else as_numbers(course, "courses")
         d = positions.shape[1]
         if line is not None and line.ndim == 2 and line.shape[1] > d:
             line = line[:, :d]  # heights on a plane
@@ -106,7 +117,12 @@ def element_numbers(numbers: ArrayLike | None, count: int, name: str) -> IntArra
     """Checked numbers (p,) of given elements, all for None."""
     if numbers is None:
         return np.arange(count)
-    values = np.asarray(numbers)
+    try:
+        values = np.asarray(numbers)
+    except ValueError:  # lists of several lengths
+        raise InvalidInputError(
+            f"{name}: expected integers of shape (p,), got {numbers!r:.80}"
+        ) from None
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise InvalidInputError(
             f"{name}: expected integers of shape (p,), got {values.dtype} of shape {values.shape}"
@@ -121,7 +137,7 @@ def element_numbers(numbers: ArrayLike | None, count: int, name: str) -> IntArra
 
 def edge_offsets(offsets: ArrayLike, lengths: FloatArray, edges: IntArray) -> FloatArray:
     """Checked offsets (p,) on edges of lengths (p,); rounding beyond the ends is cut off."""
-    values = np.asarray(offsets, dtype=np.float64)
+    values = as_numbers(offsets, "offsets")
     if values.shape != lengths.shape:
         raise InvalidInputError(f"offsets: expected shape {lengths.shape}, got {values.shape}")
     slack = OFFSET_ROUNDING * lengths

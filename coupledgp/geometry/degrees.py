@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # Mean radius of the earth in metres, as OSMnx computes lengths with.
 EARTH_RADIUS = 6_371_009.0
@@ -34,3 +36,48 @@ def local_metres(degrees: FloatArray, origin: FloatArray) -> FloatArray:
 def wrap(degrees: FloatArray) -> FloatArray:
     """Differences of longitudes in [-180, 180)."""
     return (degrees + 180.0) % 360.0 - 180.0
+
+
+def are_degrees(
+    positions: FloatArray, ends: IntArray, lengths: FloatArray | None, crs: Any = None
+) -> bool:
+    """Whether positions (n, 2) of a network's nodes are longitudes and latitudes.
+
+    The coordinate system `crs` says so. Without one they are if they may be (|x| <= 180,
+    |y| <= 90) and the edges' lengths are nearer to those between positions on the earth than
+    between plain ones; without lengths, if they may be.
+
+    Parameters
+    ----------
+    positions
+        Positions (n, 2), as given.
+    ends
+        Nodes (m, 2) between which edges run.
+    lengths
+        Lengths (m,) of the edges in metres; None: not known.
+    crs
+        Coordinate reference system, or its name; None: not known.
+    """
+    if crs is not None:
+        return is_geographic(crs)
+    if not (np.abs(positions) <= [180.0, 90.0]).all():  # NaN is none either
+        return False
+    if lengths is None:
+        return True
+    gaps = []
+    for places in (positions, local_metres(positions, centre(positions))):
+        straight = np.linalg.norm(places[ends[:, 0]] - places[ends[:, 1]], axis=1)
+        usable = (straight > 0) & (lengths > 0)
+        ratios = np.log(lengths[usable] / straight[usable])
+        gaps.append(abs(np.median(ratios)) if usable.any() else 0.0)
+    return bool(gaps[1] < gaps[0])
+
+
+def is_geographic(crs: Any) -> bool:
+    """Whether a coordinate reference system, or its name, is one of longitudes and latitudes."""
+    found = getattr(crs, "is_geographic", None)
+    if found is not None:
+        return bool(found)
+    return str(crs).upper().replace(" ", "") in {
+        "EPSG:4326", "4326", "WGS84", "OGC:CRS84", "CRS84", "EPSG:4269", "EPSG:4258",
+    }  # fmt: skip

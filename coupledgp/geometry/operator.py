@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.checks import MaxEdge, edge_offsets, element_numbers
+from coupledgp.geometry.checks import MaxEdge, as_numbers, edge_offsets, element_numbers
 from coupledgp.geometry.degrees import local_metres
 from coupledgp.geometry.locations import Locations, as_points, at_corners, exact
 from coupledgp.geometry.meshes import extent
@@ -280,7 +280,7 @@ class LaplaceOperator:
             raise InvalidInputError(
                 "points: expected nodes or places on edges, as this network has no positions"
             )
-        given = np.asarray(points, dtype=np.float64)
+        given = as_numbers(points, "points")
         if given.ndim != 2 or given.shape[1] != self.positions.shape[1] or not len(given):
             raise InvalidInputError(
                 f"points: expected shape (p, {self.positions.shape[1]}), got {given.shape}"

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.degrees import centre, local_metres
+from coupledgp.geometry.degrees import are_degrees
 from coupledgp.geometry.networks import Course
 from coupledgp.random import FloatArray
 
@@ -67,6 +67,10 @@ def read_networkx(graph: Any, length: str) -> Roads:
     if not hasattr(graph, "is_directed") or not hasattr(graph, "edges"):
         raise InvalidInputError(f"graph: expected a networkx graph, got {type(graph).__name__}")
     edges = list(graph.edges(data=True))
+    if not edges:
+        raise InvalidInputError(
+            f"graph: expected at least one edge, got none between {len(graph)} nodes"
+        )
     lengths = np.array([edge_length(a, b, found, length) for a, b, found in edges])
     courses = [course(attributes.get("geometry")) for *_, attributes in edges]
     ends = [(source, target) for source, target, _ in edges]
@@ -76,6 +80,8 @@ def read_networkx(graph: Any, length: str) -> Roads:
         courses = [courses[k] for k in kept]
     nodes = list(graph.nodes)
     positions = attribute_positions(graph, nodes)
+    number = {node: k for k, node in enumerate(nodes)}
+    pairs = np.array([(number[a], number[b]) for a, b in ends], dtype=np.int64)
     return Roads(
         nodes=nodes,
         sources=[source for source, _ in ends],
@@ -84,7 +90,7 @@ def read_networkx(graph: Any, length: str) -> Roads:
         positions=positions,
         courses=courses,
         is_geographic=positions is not None
-        and are_degrees(positions, nodes, ends, lengths, graph.graph.get("crs")),
+        and are_degrees(positions, pairs, lengths, graph.graph.get("crs")),
     )
 
 
@@ -157,40 +163,3 @@ def attribute_positions(graph: Any, nodes: list[Hashable]) -> FloatArray | None:
         return np.array(found, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"graph: expected numbers x and y of nodes: {error}") from None
-
-
-def are_degrees(
-    positions: FloatArray,
-    nodes: list[Hashable],
-    ends: list[tuple[Any, Any]],
-    lengths: FloatArray,
-    crs: Any,
-) -> bool:
-    """Whether positions (n, 2) are longitudes and latitudes.
-
-    The graph's `crs` says so. Without one they are if they may be (|x| <= 180, |y| <= 90) and the
-    edges' lengths are nearer to those between positions on the earth than between plain ones.
-    """
-    if crs is not None:
-        return is_geographic(crs)
-    if (np.abs(positions) > [180.0, 90.0]).any() or not np.isfinite(positions).all():
-        return False
-    number = {node: k for k, node in enumerate(nodes)}
-    pairs = np.array([(number[a], number[b]) for a, b in ends], dtype=np.int64).reshape(-1, 2)
-    gaps = []
-    for places in (positions, local_metres(positions, centre(positions))):
-        straight = np.linalg.norm(places[pairs[:, 0]] - places[pairs[:, 1]], axis=1)
-        usable = (straight > 0) & (lengths > 0)
-        ratios = np.log(lengths[usable] / straight[usable])
-        gaps.append(abs(np.median(ratios)) if usable.any() else 0.0)
-    return bool(gaps[1] < gaps[0])
-
-
-def is_geographic(crs: Any) -> bool:
-    """Whether a coordinate reference system, or its name, is one of longitudes and latitudes."""
-    found = getattr(crs, "is_geographic", None)
-    if found is not None:
-        return bool(found)
-    return str(crs).upper().replace(" ", "") in {
-        "EPSG:4326", "4326", "WGS84", "OGC:CRS84", "CRS84", "EPSG:4269", "EPSG:4258",
-    }  # fmt: skip

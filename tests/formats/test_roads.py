@@ -1,6 +1,7 @@
 """Road networks from files of lines and from graphs, and their way back to files."""
 
 import sys
+import warnings
 
 import geopandas as gpd
 import networkx as nx
@@ -150,7 +151,9 @@ def test_lengths_of_a_column_are_shared_by_the_parts_of_a_line():
     table = lines([(0, 0), (100, 0), (300, 0)], [(100, 0), (100, 50)], metres=["330", "50"])
     roads = cgp.read_roads(table, length="metres")
     np.testing.assert_allclose(roads.lengths, [110, 220, 50])
-    with pytest.warns(UserWarning, match=r"the column's lengths are 0\.001.* expected metres"):
+    with pytest.warns(
+        UserWarning, match=r"lengths of the column 'km' are 0\.001.* expected metres"
+    ):
         cgp.read_roads(lines([(0, 0), (100, 0)], km=[0.1]), length="km")
 
 
@@ -181,6 +184,14 @@ def test_points_are_found_on_the_lines():
         roads.project([[0.0, np.nan]])
 
 
+def with_texts(graph):
+    """The graph with attributes of edges as texts, as osmnx writes them to GraphML."""
+    found = graph.copy()
+    for *_, data in found.edges(data=True):
+        data.update({name: str(value) for name, value in data.items()})
+    return found
+
+
 def osmnx_graph(text=False):
     """A graph as osmnx makes it, and, as text, as it comes back from GraphML."""
     graph = nx.MultiDiGraph(crs="epsg:4326")
@@ -196,8 +207,7 @@ def osmnx_graph(text=False):
     if text:
         for _, data in graph.nodes(data=True):
             data.update({name: str(value) for name, value in data.items()})
-        for *_, data in graph.edges(data=True):
-            data.update({name: str(value) for name, value in data.items()})
+        return with_texts(graph)
     return graph
 
 
@@ -225,6 +235,44 @@ def test_graphs_without_lengths_or_system():
     graph.add_edge("alone", "a", length=7.0)
     with pytest.warns(UserWarning, match="1 of 2 edges have no attribute 'length'"):
         np.testing.assert_allclose(cgp.read_roads(graph).lengths, [500, np.sqrt(2)])
+
+
+def yard(**attributes):
+    """A yard of 30 m by 40 m, whose coordinates might be degrees."""
+    graph = nx.Graph()
+    for name, (x, y) in {"a": (0, 0), "b": (30, 0), "c": (30, 40), "d": (0, 40)}.items():
+        graph.add_node(name, x=float(x), y=float(y))
+    for (a, b), length in zip(["ab", "bc", "cd", "da"], [30.0, 40.0, 30.0, 40.0], strict=True):
+        graph.add_edge(a, b, **{name: scale * length for name, scale in attributes.items()})
+    return graph
+
+
+def test_lengths_tell_degrees_from_metres(tmp_path):
+    """Both readers of a graph decide alike, whatever the size of its coordinates."""
+    degrees = osmnx_graph()
+    del degrees.graph["crs"]
+    small = yard(length=1.1)
+    for graph, expected in ((small, None), (degrees, "EPSG:32633")):
+        roads = cgp.read_roads(graph)
+        assert roads.crs == expected
+        origin = cgp.LaplaceOperator.from_networkx(graph).origin
+        assert (origin is not None) == (expected is not None)
+        nx.write_graphml(with_texts(graph), tmp_path / "g.graphml")
+        assert cgp.read_roads(tmp_path / "g.graphml").crs == expected
+    np.testing.assert_allclose(np.ptp(cgp.read_roads(small).positions, axis=0), [30, 40])
+    assert cgp.read_roads(small, crs="EPSG:4326").crs is not None
+
+
+def test_units_of_lengths_and_coordinates_are_compared():
+    with pytest.warns(UserWarning, match="attribute 'far' are 1e[+]03 times those of the lines"):
+        roads = cgp.read_roads(yard(far=1000.0), length="far", crs="metres")
+    assert roads.lengths.sum() == 140e3
+    with pytest.warns(UserWarning, match="coordinates x and y of a graph without .* for degrees"):
+        assert cgp.read_roads(yard()).crs is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cgp.read_roads(yard(), crs="metres").lengths.tolist() == [30, 40, 30, 40]
+        assert cgp.read_roads(nx.relabel_nodes(yard(length=2.9), str.upper)).n_edges == 4
 
 
 def test_roads_are_written_and_read_again(tmp_path):

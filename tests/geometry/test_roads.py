@@ -115,7 +115,7 @@ def test_roads_across_the_date_line():
         (lambda g: g.edges[12, 13, 0].update(length=-1), "lengths: .*edge 12-13 has -1"),
         (lambda g: g.nodes[13].pop("x"), "graph: .*node 13 has none"),
         (lambda g: g.nodes[13].update(x="west"), "graph: expected numbers x and y"),
-        (lambda g: g.remove_edges_from(list(g.edges(keys=True))), "lengths: .*at least one"),
+        (lambda g: g.remove_edges_from(list(g.edges(keys=True))), "graph: .*one edge, got none"),
     ],
 )
 def test_bad_graphs_are_refused(change, message):
@@ -128,6 +128,8 @@ def test_bad_graphs_are_refused(change, message):
 def test_what_is_no_graph_is_refused():
     with pytest.raises(InvalidInputError, match="graph: expected a networkx graph, got list"):
         cgp.LaplaceOperator.from_networkx([(0, 1)])
+    with pytest.raises(InvalidInputError, match=r"graph: .*one edge, got none between 0 nodes"):
+        cgp.LaplaceOperator.from_networkx(nx.Graph())
 
 
 @pytest.mark.parametrize(
@@ -137,6 +139,7 @@ def test_what_is_no_graph_is_refused():
         ([[[0, 0]]], "courses: .*at edge 0"),
         ([[[0, 0], [np.nan, 1]]], "courses: .*at edge 0"),
         ([[0, 1]], "courses: .*at edge 0"),
+        ([[["a", "b"], [0, 1]]], "courses: expected an array of numbers"),
     ],
 )
 def test_bad_courses_are_refused(courses, message):
@@ -175,6 +178,7 @@ def test_points_of_a_sphere_have_its_eigenvalues():
     [
         (np.zeros((5, 2)), 3, r"points: expected shape \(n, 3\)"),
         (np.full((5, 3), np.inf), 3, "points: expected finite"),
+        ([["a", "b", "c"]], 3, "points: expected an array of numbers"),
         (np.ones((9, 3)), 3, "n_neighbors: expected fewer than the 1 distinct"),
         (trimesh.creation.box().vertices, 8, "n_neighbors: expected fewer than the 8"),
         (trimesh.creation.box().vertices, 2, "n_neighbors: expected an int >= 3"),

@@ -34,6 +34,7 @@ from coupledgp.geometry.operator import LaplaceOperator
 from coupledgp.random import FloatArray, IntArray
 
 UNITS = {"length_m": "m", "length_km": "km"}
+METRES_OF = {"km": 1000.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -278,7 +279,7 @@ def _read_markup(path: Path, options: DomainOptions) -> Domain | None:
     kind = "GraphML" if path.suffix.lower() == ".graphml" else "GML"
     unit = UNITS.get(length, "m" if length == "length" else f"units of {length}")
     try:
-        roads = from_graph(found, length, options.crs, TOLERANCE)
+        roads = from_graph(found, length, options.crs, TOLERANCE, METRES_OF.get(unit, 1.0))
     except MissingLibraryError as error:
         warnings.warn(f"{path}: positions are left out: {error}", stacklevel=2)
     except InvalidInputError as error:

@@ -10,6 +10,8 @@ from shapely.geometry import LineString, Point
 
 import coupledgp as cgp
 from coupledgp.cli import run
+from coupledgp.cli.commands.field_tasks import left_out, split_places
+from coupledgp.cli.readers.places import Places
 from coupledgp.models import FieldGPRegressor
 from tests.interpolation import read, write
 
@@ -223,6 +225,31 @@ def test_sensors_far_from_the_roads_are_named(gpkg, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert "data row 5 lies" in err
     assert any("data row 5 lies" in line for line in json.loads(out)["warnings"])
+
+
+def test_sensors_all_far_from_the_roads_are_refused(gpkg, tmp_path, fails):
+    """Longitudes and latitudes in exchanged columns, and kilometres in place of metres."""
+    turned = degrees(PLACES[::2])[:, ::-1]
+    for names, places in ((("longitude", "latitude"), turned), (("x", "y"), PLACES[::2] / 1000)):
+        columns = {**dict(zip(names, places.T, strict=True)), "value": SPEEDS[::2]}
+        values = write(tmp_path / "v.csv", columns)
+        line = fails(gpkg, "--values", values, "-o", tmp_path / "law.csv")
+        assert "v.csv: expected positions near the network, whose size is 11" in line
+
+
+def test_one_place_in_two_forms_is_hidden_as_one(tmp_path):
+    operator = cgp.LaplaceOperator.from_edges([0, 1, 2], [1, 2, 3], [100.0, 200.0, 300.0])
+    same = operator.at_edges([0, 1, 1, 2, 2], [100.0, 0.0, 200.0, 0.0, 300.0])
+    places = Places(same, "edges", ("edge", "offset"), None, np.arange(5))
+    hidden = set()
+    for seed in range(10):
+        task = split_places(places, np.array([1.0, 1.0, 2.0, 2.0, 3.0]), 0.3, seed)
+        hidden.add(tuple(task.hidden_y))
+    assert hidden == {(1, 1), (2, 2), (3,)}
+    task = split_places(places, np.arange(5.0), 0.0, 0)
+    assert task.sensors.tolist() == [0, 1, 2, 3, 4]
+    both = split_places(Places(same[:2], "edges", (), None, np.arange(2)), np.arange(2.0), 0.0, 0)
+    assert left_out(None, both, ("a", "b")) is None
 
 
 def test_what_is_refused(gpkg, table, speeds, tmp_path, fails):

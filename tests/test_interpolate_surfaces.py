@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import meshio
 import numpy as np
@@ -203,7 +204,8 @@ def test_warnings_reach_the_page_and_the_json(tmp_path, capsys):
         assert part in text
 
 
-def test_constant_values_and_single_places(mesh, tmp_path, call):
+@pytest.mark.filterwarnings("always")
+def test_constant_values_and_single_places(mesh, tmp_path, capsys):
     """There is nothing to learn, and nothing to leave out; neither is an error."""
     for columns in (
         {**XYZ, "value": [3.0] * 24},
@@ -212,10 +214,16 @@ def test_constant_values_and_single_places(mesh, tmp_path, call):
     ):
         table = write(tmp_path / "s.csv", columns)
         page = tmp_path / "page.html"
-        call(mesh, "--values", table, "-o", tmp_path / "law.csv", "--report", page, *COARSE)
+        law = tmp_path / "law.csv"
+        arguments = ["interpolate", mesh, "--values", table, "-o", law, "--report", page, *COARSE]
+        assert run(list(map(str, arguments))) == 0
+        out, err = capsys.readouterr()
         found = read(tmp_path / "law.csv")
         assert np.isfinite(np.array([found["mean"], found["std"]], float)).all()
-        assert "one kernel" in page.read_text()
+        for text in (out, err, page.read_text()):
+            assert "too few places, or observations that are all alike, to compare" in text
+        assert "Kernels by evidence" not in out + page.read_text()
+        assert "1.000" not in out
 
 
 def test_coverage_of_sensors_left_out_is_remarked_on():
@@ -247,6 +255,26 @@ def test_vertices_of_no_face_get_no_value(tmp_path, call):
     found = read(tmp_path / "law.csv")
     assert (found["mean"][0], found["std"][0]) == ("", "")
     assert "" not in found["mean"][1:]
+
+
+def test_a_glb_has_the_values_of_all_its_vertices(tmp_path, call, fails, monkeypatch):
+    """Vertices of no face are left out of it; corners of faces without area have no value."""
+    lone = trimesh.Trimesh([[9.0, 9, 9], *BALL.vertices], BALL.faces + 1, process=False)
+    lone.export(tmp_path / "lone.ply")
+    table = write(tmp_path / "s.csv", {**XYZ, "value": VALUES})
+    for kind in ("glb", "csv"):
+        call(tmp_path / "lone.ply", "--values", table, "-o", tmp_path / f"law.{kind}", *QUICK)
+    (found,) = trimesh.load(tmp_path / "law.glb", process=False).geometry.values()
+    expected = np.array(read(tmp_path / "law.csv")["mean"][1:], float)
+    np.testing.assert_allclose(found.vertex_attributes["_MEAN"].ravel(), expected, rtol=1e-6)
+    flat = trimesh.Trimesh(lone.vertices, [*lone.faces, [0, 0, 1]], process=False)
+    flat.export(tmp_path / "flat.ply")
+    monkeypatch.setattr(FieldGPRegressor, "fit", None)  # refused before the fit
+    told = fails(tmp_path / "flat.ply", "--values", table, "-o", tmp_path / "f.glb", *QUICK)
+    assert "--output: a .glb needs a value at every corner of a face, got 1 corners" in told
+    monkeypatch.setitem(sys.modules, "meshio", None)
+    told = fails(tmp_path / "flat.ply", "--values", table, "-o", tmp_path / "f.vtu", *QUICK)
+    assert "coupledgp[formats]" in told
 
 
 def test_wrong_tables(mesh, sensors, tmp_path, fails):
@@ -297,6 +325,11 @@ def test_wrong_options(mesh, sensors, tmp_path, fails):
     assert "--n-walks, --at: expected one of them" in told("--n-walks", "4", "--at", "faces")
     assert "--model: expected one of" in told("--model", "mesh")
     assert "--kernel: expected one of" in told("--model", "field", "--kernel", "heat")
+    for name in ("foo", "Matern"):
+        line = told("--kernel", name)
+        assert "--kernel: expected one of 'auto', 'heat'" in line
+        assert "'position'" in line
+    assert "--kernel: expected one of" in told("--model", "graph", "--kernel", "position")
     assert "--max-edge: expected auto, none or a length > 0" in told("--max-edge", "-1")
     assert "--max-edge: expected auto" in told("--max-edge", "short")
     assert "max_edge: expected a length that makes" in told("--max-edge", "1e-5")

@@ -87,7 +87,7 @@ def write_mesh(
         values tells where they are.
     **fields
         Values by name, (v,) or (f,). Names are letters, digits and underscores. NaN is allowed but
-        in glTF, whose standard has no NaN.
+        in glTF, whose standard has no NaN. Vertices that no face uses are left out of glTF.
 
     Raises
     ------
@@ -109,7 +109,13 @@ def mesh_format(path: str | os.PathLike[str], name: str = "path") -> str:
         raise InvalidInputError(
             f"{name}: expected a file ending in {', '.join(WRITERS)}, got {os.fspath(path)!r}"
         )
+    if kind in (".vtu", ".vtk"):
+        _meshio()
     return kind
+
+
+def _meshio() -> Any:
+    return library("meshio", "formats", "writing .vtu and .vtk")
 
 
 def save_mesh(path: Path, kind: str, fields: MeshFields) -> None:
@@ -203,7 +209,7 @@ def _location(name: str, size: int, counts: Mapping[str, int], given: str | None
 
 
 def _write_vtk(path: Path, mesh: MeshFields, file_format: str) -> None:
-    meshio = library("meshio", "formats", "writing .vtu and .vtk")
+    meshio = _meshio()
     content = meshio.Mesh(
         mesh.vertices,
         [("triangle", mesh.faces)],
@@ -228,7 +234,7 @@ def _write_ply(path: Path, mesh: MeshFields) -> None:
 
 def _write_gltf(path: Path, mesh: MeshFields, binary: bool) -> None:
     vertices, faces, values = _corners(mesh)
-    bad = [name for name, value in values.items() if not np.isfinite(value).all()]
+    bad = [name for name, value in values.items() if np.isnan(value).any()]
     if bad:
         raise InvalidInputError(f"{bad[0]}: expected finite values, as glTF has no NaN")
     found = mesh.coloured()
@@ -239,19 +245,27 @@ def _write_gltf(path: Path, mesh: MeshFields, binary: bool) -> None:
             colours = np.repeat(colours, 3, axis=0) if place == "faces" else (
                 colours[mesh.faces.ravel()]
             )  # fmt: skip
+        else:
+            colours = colours[np.unique(mesh.faces)]
     path.write_bytes(gltf_bytes(vertices, faces, values, colours if found else None, binary))
 
 
 def _corners(mesh: MeshFields) -> tuple[FloatArray, IntArray, dict[str, FloatArray]]:
-    """The mesh with all fields at vertices; fields of faces give each face vertices of its own."""
+    """The mesh with all fields at vertices; fields of faces give each face vertices of its own.
+
+    Vertices that no face uses are left out.
+    """
     if not mesh.at_faces:
-        return mesh.vertices, mesh.faces, mesh.at_vertices
+        used, faces = np.unique(mesh.faces, return_inverse=True)
+        values = {name: value[used] for name, value in mesh.at_vertices.items()}
+        return mesh.vertices[used], faces.reshape(-1, 3), values
     corners = mesh.faces.ravel()
     values = {name: value[corners] for name, value in mesh.at_vertices.items()}
     values |= {name: np.repeat(value, 3) for name, value in mesh.at_faces.items()}
     return mesh.vertices[corners], np.arange(corners.size).reshape(-1, 3), values
 
 
+GLTF = (".glb", ".gltf")
 WRITERS: dict[str, Callable[[Path, MeshFields], None]] = {
     ".vtu": lambda path, mesh: _write_vtk(path, mesh, "vtu"),
     ".vtk": lambda path, mesh: _write_vtk(path, mesh, "vtk"),

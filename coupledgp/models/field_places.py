@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -94,32 +94,43 @@ def are_labels(operator: LaplaceOperator, places: Any) -> bool:
 
 
 def projected(operator: LaplaceOperator, positions: FloatArray, name: str) -> Points:
-    """The nearest places of positions (p, d), with a warning of those that are far.
+    """The nearest places of positions (p, d); see `check_distances`."""
+    found = operator.project(positions)
+    check_distances(operator, found.distances, name, "row {}".format, stacklevel=6)
+    return found.points
+
+
+def check_distances(
+    operator: LaplaceOperator,
+    distances: FloatArray,
+    name: str,
+    row_name: Callable[[int], str],
+    stacklevel: int,
+) -> None:
+    """Warn of positions at distances (p,) that are far for the operator's size.
 
     Raises
     ------
     InvalidInputError
         All of them are farther away than the operator is large: the unit or the origin is another.
     """
-    found = operator.project(positions)
     extent = operator.extent or operator.diameter
-    far = np.flatnonzero(found.distances > FAR_SHARE * extent)
-    if found.distances.min() > extent:
+    if distances.min() > extent:
         raise InvalidInputError(
             f"{name}: expected positions near the {kind_of(operator)}, whose size is "
-            f"{extent:.4g}, got none nearer than {found.distances.min():.4g}: check their unit, "
+            f"{extent:.4g}, got none nearer than {distances.min():.4g}: check their unit, "
             "their origin and the order of the columns"
         )
+    far = np.flatnonzero(distances > FAR_SHARE * extent)
     if far.size:
-        worst = far[np.argmax(found.distances[far])]
+        worst = int(far[np.argmax(distances[far])])
         warnings.warn(
-            f"{name}: {far.size} of {len(positions)} positions are farther from the "
-            f"{kind_of(operator)} than {FAR_SHARE:.0%} of its "
-            f"size; the farthest, row {worst}, lies {found.distances[worst]:.4g} away and was "
-            "moved to the nearest place on it: check the unit and the origin of the positions",
-            stacklevel=5,
+            f"{name}: {far.size} of {distances.size} positions are farther from the "
+            f"{kind_of(operator)} than {FAR_SHARE:.0%} of its size; {row_name(worst)} lies "
+            f"{distances[worst]:.4g} away, which is the farthest, and was moved to the nearest "
+            "place on it: check the unit and the origin of the positions",
+            stacklevel=stacklevel,
         )
-    return found.points
 
 
 def warn_of_parts(operator: LaplaceOperator, points: Points) -> None:

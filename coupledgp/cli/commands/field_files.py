@@ -14,7 +14,7 @@ from coupledgp.cli.readers.domains import Domain
 from coupledgp.cli.readers.places import Places
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.meshes import WRITERS, checked_fields, save_mesh
+from coupledgp.formats.meshes import GLTF, WRITERS, checked_fields, mesh_format, save_mesh
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_output import DRIVERS, road_format, road_layers, save_roads
 from coupledgp.formats.roads import RoadNetwork, RoadPlaces
@@ -54,7 +54,9 @@ def check_output(output: Path, on_mesh: bool) -> None:
         raise InvalidInputError(f"--output: a {kind} needs a mesh, got roads or a network")
     if kind in DRIVERS and on_mesh:
         raise InvalidInputError(f"--output: a {kind} needs roads, got a mesh")
-    if kind not in (*WRITERS, *DRIVERS):
+    if kind in WRITERS:
+        mesh_format(output, "--output")
+    elif kind not in DRIVERS:
         check_table_path(output, "--output")
 
 
@@ -74,7 +76,10 @@ def chosen_place(domain: Domain, at: str | None, output: Path, queried: bool, ki
         return "query"
     if domain.is_surface:
         default = "faces" if kind == "faces" else "vertices"
-        return check_choice(at or default, SURFACE_PLACES, "--at")
+        chosen = check_choice(at or default, SURFACE_PLACES, "--at")
+        if ending in GLTF and chosen == "vertices":
+            _check_all_known(domain, ending)
+        return chosen
     chosen = check_choice(at or ("edges" if ending in DRIVERS else "nodes"), NETWORK_PLACES, "--at")
     if domain.roads is None and (ending in DRIVERS or chosen == "edges"):
         raise InvalidInputError(
@@ -85,6 +90,18 @@ def chosen_place(domain: Domain, at: str | None, output: Path, queried: bool, ki
         assert domain.roads is not None
         road_format(output, domain.roads, "--output")
     return chosen
+
+
+def _check_all_known(domain: Domain, ending: str) -> None:
+    """Refuse corners of faces at which there is no field, where a format has no NaN."""
+    corners = np.unique(domain.mesh.faces)
+    unknown = corners[domain.operator.given_vertices[corners] < 0]
+    if unknown.size:
+        raise InvalidInputError(
+            f"--output: a {ending} needs a value at every corner of a face, got "
+            f"{unknown.size} corners of faces without area alone, such as vertex {unknown[0]}; "
+            "--at faces or a .vtu has all values"
+        )
 
 
 def refined_places(operator: LaplaceOperator) -> Locations:

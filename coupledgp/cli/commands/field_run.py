@@ -112,6 +112,8 @@ def fitted_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> d
             if options.query is not None:
                 queries = read_queries(options.query, domain, options.places)
         task = split_places(sensors, y, options.share, options.seed)
+        if options.loo is not None and task.n_places < 2:
+            raise InvalidInputError("--loo: expected sensors at two places at least, got one")
         model = FieldGPRegressor(domain.operator, options.kernel, random_state=options.seed)
         clock = Stopwatch()
         with clock("fit"), noted(remarks):
@@ -168,8 +170,6 @@ class _Run:
             scored = score(self.model, self.task)
             if options.loo is not None or options.report is not None or options.baselines:
                 self.loo = left_out(self.model, self.task, self.sensors.names)
-        if options.loo is not None and self.loo is None:
-            raise InvalidInputError("--loo: expected sensors at two places at least, got one")
         beside = None
         if options.baselines:
             with self.clock("baselines"):

@@ -20,7 +20,7 @@ from coupledgp.diagnostics.baselines import (
     leave_one_out_baselines,
 )
 from coupledgp.diagnostics.scores import LEVELS
-from coupledgp.geometry.locations import Locations
+from coupledgp.geometry.locations import Locations, place_numbers
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.random import FloatArray, IntArray
 
@@ -49,6 +49,11 @@ class FieldTask:
     sensors: IntArray
     hidden_places: Locations
     hidden_y: FloatArray
+
+    @property
+    def n_places(self) -> int:
+        """Number of distinct places of the sensors for the fit."""
+        return int(place_numbers(self.places.points).max()) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,15 +86,25 @@ class LeftOut:
 def split_places(places: Places, y: FloatArray, share: float, seed: int) -> FieldTask:
     """Hide a random share of the distinct places of n observations; at least one stays."""
     rows = places.locations.points
-    distinct, group = np.unique(rows, axis=0, return_inverse=True)
-    n_hidden = min(round(share * len(distinct)), len(distinct) - 1)
-    chosen = np.random.default_rng(seed).permutation(len(distinct))[:n_hidden]
-    away = np.isin(group.reshape(-1), chosen)
+    group = _numbered_in_order(rows)
+    n_places = int(group.max()) + 1
+    n_hidden = min(round(share * n_places), n_places - 1)
+    chosen = np.random.default_rng(seed).permutation(n_places)[:n_hidden]
+    away = np.isin(group, chosen)
     kept = np.flatnonzero(~away)
     return FieldTask(
         places.locations[kept], y[kept], kept,
         Locations(rows[away], places.locations.distances[away]), y[away],
     )  # fmt: skip
+
+
+def _numbered_in_order(rows: FloatArray) -> IntArray:
+    """Numbers (n,) of distinct places, which ascend with the first of the rows of each."""
+    group = place_numbers(rows)
+    _, order = np.unique(rows, axis=0, return_inverse=True)
+    first = np.full(int(group.max()) + 1, len(rows))
+    np.minimum.at(first, group, order.reshape(-1))
+    return np.argsort(np.argsort(first))[group]
 
 
 def score(model: FieldGPRegressor, task: FieldTask) -> dict[str, Any] | None:
@@ -126,7 +141,7 @@ def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str
 
 def left_out(model: FieldGPRegressor, task: FieldTask, names: tuple[str, ...]) -> LeftOut | None:
     """Every observation from those at all other places; None if all are at one place."""
-    if len(np.unique(task.places.points, axis=0)) < 2:
+    if task.n_places < 2:
         return None
     law = model.leave_one_out()
     return LeftOut(task.y, law.mean, law.std, tuple(names[k] for k in task.sensors))
@@ -167,7 +182,7 @@ def describe(
         "coupledgp": version("coupledgp"),
         "data": {
             "n_observed": int(task.y.size),
-            "n_places": len(np.unique(task.places.points, axis=0)),
+            "n_places": task.n_places,
             "n_hidden": int(task.hidden_y.size),
             "largest_distance": float(task.places.distances.max()),
         },
@@ -220,6 +235,7 @@ def describe_fit(model: FieldGPRegressor, domain: Domain) -> dict[str, Any]:
     shares = np.array([member["surface_share"] or 0.0 for member in members])
     return {
         "reason": selection.reason,
+        "is_default": selection.is_default,
         "families": [
             {"name": family.name, "weight": family.weight, "log_evidence": family.log_evidence}
             for family in selection.families

@@ -13,6 +13,7 @@ from coupledgp.cli.readers.domains import Domain, DomainOptions, is_mesh, read_d
 from coupledgp.cli.readers.places import PlaceOptions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.errors import InvalidInputError
+from coupledgp.kernels import available_graph_kernels
 from coupledgp.kernels.fields import NAMES
 from coupledgp.progress import reporter
 from coupledgp.validation import check_choice
@@ -36,7 +37,8 @@ def chosen_domain(context: typer.Context, remarks: list[str]) -> Domain | None:
     Raises
     ------
     InvalidInputError
-        The model is unknown or lacks an option that was given, or the input cannot be read.
+        The model or the kernel is unknown or lacks an option that was given, or the input cannot
+        be read.
     """
     options = context.params
     model = check_choice(options["model"], CHOICES, "--model")
@@ -53,8 +55,10 @@ def chosen_domain(context: typer.Context, remarks: list[str]) -> Domain | None:
             f"{_option(of_graph[0])}, {_option(of_field[0])}: expected one of them, as the one is "
             "of graphs and the other of fields"
         )
-    kernel = options["kernel"]
+    of_graphs = ("auto", *available_graph_kernels())
+    kernel = check_choice(options["kernel"], {*NAMES, *of_graphs}, "--kernel")
     if model == "graph" or of_graph or (kernel not in NAMES and not of_field and model == "auto"):
+        check_choice(kernel, of_graphs, "--kernel")
         return None
     check_choice(kernel, NAMES, "--kernel")
     _check_files(options)

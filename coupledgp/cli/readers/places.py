@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +17,12 @@ from coupledgp.cli.readers.tables import check_columns, read_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.geometry.locations import Locations
+from coupledgp.models.field_places import check_distances
 from coupledgp.random import FloatArray, IntArray
 
 # Columns that name a sensor, the first of them that a table has.
 NAMES = ("sensor", "name", "id")
 DEGREES = (("longitude", "latitude"), ("lon", "lat"))
-# Distance of a position from the surface or network, relative to its size, that deserves a warning.
-FAR_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -272,7 +270,7 @@ def _along(
 def _projected(
     path: Path, table: pa.Table, columns: Sequence[str], domain: Domain, rows: IntArray
 ) -> Locations:
-    """The nearest places of positions; a warning names the farthest row."""
+    """The nearest places of positions; a warning names the farthest row, all far are refused."""
     positions = _finite(path, table, columns, rows)
     if domain.is_surface:
         found = domain.operator.project(positions)
@@ -285,18 +283,9 @@ def _projected(
         on_roads = domain.roads.project(positions, LONLAT if tuple(columns) in DEGREES else None)
         exact = domain.operator.at_edges(on_roads.edges, on_roads.offsets)
         found = Locations(exact.points, on_roads.distances)
-    extent = domain.operator.extent or domain.operator.diameter
-    far = np.flatnonzero(found.distances > FAR_SHARE * extent)
-    if far.size:
-        worst = far[np.argmax(found.distances[far])]
-        what = "surface" if domain.is_surface else "network"
-        warnings.warn(
-            f"{path}: {far.size} of {rows.size} positions are farther from the {what} than "
-            f"{FAR_SHARE:.0%} of its size; data row {rows[worst] + 1} lies "
-            f"{found.distances[worst]:.4g} away and was moved to the nearest place on it: check "
-            "the unit and the origin of the positions",
-            stacklevel=2,
-        )
+    check_distances(
+        domain.operator, found.distances, str(path), lambda k: f"data row {rows[k] + 1}", 3
+    )
     return found
 
 

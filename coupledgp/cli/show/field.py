@@ -102,6 +102,8 @@ def model_line(result: dict[str, Any]) -> str:
         parts.append(f"{100 * (1 - share):.0f} % by position (lengthscale {length})")
     members = len({member["kernel"] for member in fitted["members"]})
     mixed = "one kernel" if members == 1 else f"{members} kernels mixed by evidence"
+    if fitted["is_default"]:
+        mixed = f"no fit, as there are {fitted['reason']}"
     return (
         f"Variance of the field: {', '.join(parts)}; std of the field {fitted['field_std']:.3g}, "
         f"of the noise {fitted['noise_std']:.3g}; {mixed}"
@@ -163,6 +165,9 @@ def domain_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
 def fit_section(result: dict[str, Any]) -> Section:
     """Table of the families of kernels and of the members of greatest weight."""
     fitted = result["fitted"]
+    if fitted["is_default"]:
+        kernels = [(member["kernel"], "default") for member in fitted["members"]]
+        return Section("Kernel without evidence", ("", ""), kernels)
     families = [
         (f"family: {family['name']}", f"{family['weight']:.3f}") for family in fitted["families"]
     ]

@@ -273,8 +273,9 @@ def test_a_glb_has_the_values_of_all_its_vertices(tmp_path, call, fails, monkeyp
     told = fails(tmp_path / "flat.ply", "--values", table, "-o", tmp_path / "f.glb", *QUICK)
     assert "--output: a .glb needs a value at every corner of a face, got 1 corners" in told
     monkeypatch.setitem(sys.modules, "meshio", None)
-    told = fails(tmp_path / "flat.ply", "--values", table, "-o", tmp_path / "f.vtu", *QUICK)
-    assert "coupledgp[formats]" in told
+    for more in (QUICK, ["--model", "graph"]):
+        told = fails(tmp_path / "flat.ply", "--values", table, "-o", tmp_path / "f.vtu", *more)
+        assert "coupledgp[formats]" in told
 
 
 def test_wrong_tables(mesh, sensors, tmp_path, fails):

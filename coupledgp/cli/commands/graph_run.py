@@ -17,7 +17,7 @@ from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.show import graph as show_graph
 from coupledgp.errors import InvalidInputError
-from coupledgp.formats.meshes import WRITERS
+from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
 from coupledgp.models import GraphGPRegressor, choose_graph
 from coupledgp.output import written_whole
@@ -40,7 +40,9 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
     if report is not None and exact_nodes == 0:
         raise InvalidInputError("--report: expected --exact-nodes > 0, the page compares models")
     on_mesh = output.suffix.lower() in WRITERS
-    if not on_mesh:
+    if on_mesh:
+        mesh_format(output, "--output")
+    else:
         check_table_path(output, "--output")
     settings: dict[str, Any] = {
         "kernel": options["kernel"], "n_walks": number_or_auto(options["n_walks"], "--n-walks"),

@@ -15,8 +15,8 @@ from coupledgp.graphs.graph import check_graph
 from coupledgp.selection.protocol import with_parameters
 
 # A graph gives way to a later one whose log evidence is larger by this number of standard errors,
-# and by more nats than rounding makes.
-ERRORS, LEAST_GAIN = 2.0, 1e-4
+# and by this number of nats, an evidence ratio of twenty: less does not tell the graphs apart.
+ERRORS, LEAST_GAIN = 2.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def choose_graph(
         A `GraphGPRegressor` or `ExactGraphGPRegressor`; its own graph is not used, and it is not
         changed.
     graphs
-        The graphs by name, the usual one first: it stays where the evidence, which has an error
-        where there are very many observations, does not tell.
+        The graphs by name, the usual one first: it stays unless the evidence of another is greater
+        by three nats and by two standard errors, which it has where observations are very many.
     nodes, y
         Labels of n nodes and observations (n,) or (n, n_outputs), as `fit` takes them.
 

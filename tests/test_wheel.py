@@ -23,7 +23,7 @@ import sys
 from unittest.mock import patch
 from trimesh.creation import icosphere
 from coupledgp.cli import run
-from coupledgp.cli.commands import demo_pages, demo_study
+from coupledgp.cli.commands import demo_field, demo_pages, demo_study
 from coupledgp.datasets import meshes
 
 two = ("iid", "orthogonal")
@@ -31,6 +31,7 @@ pages = {"COUPLINGS": two, "SIZES": (4, 8), "WALKERS": ("iid", "sigma"), "WALKS"
 with (
     patch.object(meshes, "_shapes", lambda: {"icosphere": lambda: icosphere(subdivisions=1)}),
     patch.multiple(demo_study, COUPLINGS=two, SIZES=(4,)),
+    patch.object(demo_field, "SHAPE", "icosphere"),
     patch.multiple(demo_pages, TABLE_DRAWS=2, MESH_DRAWS=2, OBSERVED=40, COMPARED=30, **pages),
 ):
     sys.exit(run(["demo", "--output", sys.argv[1], "--n-seeds", "1"]))
@@ -132,7 +133,7 @@ def test_command_line_runs_from_the_wheel(installed: Installed, tmp_path: Path) 
     assert "Usage: coupledgp" in installed.run("coupledgp", "--help", folder=tmp_path)
     output = tmp_path / "pages"
     installed.run("python", "-c", SMALL_DEMO, output, folder=tmp_path)
-    pages = ("posterior-mesh", "posterior-table", "report")
-    assert sorted(path.name for path in output.iterdir()) == [
-        f"{page}.{ending}" for page in pages for ending in ("html", "json")
-    ]
+    pages = ("field", "posterior-mesh", "posterior-table", "report")
+    names = [f"{page}.{ending}" for page in pages for ending in ("html", "json")]
+    written = sorted(path.name for path in output.iterdir())
+    assert written == sorted([*names, "field-sensors.csv", "field.ply"])

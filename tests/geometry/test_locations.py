@@ -9,7 +9,7 @@ import trimesh
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import nearest
-from coupledgp.geometry.locations import location_positions, location_rows
+from coupledgp.geometry.locations import location_positions, location_rows, place_numbers
 from tests.geometry.shapes import plain, slivers, three_pages, town
 
 SHAPES = {
@@ -149,3 +149,19 @@ def test_bad_numbers_are_refused():
         network.project(np.zeros((1, 2)))
     with pytest.raises(InvalidInputError, match=r"points: expected shape \(p, 4\)"):
         location_rows(np.zeros((2, 5)), 3)
+
+
+def test_a_place_has_one_number_whichever_element_and_rounding_gives_it():
+    rows = np.array(
+        [
+            [0, 1, 2, 0.25, 0.75, 0.0],
+            [7, 1, 0, 1e-13, 0.75 - 1e-12, 0.25 + 1e-12],
+            [1, 0, 9, 0.25, 0.75, 0.0],
+            [4, 4, 4, 1.0, 0.0, 0.0],
+            [3, 2, 4, 0.0, 0.0, 1.0],
+        ]
+    )
+    numbers = place_numbers(rows)
+    assert numbers[0] == numbers[1]
+    assert numbers[3] == numbers[4]
+    assert len(set(numbers.tolist())) == 3

@@ -170,6 +170,8 @@ def test_compare_finds_a_field_to_be_its_own_reference(fitted):
     [
         ([0, 1], [1.0], "expected 2 values"),
         ([0, 1], [1.0, np.nan], "finite"),
+        ([0, 1, 2, 3], [1e200, 2e200, 3e200, 1e200], "another unit"),
+        ([0, 1, 2, 3], [1e-200, 2e-200, 3e-200, 1e-200], "another unit"),
         ([0, 10_000], [1.0, 2.0], "expected numbers from 0 to 641"),
         ([0.5, 1.0], [1.0, 2.0], "expected ints"),
         (np.array([0.5, 1.0]), [1.0, 2.0], "expected positions of shape"),

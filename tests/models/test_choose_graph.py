@@ -110,3 +110,32 @@ def test_faces_at_one_place_are_not_cut_off():
     assert cgp.Graph.from_trimesh(point, "vertices", "inverse-distance").n_nodes == 4
     with pytest.raises(InvalidInputError, match="weights: expected one of 'inverse-distance'"):
         cgp.Graph.from_trimesh(mesh, "faces", "area")
+
+
+class Stated:
+    """An estimator whose evidence of each graph is stated beforehand, by the number of edges."""
+
+    def __init__(self, graph, evidences, error=0.0):
+        self.graph, self.evidences, self.error = graph, evidences, error
+
+    def get_params(self, deep=True):
+        return {"graph": self.graph, "evidences": self.evidences, "error": self.error}
+
+    def fit(self, nodes, y):
+        self.log_marginal_likelihood_value_ = self.evidences[self.graph.n_edges]
+        self.log_marginal_likelihood_error_ = self.error
+        return self
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "chosen"),
+    [(2.9, 0.0, "usual"), (3.1, 0.0, "other"), (3.1, 2.0, "usual"), (6.0, 2.0, "other")],
+)
+def test_the_usual_graph_stays_unless_another_wins_by_nats_and_errors(gain, error, chosen):
+    graphs = {
+        "usual": cgp.Graph.from_edges([0, 1], [1, 2]),
+        "other": cgp.Graph.from_edges([0, 1, 2], [1, 2, 0]),
+    }
+    model = Stated(None, {2: -10.0, 3: -10.0 + gain}, error)
+    _, choice = cgp.choose_graph(model, graphs, [0], [1.0])
+    assert choice.chosen == chosen

@@ -9,6 +9,9 @@ import numpy as np
 
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.fields import (
+    DEFAULT_LENGTH,
+    DEFAULT_NOISE,
+    DEFAULT_OUTPUTSCALE,
     MEAN_VARIANCE,
     FieldGP,
     FieldHyperparameters,
@@ -32,8 +35,6 @@ from coupledgp.random import FloatArray
 
 # Fewest places whose observations say anything about a kernel.
 FEWEST = 3
-# Where there is no evidence: range and lengthscale over the diameter, and the variances.
-DEFAULT_LENGTH, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE = 0.4, 1.0, 0.1
 
 
 @dataclass(frozen=True)

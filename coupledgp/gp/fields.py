@@ -23,6 +23,9 @@ from coupledgp.random import FloatArray
 # Prior variance of the constant mean over the mean square of the normalised targets: as good as
 # unknown.
 MEAN_VARIANCE = 100.0
+# Where targets say nothing of a kernel: range and lengthscale over the diameter, and the variances
+# of the field and the noise in normalised units.
+DEFAULT_LENGTH, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE = 0.4, 1.0, 0.1
 # Number of places beyond which draws are made by Matheron's rule, and number of frequencies of the
 # part of position in them.
 DENSE_SAMPLES, N_FREQUENCIES = 1500, 2048

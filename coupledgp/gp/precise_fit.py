@@ -13,7 +13,13 @@ from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_rows
-from coupledgp.gp.fields import MEAN_VARIANCE, FieldHyperparameters, FieldPrior
+from coupledgp.gp.fields import (
+    DEFAULT_LENGTH,
+    DEFAULT_NOISE,
+    MEAN_VARIANCE,
+    FieldHyperparameters,
+    FieldPrior,
+)
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior, center_of, check_factor_size
 from coupledgp.gp.protocol import Data
@@ -43,8 +49,6 @@ N_FREQUENCIES = 192
 SAMPLED, MOST_COORDINATES = "orthogonal+pnc", 3
 # Step in `log kappa` by which the mean variance is differentiated.
 STEP = 1e-3
-# Where targets say nothing: range and lengthscale over the diameter, and the noise ratio.
-DEFAULT_LENGTH, DEFAULT_NOISE = 0.4, 0.1
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,9 @@ from coupledgp.inference.linalg.sparse_cholesky import REMEDY
 from coupledgp.inference.linalg.supernodes import Supernodes
 from coupledgp.random import FloatArray
 
+# Rows of a triangle that are inverted one by one; larger ones are inverted by products of tiles.
+TILE = 64
+
 
 class BlockFactor:
     """Factor of a sparse symmetric positive definite `A + t diag(d)`, in powers of t.
@@ -32,7 +35,8 @@ class BlockFactor:
     nodes
         Blocks of columns of the pattern of A.
     values
-        Values of A in the order in which the matrix of that pattern has them.
+        Values of A in the order in which the matrix of that pattern has them; those of the lower
+        triangle in the order of the blocks if these have no places.
     slope
         Diagonal d (n,); zeros if None.
     n_terms
@@ -59,7 +63,9 @@ class BlockFactor:
         self.nodes = nodes
         n = nodes.order.size
         inner = np.zeros(n) if slope is None else np.asarray(slope, dtype=np.float64)[nodes.order]
-        lower = np.asarray(values, dtype=np.float64)[nodes.places]
+        lower = np.asarray(values, dtype=np.float64)
+        if nodes.places.size:
+            lower = lower[nodes.places]
         self._squares = np.empty((n_terms, nodes.square_starts[-1]))
         self._below = np.empty((n_terms, nodes.below_starts[-1]))
         stack = np.empty((n_terms, nodes.most_updates()))
@@ -201,19 +207,35 @@ def _add_update(stack, bottom, top, into, diagonal, crossing):  # type: ignore[n
 
 
 @part
+def _inverse_root(root):  # type: ignore[no-untyped-def]
+    """Inverse of a lower triangle, tile by tile: all but the tiles on the diagonal by products."""
+    width = root.shape[0]
+    half = np.zeros((width, width))
+    for start in range(0, width, TILE):
+        end = min(start + TILE, width)
+        for i in range(start, end):
+            half[i, i] = 1.0
+            for j in range(start, i):
+                for column in range(start, j + 1):
+                    half[i, column] -= root[i, j] * half[j, column]
+            for column in range(start, i + 1):
+                half[i, column] /= root[i, i]
+        if start > 0:
+            left = np.ascontiguousarray(root[start:end, :start])
+            known = np.dot(left, np.ascontiguousarray(half[:start, :start]))
+            tile = np.ascontiguousarray(half[start:end, start:end])
+            _add(np.dot(tile, known), half[start:end, :start], -1.0)
+    return half
+
+
+@part
 def _invert_series(matrix, inverses, starts, block):  # type: ignore[no-untyped-def]
     """Write the inverse of a polynomial; return the log determinant of its constant term."""
     width = matrix.shape[1]
     root = np.linalg.cholesky(matrix[0])
-    half = np.zeros((width, width))  # inverse of the root, row by row
+    half = _inverse_root(root)
     log_determinant = 0.0
     for i in range(width):
-        half[i, i] = 1.0
-        for j in range(i):
-            for column in range(j + 1):
-                half[i, column] -= root[i, j] * half[j, column]
-        for column in range(i + 1):
-            half[i, column] /= root[i, i]
         log_determinant += 2.0 * np.log(root[i, i])
     first = _block(inverses[0], starts, block, width, width)
     np.dot(half.T, half, first)

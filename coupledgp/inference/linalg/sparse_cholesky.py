@@ -146,10 +146,22 @@ def factor_entries(matrix: sparse.sparray, order: IntArray, budget: int | None =
     budget
         Number beyond which counting stops; None: it never does.
     """
+    return int(column_counts(matrix, order, budget).sum())
+
+
+def column_counts(matrix: sparse.sparray, order: IntArray, budget: int | None = None) -> IntArray:
+    """Number of entries (n,) of each column of the Cholesky factor, by place in the order.
+
+    Arguments are those of `factor_entries`; where the counts add up to more than the budget, some
+    are too small.
+    """
     pattern = symmetric_pattern(matrix)
     tree = elimination_tree(pattern, order)
     limit = np.iinfo(np.int64).max if budget is None else budget
-    return int(_count(pattern.indptr, pattern.indices, order, np.argsort(order), tree, limit))
+    counts: IntArray = _column_counts(
+        pattern.indptr, pattern.indices, order, np.argsort(order), tree, limit
+    )
+    return counts
 
 
 def elimination_tree(matrix: sparse.csr_array, order: IntArray) -> IntArray:
@@ -243,9 +255,10 @@ def _postorder(parent):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _count(indptr, indices, order, place, parent, budget):  # type: ignore[no-untyped-def]
+def _column_counts(indptr, indices, order, place, parent, budget):  # type: ignore[no-untyped-def]
     n = order.size
     mark = np.full(n, -1, np.int64)
+    counts = np.ones(n, np.int64)
     total = n
     for row in range(n):
         mark[row] = row
@@ -255,11 +268,12 @@ def _count(indptr, indices, order, place, parent, budget):  # type: ignore[no-un
             # Every node on the way up the tree that is new to this row is an entry of it.
             while column < row and mark[column] != row:
                 mark[column] = row
+                counts[column] += 1
                 total += 1
                 column = parent[column]
         if total > budget:
             break
-    return total
+    return counts
 
 
 class SparseFactor:

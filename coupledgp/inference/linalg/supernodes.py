@@ -9,6 +9,7 @@ from scipy import sparse
 
 from coupledgp.compiled import compiled
 from coupledgp.inference.linalg.sparse_cholesky import (
+    column_counts,
     elimination_tree,
     postordered,
     symmetric_pattern,
@@ -45,7 +46,7 @@ class Supernodes(NamedTuple):
     entry_rows : IntArray (e,)
         Their rows, ascending for each column.
     places : IntArray (e,)
-        Where their values are among those of the matrix.
+        Where their values are among those of the matrix; empty if values come in this order.
     square_starts, below_starts : IntArray (m + 1,)
         Where the values of each block start if those of all blocks follow each other: the square of
         its columns, and its rows below them.
@@ -78,8 +79,7 @@ class Supernodes(NamedTuple):
         lower.sort_indices()
         indptr, indices = lower.indptr.astype(np.int64), lower.indices.astype(np.int64)
         tree = elimination_tree(pattern, order)
-        place = np.argsort(order)
-        counts = _column_counts(pattern.indptr, pattern.indices, order, place, tree)
+        counts = column_counts(pattern, order)
         starts = _starts(tree, counts)
         parents, row_starts, rows = _rows(starts, tree, counts, indptr, indices)
         widths, heights = np.diff(starts), np.diff(row_starts)
@@ -100,23 +100,6 @@ class Supernodes(NamedTuple):
         """Largest number of values of a front and its ancestors' fronts."""
         sizes = np.diff(self.starts) + np.diff(self.row_starts)
         return int(_most_fronts(self.parents, sizes))
-
-
-@compiled
-def _column_counts(indptr, indices, order, place, parent):  # type: ignore[no-untyped-def]
-    n = order.size
-    mark = np.full(n, -1, np.int64)
-    counts = np.ones(n, np.int64)
-    for row in range(n):
-        mark[row] = row
-        node = order[row]
-        for entry in range(indptr[node], indptr[node + 1]):
-            column = place[indices[entry]]
-            while column < row and mark[column] != row:
-                mark[column] = row
-                counts[column] += 1
-                column = parent[column]
-    return counts
 
 
 @compiled

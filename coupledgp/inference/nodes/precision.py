@@ -1,0 +1,323 @@
+"""Sparse precisions `Q = (I + s L~)^p` of whole powers of the Laplacian, and what they cost.
+
+Observations of noise ratio r at nodes i add `w_i = sum of d_i^2 / r` to the diagonal, d being the
+scales of the nodes: `M = Q + diag(w)`. All of these matrices have the pattern of `L~^p`, so that it
+is put in order and in blocks once, and only numbers are computed for another s, r or w.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from math import comb, inf
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from coupledgp.errors import MemoryLimitError, NumericalError
+from coupledgp.graphs import Graph
+from coupledgp.graphs.elimination import graph_laplacian
+from coupledgp.inference.linalg.block_factor import BlockFactor
+from coupledgp.inference.linalg.sparse_cholesky import column_counts, minimum_degree
+from coupledgp.inference.linalg.supernodes import Supernodes
+from coupledgp.memory import check_memory
+from coupledgp.random import FloatArray, IntArray
+
+# Largest number of walks of p steps, which bounds the entries of `L~^p` from above, with which that
+# power is formed; largest number of entries of its factor; most operations of a factorisation.
+MOST_WALKS, MOST_ENTRIES, MOST_FLOPS = 2**28, 2**29, 1e14
+# Operations for each squared entry of a factor's column: factors and entries of the inverse.
+FLOPS_PER_SQUARE = 6.0
+# Values of a factor's blocks for an entry of it: some are zeros. Blocks of the size of the widest
+# column, squared, that wait to be added or extended.
+BLOCK_SHARE, WAITING_BLOCKS = 1.4, 10.0
+# Bytes of indices for each node and for each entry of the power, while blocks are found.
+NODE_BYTES, PATTERN_BYTES = 200.0, 40.0
+# Error of `log|M|`, nats, above which a matrix counts as singular to rounding.
+MOST_ERROR = 0.1
+
+
+class PrecisionWork(NamedTuple):
+    """What an evaluation with a sparse precision takes; infinite where it is out of question.
+
+    Attributes
+    ----------
+    flops : float
+        Operations of a factorisation and of the inverse on the pattern.
+    bytes : float
+        Peak memory.
+    entries : float
+        Entries of the Cholesky factor.
+    reason : str
+        The counts in words.
+    """
+
+    flops: float
+    bytes: float
+    entries: float
+    reason: str
+
+
+class OrderedPower(NamedTuple):
+    """Pattern of `L~^p` with an order of elimination.
+
+    Attributes
+    ----------
+    matrix : csr_array (n_nodes, n_nodes)
+        Ones at its entries.
+    order : IntArray (n_nodes,)
+        Order of elimination.
+    counts : IntArray (n_nodes,)
+        Entries of each column of its Cholesky factor.
+    """
+
+    matrix: sparse.csr_array
+    order: IntArray
+    counts: IntArray
+
+
+@lru_cache(maxsize=4)
+def precision_work(graph: Graph, power: int) -> PrecisionWork:
+    """Forecast the work with `(I + s L~)^power` before the power or a factor is formed.
+
+    Walks of `power` steps bound the entries of the power; a factor of `I + s L~` itself bounds
+    that of the power from below. Where these are affordable, the power is put in order, and the
+    entries of its factor are counted exactly.
+
+    Parameters
+    ----------
+    graph
+        The closed graph.
+    power
+        p, at least one.
+    """
+    walks = count_walks(graph, power)
+    if walks > MOST_WALKS:
+        return PrecisionWork(
+            inf, inf, inf, f"{walks:.3g} walks of {power} steps bound the precision's entries"
+        )
+    for step in dict.fromkeys((1, power)):
+        ordered = ordered_power(graph, step)
+        entries = float(ordered.counts.sum())
+        flops = FLOPS_PER_SQUARE * float(np.square(ordered.counts, dtype=np.float64).sum())
+        if entries > MOST_ENTRIES or flops > MOST_FLOPS:
+            return PrecisionWork(
+                inf, inf, inf, f"a factor of over {entries:.3g} entries and {flops:.2g} operations"
+            )
+    return PrecisionWork(
+        flops,
+        peak_bytes(ordered, power),
+        entries,
+        f"a factor of {entries / graph.n_nodes:.3g} entries a node, {flops:.2g} operations",
+    )
+
+
+def peak_bytes(ordered: OrderedPower, power: int) -> float:
+    """Memory of a factor, of the inverse on the pattern, and of the indices."""
+    values = BLOCK_SHARE * float(ordered.counts.sum())
+    waiting = WAITING_BLOCKS * float(ordered.counts.max()) ** 2
+    lower = 0.5 * (ordered.matrix.nnz + ordered.order.size)
+    indices = NODE_BYTES * ordered.order.size + PATTERN_BYTES * ordered.matrix.nnz
+    return 8.0 * (values + waiting + (power + 4) * lower) + indices
+
+
+def count_walks(graph: Graph, power: int) -> float:
+    """Number of walks of `power` steps, staying included: at least the entries of `L~^power`."""
+    links = _links(graph)
+    steps = np.ones(graph.n_nodes)
+    for _ in range(power):
+        steps = links @ steps
+    return float(steps.sum())
+
+
+def _links(graph: Graph) -> sparse.csr_array:
+    """Ones (n_nodes, n_nodes) at the edges, and at least one on the diagonal."""
+    ones = graph.adjacency.astype(bool).astype(np.float64)
+    return sparse.csr_array(ones + sparse.eye_array(graph.n_nodes))
+
+
+@lru_cache(maxsize=4)
+def ordered_power(graph: Graph, power: int) -> OrderedPower:
+    """Put the pattern of `L~^power` in order; those of the last graphs are kept.
+
+    Counts of a factor of more than `MOST_ENTRIES` entries are not complete.
+    """
+    links = _links(graph)
+    matrix = links
+    for _ in range(power - 1):
+        matrix = sparse.csr_array(matrix @ links)
+    matrix.sort_indices()
+    order = minimum_degree(matrix)
+    return OrderedPower(matrix.astype(bool), order, column_counts(matrix, order, MOST_ENTRIES))
+
+
+class PowerPattern:
+    """Matrices `(I + s L~)^p + diag(w)` on their one pattern, for any s and w.
+
+    Entries of the lower triangle are columns after columns in the order of elimination, as
+    `Supernodes` has them.
+
+    Parameters
+    ----------
+    graph
+        The closed graph.
+    power
+        p, at least one.
+
+    Attributes
+    ----------
+    nodes : Supernodes
+        Blocks of columns.
+    laplacian : csr_array (n_nodes, n_nodes)
+        `L~`.
+
+    Raises
+    ------
+    MemoryLimitError
+        Its factor is out of question, see `precision_work`, or does not fit in memory.
+    """
+
+    def __init__(self, graph: Graph, power: int) -> None:
+        work = precision_work(graph, power)
+        advice = "take another kernel or method"
+        if work.bytes == inf:
+            raise MemoryLimitError(f"graph: {work.reason} of {graph!r}; {advice}")
+        check_memory(work.bytes, f"graph: {work.reason}", advice)
+        self.graph, self.power = graph, power
+        ordered = ordered_power(graph, power)
+        nodes = Supernodes.of(ordered.matrix, ordered.order)
+        self.laplacian = graph_laplacian(graph)
+        current = self.laplacian
+        self._powers = np.empty((power, nodes.places.size))  # entries of L~, L~^2, ..., L~^p
+        for k in range(power):
+            current = current if k == 0 else sparse.csr_array(current @ self.laplacian)
+            self._powers[k] = _entries(ordered.matrix, current)[nodes.places]
+        # Values come in the order of the blocks from here on.
+        self.nodes = nodes._replace(places=np.empty(0, dtype=np.int64))
+
+    def entries(self, scale: float) -> FloatArray:
+        """Entries (e,) of `(I + s L~)^p`."""
+        p = self.power
+        values = np.array([comb(p, k) * scale**k for k in range(1, p + 1)]) @ self._powers
+        values[self._diagonal] += 1.0
+        return values
+
+    def slope(self, scale: float) -> FloatArray:
+        """Derivatives (e,) of the entries in `log s`."""
+        p = self.power
+        factors = np.array([k * comb(p, k) * scale**k for k in range(1, p + 1)])
+        return np.asarray(factors @ self._powers)
+
+    def with_weights(self, values: FloatArray, weights: FloatArray) -> FloatArray:
+        """Entries (e,), with weights (n_nodes,) added to the diagonal in place."""
+        values[self._diagonal] += weights[self.nodes.order]
+        return values
+
+    def diagonal(self, values: FloatArray) -> FloatArray:
+        """Diagonal (n_nodes,) of entries (e,)."""
+        found = np.empty(self.graph.n_nodes)
+        found[self.nodes.order] = values[self._diagonal]
+        return found
+
+    def inner(self, A: FloatArray, B: FloatArray) -> float:
+        """`sum_ij A_ij B_ij` of two symmetric matrices of entries (e,)."""
+        return float(2.0 * (A @ B) - A[self._diagonal] @ B[self._diagonal])
+
+    @cached_property
+    def _diagonal(self) -> IntArray:
+        return self.nodes.entry_starts[:-1]
+
+
+@lru_cache(maxsize=4)
+def power_pattern(graph: Graph, power: int) -> PowerPattern:
+    """The pattern of a closed graph; the last ones are kept."""
+    return PowerPattern(graph, power)
+
+
+def _entries(pattern: sparse.csr_array, matrix: sparse.csr_array) -> FloatArray:
+    """Values of a matrix at the entries of a pattern that holds it, row by row."""
+    matrix.sort_indices()
+    if matrix.nnz == pattern.nnz:
+        return np.asarray(matrix.data)
+    keys, held = _keys(pattern), _keys(matrix)
+    values = np.zeros(pattern.nnz)
+    values[np.searchsorted(keys, held)] = matrix.data
+    return values
+
+
+def _keys(matrix: sparse.csr_array) -> IntArray:
+    n = matrix.shape[0]
+    return np.repeat(n * np.arange(n), np.diff(matrix.indptr)) + matrix.indices
+
+
+class ObservedPrecision:
+    """`M = (I + s L~)^p + diag(w)`, the precision of the function given observations.
+
+    Parameters
+    ----------
+    pattern
+        Pattern of p.
+    scale
+        s.
+    weights
+        w (n_nodes,), not negative; None: zeros.
+
+    Attributes
+    ----------
+    log_determinant : float
+        `log|M|`.
+
+    Raises
+    ------
+    NumericalError
+        M is not positive definite to rounding.
+    """
+
+    def __init__(
+        self, pattern: PowerPattern, scale: float, weights: FloatArray | None = None
+    ) -> None:
+        self.pattern, self.scale = pattern, scale
+        self.weights = np.zeros(pattern.graph.n_nodes) if weights is None else weights
+        self.factor = BlockFactor(pattern.nodes, self._entries())
+        self.log_determinant = self.factor.log_determinant
+
+    def _entries(self) -> FloatArray:
+        return self.pattern.with_weights(self.pattern.entries(self.scale), self.weights)
+
+    def root_product(self, V: FloatArray, times: int = 1) -> FloatArray:
+        """`(I + s L~)^times V` for V (n_nodes, k)."""
+        for _ in range(times):
+            V = V + self.scale * (self.pattern.laplacian @ V)
+        return V
+
+    def solve(self, V: FloatArray) -> FloatArray:
+        """`M^-1 V` for V (n_nodes, k).
+
+        One step of refinement by products with `I + s L~`, which are more accurate than its power.
+        """
+        found = self.factor.solve(V)
+        known = self.root_product(found, self.pattern.power) + self.weights[:, None] * found
+        return found + self.factor.solve(V - known)
+
+    @cached_property
+    def inverse(self) -> FloatArray:
+        """Entries (e,) of `M^-1` on the pattern.
+
+        Raises
+        ------
+        NumericalError
+            Rounding of M changes `log|M|` by more than `MOST_ERROR`.
+        """
+        found: FloatArray = self.factor.selected()[0]
+        error = np.finfo(float).eps * self.pattern.inner(np.abs(found), np.abs(self._entries()))
+        if not error <= MOST_ERROR:
+            raise NumericalError(
+                f"precision of {self.weights.size} nodes at scale {self.scale:.3g} is known to "
+                f"{error:.2g} nats only: shorten the range or lower the exponent"
+            )
+        return found
+
+    @cached_property
+    def variances(self) -> FloatArray:
+        """Diagonal (n_nodes,) of `M^-1`."""
+        return self.pattern.diagonal(self.inverse)

@@ -16,6 +16,7 @@ from coupledgp.inference.nodes.precision import (
     ObservedPrecision,
     PowerPattern,
     count_walks,
+    middle_level,
     ordered_power,
     power_pattern,
     precision_work,
@@ -213,3 +214,14 @@ def test_powers_of_stars_are_refused_before_they_are_formed():
     with pytest.raises(MemoryLimitError, match="walks"):
         PowerPattern(star, 2)
     assert precision_work(Graph.from_networkx(nx.star_graph(300)), 1).entries == 601
+
+
+def test_expanders_are_refused_before_they_are_put_in_order(monkeypatch):
+    grid, star = (Graph.from_networkx(g) for g in (nx.grid_2d_graph(9, 30), nx.star_graph(50)))
+    assert 9 <= middle_level(grid) <= 18
+    assert middle_level(star) == 0
+    expander = Graph.from_networkx(nx.random_regular_graph(4, 20_000, seed=1))
+    monkeypatch.setattr("coupledgp.inference.nodes.precision.ordered_power", None)
+    work = precision_work(expander, 1)
+    assert work.flops == np.inf
+    assert "fills in" in work.reason

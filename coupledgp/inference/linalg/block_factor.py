@@ -25,6 +25,8 @@ from coupledgp.random import FloatArray
 
 # Rows of a triangle that are inverted one by one; larger ones are inverted by products of tiles.
 TILE = 64
+# Rows of a symmetric product that are computed at once, with the columns of the lower triangle.
+STRIPE = 128
 
 
 class BlockFactor:
@@ -188,7 +190,10 @@ def _add_entries(  # type: ignore[no-untyped-def]
 
 @part
 def _add_update(stack, bottom, top, into, diagonal, crossing):  # type: ignore[no-untyped-def]
-    """Add the update that starts at `bottom` to a front, whose own update starts at `top`."""
+    """Add the update that starts at `bottom` to a front, whose own update starts at `top`.
+
+    Of updates, which are symmetric, only the lower triangles are used.
+    """
     width, height, n_inner = diagonal.shape[1], crossing.shape[1], 0
     while n_inner < into.size and into[n_inner] < width:
         n_inner += 1
@@ -196,13 +201,15 @@ def _add_update(stack, bottom, top, into, diagonal, crossing):  # type: ignore[n
         waiting = stack[k, bottom : bottom + into.size**2].reshape(into.size, into.size)
         update = stack[k, top : top + height**2].reshape(height, height)
         for i in range(n_inner):
-            for j in range(n_inner):
+            for j in range(i):
                 diagonal[k, into[i], into[j]] += waiting[i, j]
+                diagonal[k, into[j], into[i]] += waiting[i, j]
+            diagonal[k, into[i], into[i]] += waiting[i, i]
         for i in range(n_inner, into.size):
             row = into[i] - width
             for j in range(n_inner):
                 crossing[k, row, into[j]] += waiting[i, j]
-            for j in range(n_inner, into.size):
+            for j in range(n_inner, i + 1):
                 update[row, into[j] - width] += waiting[i, j]
 
 
@@ -229,6 +236,23 @@ def _inverse_root(root):  # type: ignore[no-untyped-def]
 
 
 @part
+def _write_square(half, square):  # type: ignore[no-untyped-def]
+    """Write `half' half` of a lower triangle, stripe by stripe of its lower triangle."""
+    width = half.shape[0]
+    if width <= STRIPE:
+        np.dot(half.T, half, square)
+        return
+    for start in range(0, width, STRIPE):
+        end = min(start + STRIPE, width)
+        stripe = np.ascontiguousarray(half[start:, start:end])
+        found = np.dot(stripe.T, np.ascontiguousarray(half[start:, :end]))
+        for i in range(start, end):
+            for j in range(i + 1):
+                square[i, j] = found[i - start, j]
+                square[j, i] = found[i - start, j]
+
+
+@part
 def _invert_series(matrix, inverses, starts, block):  # type: ignore[no-untyped-def]
     """Write the inverse of a polynomial; return the log determinant of its constant term."""
     width = matrix.shape[1]
@@ -238,7 +262,7 @@ def _invert_series(matrix, inverses, starts, block):  # type: ignore[no-untyped-
     for i in range(width):
         log_determinant += 2.0 * np.log(root[i, i])
     first = _block(inverses[0], starts, block, width, width)
-    np.dot(half.T, half, first)
+    _write_square(half, first)
     for k in range(1, matrix.shape[0]):
         total = np.zeros((width, width))
         for i in range(1, k + 1):
@@ -266,7 +290,10 @@ def _eliminate(  # type: ignore[no-untyped-def]
         update = stack[k, top : top + height**2].reshape(height, height)
         for i in range(k + 1):
             X = _block(below[i], nodes.below_starts, block, height, width)
-            _add(np.dot(X, crossing[k - i].T), update, -1.0)
+            for start in range(0, height, STRIPE):
+                end = min(start + STRIPE, height)
+                change = np.dot(X[start:end], crossing[k - i, :end].T)
+                _add(change, update[start:end, :end], -1.0)
 
 
 @compiled

@@ -31,8 +31,10 @@ REMEDY = (
 def minimum_degree(matrix: sparse.sparray) -> IntArray:
     """Order of the rows (n,) in which elimination fills little: minimum degree, by SuperLU.
 
-    The order is read off an incomplete factorisation that drops everything off the diagonal, which
-    costs no more than the order itself. It is a postorder of its elimination tree.
+    Trees that hang off the rest fill in nothing from their leaves on, and come first: leaves of a
+    hub would keep the rest of the search busy. That order is read off an incomplete factorisation
+    that drops everything off the diagonal, which costs no more than the order itself. It is a
+    postorder of its elimination tree.
 
     Parameters
     ----------
@@ -40,14 +42,60 @@ def minimum_degree(matrix: sparse.sparray) -> IntArray:
         Sparse matrix (n, n) of symmetric pattern; its values are not used.
     """
     pattern = symmetric_pattern(matrix)
+    trees = hanging_trees(pattern)
+    if not trees.size:
+        return postordered(pattern, _minimum_degree(pattern))
+    rest = np.setdiff1d(np.arange(pattern.shape[0]), trees)
+    inner = symmetric_pattern(pattern[rest][:, rest]) if rest.size else None
+    order = trees if inner is None else np.append(trees, rest[_minimum_degree(inner)])
+    return postordered(pattern, order)
+
+
+def _minimum_degree(pattern: sparse.csr_array) -> IntArray:
+    """The order of a pattern with rows (n,), which is no postorder yet."""
     # A large drop tolerance keeps the factors empty; the order depends on the pattern alone.
-    pattern.data[:] = -0.5 / max(pattern.shape[0], 1)
-    dominant = sparse.csc_array(pattern + sparse.eye_array(pattern.shape[0]))
+    off = pattern * (-0.5 / max(pattern.shape[0], 1))
     thin = spilu(
-        dominant, drop_tol=1.0, fill_factor=1.0, diag_pivot_thresh=0.0,
+        sparse.csc_array(off + sparse.eye_array(pattern.shape[0])),
+        drop_tol=1.0, fill_factor=1.0, diag_pivot_thresh=0.0,
         permc_spec="MMD_AT_PLUS_A", options=SYMMETRIC,
     )  # fmt: skip
-    return postordered(pattern, np.argsort(thin.perm_c))
+    order: IntArray = np.argsort(thin.perm_c)
+    return order
+
+
+def hanging_trees(pattern: sparse.csr_array) -> IntArray:
+    """Rows of trees that hang off the rest of a symmetric pattern, from the leaves on."""
+    found: IntArray = _hanging_trees(pattern.indptr, pattern.indices)
+    return found
+
+
+@compiled
+def _hanging_trees(indptr, indices):  # type: ignore[no-untyped-def]
+    n = indptr.size - 1
+    degrees = np.zeros(n, np.int64)
+    for row in range(n):
+        for entry in range(indptr[row], indptr[row + 1]):
+            degrees[row] += indices[entry] != row
+    found = np.empty(n, np.int64)
+    size = 0
+    for row in range(n):
+        if degrees[row] <= 1:
+            found[size] = row
+            size += 1
+    place = 0
+    while place < size:
+        row = found[place]
+        place += 1
+        degrees[row] = -1  # it is gone, and found no more
+        for entry in range(indptr[row], indptr[row + 1]):
+            other = indices[entry]
+            if degrees[other] >= 2:
+                degrees[other] -= 1
+                if degrees[other] == 1:
+                    found[size] = other
+                    size += 1
+    return found[:size]
 
 
 def nested_dissection(matrix: sparse.sparray, positions: FloatArray) -> IntArray:

@@ -13,12 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
+from coupledgp.compiled import compiled
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.elimination import graph_laplacian
 from coupledgp.inference.linalg.block_factor import BlockFactor
-from coupledgp.inference.linalg.sparse_cholesky import column_counts, minimum_degree
+from coupledgp.inference.linalg.sparse_cholesky import (
+    column_counts,
+    hanging_trees,
+    minimum_degree,
+    symmetric_pattern,
+)
 from coupledgp.inference.linalg.supernodes import Supernodes
 from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
@@ -26,6 +33,9 @@ from coupledgp.random import FloatArray, IntArray
 # Largest number of walks of p steps, which bounds the entries of `L~^p` from above, with which that
 # power is formed; largest number of entries of its factor; most operations of a factorisation.
 MOST_WALKS, MOST_ENTRIES, MOST_FLOPS = 2**28, 2**29, 1e14
+# Nodes of a graph whose pattern is put in order without a look at its levels, and width of a level
+# beyond which that is not tried: a factor would have a dense block of this size.
+FEW_NODES, WIDEST_LEVEL = 5000, 5000
 # Operations for each squared entry of a factor's column: factors and entries of the inverse.
 FLOPS_PER_SQUARE = 6.0
 # Values of a factor's blocks for an entry of it: some are zeros. Blocks of the size of the widest
@@ -81,8 +91,9 @@ def precision_work(graph: Graph, power: int) -> PrecisionWork:
     """Forecast the work with `(I + s L~)^power` before the power or a factor is formed.
 
     Walks of `power` steps bound the entries of the power; a factor of `I + s L~` itself bounds
-    that of the power from below. Where these are affordable, the power is put in order, and the
-    entries of its factor are counted exactly.
+    that of the power from below. Expanders, whose factors fill in, are told by their wide levels:
+    to put them in order would take longer than anything else. The rest is put in order, and the
+    entries of the power's factor are counted.
 
     Parameters
     ----------
@@ -95,6 +106,11 @@ def precision_work(graph: Graph, power: int) -> PrecisionWork:
     if walks > MOST_WALKS:
         return PrecisionWork(
             inf, inf, inf, f"{walks:.3g} walks of {power} steps bound the precision's entries"
+        )
+    width = middle_level(graph) if graph.n_nodes > FEW_NODES else 0
+    if width > WIDEST_LEVEL:
+        return PrecisionWork(
+            inf, inf, inf, f"{width} nodes are as far from one node as the middle one: it fills in"
         )
     for step in dict.fromkeys((1, power)):
         ordered = ordered_power(graph, step)
@@ -128,6 +144,42 @@ def count_walks(graph: Graph, power: int) -> float:
     for _ in range(power):
         steps = links @ steps
     return float(steps.sum())
+
+
+def middle_level(graph: Graph) -> int:
+    """Number of nodes at the median distance, in steps, from one end of the graph.
+
+    They separate the near half from the far half. Trees hanging off the graph, which fill nothing
+    in, are left out, and all but the largest component are.
+    """
+    links = symmetric_pattern(graph.adjacency)
+    core = np.setdiff1d(np.arange(graph.n_nodes), hanging_trees(links))
+    if not core.size:
+        return 0
+    inner = sparse.csr_array(links[core][:, core])
+    _, member = csgraph.connected_components(inner, directed=False)
+    start = int(np.argmax(member == np.argmax(np.bincount(member))))
+    steps = _steps_from(inner.indptr, inner.indices, start)
+    steps = _steps_from(inner.indptr, inner.indices, int(np.argmax(steps)))
+    sizes = np.bincount(steps[steps >= 0])
+    return int(sizes[np.searchsorted(np.cumsum(sizes), sizes.sum() / 2)])
+
+
+@compiled
+def _steps_from(indptr, indices, start):  # type: ignore[no-untyped-def]
+    steps = np.full(indptr.size - 1, -1, np.int64)
+    queue = np.empty(indptr.size - 1, np.int64)
+    queue[0], steps[start], size, place = start, 0, 1, 0
+    while place < size:
+        node = queue[place]
+        place += 1
+        for entry in range(indptr[node], indptr[node + 1]):
+            other = indices[entry]
+            if steps[other] < 0:
+                steps[other] = steps[node] + 1
+                queue[size] = other
+                size += 1
+    return steps
 
 
 def _links(graph: Graph) -> sparse.csr_array:

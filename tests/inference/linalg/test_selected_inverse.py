@@ -197,3 +197,21 @@ def test_matrices_with_entries_twice_are_summed():
     assert canonical(twice).nnz == 2
     (found,) = selected_inverse(twice, None, np.arange(2))
     np.testing.assert_allclose(found.toarray(), np.eye(2) / 2)
+
+
+@pytest.mark.parametrize("n_terms", [1, 2])
+def test_wide_blocks_are_those_of_the_dense_matrix(n_terms):
+    """A dense matrix is one block, and two that share their last rows have an update to add."""
+    rng = np.random.default_rng(5)
+    dense = sparse.block_array([[np.ones((300, 300)), None], [None, np.ones((200, 200))]]).toarray()
+    dense[500 - 150 :, :] = dense[:, 500 - 150 :] = 1.0
+    matrix = sparse.csr_array(dense * 0.01 * rng.uniform(size=(500, 500)))
+    matrix = sparse.csr_array(matrix + matrix.T + sparse.diags_array(rng.uniform(4, 8, 500)))
+    slope = rng.uniform(size=500)
+    found = selected_inverse(matrix, slope, np.arange(500), n_terms)
+    inverse = np.linalg.inv(matrix.toarray())
+    held = matrix.toarray() != 0
+    np.testing.assert_allclose(found[0].toarray(), np.where(held, inverse, 0), atol=1e-13)
+    if n_terms > 1:
+        first = np.where(held, -inverse @ (slope[:, None] * inverse), 0)
+        np.testing.assert_allclose(found[1].toarray(), first, atol=1e-13)

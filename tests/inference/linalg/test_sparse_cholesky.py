@@ -14,12 +14,13 @@ from coupledgp.inference.linalg.sparse_cholesky import (
     elimination_order,
     elimination_tree,
     factor_entries,
+    hanging_trees,
     minimum_degree,
     nested_dissection,
     postordered,
     symmetric_pattern,
 )
-from tests.inference.linalg.sparse_cases import arrow, grid_matrix, path, random_matrix
+from tests.inference.linalg.sparse_cases import arrow, grid_matrix, laplacian, path, random_matrix
 
 RNG = np.random.default_rng(3)
 BLOCKS = sparse.csr_array(
@@ -203,3 +204,15 @@ def test_any_pattern_is_ordered_and_factorised(n_rows, n_edges, n_places, seed):
         factor = SparseFactor(matrix, order)
         np.testing.assert_allclose(matrix @ factor.solve(np.ones(n_rows)), 1, rtol=1e-9)
         assert abs(factor.log_determinant - np.linalg.slogdet(matrix.toarray())[1]) < 1e-8
+
+
+def test_trees_are_eliminated_first_and_fill_nothing_in():
+    rng = np.random.default_rng(3)
+    above = np.array([rng.integers(max(k, 1)) for k in range(1, 400)])
+    tree = laplacian(above, np.arange(1, 400), np.ones(399), 400)
+    assert sorted(hanging_trees(symmetric_pattern(tree))) == list(range(400))
+    assert factor_entries(tree, minimum_degree(tree)) == 799
+    ends = np.append(np.arange(6), [0, 6, 3]), np.append(np.roll(np.arange(6), -1), [6, 7, 8])
+    ring = laplacian(*ends, np.ones(9), 9)  # six nodes, and branches of two and of one
+    assert set(hanging_trees(symmetric_pattern(ring))) == {6, 7, 8}
+    assert sorted(minimum_degree(ring)) == list(range(9))

@@ -16,10 +16,10 @@ from coupledgp.diagnostics.measures import (
     kl_per_point,
     prior_figures,
     score_figures,
-    solver_bounds,
 )
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.score_errors import solver_errors
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
 from coupledgp.diagnostics.subject import Subject, process_of
 from coupledgp.diagnostics.transformed import Comparison
@@ -207,8 +207,10 @@ def report_beside(
     accuracy = Accuracy("dense")
     if exact.settings is not None:
         work = {"model_iterations": steps, "seconds": exact.settings["seconds"] + seconds}
-        bounds = solver_bounds(law, exact.law, y)
-        accuracy = Accuracy("stochastic", bounds, settings=exact.settings | work)
+        found = solver_errors(law, exact.law, y)
+        accuracy = Accuracy(
+            "stochastic", found.bounds, unbounded=found.unbounded, settings=exact.settings | work
+        )
     predictions = Predictions(law.mean, law.std, exact.law.mean, exact.law.std, y)
     errors = None
     if law.prior is not None and exact.law.prior is not None:

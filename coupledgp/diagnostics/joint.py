@@ -22,11 +22,17 @@ from coupledgp.diagnostics.measures import (
     differences,
     marginal_scores,
     prior_figures,
-    score_bounds,
 )
 from coupledgp.diagnostics.probes import ProbeEstimate, RelativeCovariance, divergences
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.score_errors import (
+    SolverErrors,
+    add_score_errors,
+    subset_error,
+    subset_errors,
+)
+from coupledgp.diagnostics.score_table import PREFIXES, paired_scores
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.gp.protocol import GaussianProcess
@@ -97,9 +103,9 @@ def compare_jointly(
     )  # fmt: skip
     if y is not None:
         density = mixture_nlpd(subject, y)
-        figures |= _scores(predictions, None if density is None else density[chosen])
-        bounds = score_bounds(columns, y[chosen])
-        accuracy.bounds.update({f"reference_{name}": pair for name, pair in bounds.items()})
+        density = None if density is None else density[chosen]
+        figures |= _scores(predictions, density)
+        _add_errors(accuracy, predictions, columns, len(points), density)
     accuracy.settings.update(
         asdict(options),
         reference_iterations=exact.n_iterations,
@@ -124,6 +130,30 @@ def _scores(p: Predictions, density: FloatArray | None) -> dict[str, Any]:
         | marginal_scores(p.y, *other, "reference_")
         | {"differences": differences(p.y, *own, *other, (density, None))}
     )
+
+
+def _add_errors(
+    accuracy: Accuracy, p: Predictions, columns: Law, n_points: int, density: FloatArray | None
+) -> None:
+    """Add bounds of the solves at the scored points, and the errors of scoring no others."""
+    assert p.y is not None
+    found = SolverErrors(accuracy.bounds, accuracy.unbounded)
+    add_score_errors(found, {"reference_": columns}, p.y, joint=False)
+    laws = zip(PREFIXES, ((p.mean, p.std), (p.reference_mean, p.reference_std)), strict=True)
+    errors: dict[str, float | None] = {}
+    for prefix, law in laws:
+        own = subset_errors(p.y, *law, n_points, None if prefix else density)
+        errors |= {prefix + name: error for name, error in own.items()}
+    for score in paired_scores():
+        gap = score.losses(p.y, p.mean, p.std, density).reshape(len(p.y), -1).mean(axis=1)
+        other = score.losses(p.y, p.reference_mean, p.reference_std)
+        gap = gap - other.reshape(len(p.y), -1).mean(axis=1)
+        errors[f"differences.{score.difference_name}"] = subset_error(gap[:, None, None], n_points)
+    for name, error in errors.items():
+        if error is not None:
+            accuracy.standard_errors[name] = error
+        elif name not in accuracy.unbounded:
+            accuracy.unbounded.append(name)
 
 
 def _check_size(system: LinearSystem, n_points: int, options: StochasticOptions) -> None:
@@ -216,7 +246,8 @@ def _output_figures(
     relative = exact.relative_to(root)
     kl, reverse, logdet, forms = divergences(relative, shift, gaps, options.n_probes, rng)
     exact.n_iterations += relative.n_iterations
-    more = _mean_error(exact, root, shift, k)
+    h = _mean_error(exact, root, k)
+    more = (h * float(np.linalg.norm(shift)) + 0.5 * h**2) / p
     named = {
         "kl_per_point": widened(kl, more),
         "reverse_kl_per_point": widened(reverse, more),
@@ -224,25 +255,25 @@ def _output_figures(
     if y is None:
         return named
     constant = 2 * float(np.log(np.diagonal(root) * scale).sum()) / p + np.log(2 * np.pi)
-    own = white(y[:, k] - law.mean[:, k])
-    value = 0.5 * (constant + logdet.value + float(forms[0]) / p)
+    own, form = white(y[:, k] - law.mean[:, k]), forms[0]
     named["nlpd_joint"] = ProbeEstimate(0.5 * (constant + float(own @ own) / p), 0.0, 0.0, 0.0)
-    named["reference_nlpd_joint"] = ProbeEstimate(
-        value, 0.5 * logdet.standard_error, 0.5 * logdet.below, 0.5 * logdet.above
+    density = ProbeEstimate(
+        0.5 * (constant + logdet.value + form.value),
+        0.5 * logdet.standard_error,
+        0.5 * (logdet.below + form.below),
+        0.5 * (logdet.above + form.above),
     )
+    # In the norm of the exact covariance, which is not below floor times that of the model.
+    length, error = np.sqrt(form.value + form.above), h / np.sqrt(p * relative.floor)
+    named["reference_nlpd_joint"] = widened(density, float(length * error + 0.5 * error**2))
     return named
 
 
-def _mean_error(exact: _ExactLaw, root: FloatArray, shift: FloatArray, k: int) -> float:
-    """Bound of the error per point that the exact mean of output k leaves in a divergence.
-
-    The error of the mean is h at most in the norm of `root root'`, root (p, p), in which the
-    difference of the means is `shift` (p,).
-    """
+def _mean_error(exact: _ExactLaw, root: FloatArray, k: int) -> float:
+    """Bound h of the error of the exact mean of output k in the norm of `root root'`, (p, p)."""
     half = solve_triangular(root, exact.prior, lower=True)
     share = np.linalg.norm(solve_triangular(root, half.T, lower=True), 2)
-    h = float(exact.radius[k] * np.sqrt(share))
-    return (h * float(np.linalg.norm(shift)) + 0.5 * h**2) / len(shift)
+    return float(exact.radius[k] * np.sqrt(share))
 
 
 def widened(estimate: ProbeEstimate, more: float) -> ProbeEstimate:

@@ -51,6 +51,10 @@ class Law:
             return self.cov[..., k]
         return self.cov[..., k] - self.cov_error[..., k]
 
+    def radius(self, k: int) -> float:
+        """Factor on the covariance's error that bounds the error of the mean of output k."""
+        return 0.0 if self.mean_error is None else float(self.mean_error[k])
+
     def mean_bounds(self) -> FloatArray:
         """Bounds (p, k) of the errors of the means."""
         if self.cov_error is None or self.mean_error is None:

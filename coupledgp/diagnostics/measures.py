@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.divergences import gaussian_kl, kl_bounds
+from coupledgp.diagnostics.divergences import gaussian_kl
 from coupledgp.diagnostics.laws import Law
 from coupledgp.diagnostics.score_table import (
     SCORES,
@@ -15,12 +15,10 @@ from coupledgp.diagnostics.score_table import (
     PointScore,
     ScoreValue,
     paired_scores,
-    point_scores,
 )
 from coupledgp.diagnostics.scores import kernel_error, paired_difference
 from coupledgp.random import FloatArray
 
-Bounds = dict[str, tuple[float, float]]
 # Negative log densities (p,) of model and reference, each only where its law is a mixture.
 MixtureNlpds = tuple[FloatArray | None, FloatArray | None]
 
@@ -32,23 +30,6 @@ def kl_per_point(p: Law, q: Law) -> float:
         gaussian_kl(p.mean[:, k], p.cov[..., k], q.mean[:, k], q.cov[..., k]) for k in outputs
     )
     return total / p.mean.size
-
-
-def kl_bounds_per_point(p: Law, q: Law) -> tuple[float, float]:
-    """Bounds (below, above) of the error of `kl_per_point`, for laws known up to bounds."""
-    total = np.zeros(2)
-    for k in range(p.mean.shape[1]):
-        p_k, q_k = (
-            (law.mean[:, k], law.cov[..., k], law.floor(k), _radius(law, k)) for law in (p, q)
-        )
-        total += kl_bounds(p_k, q_k)
-    below, above = total / p.mean.size
-    return float(below), float(above)
-
-
-def _radius(law: Law, k: int) -> float:
-    """Factor on the covariance's error that bounds the error of the mean of output k."""
-    return 0.0 if law.mean_error is None else float(law.mean_error[k])
 
 
 def prior_figures(law: Law, exact: Law) -> dict[str, Any]:
@@ -175,42 +156,3 @@ def differences(
 def _over_outputs(losses: FloatArray) -> FloatArray:
     """Mean over outputs (p,) of losses (p, k) or (p,)."""
     return losses.reshape(len(losses), -1).mean(axis=1)
-
-
-def solver_bounds(law: Law, exact: Law, y: FloatArray | None) -> Bounds:
-    """Bounds (below, above) of the error that unfinished solves leave in each figure."""
-    bounds = {
-        "kl_per_point": kl_bounds_per_point(exact, law),
-        "reverse_kl_per_point": kl_bounds_per_point(law, exact),
-    }
-    if y is None:
-        return bounds
-    for prefix, one in (("", law), ("reference_", exact)):
-        if one.cov_error is not None:
-            bounds |= {prefix + name: pair for name, pair in score_bounds(one, y).items()}
-    return bounds
-
-
-def score_bounds(law: Law, y: FloatArray) -> Bounds:
-    """Bounds (below, above) of the error of those scores that state any; targets (p, k)."""
-    std, mean_error = law.std, law.mean_bounds()
-    floors = [np.diagonal(law.floor(k)) for k in range(y.shape[1])]
-    least_std = np.sqrt(np.stack(floors, axis=1))
-    found = {}
-    for score in point_scores():
-        if score.bounds is not None:
-            losses = score.losses(y, law.mean, std)
-            least, most = score.bounds(y, law.mean, std, mean_error, least_std)
-            found[score.name] = _score_gaps(score, losses, least, most)
-    return found
-
-
-def _score_gaps(
-    score: PointScore, losses: FloatArray, least: FloatArray, most: FloatArray
-) -> tuple[float, float]:
-    """Distances of a score from its least and its greatest value; losses (p, k)."""
-    if not score.root:
-        # Differences first: the bounds are many orders smaller than the losses.
-        return float(np.mean(losses - least)), float(np.mean(most - losses))
-    value = score.value(losses)
-    return value - score.value(least), score.value(most) - value

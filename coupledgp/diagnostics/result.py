@@ -31,9 +31,16 @@ class Accuracy:
         `"dense"`: exact to rounding. `"stochastic"`: by iterative solves.
     bounds : dict of str to (float, float)
         By figure, the distances below and above it within which the true value lies, for solves
-        that stop at a tolerance. A figure that is absent has no such error.
+        that stop at a tolerance. `differences.nlpd` is the mean of that paired difference. For
+        figures of several values, as `coverage`, each value lies within them.
     standard_errors : dict of str to float
-        By figure, the standard error of random probes. A figure that is absent has none.
+        By figure, the standard error of random probes, widened by Student's law of
+        `settings["n_probes"] - 1` degrees of freedom so that two of them hold 95.4 %, or that of
+        scoring a random subset of the points.
+    unbounded : list of str
+        Figures that move with the solver or the subset and have neither. A figure that is in none
+        of the three is exact to rounding. The standard errors of scores over points, which are
+        estimates themselves, are never listed.
     settings : dict
         Tolerances, sizes and work of the stochastic method.
     """
@@ -41,17 +48,20 @@ class Accuracy:
     method: str
     bounds: dict[str, tuple[float, float]] = field(default_factory=dict)
     standard_errors: dict[str, float] = field(default_factory=dict)
+    unbounded: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
         """Return the error of a figure as a text such as `(se 0.001, bounds -1e-5 +2e-5)`.
 
-        It is empty for a figure without such an error.
+        It is `(no bound)` for a figure whose error is not known, and empty for one without.
         """
         parts = []
         if name in self.standard_errors:
             parts.append(f"se {self.standard_errors[name]:.1g}")
-        if name in self.bounds:
+        if name in self.unbounded:
+            parts.append("no bound")
+        if any(self.bounds.get(name, ())):
             below, above = self.bounds[name]
             parts.append(f"bounds -{below:.1g} +{above:.1g}")
         return f"({', '.join(parts)})" if parts else ""

@@ -17,17 +17,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coupledgp.diagnostics.score_bounds import (
+    absolute_error_bounds,
+    coverage_bounds,
+    crps_bounds,
+    interval_width_bounds,
+    nlpd_bounds,
+    nlpd_joint_bounds,
+    pit_bounds,
+    squared_error_bounds,
+    variance_bounds,
+)
 from coupledgp.diagnostics.scores import (
     coverage,
+    coverage_points,
     interval_width,
-    nlpd_bounds,
+    interval_width_points,
     nlpd_joint,
     pit_histogram,
+    pit_points,
     point_absolute_error,
     point_crps,
     point_nlpd,
     point_squared_error,
-    squared_error_bounds,
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
@@ -42,6 +54,9 @@ MarginalFunction = Callable[[FloatArray, FloatArray, FloatArray], ScoreValue]
 LossBounds = Callable[
     [FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray]
 ]
+# Function of targets (p,), means (p,), covariance (p, p), its lower bound (p, p) and the factor on
+# their difference that bounds the error of the mean: distances below and above the score.
+JointBounds = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float], tuple[float, float]]
 # Names in a report that no score may take: its attributes and the keys of its JSON.
 RESERVED = frozenset(
     {
@@ -108,7 +123,8 @@ class PointScore(Score):
     loss_name, loss_label : str
         Key and text of the paired difference; those of the score if left empty.
     bounds : callable or None
-        Least and greatest losses of laws that are known up to bounds; None: no bounds are stated.
+        Least and greatest losses of laws that are known up to bounds. None: where solves stop at a
+        tolerance, the score is reported as one without a bound.
     is_log_density : bool
         The losses are negative log densities, so that a mixture gives its own.
     """
@@ -173,9 +189,17 @@ class MarginalScore(Score):
     function : callable
         Value from targets, means and standard deviations, all (p, k). Tables show a number, and
         numbers by levels; the shares of a histogram are left to a picture.
+    points : callable or None
+        Parts (p, k, l) of the points, whose means over points and outputs are the l numbers of the
+        value; None where the value is no such mean.
+    bounds : callable or None
+        Least and greatest parts of laws that are known up to bounds. None: where solves stop at a
+        tolerance, the score is reported as one without a bound.
     """
 
     function: MarginalFunction
+    points: PointLosses | None = None
+    bounds: LossBounds | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,9 +210,13 @@ class JointScore(Score):
     ----------
     function : callable
         Value from targets (p,), means (p,) and covariance (p, p) of one output.
+    bounds : callable or None
+        Distances below and above the value, for a law that is known up to bounds. None: where
+        solves stop at a tolerance, the score is reported as one without a bound.
     """
 
     function: Callable[[FloatArray, FloatArray, FloatArray], float]
+    bounds: JointBounds | None = None
 
 
 # Before the names of the model's scores and of the reference's.
@@ -204,30 +232,36 @@ SCORES: dict[str, Score] = {
         ),
         PointScore(
             name="mae", label="MAE", unit="units of y", points=point_absolute_error,
-            loss_name="absolute_error", loss_label="absolute error",
+            bounds=absolute_error_bounds, loss_name="absolute_error", loss_label="absolute error",
         ),
         PointScore(
             name="nlpd", label="NLPD, marginal", unit="nats per point", is_log_density=True,
             points=point_nlpd, bounds=nlpd_bounds, loss_label="NLPD",
         ),
         JointScore(
-            name="nlpd_joint", label="NLPD, joint", unit="nats per point", function=nlpd_joint
+            name="nlpd_joint", label="NLPD, joint", unit="nats per point", function=nlpd_joint,
+            bounds=nlpd_joint_bounds,
         ),
-        PointScore(name="crps", label="CRPS", unit="units of y", points=point_crps),
+        PointScore(
+            name="crps", label="CRPS", unit="units of y", points=point_crps, bounds=crps_bounds
+        ),
         PointScore(
             name="sharpness", label="sharpness (root mean variance)", unit="units of y", root=True,
             points=lambda y, mean, std: np.square(std), standard_error=False,
+            bounds=variance_bounds,
         ),
         MarginalScore(
             name="coverage", label="coverage of {level} intervals", format=per_cent,
-            function=coverage,
+            function=coverage, points=coverage_points, bounds=coverage_bounds,
         ),
         MarginalScore(
             name="interval_width", label="mean width of {level} intervals", unit="units of y",
             function=lambda y, mean, std: interval_width(std),
+            points=interval_width_points, bounds=interval_width_bounds,
         ),
         MarginalScore(
-            name="pit", label="probability integral transforms", function=pit_histogram
+            name="pit", label="probability integral transforms", function=pit_histogram,
+            points=pit_points, bounds=pit_bounds,
         ),
     )
 }  # fmt: skip

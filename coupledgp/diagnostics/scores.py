@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from coupledgp.diagnostics.divergences import covariance_root
 from coupledgp.errors import InvalidInputError
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_positive_int
 
 # Nominal levels of the central intervals in a report: half of the targets, most, and all but few.
@@ -97,8 +97,18 @@ def coverage(
 
     Targets, means and standard deviations are all (p,) or (p, k).
     """
-    distance = np.abs(y - mean) / std
-    return {level: float(np.mean(distance <= half_width(level))) for level in levels}
+    inside = coverage_points(y, mean, std, levels)
+    shares = inside.reshape(-1, len(levels)).mean(axis=0)
+    return {level: float(share) for level, share in zip(levels, shares, strict=True)}
+
+
+def coverage_points(
+    y: FloatArray, mean: FloatArray, std: FloatArray, levels: Sequence[float] = LEVELS
+) -> FloatArray:
+    """One for targets inside the central interval of each of l levels, else zero, (p, k, l)."""
+    halves = np.array([half_width(level) for level in levels])
+    inside: FloatArray = ((np.abs(y - mean) / std)[..., None] <= halves).astype(np.float64)
+    return inside
 
 
 def interval_width(std: FloatArray, levels: Sequence[float] = LEVELS) -> dict[float, float]:
@@ -110,36 +120,9 @@ def interval_width(std: FloatArray, levels: Sequence[float] = LEVELS) -> dict[fl
     return {level: 2 * half_width(level) * mean for level in levels}
 
 
-def squared_error_bounds(
-    y: FloatArray, mean: FloatArray, std: FloatArray, mean_error: FloatArray, least_std: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Least and greatest squared errors of the points, if means are off by `mean_error` at most."""
-    least, most = _distance_bounds(y, mean, mean_error)
-    return np.square(least), np.square(most)
-
-
-def nlpd_bounds(
-    y: FloatArray, mean: FloatArray, std: FloatArray, mean_error: FloatArray, least_std: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Least and greatest negative log densities of the points, each term at its extreme.
-
-    Means are off by `mean_error` at most, standard deviations lie between `least_std` and `std`;
-    all arrays (p, k).
-    """
-    least, most = _distance_bounds(y, mean, mean_error)
-    constant = 0.5 * np.log(2 * np.pi)
-    return (
-        0.5 * np.square(least / std) + np.log(least_std) + constant,
-        0.5 * np.square(most / least_std) + np.log(std) + constant,
-    )
-
-
-def _distance_bounds(
-    y: FloatArray, mean: FloatArray, mean_error: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Least and greatest distances of targets from means that are off by `mean_error` at most."""
-    distance = np.abs(y - mean)
-    return np.maximum(distance - mean_error, 0.0), distance + mean_error
+def interval_width_points(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Widths (p, k, l) of the central intervals of a report's levels, in units of y."""
+    return np.asarray(std)[..., None] * np.array([2 * half_width(level) for level in LEVELS])
 
 
 def half_width(level: float) -> float:
@@ -167,9 +150,22 @@ def pit_histogram(
     intervals that are too narrow, a slope a bias.
     """
     check_positive_int(n_bins, "n_bins")
-    transforms = ndtr((y - mean) / std)
-    counts, _ = np.histogram(transforms, bins=n_bins, range=(0.0, 1.0))
-    return tuple(float(count) / transforms.size for count in counts)
+    bins = bins_of(ndtr((y - mean) / std), n_bins)
+    counts = np.bincount(bins.reshape(-1), minlength=n_bins)
+    return tuple(float(count) / bins.size for count in counts)
+
+
+def pit_points(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """One for the bin of a report's histogram that each transform lies in, else zero (p, k, b)."""
+    bins = bins_of(ndtr((y - mean) / std))
+    inside: FloatArray = (bins[..., None] == np.arange(PIT_BINS)).astype(np.float64)
+    return inside
+
+
+def bins_of(transforms: FloatArray, n_bins: int = PIT_BINS) -> IntArray:
+    """Number of the equal bin of [0, 1] that each transform lies in; one lies in the last."""
+    bins: IntArray = np.minimum((transforms * n_bins).astype(np.int64), n_bins - 1)
+    return bins
 
 
 def paired_difference(score: FloatArray, reference: FloatArray) -> MeanOverPoints:

@@ -17,6 +17,9 @@ from coupledgp.validation import check_choice, check_positive, check_positive_in
 # Precisions of the solver's steps.
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
+# Least number of random vectors.
+MIN_PROBES = 8
+
 
 @dataclass(frozen=True)
 class StochasticOptions:
@@ -37,7 +40,7 @@ class StochasticOptions:
         Largest number of test points that each have a solve of their own; of more test points,
         this many are scored.
     n_probes : int
-        Number of random vectors for the joint law of more test points than `n_columns`.
+        Number of random vectors for the joint law of more test points than `n_columns`, 8 or more.
     seed : int
         Seed for the pivots, the probes and the choice of scored points.
     """
@@ -55,7 +58,7 @@ class StochasticOptions:
         check_choice(self.dtype, DTYPES, "dtype")
         check_positive_int(self.rank, "rank")
         check_positive_int(self.n_columns, "n_columns")
-        check_positive_int(self.n_probes, "n_probes", minimum=2)
+        check_positive_int(self.n_probes, "n_probes", minimum=MIN_PROBES)
         check_positive_int(self.seed, "seed", minimum=0)
 
     def system_options(self) -> SystemOptions:

@@ -40,7 +40,7 @@ def plain_nlpd(model, X, y):
     [
         {"method": "dense"},
         {"method": "stochastic"},
-        {"method": "stochastic", "options": StochasticOptions(n_columns=15, n_probes=4)},
+        {"method": "stochastic", "options": StochasticOptions(n_columns=15, n_probes=8)},
     ],
 )
 def test_nlpd_is_that_of_the_mixture(model, how):

@@ -102,6 +102,25 @@ def test_bounds_of_solves_stand_beside_it(model):
     assert other.endswith("(bounds -0.2 +0.5)")
 
 
+def test_a_score_without_bounds_says_so_where_solves_stop_at_a_tolerance(model):
+    register_score(pinball())
+    register_score(
+        MarginalScore(name="gap", label="gap", function=lambda y, mean, std: float(np.max(std)))
+    )
+    assert not compare(model, X[TEST], Y[TEST]).accuracy.unbounded
+    report = compare(model, X[TEST], Y[TEST], **SOLVED)
+    assert set(report.accuracy.unbounded) == {
+        "reference_pinball", "reference_gap", "differences.pinball"
+    }  # fmt: skip
+    own, other = row_of(report.to_html(), "pinball loss at 90 %, units of y")
+    assert other.endswith("(no bound)")
+    assert "bound" not in own
+    options = StochasticOptions(rank=20, n_columns=10)
+    report = compare(model, X[TEST], Y[TEST], method="stochastic", options=options)
+    assert {"gap", "reference_gap", "reference_pinball"} <= set(report.accuracy.unbounded)
+    assert "pinball" in report.accuracy.standard_errors
+
+
 def test_a_number_of_all_marginals(model):
     register_score(
         MarginalScore(

@@ -18,6 +18,9 @@ from coupledgp.diagnostics import (
     sharpness,
 )
 from coupledgp.diagnostics.measures import marginal_scores, standard_errors
+from coupledgp.diagnostics.score_bounds import nlpd_joint_bounds
+from coupledgp.diagnostics.score_errors import subset_error, subset_errors
+from coupledgp.diagnostics.score_table import SCORES, JointScore
 from coupledgp.errors import InvalidInputError, NumericalError
 from tests.theory import assert_mean
 
@@ -163,3 +166,81 @@ def test_paired_difference(rng: np.random.Generator) -> None:
     assert paired_difference(np.ones(1), np.zeros(1)) == (1.0, None)
     both = paired_difference(np.stack([gaps, -gaps], axis=1), np.zeros((400, 2)))
     assert both.mean == pytest.approx(0, abs=1e-12)
+
+
+def test_bounds_hold_for_every_law_between_and_are_reached(rng: np.random.Generator) -> None:
+    """Each score of each point, over laws within its mean's error and its deviation's range."""
+    p = 60
+    y, mean = rng.normal(size=(p, 1)), 0.8 * rng.normal(size=(p, 1))
+    std = rng.uniform(0.1, 2.0, size=(p, 1))
+    error, least_std = 0.3 * rng.uniform(size=(p, 1)), std * rng.uniform(0.3, 1.0, size=(p, 1))
+    laws = [
+        (mean + a * error, least_std + b * (std - least_std))
+        for a in np.linspace(-1, 1, 41)
+        for b in np.linspace(0, 1, 41)
+    ]
+    for score in SCORES.values():
+        if isinstance(score, JointScore):
+            continue
+        least, most = score.bounds(y, mean, std, error, least_std)
+        losses = np.array([score.points(y, *law) for law in laws])
+        assert (losses >= least - 1e-12).all(), score.name
+        assert (losses <= most + 1e-12).all(), score.name
+        if score.name == "nlpd":  # each of whose terms is at its extreme
+            continue
+        share = ((losses.max(axis=0) - losses.min(axis=0)).sum()) / (most - least).sum()
+        assert 0.93 < share <= 1 + 1e-12, (score.name, share)
+
+
+def test_bounds_of_the_joint_density(rng: np.random.Generator) -> None:
+    n, radius = 6, 0.5
+    root = rng.normal(size=(n, n))
+    cov, y, mean = root @ root.T + np.eye(n), rng.normal(size=n), rng.normal(size=n)
+    for size in (1e-6, 1e-2, 0.3):
+        gap = rng.normal(size=(n, 2))
+        gap *= np.sqrt(size / np.linalg.eigvalsh(gap @ gap.T)[-1])
+        below, above = nlpd_joint_bounds(y, mean, cov, cov - gap @ gap.T, radius)
+        value, widest = nlpd_joint(y, mean, cov), [0.0, 0.0]
+        for _ in range(300):
+            e = rng.normal(size=2)
+            e *= rng.choice([0.0, 1.0, rng.uniform()]) * radius / np.linalg.norm(e)
+            share = rng.choice([0.0, 1.0, rng.uniform()])
+            true = nlpd_joint(y, mean + gap @ e, cov - share * gap @ gap.T)
+            widest = [max(widest[0], value - true), max(widest[1], true - value)]
+        assert widest[0] <= below
+        assert widest[1] <= above
+        assert max(below, above) < 10 * np.sqrt(size)
+    with pytest.raises(NumericalError, match="lower bound of the predictive covariance"):
+        nlpd_joint_bounds(y, mean, cov, cov - 10 * np.trace(cov) * np.eye(n), radius)
+
+
+def test_the_error_of_a_subset_is_that_of_sampling_without_replacement() -> None:
+    parts = np.arange(8.0).reshape(4, 2, 1)
+    means = parts.mean(axis=1)[:, 0]
+    assert subset_error(parts, 16) == pytest.approx(stats.sem(means) * np.sqrt(0.75))
+    assert subset_error(parts, 4) == 0
+    assert subset_error(parts[:1], 4) is None
+    assert subset_error(np.ones((9, 1, 1)), 900) > 0.05  # nine of nine is no certainty
+
+
+def test_scores_of_subsets_are_off_by_what_their_errors_say(rng: np.random.Generator) -> None:
+    p, m = 300, 80
+    mean, std = rng.normal(size=(p, 1)), rng.uniform(0.5, 2.0, size=(p, 1))
+    y = mean + std * rng.normal(size=(p, 1))
+    whole = marginal_scores(y, mean, std, "")
+    z: dict[str, list[float]] = {}
+    for _ in range(400):
+        rows = rng.choice(p, m, replace=False)
+        part = (y[rows], mean[rows], std[rows])
+        values = marginal_scores(*part, "")
+        for name, error in subset_errors(*part, p).items():
+            own, other = (
+                np.array(list(v.values()) if isinstance(v, dict) else v)
+                for v in (values[name], whole[name])
+            )
+            assert error is not None
+            z.setdefault(name, []).append(float(np.abs(own - other).max()) / error)
+    for name, gaps in z.items():
+        # Of several values, the one that is furthest off stands beside the largest error.
+        limits = (0.85, 1.15) if isinstance(whole[name], float) else (0.8, 1.8)
+        assert limits[0] < np.sqrt(np.mean(np.square(gaps))) < limits[1], name

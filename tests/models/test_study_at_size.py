@@ -97,7 +97,7 @@ def test_more_points_than_solves(solves, kind):
     """Joint figures of all points by probes; the study at as many points as have a solve each."""
     model = cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0)
     model.fit(kind(X[TRAIN]), Y[TRAIN])
-    options = StochasticOptions(n_columns=12, n_probes=4)
+    options = StochasticOptions(n_columns=12, n_probes=8)
     report = cgp.posterior_report(model, kind(X[TEST]), Y[TEST], options=options, **ASKED)
     assert (report.n_test, report.n_scored, report.study.n_test) == (60, 12, 12)
     assert solves == [12]

@@ -49,7 +49,7 @@ def figure_rows(figures: Figures, accuracy: Accuracy | None = None) -> list[Row]
     if figures.n_scored is not None:
         scored = f"{figures.n_scored} of {figures.n_test}"
         rows.append(("points scored, but for the joint NLPD", scored, scored))
-    return rows + _level_rows(figures) + _difference_rows(figures)
+    return rows + _level_rows(figures, accuracy) + _difference_rows(figures, accuracy)
 
 
 def _score_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
@@ -72,20 +72,23 @@ def _score_cell(score: Score, prefix: str, figures: Figures, accuracy: Accuracy)
     return f"{score.format(value)}{spread} {accuracy.text(prefix + score.name)}".strip()
 
 
-def _level_rows(figures: Figures) -> list[Row]:
+def _level_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the scores that are a number for each nominal level."""
     rows = []
     for score in SCORES.values():
-        own, other = (figures.get(prefix + score.name) for prefix in PREFIXES)
-        if isinstance(own, dict) and isinstance(other, dict):
-            rows += [
-                (score.heading(level), score.format(value), score.format(other[level]))
-                for level, value in own.items()
-            ]
+        values = [figures.get(prefix + score.name) for prefix in PREFIXES]
+        if all(isinstance(value, dict) for value in values):
+            errors = [accuracy.text(prefix + score.name) for prefix in PREFIXES]
+            for level in values[0]:
+                own, other = (
+                    f"{score.format(value[level])} {error}".strip()
+                    for value, error in zip(values, errors, strict=True)
+                )
+                rows.append((score.heading(level), own, other))
     return rows
 
 
-def _difference_rows(figures: Figures) -> list[Row]:
+def _difference_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the paired differences, model minus reference, with their standard errors."""
     rows = []
     for score in paired_scores():
@@ -94,7 +97,8 @@ def _difference_rows(figures: Figures) -> list[Row]:
             error = gap["standard_error"]
             spread = "" if error is None else f" ± {error:.2g}"
             text = f"model - reference, {score.difference_label}"
-            rows.append((text, f"{gap['mean']:+.3g}{spread}", ""))
+            name = f"differences.{score.difference_name}"
+            rows.append((text, f"{gap['mean']:+.3g}{spread} {accuracy.text(name)}".strip(), ""))
     return rows
 
 

@@ -51,19 +51,21 @@ class Accuracy:
     unbounded: list[str] = field(default_factory=list)
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def text(self, name: str) -> str:
+    def text(self, name: str, share: bool = False) -> str:
         """Return the error of a figure as a text such as `(se 0.001, bounds -1e-5 +2e-5)`.
 
-        It is `(no bound)` for a figure whose error is not known, and empty for one without.
+        It is `(no bound)` for a figure whose error is not known, and empty for one without. Errors
+        of a `share` are in per cent.
         """
+        unit, text = (100.0, " %") if share else (1.0, "")
         parts = []
         if name in self.standard_errors:
-            parts.append(f"se {self.standard_errors[name]:.1g}")
+            parts.append(f"se {unit * self.standard_errors[name]:.1g}{text}")
         if name in self.unbounded:
             parts.append("no bound")
         if any(self.bounds.get(name, ())):
             below, above = self.bounds[name]
-            parts.append(f"bounds -{below:.1g} +{above:.1g}")
+            parts.append(f"bounds -{unit * below:.1g}{text} +{unit * above:.1g}{text}")
         return f"({', '.join(parts)})" if parts else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import jinja2
@@ -12,6 +13,10 @@ from coupledgp.diagnostics.result import ComparisonResult
 
 ENVIRONMENT = jinja2.Environment(
     loader=jinja2.PackageLoader("coupledgp.diagnostics.pages"), autoescape=True
+)
+# Exponents in cells hold together at the ends of lines.
+ENVIRONMENT.filters["unbroken"] = lambda cell: re.sub(
+    r"(?<=\d)e-0?(?=\d)", "e\N{NON-BREAKING HYPHEN}", f"{cell}"
 )
 
 

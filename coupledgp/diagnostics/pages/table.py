@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coupledgp.diagnostics.result import Accuracy, Figures
-from coupledgp.diagnostics.score_table import PREFIXES, SCORES, Score, paired_scores
+from coupledgp.diagnostics.score_table import PREFIXES, SCORES, Score, paired_scores, per_cent
 
 # Texts and names of the figures that compare the two laws, so that the reference has none.
 COMPARED = (
@@ -78,7 +78,8 @@ def _level_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     for score in SCORES.values():
         values = [figures.get(prefix + score.name) for prefix in PREFIXES]
         if all(isinstance(value, dict) for value in values):
-            errors = [accuracy.text(prefix + score.name) for prefix in PREFIXES]
+            share = score.format is per_cent
+            errors = [accuracy.text(prefix + score.name, share) for prefix in PREFIXES]
             for level in values[0]:
                 own, other = (
                     f"{score.format(value[level])} {error}".strip()

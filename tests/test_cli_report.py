@@ -79,6 +79,28 @@ def test_a_subsample_is_stated(files, tmp_path, capsys):
     assert "5 of 20 rows" in found["provenance"]["data"]
 
 
+def test_training_rows_among_the_test_rows_are_told_first(files, tmp_path, capsys):
+    rows = np.column_stack([X, Y])[25:60]
+    test = write(tmp_path / "mixed.csv", ["a", "b", "y"], rows)
+    arguments = [files / "m", test, "-o", tmp_path / "r.html"]
+    warning = "15 of 35 test rows are training rows: scores at them are not those of new data."
+    assert report(*arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == warning
+    assert sum(warning in line for line in lines) == 1
+    assert report(*arguments, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["overlap"]["n_rows"] == 15
+    assert report(*arguments, "--leave-out-overlap", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["n_test"], found["overlap"]["left_out"]) == (20, True)
+    assert found["verdict"].startswith("15 of 35 test rows are training rows and left out.")
+    fit = ["fit", files / "train.csv", "-t", "y", "--test", test, "--n-frequencies", "8"]
+    assert run([str(a) for a in fit]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert warning in lines[:4]
+    assert sum(warning in line for line in lines) == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -17,6 +17,7 @@ from coupledgp.diagnostics.measures import (
     prior_figures,
     score_figures,
 )
+from coupledgp.diagnostics.overlap import overlap_of, without_overlap
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.score_errors import solver_errors
@@ -43,6 +44,7 @@ def compare(
     method: str = "auto",
     options: StochasticOptions | None = None,
     progress: bool | None = None,
+    leave_out_overlap: bool = False,
 ) -> PosteriorReport:
     """Compare a fitted model's predictive law with a reference, by default its exact twin.
 
@@ -74,6 +76,9 @@ def compare(
     progress
         Show the steps of the stochastic method on stderr; None does so on a terminal. It may be
         interrupted at any step.
+    leave_out_overlap
+        Leave out test rows that are training rows, with the same inputs and targets. They are
+        counted in any case (`report.overlap`), and the verdict begins with their number.
 
     Returns
     -------
@@ -89,6 +94,23 @@ def compare(
         reach its tolerance.
     """
     options = StochasticOptions() if options is None else options
+    overlap, rows = overlap_of(model, X_test, y_test, reference)
+    if leave_out_overlap:
+        overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
+    found = compared(model, X_test, y_test, reference, method, options, progress)
+    return found.with_overlap(overlap)
+
+
+def compared(
+    model: Any,
+    X_test: Any,
+    y_test: ArrayLike | None,
+    reference: Any,
+    method: str,
+    options: StochasticOptions,
+    progress: bool | None,
+) -> PosteriorReport:
+    """Compare as `compare` does, without a look for test rows that are training rows."""
     asked = Comparison.of(model, X_test, y_test, reference)
     model, X_test, y_test, reference = asked.model, asked.X, asked.y, asked.reference
     solved = by_solves(model, reference, method)
@@ -97,9 +119,11 @@ def compare(
     with reporter("compare", progress if solved else False) as report:
         if solved and by_probes(model, len(X_test), options):
             source, name = _source(model, reference), _text(model, reference)
-            return asked.report(compare_jointly(subject, source, name, y_test, options, report))
-        exact = reference_law(subject, X_test, reference, solved, options, report)
-        return asked.report(report_beside(subject, y_test, exact, options, report))
+            found = compare_jointly(subject, source, name, y_test, options, report)
+        else:
+            exact = reference_law(subject, X_test, reference, solved, options, report)
+            found = report_beside(subject, y_test, exact, options, report)
+        return asked.report(found)
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class PosteriorReport(ComparisonResult):
         Errors of the kernel between pairs of test points, for a picture.
     remarks : tuple of str
         Sentences that a reader needs beside single figures.
+    overlap : Overlap or None
+        How many test rows are training rows; None where none were looked for.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -40,6 +42,7 @@ class PosteriorReport(ComparisonResult):
             "reference": self.reference,
             "verdict": self.verdict(),
             "remarks": list(self.remarks),
+            "overlap": None if self.overlap is None else asdict(self.overlap),
             **self.figures.to_dict(),
             "accuracy": asdict(self.accuracy),
         }

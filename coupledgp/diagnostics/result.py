@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Self
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
+from coupledgp.diagnostics.overlap import Overlap
 from coupledgp.diagnostics.score_table import score_names
 from coupledgp.random import FloatArray
 
@@ -221,6 +222,8 @@ class ComparisonResult:
         Errors of the kernel between pairs of test points, for a picture.
     remarks : tuple of str
         Sentences that a reader needs beside single figures.
+    overlap : Overlap or None
+        How many test rows are training rows; None where none were looked for.
     """
 
     figures: Figures
@@ -230,6 +233,16 @@ class ComparisonResult:
     accuracy: Accuracy = field(default_factory=lambda: Accuracy("dense"))
     kernel_errors: KernelErrors | None = field(default=None, repr=False)
     remarks: tuple[str, ...] = ()
+    overlap: Overlap | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that a reader should see before any figure."""
+        return () if self.overlap is None else self.overlap.warnings
+
+    def with_overlap(self, overlap: Overlap) -> Self:
+        """The same result, and what is known of test rows that are training rows."""
+        return replace(self, overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are no field here: the figures answer for them. While a
@@ -240,7 +253,11 @@ class ComparisonResult:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def verdict(self) -> str:
-        """Return the main figures in words."""
+        """Return the main figures in words, after warnings that concern them all."""
+        return " ".join([*self.warnings, self.conclusion()])
+
+    def conclusion(self) -> str:
+        """Return the main figures in words, without the warnings."""
         f = self.figures
         kl = f.kl_per_point
         distance = next((words for bound, words in DISTANCES if kl < bound), "far from")

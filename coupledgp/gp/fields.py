@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.locations import canonical
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.exact import DensePrior, ExactGP
 from coupledgp.gp.node_state import labels_from, labels_state
@@ -132,6 +133,10 @@ class FieldGP(ExactGP):
     def hyperparameters(self) -> FieldHyperparameters:  # type: ignore[override]
         """See the base class."""
         return self.field_prior.hyperparameters
+
+    def row_keys(self, points: Points) -> Points:
+        """See the base class; a place may be stated as one of several elements."""
+        return canonical(points)
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent

@@ -100,6 +100,10 @@ class MixtureGP(GaussianProcess):
         """The first member, with the data."""
         return self.members_with_data[0]
 
+    def row_keys(self, points: Points) -> Points:
+        """See the base class."""
+        return self.members[0].row_keys(points)
+
     @property
     def data(self) -> Data:
         """See the base class."""

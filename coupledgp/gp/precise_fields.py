@@ -11,7 +11,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.registry import make_features, restore_features
-from coupledgp.geometry.locations import location_rows
+from coupledgp.geometry.locations import canonical, location_rows
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.fields import (
     OPERATOR,
@@ -115,6 +115,10 @@ class PreciseFieldGP(NormalizedProcess):
     def data(self) -> Data:
         """See the base class."""
         return self.rows
+
+    def row_keys(self, points: Points) -> Points:
+        """See the base class; a place may be stated as one of several elements."""
+        return canonical(points)
 
     @property
     def hyperparameters(self) -> FieldHyperparameters:

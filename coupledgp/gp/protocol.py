@@ -228,6 +228,10 @@ class GaussianProcess(ABC):
         named = ", ".join(f"{name}={text(value)}" for name, value in self.summary().items())
         return f"{type(self).__name__}({named})"
 
+    def row_keys(self, points: Points) -> Points:
+        """Rows (p, m) of numbers that are equal for equal points, and only for these."""
+        return points.reshape(len(points), -1)
+
     @abstractmethod
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent

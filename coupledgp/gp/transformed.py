@@ -76,6 +76,10 @@ class TransformedGP(GaussianProcess):
         rows = self.rows if has_data(inner) else None
         return replace(self, inner=inner, units=inner.units, rows=rows)
 
+    def row_keys(self, points: Points) -> Points:
+        """See the base class."""
+        return self.inner.row_keys(points)
+
     @property
     def data(self) -> Data:
         """See the base class."""

@@ -32,6 +32,8 @@ from coupledgp.gp.protocol import (
     Problem,
     Want,
 )
+from coupledgp.gp.row_digests import RowDigests
+from coupledgp.gp.transformed import has_data
 from coupledgp.progress import Progress, reporter, silent
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int, check_vector
@@ -54,17 +56,22 @@ class FittedModel:
         Further fitted attributes of the estimator by name.
     columns : Columns or None
         Columns of X; None on graphs.
+    digests : RowDigests or None
+        Digests of the training rows, for a model from a file without them.
     """
 
     process: GaussianProcess
     ndim: int
     results: Mapping[str, Any] = field(default_factory=dict)
     columns: Columns | None = None
+    digests: RowDigests | None = None
 
-    def with_process(self, process: GaussianProcess) -> FittedModel:
+    def with_process(
+        self, process: GaussianProcess, digests: RowDigests | None = None
+    ) -> FittedModel:
         """The same model with another process, without the results that hold for one fit only."""
         results = {k: v for k, v in self.results.items() if k not in OF_ONE_FIT}
-        return replace(self, process=process, results=results)
+        return replace(self, process=process, results=results, digests=digests)
 
     def shaped(self, array: FloatArray, axis: int) -> FloatArray:
         """An array (..., k, ...) without its axis of outputs, at `axis`, if y was of shape (n,)."""
@@ -234,8 +241,11 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         return self._around(self.process_.conditioned(data))
 
     def _updated(self, data: Data) -> Self:
-        record = self.fitted_
-        self._fitted = record.with_process(record.process.updated(data))
+        record, digests = self.fitted_, self.fitted_.digests
+        process = record.process.updated(data)
+        if digests is not None:
+            digests = digests.joined(RowDigests.of(process, data, digests.salt))
+        self._fitted = record.with_process(process, digests)
         return self
 
     def _around(self, process: GaussianProcess) -> Self:
@@ -260,10 +270,22 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.process_.exact_problem()
 
-    def save(self, path: str | PathLike[str], include_data: bool = False) -> None:
+    def save(
+        self, path: str | PathLike[str], include_data: bool = False, row_digests: bool = True
+    ) -> None:
         """Write the fitted model to a file, whole or not at all; see `coupledgp.save_model`."""
         check_is_fitted(self)
-        container.write(path, *self._state(include_data))
+        header, arrays = self._state(include_data)
+        if row_digests and not include_data:
+            arrays |= self._digest_arrays()
+        container.write(path, header, arrays)
+
+    def _digest_arrays(self) -> Arrays:
+        """Arrays of the digests of the training rows where a file holds none of these."""
+        digests, process = self.fitted_.digests, self.process_
+        if digests is None and has_data(process) and not has_data(process.without_data()):
+            digests = RowDigests.of(process, process.data)
+        return {} if digests is None else digests.arrays()
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         process = self.process_

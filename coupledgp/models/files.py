@@ -31,7 +31,10 @@ MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
 
 
 def save_model(
-    model: ProcessRegressor, path: str | os.PathLike[str], include_data: bool = False
+    model: ProcessRegressor,
+    path: str | os.PathLike[str],
+    include_data: bool = False,
+    row_digests: bool = True,
 ) -> None:
     """Write a fitted model to a file, whole or not at all.
 
@@ -44,6 +47,10 @@ def save_model(
     include_data
         Store the training rows too, which `exact_twin()` needs. Exact and local models and models
         on graphs predict from their observations and always store them.
+    row_digests
+        In a file without training rows, store eight bytes of salted hash for each, by which reports
+        find test rows that are training rows. No value can be computed from them; a guess of a
+        whole row can be checked against them, and rows of few possible values found by trying all.
 
     Raises
     ------
@@ -57,7 +64,7 @@ def save_model(
     name = type(model).__name__
     if MODEL_CLASSES.get(name) is not type(model):
         raise InvalidInputError(f"model: expected one of {', '.join(MODEL_CLASSES)}, got {name}")
-    model.save(path, include_data=include_data)
+    model.save(path, include_data=include_data, row_digests=row_digests)
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:

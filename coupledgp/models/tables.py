@@ -20,6 +20,7 @@ from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
+from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.transformed import TransformedGP, transformed_data, untransformed
 from coupledgp.gp.units import Units
@@ -434,7 +435,8 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             None if stored is None else TableEncoding.from_state(stored, names),
         )
         results = {name: scalars[name] for name in STORED_RESULTS if name in scalars}
-        return model.holding(FittedModel(process, header["y_ndim"], results, columns))
+        digests = RowDigests.from_arrays(arrays)
+        return model.holding(FittedModel(process, header["y_ndim"], results, columns, digests))
 
     def _stored_parameters(self) -> dict[str, Any]:
         parameters = super()._stored_parameters()

@@ -17,13 +17,14 @@ from coupledgp.diagnostics.compare import (
     ReferenceLaw,
     by_probes,
     by_solves,
-    compare,
+    compared,
     law_of_model,
     reference_law,
     report_beside,
 )
 from coupledgp.diagnostics.laws import Law, check_targets
 from coupledgp.diagnostics.measures import kl_per_point
+from coupledgp.diagnostics.overlap import overlap_of, rows_at, without_overlap
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.provenance import versions
@@ -121,11 +122,7 @@ def _subset(
     """A random subset of at most `options.n_columns` test points, each of which costs a solve."""
     rng = np.random.default_rng(options.seed)
     chosen = np.sort(rng.choice(len(X), options.n_columns, replace=False))
-    if hasattr(X, "iloc"):
-        rows = X.iloc[chosen]
-    else:
-        rows = X.take(chosen) if hasattr(X, "column_names") else np.asarray(X)[chosen]
-    return rows, None if y is None else np.asarray(y)[chosen]
+    return rows_at(X, chosen), None if y is None else np.asarray(y)[chosen]
 
 
 @dataclass(frozen=True)
@@ -194,6 +191,7 @@ def posterior_report(
     method: str = "auto",
     options: StochasticOptions | None = None,
     progress: bool | None = None,
+    leave_out_overlap: bool = False,
 ) -> StudyReport:
     """Report on one page how far a fitted model's posterior is from the exact one.
 
@@ -219,6 +217,8 @@ def posterior_report(
         too.
     progress
         Show progress on stderr; None does so on a terminal.
+    leave_out_overlap
+        Leave out test rows that are training rows, as in `compare`.
 
     Returns
     -------
@@ -237,14 +237,18 @@ def posterior_report(
             f"geometry: expected it for a model of a graph, got a {type(model).__name__}"
         )
     layout = None if geometry is None else NodeLayout.of(geometry, model.graph)
-    compared = None
+    asked = None
     if len(couplings):
         own = getattr(model, f"{check_selectable(model).size_parameter}_")
         chosen = list(sizes) or sorted({max(own // 4, 1), own, 4 * own})
-        compared = (*_check_study(model, couplings, chosen, n_draws), n_draws,
+        asked = (*_check_study(model, couplings, chosen, n_draws), n_draws,
                     seed_from_random_state(random_state))  # fmt: skip
     options = StochasticOptions() if options is None else options
-    base, study = _compared(model, X_test, y_test, compared, method, options, progress)
+    overlap, rows = overlap_of(model, X_test, y_test)
+    if leave_out_overlap:
+        overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
+    base, study = _compared(model, X_test, y_test, asked, method, options, progress)
+    base = base.with_overlap(overlap)
     return StudyReport(
         **vars(base),
         study=study,
@@ -267,7 +271,7 @@ def _compared(
     model: Any,
     X_test: Any,
     y_test: ArrayLike | None,
-    compared: tuple[dict[str, Any], list[int], int, int] | None,
+    study_of: tuple[dict[str, Any], list[int], int, int] | None,
     method: str,
     options: StochasticOptions,
     progress: bool | None,
@@ -278,9 +282,9 @@ def _compared(
     solved = by_solves(model, None, method)
     probed = solved and by_probes(model, len(X_test), options)
     base = None
-    if compared is None or probed:
-        base = compare(model, X_test, y_test, method=method, options=options, progress=progress)
-        if compared is None:
+    if study_of is None or probed:
+        base = compared(model, X_test, y_test, None, method, options, progress)
+        if study_of is None:
             return asked.report(base), None
     points, targets = _subset(X_test, y_test, options) if probed else (X_test, y_test)
     with reporter("report", progress) as report:
@@ -289,7 +293,7 @@ def _compared(
         if base is None:
             base = report_beside(subject, targets, exact, options, report)
         y = None if targets is None else check_targets(targets, exact.law.mean.shape)
-        study = _Draws(subject, y, exact, options, report).study(*compared)
+        study = _Draws(subject, y, exact, options, report).study(*study_of)
         return asked.report(base), study
 
 

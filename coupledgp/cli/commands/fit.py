@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -220,6 +221,7 @@ def fit(
     from coupledgp.cli.evaluate import Stopwatch, beside_exact, plan_comparison, scores
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
+    from coupledgp.diagnostics.overlap import overlap_of
     from coupledgp.models import save_model
     from coupledgp.output import written_whole
     from coupledgp.validation import check_choice, check_positive_int
@@ -255,21 +257,27 @@ def fit(
             estimator.fit(train.X, train.y, **train.weights)
         with clock("predict"), reporter("predict"):
             scored = scores(estimator, held_out)
+        overlap = overlap_of(estimator, held_out.X, held_out.y)[0] if len(held_out) else None
         comparison = None
         if plan is not None:
             with clock("compare"):
                 comparison = beside_exact(estimator, train, held_out, plan, seed)
+                comparison = replace(comparison, report=replace(comparison.report, overlap=overlap))
         result = describe(estimator, train, scored, comparison, clock)
         result["data"] |= {
             "path": str(data), "target": target, "test": None if test is None else str(test),
             "holdout": share, "n_test": len(held_out),
         }  # fmt: skip
+        result["overlap"] = None if overlap is None else asdict(overlap)
         result["output"] = None if output is None else str(output)
         if model_path is not None:
             save_model(estimator, model_path, include_data=include_data)
         if page_path is not None and comparison is not None:
             page_path.write_text(show.page(result, comparison), encoding="utf-8")
-    print(json.dumps(finite(result), indent=2)) if as_json else show.fit(result, comparison)
+    warnings = () if overlap is None else overlap.warnings
+    print(json.dumps(finite(result), indent=2)) if as_json else show.fit(
+        result, comparison, warnings
+    )
 
 
 def _check_holdout(test: Path | None, holdout: float | None) -> float:

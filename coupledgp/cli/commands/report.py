@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -79,6 +80,9 @@ def report(
     title: Annotated[
         str | None, typer.Option(help="Heading of the page.", show_default=False)
     ] = None,
+    leave_out_overlap: Annotated[
+        bool, typer.Option("--leave-out-overlap", help="Leave out test rows that were trained on.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Of the draws and of the subsample.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of tables.")
@@ -94,6 +98,7 @@ def report(
     )
     from coupledgp.cli.evaluate import announce
     from coupledgp.diagnostics.compare import by_solves
+    from coupledgp.diagnostics.overlap import overlap_of, without_overlap
     from coupledgp.models import load_model, posterior_report
     from coupledgp.output import written_whole
     from coupledgp.validation import check_choice, check_positive_int
@@ -116,6 +121,9 @@ def report(
         solved = by_solves(fitted, method=how)
         if max_rows is None:
             max_rows = MAX_SOLVED_ROWS if solved else MAX_TEST_ROWS
+        overlap, rows = overlap_of(fitted, where, y)
+        if leave_out_overlap:
+            overlap, where, y = without_overlap(overlap, rows, where, y)
         kept = chosen(len(y), max_rows, seed)
         if solved and hasattr(fitted, "X_train_"):
             announce(len(fitted.y_train_), len(kept), "a smaller --max-rows takes less")
@@ -132,6 +140,8 @@ def report(
             data=described(data, len(kept), len(y)),
             method=how,
         )
+        if overlap.left_out:
+            result = replace(result, overlap=overlap)
         page.write_text(result.to_html(), encoding="utf-8")
     if as_json:
         print(json.dumps(finite(result.to_dict() | {"output": str(output)}), indent=2))

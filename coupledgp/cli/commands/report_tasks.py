@@ -105,6 +105,7 @@ def show_report(result: StudyReport, output: Path) -> None:
     """Print the figures of a report and the path of its page."""
     console = Console(highlight=False)
     console.print(Text(result.title, style="bold"), soft_wrap=True)
+    show.print_warnings(console, result.warnings)
     console.print()
     rows = figure_rows(result.figures, result.accuracy)
     columns = figure_columns(result.figures)
@@ -113,7 +114,7 @@ def show_report(result: StudyReport, output: Path) -> None:
         console.print()
         show.print_section(console, study_section(result.study, result.figures))
     console.print()
-    lines = [result.verdict(), *result.remarks]
+    lines = [result.conclusion(), *result.remarks]
     lines += [] if result.study is None else [result.study.verdict()]
     for line in [*lines, f"Written: {output}"]:
         console.print(Text(line), soft_wrap=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ MAX_LENGTHSCALES = 20
 PLAIN = NumberCode().describe()
 
 
-def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
-    """Print the results of a fit."""
+def fit(
+    result: dict[str, Any], comparison: Comparison | None, warnings: Sequence[str] = ()
+) -> None:
+    """Print the results of a fit, after sentences that concern them all."""
     console = Console(highlight=False)
     console.print(Text(headline(result), style="bold"), soft_wrap=True)
     console.print(Text(model_line(result)), soft_wrap=True)
+    print_warnings(console, warnings)
     columns = column_section(result)
     if columns is not None:
         console.print()
@@ -44,11 +48,17 @@ def fit(result: dict[str, Any], comparison: Comparison | None) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
+def print_warnings(console: Console, warnings: Sequence[str]) -> None:
+    """Print sentences that a reader should see before any figure."""
+    for line in warnings:
+        console.print(Text(line, style="bold yellow"), soft_wrap=True)
+
+
 def verdict_lines(comparison: Comparison | None) -> list[str]:
     """Verdict of the comparison in words, if it was made."""
     if comparison is None:
         return []
-    return [comparison.report.verdict(), *comparison.report.remarks]
+    return [comparison.report.conclusion(), *comparison.report.remarks]
 
 
 def page(result: dict[str, Any], comparison: Comparison) -> str:

@@ -1,0 +1,142 @@
+"""Test rows that are training rows: found, told, and left out on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coupledgp.diagnostics.laws import check_targets
+from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.geometry.locations import Locations
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.row_digests import RowDigests
+from coupledgp.random import IntArray
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many test rows are training rows.
+
+    Attributes
+    ----------
+    n_test : int
+        Test rows that were given.
+    n_rows : int or None
+        Those with the inputs and the targets of a training row, or, without targets, its inputs;
+        None where the model neither holds its training rows nor digests of them.
+    n_inputs : int or None
+        Those with the inputs of a training row and other targets.
+    left_out : bool
+        Whether the `n_rows` rows are left out of all figures.
+    """
+
+    n_test: int
+    n_rows: int | None
+    n_inputs: int | None
+    left_out: bool = False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences to stand above all figures."""
+        if not self.n_rows:
+            return ()
+        if self.left_out:
+            return (f"{self.n_rows} of {self.n_test} test rows are training rows and left out.",)
+        return (
+            f"{self.n_rows} of {self.n_test} test rows are training rows: scores at them are not "
+            "those of new data.",
+        )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences to stand beside the figures."""
+        if self.n_rows is None:
+            return (
+                "Whether test rows are training rows cannot be known: the model has no digests of "
+                "these.",
+            )
+        if self.n_inputs:
+            return (
+                f"{self.n_inputs} of {self.n_test} test rows have the inputs of a training row and "
+                "another target.",
+            )
+        return ()
+
+
+def overlap_of(
+    model: Any, X_test: Any, y_test: ArrayLike | None = None, reference: Any = None
+) -> tuple[Overlap, NDArray[np.bool_]]:
+    """How many test rows are training rows of a model, and which, (p,).
+
+    Parameters
+    ----------
+    model
+        Fitted estimator or process; of one of another package the training rows are unknown, and
+        those of the reference are taken.
+    X_test, y_test
+        Test inputs, and targets (p,) or (p, k) if there are any.
+    reference
+        Model that it is compared with, if one was given.
+
+    Raises
+    ------
+    InvalidInputError
+        There are no test rows, or they do not fit the model's data.
+    """
+    if len(X_test) == 0:
+        raise InvalidInputError("X_test: expected at least one point, got none")
+    for one in (model, reference):
+        process = process_of(one)
+        digests = None if process is None else _digests(one, process)
+        if process is not None and digests is not None:
+            points = Subject.of(one, X_test).points
+            shape = (len(points), process.units.n_outputs)
+            y = None if y_test is None else check_targets(y_test, shape)
+            inputs, rows = digests.found(process, points, y)
+            same = int(rows.sum())
+            return Overlap(len(points), same, int(inputs.sum()) - same), rows
+    return Overlap(len(X_test), None, None), np.zeros(len(X_test), dtype=bool)
+
+
+def _digests(model: Any, process: GaussianProcess) -> RowDigests | None:
+    """Digests of the training rows of a model; None where it does not know them."""
+    try:
+        data = process.data
+    except CoupledGPError:
+        fitted = getattr(model, "fitted_", None)
+        return getattr(fitted, "digests", None)
+    return RowDigests.of(process, data)
+
+
+def without_overlap(
+    found: Overlap, rows: NDArray[np.bool_], X_test: Any, y_test: ArrayLike | None
+) -> tuple[Overlap, Any, Any]:
+    """Overlap, test inputs and targets without the rows (p,) that are training rows.
+
+    Raises
+    ------
+    InvalidInputError
+        No row is left.
+    """
+    if not found.n_rows:
+        return found, X_test, y_test
+    if found.n_rows == found.n_test:
+        raise InvalidInputError(
+            f"X_test: all {found.n_test} test rows are training rows, none is left"
+        )
+    kept = np.flatnonzero(~rows)
+    targets = None if y_test is None else np.asarray(y_test)[kept]
+    return Overlap(found.n_test, found.n_rows, found.n_inputs, True), rows_at(X_test, kept), targets
+
+
+def rows_at(X: Any, chosen: IntArray) -> Any:
+    """Rows of a table or array, or labels, by their numbers (m,)."""
+    if hasattr(X, "iloc"):
+        return X.iloc[chosen]
+    if hasattr(X, "column_names"):
+        return X.take(chosen)
+    return X[chosen] if isinstance(X, Locations) else np.asarray(X)[chosen]

@@ -1,0 +1,174 @@
+"""Test rows that are training rows are found, told first, and left out on request."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+
+import coupledgp as cgp
+from coupledgp.diagnostics import compare
+from coupledgp.diagnostics.overlap import Overlap, overlap_of
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.row_digests import RowDigests
+
+RNG = np.random.default_rng(8)
+X = RNG.normal(size=(60, 2)).round(3)
+X[0] = 0.0
+Y = np.sin(X[:, 0]) + 0.2 * RNG.normal(size=60) + 3.0
+NEW = RNG.normal(size=(9, 2))
+# Five training rows, two rows of trained inputs and other targets, nine new rows.
+X_TEST = np.vstack([X[[0, 3, 7, 11, 39]], X[[5, 6]], NEW])
+Y_TEST = np.concatenate([Y[[0, 3, 7, 11, 39]], Y[[5, 6]] + 1.0, np.full(9, 3.0)])
+
+
+def sparse(**options: Any) -> Any:
+    defaults = {"n_frequencies": 8, "optimizer": None, "noise": 0.1, "random_state": 0}
+    return cgp.SparseSpectrumGPRegressor(**(defaults | options)).fit(X[:40], Y[:40])
+
+
+def counts(model: Any, X_test: Any, y_test: Any = None, **options: Any) -> tuple[Any, Any]:
+    found, rows = overlap_of(model, X_test, y_test, **options)
+    assert found.n_rows is None or rows.sum() == found.n_rows
+    return found.n_rows, found.n_inputs
+
+
+def test_rows_of_a_table() -> None:
+    model = sparse()
+    assert counts(model, X_TEST, Y_TEST) == (5, 2)
+    assert counts(model, X_TEST) == (7, 0)
+    assert counts(model, -X_TEST[:1], Y_TEST[:1]) == (1, 0)  # minus zero is zero
+    assert counts(model, np.nextafter(X_TEST, 9), Y_TEST) == (0, 0)
+    assert counts(model.process_, X_TEST, Y_TEST) == (5, 2)
+    _, rows = overlap_of(model, X_TEST, Y_TEST)
+    np.testing.assert_array_equal(rows, np.arange(16) < 5)
+
+
+def test_several_outputs_and_later_rows() -> None:
+    targets = np.column_stack([Y, -Y])
+    model = sparse().fit(X[:30], targets[:30]).partial_fit(X[30:40], targets[30:40])
+    both = np.column_stack([Y_TEST, -Y_TEST])
+    assert counts(model, X_TEST, both) == (5, 2)
+    both[0, 1] += 1
+    assert counts(model, X_TEST, both) == (4, 3)
+
+
+@pytest.mark.parametrize("coupling", [None, "log"])
+def test_transformed_targets_and_mixtures(coupling: str | None) -> None:
+    model = sparse(target_transform=coupling)
+    assert counts(model, X_TEST, Y_TEST) == (5, 2)
+    exact = cgp.ExactGPRegressor(optimizer=None).fit(X[:40], Y[:40])
+    assert counts(exact, X_TEST, Y_TEST) == (5, 2)
+
+
+def test_categories() -> None:
+    table = pa.table({"a": X[:, 0], "kind": pa.array(["u", "v", "w"] * 20)})
+    model = cgp.SparseSpectrumGPRegressor(n_frequencies=8, optimizer=None, random_state=0)
+    model.fit(table.slice(0, 40), Y[:40])
+    assert counts(model, table.slice(30, 20), Y[30:50]) == (10, 0)
+    other = table.set_column(1, "kind", pa.array(["v", "w", "u"] * 20))
+    assert counts(model, other.slice(30, 20), Y[30:50]) == (0, 0)
+
+
+def test_nodes() -> None:
+    graph = cgp.Graph.from_edges([0, 1, 2, 3, 4], [1, 2, 3, 4, 5])
+    model = cgp.ExactGraphGPRegressor(graph, optimizer=None, noise=0.1).fit([0, 2, 3], Y[:3])
+    assert counts(model, [2, 3, 4], [Y[1], 0.0, 0.0]) == (1, 1)
+    report = compare(model, [2, 3, 4], [Y[1], 0.0, 0.0], leave_out_overlap=True)
+    assert report.n_test == 2
+
+
+def test_a_place_stated_as_one_of_another_edge() -> None:
+    operator = cgp.LaplaceOperator.from_edges([0, 1, 2], [1, 2, 3], [1.0, 2.0, 1.0], max_edge=0.05)
+    model = cgp.FieldGPRegressor(operator)
+    model.fit(operator.at_edges([0, 1, 2], [0.5, 0.0, 0.25]), Y[:3])
+    ends = operator.at_edges([0, 1, 2], [1.0, 2.0, 0.25])
+    assert counts(model, ends, [Y[1], 0.0, Y[2]]) == (2, 0)
+    assert counts(model, [1, 2], [Y[1], 0.0]) == (1, 0)
+    report = compare(model, ends, [Y[1], 0.0, Y[2] + 1], leave_out_overlap=True)
+    assert (report.n_test, report.overlap.n_inputs) == (2, 1)
+
+
+def test_the_verdict_begins_with_it(tmp_path: Any) -> None:
+    report = compare(sparse(), X_TEST, Y_TEST)
+    warning = "5 of 16 test rows are training rows: scores at them are not those of new data."
+    assert report.overlap == Overlap(16, 5, 2)
+    assert report.warnings == (warning,)
+    assert report.verdict().startswith(f"{warning} The posterior is ")
+    assert report.remarks[-1].startswith("2 of 16 test rows have the inputs of a training row")
+    found = json.loads(report.to_json())
+    assert found["overlap"] == {"n_test": 16, "n_rows": 5, "n_inputs": 2, "left_out": False}
+    assert found["verdict"].startswith(warning)
+    body = report.to_html().split("<body>")[1]
+    assert body.index(warning) < body.index("The posterior is ") < body.index("<table")
+    assert body.count(warning) == 1
+    assert not compare(sparse(), NEW, Y_TEST[7:]).warnings
+
+
+def test_rows_left_out_count_nowhere() -> None:
+    model = sparse()
+    report = compare(model, X_TEST, Y_TEST, leave_out_overlap=True)
+    rest = compare(model, X_TEST[5:], Y_TEST[5:])
+    assert report.figures == rest.figures
+    assert report.warnings == ("5 of 16 test rows are training rows and left out.",)
+    page = cgp.posterior_report(model, X_TEST, Y_TEST, leave_out_overlap=True)
+    assert page.figures == rest.figures
+    assert page.overlap == report.overlap
+    assert compare(model, X_TEST.tolist(), None, leave_out_overlap=True).n_test == 9
+    with pytest.raises(InvalidInputError, match="X_test: all 40 test rows are training rows"):
+        compare(model, X[:40], Y[:40], leave_out_overlap=True)
+
+
+class TestFiles:
+    """A file without training rows has eight bytes of each, by which they are known again."""
+
+    def saved(self, model: Any, path: Any, **options: Any) -> Any:
+        model.save(path, **options)
+        return cgp.load_model(path)
+
+    def test_digests_find_what_rows_find(self, tmp_path: Any) -> None:
+        model = sparse()
+        without = self.saved(model, tmp_path / "a")
+        assert counts(without, X_TEST, Y_TEST) == (5, 2)
+        assert counts(without, X_TEST) == (7, 0)
+        again = self.saved(without, tmp_path / "b")
+        assert counts(again, X_TEST, Y_TEST) == (5, 2)
+        assert again.fitted_.digests.salt == without.fitted_.digests.salt
+        assert without.fitted_.digests.values.nbytes == 8 * 40
+        report = compare(without, X_TEST, Y_TEST, model.exact_twin())
+        assert report.overlap == Overlap(16, 5, 2)
+
+    def test_later_rows_join(self, tmp_path: Any) -> None:
+        model = self.saved(sparse(), tmp_path / "a").partial_fit(NEW, Y_TEST[7:])
+        assert counts(model, X_TEST, Y_TEST) == (14, 2)
+
+    def test_digests_of_other_rows_share_nothing(self) -> None:
+        """Neither with those of another fit of the same rows beside others, nor with the rows."""
+        one = RowDigests.of(sparse().process_, sparse().process_.data)
+        other = sparse().fit(X[:39], Y[:39]).process_
+        assert not np.isin(one.values, RowDigests.of(other, other.data).values).any()
+        assert len(np.unique(one.values)) == 40
+
+    def test_without_digests_it_cannot_be_known(self, tmp_path: Any) -> None:
+        model = self.saved(sparse(), tmp_path / "a", row_digests=False)
+        assert counts(model, X_TEST, Y_TEST) == (None, None)
+        twin = sparse().exact_twin()
+        report = compare(model, X_TEST, Y_TEST, twin, leave_out_overlap=True)
+        assert report.overlap == Overlap(16, 5, 2, left_out=True)  # the reference has rows
+
+    def test_a_file_with_rows_has_no_digests(self, tmp_path: Any) -> None:
+        model = self.saved(sparse(), tmp_path / "a", include_data=True)
+        assert model.fitted_.digests is None
+        assert counts(model, X_TEST, Y_TEST) == (5, 2)
+
+
+def test_models_of_other_packages() -> None:
+    class Foreign(GaussianProcessRegressor):  # type: ignore[misc]
+        pass
+
+    one, other = (Foreign(alpha=0.1, optimizer=None).fit(X[:40], Y[:40]) for _ in range(2))
+    report = compare(one, NEW, None, other)
+    assert report.overlap == Overlap(9, None, None)
+    assert "cannot be known" in report.remarks[-1]

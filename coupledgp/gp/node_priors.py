@@ -22,13 +22,20 @@ from coupledgp.features.walks.hops import (
 )
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
-from coupledgp.inference.nodes.cholesky_prior import SolveChoice, SolvePrior, choose_solve
+from coupledgp.inference.nodes.cholesky_prior import (
+    SolveChoice,
+    SolvePrior,
+    choose_precision,
+    choose_solve,
+    power_and_scale,
+)
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
 from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.graph.exact import series_degree
 
 # Largest number of nodes for which all eigenvectors are computed, in about a second.
 SPECTRAL_LIMIT = 1200
@@ -48,6 +55,7 @@ LONG_TAIL = 0.4
 MAX_HOPS = 960
 
 Method = Literal["auto", "spectral", "series", "cholesky"]
+WalkMethod = Literal["auto", "walks"]
 
 
 class ChosenPrior(NamedTuple):
@@ -84,7 +92,10 @@ class NodePriorRecipe(ABC):
 
 @dataclass(frozen=True, eq=False)
 class WalkRecipe(NodePriorRecipe):
-    """Random walks behind exact hops; attributes are the parameters of `GraphGPRegressor`."""
+    """Random walks behind exact hops; attributes are the parameters of `GraphGPRegressor`.
+
+    With the method `"auto"` kernels of sparse precision are answered exactly where that costs less.
+    """
 
     graph: Graph
     n_walks: int
@@ -96,21 +107,43 @@ class WalkRecipe(NodePriorRecipe):
     hop_nodes: HopNodes
     max_hops: int | None
     seed: int
+    method: WalkMethod = "walks"
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """See the base class."""
+        exact = self._exactly(kernel)
+        if exact is not None:
+            return exact
         self._refuse_long(kernel)
         plan = self.plan(kernel, scales)
         return ChosenPrior(self.behind(kernel, plan), "walks", plan.reason)
 
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
         """See the base class."""
+        if self._exactly(kernel) is not None:
+            return True
         return self.plan(kernel, scales).predicted_error <= HOP_TOLERANCE
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WalkRecipe:
         """See the base class."""
         parsed = parse_walker_coupling(coupling)
-        return replace(self, coupling=parsed, n_walks=size, seed=seed)
+        return replace(self, coupling=parsed, n_walks=size, seed=seed, method="walks")
+
+    def _exactly(self, kernel: GraphKernel) -> ChosenPrior | None:
+        """The exact prior of a kernel of sparse precision, if hops and walks cost more."""
+        if self.method == "walks" or self.graph.n_nodes <= SPECTRAL_LIMIT:
+            return None
+        try:
+            power, _ = power_and_scale(kernel)
+        except InvalidInputError:
+            return None
+        graph = self.graph.closed
+        # Two products with the features, of some hops each, are one with the kernel.
+        n_hops = series_degree(kernel.root, HOP_TOLERANCE)
+        choice = choose_precision(graph, power, 2 * n_hops)
+        if not choice.factorise:
+            return None
+        return ChosenPrior(scaled(SolvePrior(graph, kernel)), "cholesky", choice.reason)
 
     def plan(self, kernel: GraphKernel, scales: Scales | None) -> HopPlan:
         """Plan hops so that the noise hides the error of the walked rest.
@@ -200,16 +233,13 @@ class ExactRecipe(NodePriorRecipe):
         tolerance = self.tolerance
         if scales is not None:  # only errors that the noise does not hide matter
             tolerance = min(tolerance, tolerance_for(scales.noise / scales.outputscale))
-        # A surface or network has a sparse factor, and eigenpairs that are far more expensive.
-        has_geometry = graph.node_scale is not None
-        if self.method == "auto" and not has_geometry and is_leading(graph, kernel, tolerance):
-            return self._leading(kernel, tolerance)
-        choice, order = SolveChoice(self.method == "cholesky", "as asked"), None
-        if self.method == "auto":
-            choice, order = choose_solve(graph, kernel, tolerance)
+        if self.method in ("cholesky", "series"):
+            choice = SolveChoice(self.method == "cholesky", "as asked")
+        else:
+            choice = choose_solve(graph, kernel, tolerance)
         if choice.factorise:
-            return ChosenPrior(SolvePrior(graph, kernel, order), "cholesky", choice.reason)
-        if self.method == "auto" and has_geometry and is_leading(graph, kernel, tolerance):
+            return ChosenPrior(SolvePrior(graph, kernel), "cholesky", choice.reason)
+        if self.method == "auto" and is_leading(graph, kernel, tolerance):
             return self._leading(kernel, tolerance)
         return ChosenPrior(SeriesPrior(graph, kernel, tolerance), "series", choice.reason)
 

@@ -75,6 +75,7 @@ def recipe_from(header: Header, graph: Graph, seed: int) -> NodePriorRecipe:
         return ExactRecipe(graph, values["method"], values["tolerance"])
     names = [f.name for f in fields(WalkRecipe) if f.name not in ("graph", "seed", "coupling")]
     coupling = parse_walker_coupling(values["coupling"])
+    values.setdefault("method", "walks")  # files of earlier versions
     return WalkRecipe(graph=graph, seed=seed, coupling=coupling, **{n: values[n] for n in names})
 
 

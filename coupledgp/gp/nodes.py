@@ -22,6 +22,7 @@ from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import Arrays, Data, Header, NormalizedProcess, Points, Want
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.cholesky_prior import SolvePrior, precision_pays
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     GraphEvidence,
@@ -36,8 +37,9 @@ from coupledgp.inference.nodes.posterior import (
     GraphPosterior,
     IterativePosterior,
 )
+from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, WalkPrior
-from coupledgp.inference.nodes.scaled_prior import has_leading_root
+from coupledgp.inference.nodes.scaled_prior import unscaled
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
@@ -52,6 +54,11 @@ DENSE_POSTERIOR_LIMIT = 4096
 # Most entries of the covariances between the observations and all nodes that are formed at once,
 # 128 MiB.
 DENSE_ENTRIES = 2**24
+# Names of posteriors in a file, where those that follow from the prior are called iterative.
+SOLVERS: dict[type[GraphPosterior], str] = {
+    DensePosterior: "dense",
+    PrecisionNodePosterior: "precision",
+}
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,7 @@ class NodeGP(NormalizedProcess):
             )
         nodes = data.points
         dense = settings.is_dense(nodes.size, recipe.graph.n_nodes, DENSE_POSTERIOR_LIMIT)
-        make = posterior_class(chosen.prior, dense)
+        make = posterior_class(chosen.prior, settings.solver, dense)
         targets = units.normalized(data.targets)
         posterior = make(chosen.prior, nodes, targets, scales.outputscale, scales.noise)
         return cls(recipe, chosen, settings, posterior, units, normalize, data, known_evidence)
@@ -218,6 +225,9 @@ class NodeGP(NormalizedProcess):
         """Log evidence of y in its own units and its standard error, nats."""
         if self.known_evidence is not None:
             return self.known_evidence
+        if isinstance(self.posterior, PrecisionNodePosterior):
+            jacobian = self.units.log_jacobian(len(self.rows))
+            return NodeEvidence(self.posterior.log_evidence() - jacobian, 0.0)
         return self._measured(self.rows, self.units)
 
     def _measured(self, data: Data, units: Units) -> NodeEvidence:
@@ -241,7 +251,7 @@ class NodeGP(NormalizedProcess):
         """See the base class.
 
         Variances are exact for at most `settings.exact_variances` nodes; for more they come from
-        pathwise samples, unless the posterior is dense.
+        pathwise samples, unless the posterior has a factor that gives all of them.
         """
         mean = self.posterior.mean(points)
         if want == "mean":
@@ -249,8 +259,7 @@ class NodeGP(NormalizedProcess):
         if want == "covariance":
             self._check_joint_size(points.size)
             return mean, self.posterior.covariance(points, report)
-        direct = isinstance(self.posterior, (DensePosterior, LeadingPosterior))
-        if direct or points.size <= self.settings.exact_variances:
+        if self.posterior.has_all_variances or points.size <= self.settings.exact_variances:
             return mean, self.posterior.variance(points, report)
         rng = np.random.default_rng(self.settings.seed)
         count = self.settings.n_variance_samples
@@ -321,10 +330,10 @@ class NodeGP(NormalizedProcess):
         """The prior of this process given other data, scales kept in normalised units."""
         known = None
         n_nodes = self.graph.n_nodes
-        if self.settings.is_dense(len(data), n_nodes, DENSE_EVIDENCE_LIMIT):
-            known = self._measured(
-                data, units
-            )  # it costs little, and refuses kernels that overflow
+        dense = self.settings.is_dense(len(data), n_nodes, DENSE_EVIDENCE_LIMIT)
+        if dense and not isinstance(unscaled(self.prior_of_nodes), SolvePrior):
+            # It costs little, and refuses kernels that overflow.
+            known = self._measured(data, units)
         scales = Scales(self.posterior.outputscale, self.posterior.noise, np.nan)
         made = NodeGP.given(
             self.recipe, self.chosen, self.settings, scales, data, units, self.normalize, known
@@ -357,7 +366,8 @@ class NodeGP(NormalizedProcess):
             "labels": labels,
             "kernel": graph_kernel_state(posterior.prior.kernel),
             "scales": [float(posterior.outputscale), float(posterior.noise)],
-            "solver": "dense" if isinstance(posterior, DensePosterior) else "iterative",
+            "solver": SOLVERS.get(type(posterior), "iterative"),
+            "method_reason": self.chosen.reason,
             "seed": self.settings.seed,
             "recipe": recipe_state(self.recipe),
             "settings": asdict(self.settings),
@@ -381,13 +391,21 @@ class NodeGP(NormalizedProcess):
         settings = NodeSettings(**header["settings"])
         recipe = recipe_from(header["recipe"], graph, settings.seed)
         outputscale, noise = header["scales"]
-        if isinstance(recipe, WalkRecipe):
+        if "plan" in header:
+            assert isinstance(recipe, WalkRecipe)
             plan = HopPlan(**{**header["plan"], "nodes": tuple(header["plan"]["nodes"])})
             chosen = ChosenPrior(recipe.behind(kernel, plan), "walks", plan.reason)
         else:
-            chosen = recipe.make(kernel, Scales(outputscale, noise, float("nan")))
+            if isinstance(recipe, WalkRecipe) or header["solver"] == "precision":
+                remake = ExactRecipe(graph, "cholesky")
+            else:
+                assert isinstance(recipe, ExactRecipe)
+                remake = recipe
+            chosen = remake.make(kernel, Scales(outputscale, noise, float("nan")))
+            chosen = chosen._replace(reason=header.get("method_reason", chosen.reason))
         units = Units(values["y_mean"], values["y_scale"])
-        make = posterior_class(chosen.prior, header["solver"] == "dense")
+        solver = "auto" if header["solver"] == "precision" else header["solver"]
+        make = posterior_class(chosen.prior, solver, solver == "dense")
         posterior = make(
             chosen.prior, values["nodes"], units.normalized(values["y"]), outputscale, noise,
             weights=values["weights"],
@@ -400,8 +418,21 @@ class NodeGP(NormalizedProcess):
         )  # fmt: skip
 
 
-def posterior_class(prior: GraphPrior, dense: bool) -> Callable[..., GraphPosterior]:
-    """Return the class that computes the posterior of a prior."""
-    if has_leading_root(prior):
+def posterior_class(prior: GraphPrior, solver: str, dense: bool) -> Callable[..., GraphPosterior]:
+    """Return the class that computes the posterior of a prior.
+
+    Parameters
+    ----------
+    prior
+        The prior.
+    solver
+        The solver that was asked for; with `"auto"` sparse precisions are used where they pay.
+    dense
+        Whether a Cholesky factor of the observations' covariance is affordable.
+    """
+    own = unscaled(prior)
+    if isinstance(own, LeadingPrior):
         return LeadingPosterior
+    if solver == "auto" and isinstance(own, SolvePrior) and precision_pays(own):
+        return PrecisionNodePosterior
     return DensePosterior if dense else IterativePosterior

@@ -193,6 +193,16 @@ class NodeRegressor(ProcessRegressor):
         return self.process_.hyperparameters.kernel
 
     @property
+    def method_(self) -> str:
+        """Method in use: `"walks"`, `"spectral"`, `"leading"`, `"series"` or `"cholesky"`."""
+        return self.process_.chosen.method
+
+    @property
+    def method_reason_(self) -> str:
+        """The reason for the method in use, in words."""
+        return self.process_.chosen.reason
+
+    @property
     def nodes_(self) -> Any:
         """Labels of the observed nodes."""
         return self.graph.label_all(self.process_.posterior.nodes)
@@ -217,9 +227,10 @@ class NodeRegressor(ProcessRegressor):
         nodes
             Labels of p nodes; all of the graph if left out.
         return_std
-            Also return the standard deviation (p,). Exact for at most `exact_variances` nodes;
-            for more, from `n_variance_samples` pathwise samples, with relative error
-            `sqrt(1 / (2 n_variance_samples))`, unless the solver is dense.
+            Also return the standard deviation (p,). Exact for at most `exact_variances` nodes,
+            and for any number where the kernel has a sparse precision or the solver is dense;
+            otherwise from `n_variance_samples` pathwise samples, with relative error
+            `sqrt(1 / (2 n_variance_samples))`.
         return_cov
             Also return the covariance, exact, from one solve a node, in blocks.
         latent

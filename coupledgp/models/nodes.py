@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
@@ -12,7 +14,7 @@ from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.features.walks.hops import HopNodes
-from coupledgp.gp.node_priors import ExactRecipe, Method, WalkRecipe
+from coupledgp.gp.node_priors import ExactRecipe, Method, WalkMethod, WalkRecipe
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
@@ -26,6 +28,11 @@ from coupledgp.validation import check_choice, check_positive, check_positive_in
 # Couplings that "auto" compares, and the sizes between which it looks.
 WALKER_COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")
 MIN_WALKS, MAX_WALKS = 2, 1024
+# Parameters that say something about the walks; by default a kernel may be answered without them.
+WALK_PARAMETERS = (
+    "coupling", "n_walks", "length_law", "p_halt", "exact_hops", "max_length", "hop_nodes",
+    "max_hops", "solver",
+)  # fmt: skip
 
 
 class GraphGPRegressor(AutomaticSize, NodeRegressor):
@@ -72,6 +79,12 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     max_length
         Length, in steps, at which walks end; by default the least with which less than 1e-6 of the
         series is lost.
+    method
+        `"walks"`, or `"auto"`: a regularised Laplacian or Matern kernel of whole exponent on more
+        than 1200 nodes is answered exactly, by a sparse factorisation, where that is forecast to
+        cost less than hops and walks, unless something about the walks is asked for: `coupling`,
+        `n_walks`, `length_law`, `p_halt`, `exact_hops`, `max_length`, `hop_nodes`, `max_hops` or
+        `solver` other than by default. See `method_reason_`.
     normalize_y
         Centre y and scale it to unit variance.
     optimizer
@@ -104,19 +117,21 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     ----------
     kernel_, outputscale_, noise_
         Fitted kernel, and variances in units of y squared.
+    method_, method_reason_
+        `"walks"`, or `"cholesky"` for the exact kernel, and the reason in words.
     plan_
         The exact hops in use, the error that is expected, and the reason for their number
-        (`features.HopPlan`).
+        (`features.HopPlan`); with walks only.
     truncation_
         Size of the part of the walked series that is beyond the longest walk
-        (`features.Truncation`).
+        (`features.Truncation`); with walks only.
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of y in original units, and its standard error (zero for a dense solver).
     selection_, kl_per_point_
         With `"auto"` only: the trials of the search and the reason for its choice
         (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     n_walks_
-        Number of walkers per node in use.
+        Number of walkers per node in use; with walks only.
     n_rounds_, n_evaluations_, converged_
         Number of rounds of redrawn walks, number of evaluations of the evidence, and whether the
         last round left the hyperparameters where they were.
@@ -138,6 +153,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         *,
         hop_nodes: HopNodes = "chebyshev",
         max_hops: int | None = None,
+        method: WalkMethod = "auto",
         outputscale: float | None = None,
         noise: float | None = None,
         fixed: tuple[str, ...] | None = None,
@@ -161,6 +177,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         self.random_state = random_state
         self.hop_nodes = hop_nodes
         self.max_hops = max_hops
+        self.method = method
         self.outputscale = outputscale
         self.noise = noise
         self.fixed = fixed
@@ -214,7 +231,11 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     @property
     def _walk_prior(self) -> WalkPrior:
         prior = self.process_.chosen.prior
-        assert isinstance(prior, WalkPrior)
+        if not isinstance(prior, WalkPrior):
+            raise AttributeError(
+                f"no walks were made, the kernel is exact ({self.method_reason_}); "
+                "GraphGPRegressor(method='walks') makes them"
+            )
         return prior
 
     def exact_twin(self) -> ExactGraphGPRegressor:
@@ -244,9 +265,17 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         if self.exact_hops != "auto":
             check_positive_int(self.exact_hops, "exact_hops", minimum=0)
         check_length_law(self.length_law)
+        check_choice(self.method, ("auto", "walks"), "method")
 
     def _recipe(self, seed: int) -> WalkRecipe:
-        return self._recipe_with(self.coupling, self.n_walks, seed)
+        recipe = self._recipe_with(self.coupling, self.n_walks, seed)
+        return recipe if self._asks_for_walks else replace(recipe, method=self.method)
+
+    @property
+    def _asks_for_walks(self) -> bool:
+        """Whether something about walks, or how to solve with them, is not as by default."""
+        defaults = signature(type(self)).parameters
+        return any(getattr(self, n) != defaults[n].default for n in WALK_PARAMETERS)
 
     def _recipe_with(self, coupling: Any, n_walks: Any, seed: int) -> WalkRecipe:
         return WalkRecipe(
@@ -362,16 +391,6 @@ class ExactGraphGPRegressor(NodeRegressor):
         self.exact_variances = exact_variances
         self.n_variance_samples = n_variance_samples
         self.progress = progress
-
-    @property
-    def method_(self) -> str:
-        """Method in use: `"spectral"`, `"leading"`, `"series"` or `"cholesky"`."""
-        return self.process_.chosen.method
-
-    @property
-    def method_reason_(self) -> str:
-        """The reason for the method in use, in words."""
-        return self.process_.chosen.reason
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The model itself."""

@@ -101,13 +101,16 @@ def test_samples_have_the_kernel_as_covariance(name, kernel):
 
 def test_the_choice_follows_the_cost():
     grid = cgp.Graph.from_networkx(nx.grid_2d_graph(40, 40))
-    wide, short = RegularizedLaplacianKernel(100.0, 1.0), RegularizedLaplacianKernel(0.01, 1.0)
-    assert choose_solve(grid, wide, 1e-8)[0].factorise
-    assert not choose_solve(grid, short, 1e-8)[0].factorise
-    heat, order = choose_solve(grid, HeatKernel(50.0), 1e-8)
-    assert (heat.factorise, order) == (False, None)
-    full = cgp.Graph.from_networkx(nx.gnp_random_graph(400, 0.1, seed=0))
-    assert not choose_solve(full, RegularizedLaplacianKernel(0.3, 2.0), 1e-8)[0].factorise
+    wide, short = RegularizedLaplacianKernel(100.0, 2.0), RegularizedLaplacianKernel(1e-6, 1.0)
+    chosen = choose_solve(grid, wide, 1e-8)
+    assert chosen.factorise
+    assert "forecast" in chosen.reason
+    assert not choose_solve(grid, short, 1e-8).factorise
+    assert not choose_solve(grid, HeatKernel(50.0), 1e-8).factorise
+    full = cgp.Graph.from_networkx(nx.random_regular_graph(4, 6000, seed=0))
+    assert not choose_solve(full, RegularizedLaplacianKernel(0.3, 2.0), 1e-8).factorise
+    star = cgp.Graph.from_networkx(nx.star_graph(20_000))  # its square has a billion entries
+    assert choose_solve(star, RegularizedLaplacianKernel(1e4, 2.0), 1e-8).factorise
 
 
 def test_the_regressor_chooses_and_agrees():

@@ -150,7 +150,7 @@ def test_factors_are_kept_and_replaced_one_at_a_time(monkeypatch):
     made = []
     init = ObservedPrecision.__init__
 
-    def counted(self, pattern, scale, weights=None):
+    def counted(self, pattern, scale, weights):
         made.append(pattern.power)
         init(self, pattern, scale, weights)
 

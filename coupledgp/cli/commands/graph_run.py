@@ -47,7 +47,7 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
     settings: dict[str, Any] = {
         "kernel": options["kernel"], "n_walks": number_or_auto(options["n_walks"], "--n-walks"),
         "coupling": options["coupling"], "length_law": options["length_law"],
-        "p_halt": options["p_halt"],
+        "p_halt": options["p_halt"], "method": options["method"],
         "exact_hops": number_or_auto(options["exact_hops"], "--exact-hops"),
         "random_state": seed, "kl_target": options["kl_target"],
     }  # fmt: skip
@@ -93,7 +93,8 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
             "signal": signal, "share_hidden": share,
         }  # fmt: skip
         result["output"] = {"path": str(output), "latent": latent}
-        result["model"] = {"model": "graph", **settings, "n_walks": model.n_walks_}
+        n_walks = model.n_walks_ if model.method_ == "walks" else None
+        result["model"] = {"model": "graph", **settings, "n_walks": n_walks}
         result["selection"] = selection_of(model)
         # Where there was no choice of weights there is nothing to say of them.
         result["face_weights"] = choice.to_dict() if network.nodes == "faces" else None

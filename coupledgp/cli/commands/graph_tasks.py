@@ -82,6 +82,21 @@ def beside_exact(
     return Comparison(report, int(task.nodes.size), int(chosen.size), not unobserved.size)
 
 
+def of_walks(model: GraphGPRegressor) -> dict[str, Any]:
+    """Hops and truncation of walks; None where the kernel is exact and nothing was walked."""
+    if model.method_ != "walks":
+        return {"exact_hops": None, "truncation": None}
+    plan, cut = model.plan_, model.truncation_
+    return {
+        "exact_hops": {
+            "n_hops": plan.n_hops,
+            "reason": plan.reason,
+            "predicted_error": plan.predicted_error,
+        },
+        "truncation": {"relative": cut.relative, "kernel_bound": cut.kernel_bound},
+    }
+
+
 def describe(
     model: GraphGPRegressor,
     network: Network,
@@ -93,7 +108,6 @@ def describe(
     """Return data, settings and results of the run as plain values, the content of `--json`."""
     graph = network.graph
     n_components, member = graph.components()
-    plan, cut = model.plan_, model.truncation_
     return {
         "schema_version": SCHEMA_VERSION,
         "coupledgp": version("coupledgp"),
@@ -116,12 +130,8 @@ def describe(
             "n_evaluations": int(model.n_evaluations_),
             "converged": bool(model.converged_),
         },
-        "exact_hops": {
-            "n_hops": plan.n_hops,
-            "reason": plan.reason,
-            "predicted_error": plan.predicted_error,
-        },
-        "truncation": {"relative": cut.relative, "kernel_bound": cut.kernel_bound},
+        "method": {"name": model.method_, "reason": model.method_reason_},
+        **of_walks(model),
         "scores": scored,
         "comparison": None if comparison is None else comparison.to_dict(),
         "seconds": clock.seconds,

@@ -203,6 +203,13 @@ def interpolate(
     exact_hops: Annotated[
         str, typer.Option(help="auto or a number.", rich_help_panel=MODEL_PANEL)
     ] = "auto",
+    method: Annotated[
+        str,
+        typer.Option(
+            help="walks, or auto: exact where a factorisation costs less.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="Of the walks, the split and the subsamples.")] = 0,
     exact_nodes: Annotated[
         int, typer.Option(help="Most nodes at which the exact GP is compared; 0 leaves it out.")

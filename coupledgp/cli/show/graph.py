@@ -75,6 +75,8 @@ def headline(result: dict[str, Any]) -> str:
 def model_line(result: dict[str, Any]) -> str:
     """Describe the model in a line."""
     model = result["model"]
+    if model["n_walks"] is None:
+        return f"{model['kernel']} kernel, exact, seed {model['random_state']}"
     law = model["length_law"]
     law = f"geometric length law (p = {model['p_halt']:g})" if law == "geometric" else f"{law} law"
     return (
@@ -116,7 +118,7 @@ def graph_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
 
 def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Rows (name, value, remark) of the fitted hyperparameters and the settings of the fit."""
-    fitted, hops, cut = result["fitted"], result["exact_hops"], result["truncation"]
+    fitted = result["fitted"]
     error = fitted["log_evidence_error"]
     rows = [
         (f"{name} (variance)", f"{fitted[name]:.4g}", f"std {fitted[name] ** 0.5:.4g}")
@@ -126,6 +128,16 @@ def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
         ("kernel", short_numbers(fitted["kernel"]), ""),
         *rows,
         ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact"),
+        *method_rows(result),
+    ]
+
+
+def method_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Rows (name, value, remark) of the hops and walks, or of the exact method."""
+    method, hops, cut = result["method"], result["exact_hops"], result["truncation"]
+    if hops is None:
+        return [("method", method["name"], method["reason"])]
+    return [
         ("exact hops", f"{hops['n_hops']}", hops["reason"]),
         ("kernel error predicted", f"{hops['predicted_error']:.2g}", "relative"),
         ("truncated of the walks", f"{cut['relative']:.2g}", f"bias <= {cut['kernel_bound']:.2g}"),

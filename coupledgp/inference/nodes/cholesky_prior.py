@@ -1,4 +1,4 @@
-"""Exact priors of integer powers of the Laplacian, by a sparse factorisation of `I + s L~`."""
+"""Exact priors of whole powers of the Laplacian, by sparse factors, and when they cost least."""
 
 from __future__ import annotations
 
@@ -9,30 +9,39 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.elimination import ShiftedLaplacianFactor
-from coupledgp.inference.linalg.sparse_cholesky import factor_entries, minimum_degree
-from coupledgp.inference.nodes.priors import GraphPrior, spread
+from coupledgp.inference.linalg.block_factor import BlockFactor
+from coupledgp.inference.nodes.precision import power_pattern, precision_work, root_precision
+from coupledgp.inference.nodes.priors import BLOCK_COLUMNS, GraphPrior, spread
 from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel
 from coupledgp.kernels.graph.exact import series_degree
+from coupledgp.memory import available_bytes
 from coupledgp.random import FloatArray, IntArray
 
 # Kernels of larger exponents lose accuracy to repeated solves and take the series instead.
 MAX_EXPONENT = 8
-# Largest number of entries of a factor that is made: 2^28 of them take 4 GiB.
-MAX_ENTRIES = 2**28
+# Operations a second of a factorisation, and of products with sparse matrices.
+DENSE_RATE, SPARSE_RATE = 2e10, 1e9
+# Products with a kernel from which mean and variances of all nodes come without a factor: 256 draws
+# with a few steps of conjugate gradients each.
+POSTERIOR_PRODUCTS = 1000
+# Seconds for each node to put a graph in order.
+ORDER_SECONDS = 1e-5
 
 
 class SolvePrior(GraphPrior):
-    """`K = (I + s L~)^-r` for a whole number r: a product takes r solves, exact to rounding.
+    """`K = (I + s L~)^-p` for a whole number p: a product takes p solves, exact to rounding.
 
     Parameters
     ----------
     graph
         The graph.
     kernel
-        A regularised Laplacian or Matern kernel of whole exponent r.
-    order
-        Elimination order of the nodes (n_nodes,); one of minimum degree if None.
+        A regularised Laplacian or Matern kernel of whole exponent p.
+
+    Attributes
+    ----------
+    power, scale : int, float
+        p and s.
 
     Raises
     ------
@@ -40,38 +49,48 @@ class SolvePrior(GraphPrior):
         The kernel is another one.
     """
 
-    def __init__(self, graph: Graph, kernel: GraphKernel, order: IntArray | None = None) -> None:
+    def __init__(self, graph: Graph, kernel: GraphKernel) -> None:
         self.graph, self.kernel = graph, kernel
-        self._power, self._scale = power_and_scale(kernel)
-        self._order = minimum_degree(graph.adjacency) if order is None else order
+        self.power, self.scale = power_and_scale(kernel)
 
     def at(self, kernel: GraphKernel) -> SolvePrior:
-        return SolvePrior(self.graph, kernel, self._order)
+        return SolvePrior(self.graph, kernel)
 
     @cached_property
-    def _factor(self) -> ShiftedLaplacianFactor:
-        return ShiftedLaplacianFactor(self.graph, self._scale, self._order)
+    def _factor(self) -> BlockFactor:
+        return root_precision(self.graph, self.scale).factor
 
     def _solve(self, V: FloatArray, times: int) -> FloatArray:
         for _ in range(times):
             V = self._factor.solve(V)
         return V
 
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        """`K_ii` of all nodes, from the inverse of `I + s L~ + t I` to the power p - 1 of t."""
+        pattern, p = power_pattern(self.graph, 1), self.power
+        slope = np.ones(self.graph.n_nodes)
+        factor = BlockFactor(pattern.nodes, pattern.entries(self.scale), slope, p)
+        return np.abs(pattern.diagonal(factor.selected()[p - 1]))
+
+    def diagonal(self, nodes: IntArray) -> FloatArray:
+        return self._diagonal[nodes] if nodes.size > BLOCK_COLUMNS else super().diagonal(nodes)
+
     def product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
-        return self._solve(spread(self.graph, into, V), self._power)[out]
+        return self._solve(spread(self.graph, into, V), self.power)[out]
 
     def gradient_products(self, nodes: IntArray, V: FloatArray) -> FloatArray:
         # d/d log s of (1 + s x)^-r is -r s x / (1 + s x) of it, and s x / (1 + s x) is one less
         # 1 / (1 + s x); a parameter that s is a power of has a multiple of that.
-        whole = self._solve(spread(self.graph, nodes, V), self._power)
+        whole = self._solve(spread(self.graph, nodes, V), self.power)
         slope = (whole - self._solve(whole, 1))[nodes]
         at_zero = self.kernel.spectral_gradient(np.zeros(1))[:, 0]
-        share = self._scale / (1.0 + self._scale) * self.kernel.spectral(np.zeros(1))[0]
+        share = self.scale / (1.0 + self.scale) * self.kernel.spectral(np.zeros(1))[0]
         return np.stack([factor / share * slope for factor in at_zero])
 
     def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
         noise = rng.standard_normal((self.graph.n_nodes, n_samples))
-        half, odd = divmod(self._power, 2)
+        half, odd = divmod(self.power, 2)
         if odd:  # one more solve, of noise whose covariance is I + s L~ itself
             noise = self._laplacian_noise(noise, rng)
         return self._solve(noise, half + odd)[nodes]
@@ -86,31 +105,30 @@ class SolvePrior(GraphPrior):
         upper = edges.row < edges.col
         rows, columns = edges.row[upper], edges.col[upper]
         currents = rng.standard_normal((rows.size, white.shape[1]))
-        currents *= np.sqrt(self._scale * edges.data[upper])[:, None]
+        currents *= np.sqrt(self.scale * edges.data[upper])[:, None]
         total = white.copy()
         np.add.at(total, rows, currents / np.sqrt(degrees[rows])[:, None])
         np.subtract.at(total, columns, currents / np.sqrt(degrees[columns])[:, None])
         alone = np.flatnonzero(degrees == 0)  # L~ is one there
         own = rng.standard_normal((alone.size, white.shape[1]))
-        total[alone] += np.sqrt(self._scale) * own
+        total[alone] += np.sqrt(self.scale) * own
         return total
 
 
 class SolveChoice(NamedTuple):
-    """Whether to factorise `I + s L~`, and the reason in words."""
+    """Whether to factorise, and the reason in words."""
 
     factorise: bool
     reason: str
 
 
-def choose_solve(
-    graph: Graph, kernel: GraphKernel, tolerance: float
-) -> tuple[SolveChoice, IntArray | None]:
-    """Compare the cost of a product by solves and by the Chebyshev series.
+def choose_solve(graph: Graph, kernel: GraphKernel, tolerance: float) -> SolveChoice:
+    """Compare the cost of a posterior by sparse factors and by Chebyshev series.
 
-    A product takes `2 r nnz(L)` multiply-adds by solves and `q nnz(W)` by a series of degree q. The
-    entries of L are counted in an order of minimum degree, and the count stops where solves are
-    more expensive.
+    A factor of the precision of all nodes gives the mean and every variance. Series of degree q
+    take some `POSTERIOR_PRODUCTS` products of `2 q nnz(W)` operations for that. Where that
+    precision fills in, products may still be cheaper by `2 p nnz(L)` operations with factors of
+    `I + s L~`.
 
     Parameters
     ----------
@@ -118,29 +136,50 @@ def choose_solve(
         The graph and the kernel.
     tolerance
         Error of the series, relative to the kernel's maximum.
-
-    Returns
-    -------
-    (SolveChoice, IntArray or None)
-        The choice, and the elimination order (n_nodes,) if one was computed.
     """
     try:
         power, _ = power_and_scale(kernel)
     except InvalidInputError as error:
-        return SolveChoice(False, f"series: {error}"), None
+        return SolveChoice(False, f"series: {error}")
     degree = series_degree(kernel.spectral, tolerance)
-    by_series = degree * graph.adjacency.nnz
-    budget = min(by_series // (2 * power), MAX_ENTRIES)
-    if budget <= graph.n_nodes:
-        return SolveChoice(False, f"series: {degree} terms cost less than any factor"), None
-    order = minimum_degree(graph.adjacency)
-    entries = factor_entries(graph.adjacency, order, budget)
-    per_node = f"{entries / graph.n_nodes:.3g}"
-    if entries > budget:
-        reason = f"series: {degree} terms cost less than a factor of over {per_node} entries a node"
-        return SolveChoice(False, reason), None
-    reason = f"cholesky: a factor of {per_node} entries a node costs less than {degree} terms"
-    return SolveChoice(True, reason), order
+    choice = choose_precision(graph, power, degree)
+    if choice.factorise:
+        return choice
+    entries = precision_work(graph, 1).entries
+    if 2 * power * entries < degree * graph.adjacency.nnz:
+        reason = f"a factor of {entries / graph.n_nodes:.3g} entries a node costs less than "
+        return SolveChoice(True, f"cholesky: {reason}{degree} terms")
+    return choice
+
+
+def choose_precision(graph: Graph, power: int, n_products: int) -> SolveChoice:
+    """Compare the cost of a posterior by a sparse precision and by products with W.
+
+    Parameters
+    ----------
+    graph
+        The closed graph.
+    power
+        p of `(I + s L~)^-p`.
+    n_products
+        Products with W in a product with the kernel.
+    """
+    by_products = POSTERIOR_PRODUCTS * 2.0 * n_products * graph.adjacency.nnz / SPARSE_RATE
+    if by_products < ORDER_SECONDS * graph.n_nodes:
+        return SolveChoice(False, f"series: {n_products} terms cost less than any factor")
+    work = precision_work(graph, power)
+    seconds = work.flops / DENSE_RATE
+    reason = f"{work.reason}, forecast {seconds:.2g} s, against {by_products:.2g} s by a series of "
+    reason += f"{n_products} terms"
+    factorise = seconds < by_products and work.bytes < available_bytes()
+    return SolveChoice(factorise, f"{'cholesky' if factorise else 'series'}: {reason}")
+
+
+def precision_pays(prior: SolvePrior) -> bool:
+    """Whether a factor of the precision given data costs less than conjugate gradients."""
+    work = precision_work(prior.graph, prior.power)
+    solves = POSTERIOR_PRODUCTS * 4.0 * prior.power * precision_work(prior.graph, 1).entries
+    return work.flops / DENSE_RATE < solves / SPARSE_RATE and work.bytes < available_bytes()
 
 
 def power_and_scale(kernel: GraphKernel) -> tuple[int, float]:

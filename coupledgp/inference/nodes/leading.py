@@ -70,6 +70,7 @@ class LeadingPosterior(GraphPosterior):
     `s F B^-1 F'`. Arguments are those of `GraphPosterior`.
     """
 
+    has_all_variances = True
     prior: LeadingPrior
 
     def __init__(

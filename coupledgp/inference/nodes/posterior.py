@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from scipy import linalg
@@ -40,7 +41,14 @@ class GraphPosterior(ABC):
         v and s, shared by the outputs.
     weights
         `(v K + s I)^-1 Y` (n, n_outputs) if it is known already.
+
+    Attributes
+    ----------
+    has_all_variances : bool
+        Whether exact variances of all nodes cost little more than that of one.
     """
+
+    has_all_variances: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -132,6 +140,8 @@ def blocks_of(size: int) -> list[slice]:
 
 class DensePosterior(GraphPosterior):
     """Posterior by a Cholesky factor of the training covariance: O(n^3)."""
+
+    has_all_variances = True
 
     @cached_property
     def _factor(self) -> Factor:

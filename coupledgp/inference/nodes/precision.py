@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property, lru_cache
 from math import comb, inf
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from scipy import sparse
@@ -226,17 +227,20 @@ class PowerPattern:
     Raises
     ------
     MemoryLimitError
-        Its factor is out of question, see `precision_work`, or does not fit in memory.
+        A factor of more than the first power is out of question, see `precision_work`, or a factor
+        does not fit in memory.
     """
 
     def __init__(self, graph: Graph, power: int) -> None:
-        work = precision_work(graph, power)
         advice = "take another kernel or method"
-        if work.bytes == inf:
-            raise MemoryLimitError(f"graph: {work.reason} of {graph!r}; {advice}")
-        check_memory(work.bytes, f"graph: {work.reason}", advice)
+        if power > 1:
+            work = precision_work(graph, power)
+            if work.bytes == inf:
+                raise MemoryLimitError(f"graph: {work.reason} of {graph!r}; {advice}")
         self.graph, self.power = graph, power
         ordered = ordered_power(graph, power)
+        needed = peak_bytes(ordered, power)
+        check_memory(needed, f"graph: factors of power {power} of {graph!r}", advice)
         nodes = Supernodes.of(ordered.matrix, ordered.order)
         self.laplacian = graph_laplacian(graph)
         current = self.laplacian
@@ -302,6 +306,30 @@ def _keys(matrix: sparse.csr_array) -> IntArray:
     return np.repeat(n * np.arange(n), np.diff(matrix.indptr)) + matrix.indices
 
 
+def root_precision(graph: Graph, scale: float) -> ObservedPrecision:
+    """`I + s L~`, of power one and without weights."""
+    return observed_precision(power_pattern(graph, 1), scale, np.zeros(graph.n_nodes))
+
+
+_ALIVE: WeakValueDictionary[tuple[PowerPattern, str, str], ObservedPrecision]
+_ALIVE = WeakValueDictionary()
+
+
+def observed_precision(
+    pattern: PowerPattern, scale: float, weights: FloatArray
+) -> ObservedPrecision:
+    """The precision of these values, that which is in use somewhere if there is one.
+
+    Evidence and posterior at one place share a factor like this, whose scales may differ in the
+    last bits. Arguments are those of `ObservedPrecision`.
+    """
+    key = pattern, f"{scale:.12g}", f"{weights.sum():.12g}"
+    found = _ALIVE.get(key)
+    if found is None or not np.allclose(found.weights, weights, rtol=1e-11, atol=0.0):
+        found = _ALIVE[key] = ObservedPrecision(pattern, scale, weights)
+    return found
+
+
 class ObservedPrecision:
     """`M = (I + s L~)^p + diag(w)`, the precision of the function given observations.
 
@@ -312,7 +340,7 @@ class ObservedPrecision:
     scale
         s.
     weights
-        w (n_nodes,), not negative; None: zeros.
+        w (n_nodes,), not negative.
 
     Attributes
     ----------
@@ -325,11 +353,8 @@ class ObservedPrecision:
         M is not positive definite to rounding.
     """
 
-    def __init__(
-        self, pattern: PowerPattern, scale: float, weights: FloatArray | None = None
-    ) -> None:
-        self.pattern, self.scale = pattern, scale
-        self.weights = np.zeros(pattern.graph.n_nodes) if weights is None else weights
+    def __init__(self, pattern: PowerPattern, scale: float, weights: FloatArray) -> None:
+        self.pattern, self.scale, self.weights = pattern, scale, weights
         self.factor = BlockFactor(pattern.nodes, self._entries())
         self.log_determinant = self.factor.log_determinant
 

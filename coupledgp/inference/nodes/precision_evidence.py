@@ -23,7 +23,9 @@ from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelE
 from coupledgp.inference.nodes.precision import (
     ObservedPrecision,
     PowerPattern,
+    observed_precision,
     power_pattern,
+    root_precision,
 )
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
@@ -104,9 +106,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         s, n, p = self._scale(kernel), self.graph.n_nodes, self.power
         root = self._root(s)
         given = self._given(s, ratio)
-        field = given.solve(self._pulled / ratio)
-        residuals = self._Y - self._scales[self._nodes, None] * field[self._nodes]
-        squares = float(np.vdot(residuals, residuals)) / ratio
+        field, squares = self._fitted(given, ratio)
         penalty, penalty_slope = _penalty(given, field)
         log_slope = self.pattern.inner(given.inverse, self.pattern.slope(s))
         log_slope -= p * (n - root.inverse_trace)
@@ -119,6 +119,23 @@ class PrecisionEvidence(ExactKernelEvidence):
             np.append(log_slope * by_theta, self.n_targets - n_explained),
             0.0,
         )
+
+    def log_evidence(self, kernel: GraphKernel, outputscale: float, noise: float) -> float:
+        """Log evidence at an output scale and a noise, summed over outputs, without slopes."""
+        s, ratio = self._scale(kernel), noise / outputscale
+        log_root = root_precision(self.graph, s).log_determinant
+        given = self._given(s, ratio)
+        field, squares = self._fitted(given, ratio)
+        fit = squares + _penalty(given, field)[0]
+        log_determinant = given.log_determinant - self.power * log_root
+        constant = self.n_targets * np.log(2 * np.pi * noise)
+        return -0.5 * float(fit / outputscale + self.n_outputs * (log_determinant + constant))
+
+    def _fitted(self, given: ObservedPrecision, ratio: float) -> tuple[FloatArray, float]:
+        """The function f^ (n_nodes, k), and the squared residuals over r."""
+        field = given.solve(self._pulled / ratio)
+        residuals = self._Y - self._scales[self._nodes, None] * field[self._nodes]
+        return field, float(np.vdot(residuals, residuals)) / ratio
 
     def traces(self, kernel: GraphKernel) -> FloatArray:
         """Estimate of `tr D K D` and its slopes, by a few random sign vectors."""
@@ -136,7 +153,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         """Values of `I + s L~`, kept for the next call at the same s."""
         if self._root_terms is None or self._root_terms.scale != s:
             self._last = None  # one factor is alive at a time
-            root = ObservedPrecision(power_pattern(self.graph, 1), s)
+            root = root_precision(self.graph, s)
             trace = float(root.variances.sum())
             spread = self._probes
             for _ in range(self.power):
@@ -155,7 +172,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         last = self._last
         if last is None or last.scale != s or not np.array_equal(last.weights, weights):
             self._last = last = None
-            last = ObservedPrecision(self.pattern, s, weights)
+            last = observed_precision(self.pattern, s, weights)
             self._last = last
         return last
 

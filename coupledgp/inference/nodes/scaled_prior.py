@@ -61,6 +61,6 @@ def scaled(prior: GraphPrior) -> GraphPrior:
     return prior if scale is None else ScaledPrior(prior, scale)
 
 
-def has_leading_root(prior: GraphPrior) -> bool:
-    """Whether a prior, scaled or not, consists of leading eigenpairs."""
-    return isinstance(prior.inner if isinstance(prior, ScaledPrior) else prior, LeadingPrior)
+def unscaled(prior: GraphPrior) -> GraphPrior:
+    """The prior without the scales of its graph's nodes."""
+    return prior.inner if isinstance(prior, ScaledPrior) else prior

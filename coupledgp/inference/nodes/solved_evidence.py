@@ -14,7 +14,6 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.inference.linalg.sparse_cholesky import minimum_degree
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, power_and_scale
 from coupledgp.inference.nodes.exact_evidence import (
     SCALE_TOLERANCE,
@@ -55,7 +54,6 @@ class SolvedEvidence(ObservedEvidence):
         make_moments: Callable[[BlockColumns], GraphMoments],
     ) -> None:
         super().__init__(graph, nodes, Y, make_moments)
-        self._order = minimum_degree(graph.adjacency)
         self._solved = lru_cache(maxsize=1)(self._solve)
 
     def traces(self, kernel: GraphKernel) -> FloatArray:
@@ -77,7 +75,7 @@ class SolvedEvidence(ObservedEvidence):
 
     def _solve(self, kernel: GraphKernel) -> FloatArray:
         """Blocks of a kernel that is a whole power, and their slopes."""
-        prior = SolvePrior(self.graph, kernel, self._order)
+        prior = SolvePrior(self.graph, kernel)
         nodes, parts = self._unique, unit_blocks(self._unique.size)
         K = np.hstack([prior.product(nodes, nodes, E) for E in parts])
         slopes = np.concatenate([prior.gradient_products(nodes, E) for E in parts], axis=2)

@@ -79,7 +79,7 @@ def real_row(
     joint, y = problem.test[:n_joint], problem.y_test[:n_joint]
     mean, cov = model.predict(joint, return_cov=True)
     std = np.sqrt(np.diag(cov))
-    walked = isinstance(model, GraphGPRegressor)
+    walked = model.method_ == "walks"
     kl = 0.0
     if walked:
         twin_mean, twin_cov = model.exact_twin().predict(joint, return_cov=True)

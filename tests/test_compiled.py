@@ -13,9 +13,10 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+import torch
 
 import coupledgp as cgp
-from coupledgp.compiled import compiled, part, share_rows
+from coupledgp.compiled import compiled, part, share_rows, without_denormals
 from coupledgp.features import sample_walks
 from tests.stale_code import compiled_functions
 
@@ -218,3 +219,25 @@ assert [file.exists() for file in files] == [False] + [True] * (len(files) - 1)
     command = [sys.executable, "-c", code, str(tmp_path)]
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_denormals_count_as_zero_within_a_block_and_not_after_it():
+    def product():
+        return float(np.float64(3e-310) * np.float64(1.0))
+
+    flushes = torch.set_flush_denormal(True)
+    torch.set_flush_denormal(False)
+    seen = []
+
+    def interrupted():
+        with without_denormals():
+            seen.append(product())
+            with without_denormals():
+                pass
+            seen.append(product())
+            raise ValueError("inside")
+
+    with pytest.raises(ValueError, match="inside"):
+        interrupted()
+    assert seen == 2 * [0.0 if flushes else 3e-310]
+    assert product() == 3e-310

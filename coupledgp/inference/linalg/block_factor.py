@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from coupledgp.compiled import compiled, part
+from coupledgp.compiled import compiled, part, without_denormals
 from coupledgp.errors import NumericalError
 from coupledgp.inference.linalg.sparse_cholesky import REMEDY
 from coupledgp.inference.linalg.supernodes import Supernodes
@@ -72,9 +72,10 @@ class BlockFactor:
         self._below = np.empty((n_terms, nodes.below_starts[-1]))
         stack = np.empty((n_terms, nodes.most_updates()))
         try:
-            self.log_determinant = float(
-                _factorise(nodes, lower, inner, stack, self._squares, self._below)
-            )
+            with without_denormals():
+                self.log_determinant = float(
+                    _factorise(nodes, lower, inner, stack, self._squares, self._below)
+                )
         except np.linalg.LinAlgError:
             self.log_determinant = np.nan
         if not np.isfinite(self.log_determinant):
@@ -86,7 +87,8 @@ class BlockFactor:
         """`A^-1 V` for V (n,) or (n, k)."""
         nodes = self.nodes
         inner = np.ascontiguousarray(V[nodes.order].reshape(nodes.order.size, -1))
-        _solve(nodes, self._squares[0], self._below[0], inner)
+        with without_denormals():
+            _solve(nodes, self._squares[0], self._below[0], inner)
         out = np.empty(V.shape)
         out[nodes.order] = inner.reshape(V.shape)
         return out
@@ -96,7 +98,8 @@ class BlockFactor:
         nodes = self.nodes
         fronts = np.empty((len(self._squares), nodes.most_fronts()))
         found = np.empty((len(self._squares), nodes.entry_rows.size))
-        _invert(nodes, self._squares, self._below, fronts, found)
+        with without_denormals():
+            _invert(nodes, self._squares, self._below, fronts, found)
         return found
 
     def on_pattern(self, lower: FloatArray) -> sparse.csr_array:

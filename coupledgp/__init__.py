@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from coupledgp import theory as theory
     from coupledgp.attention import CoupledAttention as CoupledAttention
     from coupledgp.attention import attention_loss as attention_loss
+    from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.features import gram_loss as gram_loss
     from coupledgp.formats import RoadNetwork as RoadNetwork
     from coupledgp.formats import read_roads as read_roads
@@ -44,6 +45,7 @@ else:
         __name__,
         {
             "coupledgp.attention": ["CoupledAttention", "attention_loss"],
+            "coupledgp.diagnostics.auditing": ["audit"],
             "coupledgp.features": ["gram_loss"],
             "coupledgp.geometry": ["LaplaceOperator"],
             "coupledgp.formats": ["RoadNetwork", "read_roads", "write_mesh", "write_roads"],

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
+    from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
+    from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.diagnostics.baselines import BaselinePrediction as BaselinePrediction
     from coupledgp.diagnostics.baselines import baseline_predictions as baseline_predictions
     from coupledgp.diagnostics.baselines import leave_one_out_baselines as leave_one_out_baselines
@@ -34,6 +36,8 @@ else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
         {
+            "coupledgp.diagnostics.audit_report": ["AuditReport"],
+            "coupledgp.diagnostics.auditing": ["audit"],
             "coupledgp.diagnostics.baselines": [
                 "BaselinePrediction",
                 "baseline_predictions",

@@ -14,7 +14,7 @@ from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.geometry.locations import Locations
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.row_digests import RowDigests
-from coupledgp.random import IntArray
+from coupledgp.random import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ def overlap_of(
             points = Subject.of(one, X_test).points
             shape = (len(points), process.units.n_outputs)
             y = None if y_test is None else check_targets(y_test, shape)
-            inputs, rows = digests.found(process, points, y)
-            same = int(rows.sum())
-            return Overlap(len(points), same, int(inputs.sum()) - same), rows
+            return counted(digests, process.row_keys(points), y)
     return Overlap(len(X_test), None, None), np.zeros(len(X_test), dtype=bool)
 
 
@@ -109,7 +107,16 @@ def _digests(model: Any, process: GaussianProcess) -> RowDigests | None:
     except CoupledGPError:
         fitted = getattr(model, "fitted_", None)
         return getattr(fitted, "digests", None)
-    return RowDigests.of(process, data)
+    return RowDigests.of(process.row_keys(data.points), data.targets)
+
+
+def counted(
+    digests: RowDigests, keys: NDArray[Any], targets: FloatArray | None
+) -> tuple[Overlap, NDArray[np.bool_]]:
+    """How many rows, keys (p, m) and targets (p, k), are those of the digests, and which, (p,)."""
+    inputs, rows = digests.found(keys, targets)
+    same = int(rows.sum())
+    return Overlap(len(keys), same, int(inputs.sum()) - same), rows
 
 
 def without_overlap(

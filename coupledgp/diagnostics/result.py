@@ -18,8 +18,9 @@ DISTANCES = (
     (1e-2, "close to"),
     (1e-1, "visibly different from"),
 )
-# A difference in NLPD, in nats per point, too small to matter: half a per cent in density.
-SAME_NLPD = 0.005
+# A difference in NLPD, in nats per point, too small to matter: half a per cent in density. It is
+# told all the same where it exceeds chance and this smaller one, which nobody could use.
+SAME_NLPD, NO_NLPD = 0.005, 1e-5
 
 
 @dataclass(frozen=True)
@@ -254,10 +255,10 @@ class ComparisonResult:
 
     def verdict(self) -> str:
         """Return the main figures in words, after warnings that concern them all."""
-        return " ".join([*self.warnings, self.conclusion()])
+        return " ".join([*self.warnings, *self.conclusions()])
 
-    def conclusion(self) -> str:
-        """Return the main figures in words, without the warnings."""
+    def conclusions(self) -> list[str]:
+        """Return the main figures in words, without the warnings, in one paragraph or more."""
         f = self.figures
         kl = f.kl_per_point
         distance = next((words for bound, words in DISTANCES if kl < bound), "far from")
@@ -272,18 +273,19 @@ class ComparisonResult:
                 f"{100 * f.coverage[level]:.3g} % of the targets, those of the reference "
                 f"{100 * f.reference_coverage[level]:.3g} %."
             )
-        return " ".join(sentences)
+        return [" ".join(sentences)]
 
     def _prediction(self, gain: float) -> str:
         """Return the sentence on predictions, the reference's NLPD being smaller by `gain`."""
         error = (self.figures.differences or {}).get("nlpd", {}).get("standard_error")
         if error is None and self.figures.n_test == 1:
             return "One point does not say which of them predicts better."
-        if abs(gain) < max(SAME_NLPD, 2 * (error or 0.0)):
+        if abs(gain) < max(NO_NLPD, 2 * (error or 0.0)):
             return "The reference would not predict better."
         better = "better" if gain > 0 else "worse"
         spread = "" if error is None else f" (standard error {error:.1g})"
-        return f"The reference predicts {better}, by {abs(gain):.3g}{spread} nats per point."
+        small = ", which is little" if abs(gain) < SAME_NLPD else ""
+        return f"The reference predicts {better}, by {abs(gain):.3g}{spread} nats per point{small}."
 
 
 def _shift(kl: float) -> str:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.gp.protocol import Arrays, Data, GaussianProcess
+from coupledgp.gp.protocol import Arrays
 from coupledgp.random import FloatArray
 
 # Bytes of the hash of the inputs, and of inputs and targets. Of 10^6 training rows and 10^4 test
@@ -44,26 +44,38 @@ class RowDigests:
     values: NDArray[np.uint64]
 
     @classmethod
-    def of(cls, process: GaussianProcess, data: Data, salt: bytes | None = None) -> RowDigests:
-        """Digests of data of a process, by a salt of their own unless one is given."""
-        keys, targets = _bytes(process.row_keys(data.points)), _bytes(data.targets)
+    def of(
+        cls, keys: NDArray[np.generic], targets: FloatArray, salt: bytes | None = None
+    ) -> RowDigests:
+        """Digests of rows, by a salt of their own unless one is given.
+
+        Parameters
+        ----------
+        keys
+            Rows (n, m) that are equal for equal inputs, as of `GaussianProcess.row_keys`.
+        targets
+            Targets (n, k).
+        salt
+            Key of the hashes, 16 bytes.
+        """
+        inputs, values = _bytes(keys), _bytes(targets)
         if salt is None:
-            salt = blake2b(keys.tobytes() + targets.tobytes(), digest_size=16).digest()
-        return cls(salt, np.sort(_digests(keys, targets, salt)))
+            salt = blake2b(inputs.tobytes() + values.tobytes(), digest_size=16).digest()
+        return cls(salt, np.sort(_digests(inputs, values, salt)))
 
     def joined(self, other: RowDigests) -> RowDigests:
         """These digests and others of the same salt."""
         return RowDigests(self.salt, np.sort(np.concatenate([self.values, other.values])))
 
     def found(
-        self, process: GaussianProcess, points: NDArray[np.generic], targets: FloatArray | None
+        self, keys: NDArray[np.generic], targets: FloatArray | None
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which points (p, ...) have the inputs of a training row, and which its targets too.
+        """Which rows have the inputs of a training row, and which its targets too; both (p,).
 
-        Targets are (p, k). Without targets both are the same.
+        Keys (p, m) and targets (p, k) are as in `of`. Without targets both are the same.
         """
-        keys = _bytes(process.row_keys(points))
-        values = _digests(keys, keys[:, :0] if targets is None else _bytes(targets), self.salt)
+        inputs = _bytes(keys)
+        values = _digests(inputs, inputs[:, :0] if targets is None else _bytes(targets), self.salt)
         same_inputs = np.isin(values >> TARGET_BITS, self.values >> TARGET_BITS)
         return same_inputs, same_inputs if targets is None else np.isin(values, self.values)
 

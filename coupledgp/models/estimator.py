@@ -244,7 +244,7 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         record, digests = self.fitted_, self.fitted_.digests
         process = record.process.updated(data)
         if digests is not None:
-            digests = digests.joined(RowDigests.of(process, data, digests.salt))
+            digests = digests.joined(digests_of(process, data, digests.salt))
         self._fitted = record.with_process(process, digests)
         return self
 
@@ -284,7 +284,7 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         """Arrays of the digests of the training rows where a file holds none of these."""
         digests, process = self.fitted_.digests, self.process_
         if digests is None and has_data(process) and not has_data(process.without_data()):
-            digests = RowDigests.of(process, process.data)
+            digests = digests_of(process, process.data)
         return {} if digests is None else digests.arrays()
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
@@ -308,6 +308,11 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
     @abstractmethod
     def _plain(self, name: str, value: Any) -> Any:
         """A constructor parameter as JSON can hold it."""
+
+
+def digests_of(process: GaussianProcess, data: Data, salt: bytes | None = None) -> RowDigests:
+    """Digests of data of a process."""
+    return RowDigests.of(process.row_keys(data.points), data.targets, salt)
 
 
 def check_probabilities(value: ArrayLike, name: str) -> FloatArray:

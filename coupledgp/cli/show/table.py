@@ -58,7 +58,7 @@ def verdict_lines(comparison: Comparison | None) -> list[str]:
     """Verdict of the comparison in words, if it was made."""
     if comparison is None:
         return []
-    return [comparison.report.conclusion(), *comparison.report.remarks]
+    return [*comparison.report.conclusions(), *comparison.report.remarks]
 
 
 def page(result: dict[str, Any], comparison: Comparison) -> str:

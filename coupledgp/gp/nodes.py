@@ -30,6 +30,7 @@ from coupledgp.inference.nodes.evidence import (
     Scales,
 )
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
+from coupledgp.inference.nodes.hidden_posterior import HiddenPosterior, direct_class
 from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior, is_leading
 from coupledgp.inference.nodes.posterior import (
     BLOCK,
@@ -58,6 +59,7 @@ DENSE_ENTRIES = 2**24
 SOLVERS: dict[type[GraphPosterior], str] = {
     DensePosterior: "dense",
     PrecisionNodePosterior: "precision",
+    HiddenPosterior: "hidden",
 }
 
 
@@ -185,6 +187,9 @@ class NodeGP(NormalizedProcess):
         nodes = data.points
         dense = settings.is_dense(nodes.size, recipe.graph.n_nodes, DENSE_POSTERIOR_LIMIT)
         make = posterior_class(chosen.prior, settings.solver, dense)
+        if settings.solver == "auto":
+            ratio = scales.noise / scales.outputscale
+            make = direct_class(chosen.prior, nodes, ratio) or make
         targets = units.normalized(data.targets)
         posterior = make(chosen.prior, nodes, targets, scales.outputscale, scales.noise)
         return cls(recipe, chosen, settings, posterior, units, normalize, data, known_evidence)
@@ -406,6 +411,8 @@ class NodeGP(NormalizedProcess):
         units = Units(values["y_mean"], values["y_scale"])
         solver = "auto" if header["solver"] == "precision" else header["solver"]
         make = posterior_class(chosen.prior, solver, solver == "dense")
+        if solver == "hidden":
+            make = HiddenPosterior
         posterior = make(
             chosen.prior, values["nodes"], units.normalized(values["y"]), outputscale, noise,
             weights=values["weights"],

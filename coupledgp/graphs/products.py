@@ -34,7 +34,7 @@ def column_blocks(n_rows: int, n_columns: int) -> list[slice]:
 
 
 def by_column_blocks(
-    product: Callable[[FloatArray], FloatArray], V: FloatArray, n_rows: int
+    product: Callable[[FloatArray], FloatArray], V: FloatArray, n_rows: int, shared: bool = False
 ) -> FloatArray:
     """Apply a linear map of many steps to V (n_rows, k), some columns at a time.
 
@@ -48,11 +48,24 @@ def by_column_blocks(
         Columns (n_rows, k).
     n_rows
         Number of rows that the map works on.
+    shared
+        Whether threads share the blocks; for a map that starts no threads itself.
     """
     parts = column_blocks(n_rows, V.shape[1])
     if len(parts) < 2:
         return product(V)
-    return np.hstack([product(np.ascontiguousarray(V[:, part])) for part in parts])
+    found: list[FloatArray] = [V] * len(parts)
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        for first, last in blocks:
+            for k in range(first, last):
+                found[k] = product(np.ascontiguousarray(V[:, parts[k]]))
+
+    if shared:
+        share_rows(work, len(parts), least=1, most=1)
+    else:
+        work(iter([(0, len(parts))]))
+    return np.hstack(found)
 
 
 def fused_product(

@@ -24,6 +24,8 @@ from coupledgp.random import FloatArray, IntArray
 BLOCK = 256
 # Largest error of an explained covariance, as a multiple of the noise variance.
 EXPLAINED = 1e-3
+# Most covariances between observations and other nodes that are formed at once: 256 MiB.
+CROSS_ENTRIES = 2**25
 # Least relative residual that is asked for: smaller ones are rounding.
 LEAST_TOLERANCE = 1e-12
 
@@ -152,6 +154,33 @@ class DensePosterior(GraphPosterior):
     def solve(self, B: FloatArray) -> FloatArray:
         solved: FloatArray = linalg.cho_solve(self._factor, B)
         return solved
+
+    def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
+        """See the base class; `s - s^2 (A^-1)_ii` at observed nodes, if there are many of them."""
+        if nodes.size <= BLOCK:
+            return super().variance(nodes, report)
+        report(f"variances of {nodes.size} nodes")
+        place = np.full(self.prior.graph.n_nodes, -1)
+        place[self.nodes] = np.arange(self.nodes.size)
+        seen, variance = place[nodes] >= 0, np.empty(nodes.size)
+        if np.count_nonzero(seen) > BLOCK:
+            s = self.noise
+            variance[seen] = s - s**2 * self._inverse_diagonal[place[nodes[seen]]]
+        else:
+            seen[:] = False
+        rest, width = np.flatnonzero(~seen), max(CROSS_ENTRIES // self.nodes.size, 1)
+        for part in np.array_split(rest, -(-rest.size // width)) if rest.size else []:
+            cross = self.prior.matrix(self.nodes, nodes[part])
+            half = linalg.solve_triangular(self._factor[0], cross, lower=self._factor[1])
+            own = self.outputscale * self.prior.diagonal(nodes[part])
+            variance[part] = own - self.outputscale**2 * np.einsum("ij,ij->j", half, half)
+        return np.maximum(variance, 0.0)
+
+    @cached_property
+    def _inverse_diagonal(self) -> FloatArray:
+        """Diagonal (n,) of the inverse of the observations' covariance."""
+        half = np.tril(linalg.lapack.dtrtri(self._factor[0], lower=self._factor[1])[0])
+        return np.einsum("ij,ij->j", half, half)
 
 
 class IterativePosterior(GraphPosterior):

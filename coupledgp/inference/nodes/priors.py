@@ -15,11 +15,14 @@ from coupledgp.couplings import LengthLaw, WalkerCoupling
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
 from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.rational import diagonal_of
 from coupledgp.kernels import GraphKernel, SeriesOperator, dense_spectrum
 from coupledgp.random import FloatArray, IntArray
 
 # Columns of a matrix that are formed at once.
 BLOCK_COLUMNS = 256
+# Entries of columns of a kernel that are kept: 256 MiB.
+KEPT_COLUMNS = 2**25
 # Entries of feature rows that are formed at once: 256 MiB.
 DENSE_ROWS = 2**25
 
@@ -143,6 +146,7 @@ class SeriesPrior(GraphPrior):
 
     def __init__(self, graph: Graph, kernel: GraphKernel, tolerance: float = 1e-8) -> None:
         self.graph, self.kernel, self.tolerance = graph, kernel, tolerance
+        self._kept: tuple[IntArray, FloatArray] | None = None
 
     def at(self, kernel: GraphKernel) -> SeriesPrior:
         return SeriesPrior(self.graph, kernel, self.tolerance)
@@ -160,6 +164,24 @@ class SeriesPrior(GraphPrior):
 
     def product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
         return self._operator.matmat(spread(self.graph, into, V))[out]
+
+    def matrix(self, out: IntArray, into: IntArray) -> FloatArray:
+        if into.size > out.size:  # a column costs the whole graph
+            return self.matrix(into, out).T
+        if into.size * self.graph.n_nodes > KEPT_COLUMNS:
+            return super().matrix(out, into)
+        if self._kept is None or not np.array_equal(self._kept[0], into):
+            self._kept = into, super().matrix(np.arange(self.graph.n_nodes), into)
+        return self._kept[1][out]
+
+    def diagonal(self, nodes: IntArray) -> FloatArray:
+        if nodes.size > BLOCK_COLUMNS:
+            return self._diagonal[nodes]
+        return super().diagonal(nodes)
+
+    @cached_property
+    def _diagonal(self) -> FloatArray:
+        return diagonal_of(self.graph, self.kernel.spectral, self.tolerance)
 
     def gradient_products(self, nodes: IntArray, V: FloatArray) -> FloatArray:
         full = spread(self.graph, nodes, V)

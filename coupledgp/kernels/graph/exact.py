@@ -10,7 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.products import by_column_blocks, fused_product
+from coupledgp.graphs.products import PARALLEL_WORK, by_column_blocks, fused_product
 from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.random import FloatArray
@@ -21,6 +21,8 @@ SERIES_TOLERANCE = 1e-8
 PEAK = 0.1
 # Longest series that is computed: one product with it takes as many products with `W~`.
 DEGREE_LIMIT = 2**13
+# Nodes up to which threads share blocks of columns: on larger graphs they share the rows.
+NARROW_GRAPH = 2**15
 
 
 def dense_kernel(graph: Graph, kernel: GraphKernel) -> FloatArray:
@@ -116,7 +118,9 @@ class SeriesOperator(LinearOperator):
         return self.coefficients.size - 1
 
     def _matmat(self, V: FloatArray) -> FloatArray:
-        return by_column_blocks(self._series, np.asarray(V, dtype=np.float64), self.shape[0])
+        V, n = np.asarray(V, dtype=np.float64), self.shape[0]
+        shared = self.degree * self.graph.indices.size * V.shape[1] > PARALLEL_WORK
+        return by_column_blocks(self._series, V, n, shared and n <= NARROW_GRAPH)
 
     def _series(self, before: FloatArray) -> FloatArray:
         total = self.coefficients[0] * before

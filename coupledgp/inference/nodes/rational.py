@@ -1,0 +1,224 @@
+"""Diagonals of functions of `W~` at all nodes, from sparse factors at the poles of a rational fit.
+
+A smooth function f of `d = 1 - w` on [0, 2] is, to some digits, a sum over few poles a +- ib,
+
+    f(d) ~ c + sum_j (alpha_j + beta_j (d - a_j)) / ((d - a_j)^2 + b_j^2) ,
+
+whose terms are functions of `L~` with a sparse positive definite denominator: entries of their
+inverses on the pattern of `L~^2` give all diagonals, as in pole expansion and selected inversion
+(Lin, Lu, Ying, Car and E, 2009). The poles come from the AAA algorithm (Nakatsukasa, Sete and
+Trefethen, 2018), the coefficients from least squares. A heat kernel takes some seven pairs of poles
+whatever its diffusion time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from coupledgp.errors import MemoryLimitError, NumericalError
+from coupledgp.graphs import Graph
+from coupledgp.inference.linalg.block_factor import BlockFactor
+from coupledgp.inference.nodes.moments import SpectralFunction
+from coupledgp.inference.nodes.precision import power_pattern
+from coupledgp.kernels import SeriesOperator
+from coupledgp.random import FloatArray, IntArray
+
+# Points of [0, 2] at which functions are fitted; a third of them are dense at zero, where `W~` has
+# its greatest eigenvalues.
+N_POINTS = 2000
+# Most poles; a function that takes more is refused.
+MOST_POLES = 60
+# Imaginary part, relative to the modulus, below which a pole is real.
+REAL = 1e-10
+# Least distance of a pole from [0, 2]; nearer ones are rounding, or make matrices singular to it.
+NEAREST = 1e-7
+# Least error that is asked for.
+LEAST_ERROR = 2e-12
+# Columns of a series that exist at once.
+BLOCK_COLUMNS = 256
+# Singular values of the least-squares problem below this share of the largest one are rounding.
+CUTOFF = 1e-14
+
+
+class RationalFit(NamedTuple):
+    """A function of d as a sum over poles.
+
+    Attributes
+    ----------
+    constant : float
+        c.
+    poles : ndarray (m,)
+        Poles of positive imaginary part, each for a conjugate pair, and real ones.
+    coefficients : FloatArray (m, 2)
+        alpha and beta of a pair; for a real pole z the coefficient of `1 / (d - z)` and zero.
+    error : float
+        Largest error on [0, 2], relative to the function's maximum.
+    """
+
+    constant: float
+    poles: np.ndarray
+    coefficients: FloatArray
+    error: float
+
+    def at(self, d: FloatArray) -> FloatArray:
+        """Values at d (k,)."""
+        total = np.full(d.shape, self.constant)
+        for pole, (alpha, beta) in zip(self.poles, self.coefficients, strict=True):
+            gap = d - pole.real
+            if pole.imag == 0:
+                total += alpha / gap
+            else:
+                total += (alpha + beta * gap) / (gap**2 + pole.imag**2)
+        return total
+
+
+def rational_fit(function: SpectralFunction, tolerance: float) -> RationalFit:
+    """Fit a function of eigenvalues of `W~` by a sum over poles.
+
+    Parameters
+    ----------
+    function
+        Function of numbers in [-1, 1].
+    tolerance
+        Largest error relative to the function's maximum.
+
+    Raises
+    ------
+    NumericalError
+        The tolerance is not reached.
+    """
+    ends = 1.0 - np.cos(np.linspace(0.0, np.pi, N_POINTS // 3))
+    even = np.linspace(0.0, 2.0, N_POINTS // 3)
+    d = np.unique(np.concatenate([ends, even, np.geomspace(1e-9, 2.0, N_POINTS // 3)]))
+    values = function(1.0 - d)
+    top = float(np.abs(values).max())
+    if top == 0.0:
+        return RationalFit(0.0, np.empty(0, complex), np.empty((0, 2)), 0.0)
+    if np.ptp(values) <= tolerance * top:
+        return RationalFit(float(values.mean()), np.empty(0, complex), np.empty((0, 2)), tolerance)
+    tolerance = max(tolerance, LEAST_ERROR)
+    for share in (0.1, 1e-2, 1e-3):
+        fit = _with_coefficients(_aaa_poles(d, values / top, share * tolerance), d, values)
+        error = float(np.abs(fit.at(d) - values).max()) / top
+        if error <= tolerance:
+            break
+    else:
+        raise NumericalError(
+            f"tolerance: expected one that {fit.poles.size} poles reach, got {tolerance:g} where "
+            f"they reach {error:.2g}"
+        )
+    return fit._replace(error=error)
+
+
+def _aaa_poles(x: FloatArray, values: FloatArray, tolerance: float) -> np.ndarray:
+    """Poles of the rational interpolant of values (k,) at x (k,) that the AAA algorithm finds."""
+    free = np.ones(x.size, dtype=bool)
+    fitted, chosen = np.full(x.size, values.mean()), np.empty(0, dtype=np.int64)
+    weights = np.empty(0)
+    while chosen.size < MOST_POLES:
+        errors = np.where(free, np.abs(values - fitted), 0.0)
+        if errors.max() <= tolerance:
+            break
+        chosen = np.append(chosen, np.argmax(errors))
+        free[chosen[-1]] = False
+        cauchy = 1.0 / (x[free, None] - x[chosen])
+        loewner = (values[free, None] - values[chosen]) * cauchy
+        weights = linalg.svd(linalg.qr(loewner, mode="r")[0][: chosen.size])[2][-1]
+        fitted = values.copy()
+        fitted[free] = cauchy @ (weights * values[chosen]) / (cauchy @ weights)
+    m = chosen.size
+    left, right = np.zeros((m + 1, m + 1)), np.eye(m + 1)
+    left[0, 1:], left[1:, 0], right[0, 0] = weights, 1.0, 0.0
+    left[np.arange(1, m + 1), np.arange(1, m + 1)] = x[chosen]
+    poles = linalg.eigvals(left, right)
+    return poles[np.isfinite(poles)]
+
+
+def _with_coefficients(poles: np.ndarray, d: FloatArray, values: FloatArray) -> RationalFit:
+    """Coefficients of least squares for given poles, those on [0, 2] and second halves left out."""
+    is_real = np.abs(poles.imag) <= REAL * np.abs(poles)
+    poles = np.where(is_real, poles.real + 0j, poles)
+    gaps = np.abs(poles - np.clip(poles.real, 0.0, 2.0))
+    poles = poles[(gaps > NEAREST) & (poles.imag >= 0)]
+    columns, scales = [np.ones_like(d)], [1.0]
+    for pole in poles:
+        gap = d - pole.real
+        square = gap**2 + pole.imag**2
+        for column in [1.0 / gap] if pole.imag == 0 else [1.0 / square, gap / square]:
+            scales.append(float(np.abs(column).max()))
+            columns.append(column / scales[-1])
+    found = linalg.lstsq(np.stack(columns, axis=1), values, cond=CUTOFF)[0] / np.array(scales)
+    coefficients, place = np.zeros((poles.size, 2)), 1
+    for row, pole in zip(coefficients, poles, strict=True):
+        width = 1 if pole.imag == 0 else 2
+        row[:width] = found[place : place + width]
+        place += width
+    return RationalFit(float(found[0]), poles, coefficients, np.nan)
+
+
+def rational_diagonal(graph: Graph, fit: RationalFit) -> FloatArray:
+    """Diagonal `f(W~)_ii`, (n_nodes,), of a fitted function; node scales are not applied.
+
+    Parameters
+    ----------
+    graph
+        The closed graph.
+    fit
+        Fit of the function.
+
+    Raises
+    ------
+    MemoryLimitError
+        Factors of the pattern of `L~^2` are out of question, see `precision_work`.
+    """
+    total = np.full(graph.n_nodes, fit.constant)
+    if not fit.poles.size:
+        return total
+    pattern = power_pattern(graph, 2)
+    laplacian = pattern.polynomial(np.array([0.0, 1.0, 0.0]))
+    for pole, (alpha, beta) in zip(fit.poles, fit.coefficients, strict=True):
+        a, b = float(pole.real), float(pole.imag)
+        # A real pole z is left or right of the spectrum: the square of `L~ - z` serves as well.
+        square = pattern.polynomial(np.array([a**2 + b**2, -2.0 * a, 1.0]))
+        inverse = BlockFactor(pattern.nodes, square).selected()[0]
+        if b == 0:
+            alpha, beta = 0.0, alpha
+        diagonal = pattern.diagonal(inverse)
+        slope = pattern.product_diagonal(laplacian, inverse) - a * diagonal
+        total += alpha * diagonal + beta * slope
+    return total
+
+
+def diagonal_of(graph: Graph, function: SpectralFunction, tolerance: float) -> FloatArray:
+    """Diagonal `f(W~)_ii` of all nodes, (n_nodes,): by poles, by columns where those do not serve.
+
+    Parameters
+    ----------
+    graph
+        The closed graph.
+    function
+        Function of eigenvalues of `W~`.
+    tolerance
+        Largest error relative to the function's maximum.
+    """
+    try:
+        return rational_diagonal(graph, rational_fit(function, tolerance))
+    except (NumericalError, MemoryLimitError):
+        return diagonal_by_columns(graph, function, tolerance, np.arange(graph.n_nodes))
+
+
+def diagonal_by_columns(
+    graph: Graph, function: SpectralFunction, tolerance: float, nodes: IntArray
+) -> FloatArray:
+    """Diagonal `f(W~)_ii` of nodes (p,), from a column of a Chebyshev series each."""
+    operator, found = SeriesOperator(graph, function, tolerance), np.empty(nodes.size)
+    for start in range(0, nodes.size, BLOCK_COLUMNS):
+        part = nodes[start : start + BLOCK_COLUMNS]
+        places = np.arange(part.size)
+        E = np.zeros((graph.n_nodes, part.size))
+        E[part, places] = 1.0
+        found[start : start + part.size] = operator.matmat(E)[part, places]
+    return found

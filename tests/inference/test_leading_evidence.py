@@ -144,3 +144,9 @@ def test_numbers_of_pairs_are_known_before_any_pair() -> None:
         assert 0.95 * exact <= needed <= 1.4 * exact + 12
     assert pairs_needed(graph, RegularizedLaplacianKernel(50.0), 1e-2) > 0.9 * graph.n_nodes
     assert pairs_needed(graph, HeatKernel(1e9), 1e-2) < 12
+    # Pairs whose share is as large as the noise are never left out, however small that is.
+    few, many = (pairs_needed(graph, HeatKernel(300.0), ratio) for ratio in (1e-2, 1e-11))
+    assert many > 1.5 * few
+    evidence = LeadingEvidence(graph, np.arange(50), np.ones((50, 1)), pairs_of(graph, few + 20))
+    assert evidence.covers(HeatKernel(300.0), 1e-2)
+    assert not evidence.covers(HeatKernel(300.0), 1e-11)

@@ -20,12 +20,13 @@ from coupledgp.graphs.eigenpairs import eigenvalue_counts
 from coupledgp.graphs.spectrum import Eigenpairs
 from coupledgp.inference.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.inference.nodes.exact_evidence import (
+    TOLERANCE_PER_RATIO,
     EvidenceTerms,
     ExactKernelEvidence,
     slopes_of,
     tolerance_for,
 )
-from coupledgp.inference.nodes.moments import CONSTANT, constant_below, leading_of
+from coupledgp.inference.nodes.moments import constant_below, leading_of
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
 
@@ -33,6 +34,14 @@ from coupledgp.random import FloatArray, IntArray
 UNSEEN = 1e-17
 # Points at which kernels are looked at.
 N_POINTS = 1024
+
+
+def hidden_by_noise(ratio: float) -> float:
+    """Error of a kernel, relative to its maximum, that the noise hides.
+
+    No series has to reach it, so that it is as small under small noise as it has to be.
+    """
+    return min(TOLERANCE_PER_RATIO * ratio, tolerance_for(1.0))
 
 
 def pairs_needed(
@@ -51,7 +60,7 @@ def pairs_needed(
         what the noise hides if None.
     """
     if tolerance is None:
-        tolerance = max(tolerance_for(ratio), CONSTANT)
+        tolerance = hidden_by_noise(ratio)
     # From 1 down to -1, points that lie the denser the nearer they are to 1.
     x = 1.0 - np.concatenate([[0.0], np.geomspace(1e-12, 2.0, N_POINTS)])
     needed = 0.0
@@ -133,7 +142,7 @@ class LeadingEvidence(ExactKernelEvidence):
             Error of the kernel relative to its maximum; what the noise hides if None.
         """
         if tolerance is None:
-            tolerance = max(tolerance_for(ratio), CONSTANT)
+            tolerance = hidden_by_noise(ratio)
         if not constant_below(self._pairs, [kernel.spectral, *slopes_of(kernel)], tolerance):
             return False
         values = kernel.spectral(np.append(self._values, -1.0))

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.baselines import leave_one_out_baselines as leave_one_out_baselines
     from coupledgp.diagnostics.compare import compare as compare
     from coupledgp.diagnostics.divergences import gaussian_kl as gaussian_kl
+    from coupledgp.diagnostics.misfit import ResidualCorrelation as ResidualCorrelation
+    from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
     from coupledgp.diagnostics.report import PosteriorReport as PosteriorReport
     from coupledgp.diagnostics.result import Accuracy as Accuracy
     from coupledgp.diagnostics.result import Figures as Figures
@@ -45,6 +47,7 @@ else:
             ],
             "coupledgp.diagnostics.compare": ["compare"],
             "coupledgp.diagnostics.divergences": ["gaussian_kl"],
+            "coupledgp.diagnostics.misfit": ["ResidualCorrelation", "residual_correlation"],
             "coupledgp.diagnostics.report": ["PosteriorReport"],
             "coupledgp.diagnostics.result": ["Accuracy", "Figures", "Predictions"],
             "coupledgp.diagnostics.score_table": [

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from coupledgp.diagnostics.result import ComparisonResult
+from coupledgp.diagnostics.score_table import PREFIXES
+from coupledgp.diagnostics.scores import point_crps, point_nlpd
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
 
 # Raised when a key of the JSON changes its meaning or goes.
 SCHEMA_VERSION = 3
@@ -53,6 +57,32 @@ class PosteriorReport(ComparisonResult):
         if path is not None:
             Path(path).write_text(text + "\n", encoding="utf-8")
         return text
+
+    def scoring_table(self) -> dict[str, FloatArray]:
+        """Targets and laws of single points in the names of scoringrules, columns (p k,).
+
+        `obs`, `mu` and `sigma` are the arguments of its functions of normal laws, `crps_normal` and
+        `logs_normal` their values; those of the reference begin with `reference_`. Several outputs
+        follow each other point by point.
+
+        Raises
+        ------
+        InvalidInputError
+            There are no targets.
+        """
+        p = self.predictions
+        if p.y is None:
+            raise InvalidInputError("y_test: expected targets, this comparison was made without")
+        columns = {"obs": p.y.ravel()}
+        laws = zip(PREFIXES, ((p.mean, p.std), (p.reference_mean, p.reference_std)), strict=True)
+        for prefix, (mean, std) in laws:
+            columns |= {
+                f"{prefix}mu": mean.ravel(),
+                f"{prefix}sigma": std.ravel(),
+                f"{prefix}crps_normal": point_crps(p.y, mean, std).ravel(),
+                f"{prefix}logs_normal": point_nlpd(p.y, mean, std).ravel(),
+            }
+        return columns
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """Return one self-contained HTML page with tables and pictures, and write it to `path`."""

@@ -61,7 +61,7 @@ JointBounds = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float], 
 RESERVED = frozenset(
     {
         "schema_version", "model", "reference", "verdict", "conclusions", "warnings", "overlap",
-        "with_overlap", "remarks", "accuracy", "title", "study",
+        "with_overlap", "scoring_table", "remarks", "accuracy", "title", "study",
         "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",
         "n_scored", "kl_per_point", "reverse_kl_per_point", "prior_kl_per_point", "kernel_rmse",
         "kernel_relative_error", "standard_errors", "differences",

@@ -121,6 +121,19 @@ def test_a_score_without_bounds_says_so_where_solves_stop_at_a_tolerance(model):
     assert "pinball" in report.accuracy.standard_errors
 
 
+def test_columns_in_the_names_of_scoringrules(model):
+    report = compare(model, X[TEST], Y[TEST])
+    table = report.scoring_table()
+    assert {len(column) for column in table.values()} == {20}
+    for prefix in ("", "reference_"):
+        law = stats.norm(table[f"{prefix}mu"], table[f"{prefix}sigma"])
+        np.testing.assert_allclose(table[f"{prefix}logs_normal"], -law.logpdf(table["obs"]))
+        crps = table[f"{prefix}crps_normal"].mean()
+        assert crps == pytest.approx(report.figures.get(f"{prefix}crps"))
+    with pytest.raises(InvalidInputError, match="y_test: expected targets"):
+        compare(model, X[TEST]).scoring_table()
+
+
 def test_a_number_of_all_marginals(model):
     register_score(
         MarginalScore(

@@ -36,17 +36,42 @@ def mix(x):  # type: ignore[no-untyped-def]
 
 
 @part
+def node_key(seed, node):  # type: ignore[no-untyped-def]
+    """The key of a node, from which those of its streams follow."""
+    return mix(mix(seed) + (np.uint64(node) + ONE) * GOLDEN)
+
+
+@part
+def key_of_stream(key, stream):  # type: ignore[no-untyped-def]
+    """The key of a stream of the node that has a `node_key`.
+
+    A stream is one step of the node's walkers, or one draw of their lengths.
+    """
+    return mix(key ^ (np.uint64(stream) + ONE) * STREAM)
+
+
+@part
 def stream_key(seed, node, stream):  # type: ignore[no-untyped-def]
-    """The key of a node's stream; a stream is one step of its walkers, or one draw of lengths."""
-    node_key = mix(mix(seed) + (np.uint64(node) + ONE) * GOLDEN)
-    return mix(node_key ^ (np.uint64(stream) + ONE) * STREAM)
+    """The key of a node's stream."""
+    return key_of_stream(node_key(seed, node), stream)
+
+
+@part
+def shift_of(walker):  # type: ignore[no-untyped-def]
+    """What a walker adds to the key of a stream."""
+    return (np.uint64(walker) + ONE) * GOLDEN
+
+
+@part
+def as_uniform(bits):  # type: ignore[no-untyped-def]
+    """A uniform in (0, 1): an odd multiple of 2^-53, so that `1 - u` is exact."""
+    return np.float64(bits >> SHIFTS[3]) * ULP + HALF_ULP
 
 
 @part
 def uniform(key, walker):  # type: ignore[no-untyped-def]
-    """A uniform in (0, 1): an odd multiple of 2^-53, so that `1 - u` is exact."""
-    bits = mix(key + (np.uint64(walker) + ONE) * GOLDEN)
-    return np.float64(bits >> SHIFTS[3]) * ULP + HALF_ULP
+    """The uniform of a walker in the stream of a key."""
+    return as_uniform(mix(key + shift_of(walker)))
 
 
 def _mix_array(x: UIntArray) -> UIntArray:

@@ -31,12 +31,12 @@ visits = sample_walks(graph, 4, 0.2, generator=3).visits
 """
 NO_CACHE = f"""{WALK}
 import numba
-from coupledgp.features.walks import visits as module
+from coupledgp.features.walks import columns as module
 
 print(visits.nodes.sum(), visits.counts.sum(), cgp.__file__)
-print(module.merge_rows.dispatcher.stats.cache_path)
+print(module.merge_columns.dispatcher.stats.cache_path)
 try:
-    numba.njit(cache=True)(module.starts)
+    numba.njit(cache=True)(module.columns_for)
 except RuntimeError as error:
     print("refused:", error)
 """
@@ -201,7 +201,7 @@ def test_errors_of_any_thread_arrive_and_end_the_work(n_threads: int) -> None:
 def test_every_compiled_function_is_found() -> None:
     """By the tests that look at all of them."""
     names = {function.__name__ for function in compiled_functions()}
-    assert {"_walk_rows", "merge_rows", "uniform", "hadamard", "_search", "_sweep"} <= names
+    assert {"_walk_apart", "merge_columns", "uniform", "hadamard", "_search", "_sweep"} <= names
 
 
 def test_machine_code_older_than_a_source_is_forgotten(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from coupledgp.features.walks.operator import WalkFeatures as WalkFeatures
     from coupledgp.features.walks.sample import Truncation as Truncation
     from coupledgp.features.walks.sample import Walks as Walks
+    from coupledgp.features.walks.sample import sample_walk_features as sample_walk_features
     from coupledgp.features.walks.sample import sample_walks as sample_walks
 else:
     __all__, __getattr__, __dir__ = attach(
@@ -76,6 +77,11 @@ else:
             "coupledgp.features.sklearn": ["FourierSampler", "LaplaceSampler"],
             "coupledgp.features.walks.hops": ["HopPlan", "plan_hops", "walked_series"],
             "coupledgp.features.walks.operator": ["WalkFeatures"],
-            "coupledgp.features.walks.sample": ["Truncation", "Walks", "sample_walks"],
+            "coupledgp.features.walks.sample": [
+                "Truncation",
+                "Walks",
+                "sample_walk_features",
+                "sample_walks",
+            ],
         },
     )

@@ -13,13 +13,14 @@ from coupledgp.couplings.walkers.steps import (
     SystematicSteps,
 )
 from coupledgp.features import sample_walks
-from coupledgp.features.walks import sample as walks
+from coupledgp.features.walks.collect import collect_visits
 from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.engine import walk
 from coupledgp.features.walks.reference import paths, plain_walk, visits_of
+from coupledgp.features.walks.settings import task_of
 from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
 from tests.graph_cases import karate, plain_graph, weighted_graph
+from tests.walk_cases import walk
 
 
 def as_counters(visits: Visits) -> list[dict[tuple[int, int], int]]:
@@ -73,7 +74,8 @@ def test_engine_equals_reference(graph: Graph, steps: Steps, n_walks: int) -> No
     visits = walk(3, rows, lengths, steps.compiled, moves_of(graph))
     expected = [dict(visits_of(paths(3, int(node), lengths[node], steps, graph))) for node in rows]
     assert as_counters(visits) == expected
-    assert same(visits, plain_walk(3, rows, lengths, steps, graph))
+    longest = int(lengths.max())
+    assert same(visits, plain_walk(3, rows, lengths, steps, graph, longest))
 
 
 def same(a: Visits, b: Visits) -> bool:
@@ -94,18 +96,14 @@ def test_same_bits_for_any_number_of_threads(coupling: str) -> None:
 
 
 @pytest.mark.parametrize("coupling", available_walker_couplings())
-def test_same_bits_for_any_chunking_and_subset(
-    coupling: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_same_bits_for_any_blocks_and_subset(coupling: str) -> None:
     graph = karate()
     whole = sample_walks(graph, 6, 0.2, coupling, generator=9)
     parsed = parse_walker_coupling(whole.coupling)
     law = GeometricLaw(0.2)
+    task = task_of(graph, whole.nodes, 6, parsed, law, whole.max_length, whole.seed)
     for visits in (1, 100, 1000):
-        chunked = walks.walk_in_chunks(
-            graph, whole.nodes, 6, parsed, law, whole.max_length, whole.seed, visits
-        )
-        assert same(whole.visits, chunked)
+        assert same(whole.visits, collect_visits(task, visits))
     nodes = [20, 3, 3, 8]
     some = sample_walks(graph, 6, 0.2, coupling, nodes=nodes, generator=9)
     f = 0.5 ** np.arange(10)

@@ -9,13 +9,14 @@ from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_walker_coupling
 from coupledgp.errors import MemoryLimitError
 from coupledgp.features import WalkFeatures, sample_walks
-from coupledgp.features.walks import sample as walks
+from coupledgp.features.walks.collect import collect_visits
 from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.engine import walk
-from coupledgp.features.walks.memory import VISIT_BYTES, walk_bytes
+from coupledgp.features.walks.memory import visit_bytes, walk_bytes
 from coupledgp.features.walks.reference import plain_walk
+from coupledgp.features.walks.settings import task_of
 from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
+from tests.walk_cases import walk
 
 
 @st.composite
@@ -47,18 +48,18 @@ def test_engine_is_the_reference(
     moves = moves_of(graph, np.inf if packed else 0.0)
     assert steps.compiled is not None
     found = walk(seed, rows, lengths, steps.compiled, moves)
-    assert same(found, plain_walk(seed, rows, lengths, steps, graph))
+    assert same(found, plain_walk(seed, rows, lengths, steps, graph, int(lengths.max())))
 
 
 @given(graphs(), couplings, seeds, st.data())
-def test_neither_chunks_nor_company_change_a_row(
+def test_neither_blocks_nor_company_change_a_row(
     graph: Graph, coupling: str, seed: int, data: st.DataObject
 ) -> None:
     whole = sample_walks(graph, 5, 0.3, coupling, max_length=6, generator=seed)
     parsed, law = whole.coupling, GeometricLaw(0.3)
     visits = data.draw(st.integers(1, 200))
-    chunked = walks.walk_in_chunks(graph, whole.nodes, 5, parsed, law, 6, whole.seed, visits)
-    assert same(whole.visits, chunked)
+    task = task_of(graph, whole.nodes, 5, parsed, law, 6, whole.seed)
+    assert same(whole.visits, collect_visits(task, visits))
     nodes = data.draw(st.lists(st.integers(0, graph.n_nodes - 1), min_size=1, max_size=6))
     some = sample_walks(graph, 5, 0.3, coupling, max_length=6, nodes=nodes, generator=seed)
     f = 0.5 ** np.arange(7)
@@ -107,7 +108,7 @@ def test_memory_is_estimated_from_above_and_refused(
     sampled = sample_walks(graph, n_walks, 0.3, coupling, max_length=8, generator=seed)
     visits = float(sampled.visits.counts.sum())
     fixed = 16.0 * (graph.n_nodes + 1)
-    assert sampled.nbytes <= VISIT_BYTES * visits + fixed
+    assert sampled.nbytes <= visit_bytes(n_walks, 8) * visits + fixed
     needed = walk_bytes(graph.n_nodes, n_walks, sampled.survival)
     with pytest.raises(MemoryLimitError, match="use "):
         sample_walks(graph, n_walks, 0.3, coupling, max_length=8, memory_limit=0.99 * needed)

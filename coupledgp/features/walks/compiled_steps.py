@@ -1,8 +1,10 @@
-"""The compiled laws of steps, which move the walkers that stand together on a node.
+"""The compiled laws of steps, which move the walkers of many start nodes side by side.
 
-They agree bit for bit with the laws of `couplings.walkers.steps` and treat all walkers of a start
-node at a time: `INDEPENDENT` and `SYSTEMATIC` walkers move by a `quantile` of the edge weights,
-`REPELLING` ones by `repel`. `group` finds the walkers that stand together.
+They agree bit for bit with the laws of `couplings.walkers.steps`. A step has two parts: every
+walker chooses an edge, and then all of them load what is at its end (`arrive`), so that the loads
+wait for memory together. Independent walkers choose by `choose_apart`; walkers that a law joins
+choose row by row, after `group` has found those that stand together: `SYSTEMATIC` ones by a
+`quantile` of the edge weights, `REPELLING` ones by `repel`.
 
 An array that a law or a graph does not need is None: running sums of weights on an unweighted
 graph, groups of independent walkers. Numba then leaves the code that reads it out, and no law waits
@@ -11,61 +13,75 @@ for the compilation of another.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import compiled, part
-from coupledgp.counter import GOLDEN, uniform
-from coupledgp.couplings.walkers.steps import INDEPENDENT, REPELLING, SYSTEMATIC
+from coupledgp.compiled import compiled, part, share_rows
+from coupledgp.counter import GOLDEN, as_uniform, uniform
+from coupledgp.couplings.walkers.steps import REPELLING, SYSTEMATIC
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
 
-# Rows of `Scratch.walkers`, with an entry for each walker: the node it stands on, the numbers of
-# the walkers that have not halted, the edge along which each of these moves, the first edge and the
-# degree of its node, its slot in `groups`, and its rank among the walkers there by their numbers.
-POSITION, ALIVE, EDGE, FIRST, DEGREE, SLOT, RANK = range(7)
-# Rows of `Scratch.groups`, a hash table of nodes: the step at which a slot was taken, its node, and
-# the number of walkers there.
+# Rows of a node's table of walkers, with an entry for each walker: the word of the node it stands
+# on, the numbers of the walkers that have not halted, the edge along which each of these moves, its
+# slot in `groups`, its rank among the walkers there by their numbers, and where its codes go.
+WORD, ALIVE, EDGE, SLOT, RANK, BASE = range(6)
+# Rows of `groups`, a hash table of nodes: the stamp of the row and step that took a slot, its node,
+# and the number of walkers there.
 STAMP, NODE, MEMBERS = range(3)
-# Rows of `Scratch.choices`: places taken, places drawn, and the place picked for each walker.
+# Rows of `choices`: places taken, places drawn, and the place picked for each walker.
 TAKEN, DRAWN, PICKED = range(3)
+# Bits of a word, whose sign is not used.
+WORD_BITS = 63
+# Edges that a thread describes at a time.
+LEAST_EDGES, MOST_EDGES = 2**15, 2**18
 
 
 class Moves(NamedTuple):
     """The graph as walkers use it: rows of neighbours and running sums of their weights.
 
     `indptr` (nodes + 1,) delimits a node's row in `indices` (edges,) and `cumulative` (edges,), the
-    latter None for unweighted graphs. `targets` (edges, 2), for unweighted graphs only and None
-    where there are few walkers, describes the neighbour at the end of each edge: the first edge of
-    its row, and its degree and number in one word. A step then needs one random access to memory
-    instead of two.
+    latter None for unweighted graphs. A walker keeps the word of its node. `targets` (edges,) has
+    the word of the neighbour at the end of each edge: its number in the lowest `node_bits`, the
+    first edge of its row in the next `edge_bits`, and its degree above them, so that a step needs
+    one random access to memory. Without `targets`, where few walkers would not pay for them, a word
+    is the number of the node alone.
     """
 
     indptr: IntArray
     indices: NDArray[np.int32] | None
     cumulative: FloatArray | None
     targets: IntArray | None
+    node_bits: int
+    edge_bits: int
 
 
 def moves_of(graph: Graph, n_moves: float = 0.0) -> Moves:
     """The arrays of a graph for walkers, with `targets` if they pay for about `n_moves` moves."""
-    if graph.is_weighted:
-        return Moves(graph.indptr, graph.indices, _row_sums(graph.indptr, graph.weights), None)
+    sums = _row_sums(graph.indptr, graph.weights) if graph.is_weighted else None
+    moves = Moves(graph.indptr, graph.indices, sums, None, WORD_BITS - 1, 0)
     if 4 * n_moves <= graph.indices.size:
-        return Moves(graph.indptr, graph.indices, None, None)
-    targets = np.empty((graph.indices.size, 2), dtype=np.int64)
-    targets[:, 0] = graph.indptr[graph.indices]
-    targets[:, 1] = (np.diff(graph.indptr) << 32)[graph.indices] | graph.indices
-    return Moves(graph.indptr, graph.indices, None, targets)
+        return moves
+    node_bits, edge_bits = graph.n_nodes.bit_length(), graph.indices.size.bit_length()
+    largest = int(np.diff(graph.indptr).max(initial=0))
+    if node_bits + edge_bits + largest.bit_length() > WORD_BITS:
+        return moves
+    targets = np.empty(graph.indices.size, dtype=np.int64)
+
+    def work(blocks: Iterator[tuple[int, int]]) -> None:
+        for block in blocks:
+            _describe(*block, graph.indptr, graph.indices, node_bits, edge_bits, targets)
+
+    share_rows(work, targets.size, LEAST_EDGES, MOST_EDGES)
+    return moves._replace(targets=targets, node_bits=node_bits, edge_bits=edge_bits)
 
 
-def used(moves: Moves, steps: int) -> Moves:
-    """The arrays that a law of steps reads; the others are None."""
-    if steps == REPELLING or moves.targets is None:
-        return moves._replace(targets=None)
-    return moves._replace(indices=None)
+def used(moves: Moves) -> Moves:
+    """The arrays that a step reads; the others are None."""
+    return moves if moves.targets is None else moves._replace(indices=None)
 
 
 @compiled
@@ -79,49 +95,106 @@ def _row_sums(indptr, weights):  # type: ignore[no-untyped-def]
     return sums
 
 
-class Scratch(NamedTuple):
-    """Work arrays for the walkers of one start node at a time.
+@compiled
+def _describe(first, last, indptr, indices, node_bits, edge_bits, targets):  # type: ignore[no-untyped-def]
+    for edge in range(first, last):
+        node = np.int64(indices[edge])
+        start = indptr[node]
+        degree = indptr[node + 1] - start
+        targets[edge] = (((degree << edge_bits) | start) << node_bits) | node
 
-    `walkers` (7, m), `groups` (3, slots) and `choices` (3, m + 1) hold integers, `leader` (slots,)
-    the uniform of each slot's walker of rank 0. `groups` is None for independent walkers, `leader`
-    for all but systematic ones, and `choices` for all but repelling ones.
+
+@part
+def word_of(node, indptr, targets, node_bits, edge_bits):  # type: ignore[no-untyped-def]
+    """The word of a node."""
+    if targets is None:
+        return np.int64(node)
+    start = indptr[node]
+    return ((((indptr[node + 1] - start) << edge_bits) | start) << node_bits) | node
+
+
+@part
+def edges_of(word, indptr, targets, node_bits, edge_bits):  # type: ignore[no-untyped-def]
+    """First edge and degree of the node of a word."""
+    if targets is None:
+        return indptr[word], indptr[word + 1] - indptr[word]
+    start = (word >> node_bits) & ((np.int64(1) << edge_bits) - 1)
+    return start, word >> (node_bits + edge_bits)
+
+
+@part
+def arrive(edge, indices, targets):  # type: ignore[no-untyped-def]
+    """The word of the neighbour at the end of an edge; `indices` or `targets` is None."""
+    there = np.int64(edge)
+    if targets is not None:
+        there = targets[edge]
+    if indices is not None:
+        there = np.int64(indices[edge])
+    return there
+
+
+@part
+def edge_at(v, first, degree, cumulative):  # type: ignore[no-untyped-def]
+    """The edge of a node at a quantile v of their weights."""
+    if cumulative is None:
+        return first + min(np.int64(v * degree), degree - 1)
+    last = first + degree - 1
+    return _place(cumulative, first, last, v * cumulative[last])
+
+
+@part
+def choose_apart(n, bits, word, edge, indptr, cumulative, targets, node_bits, edge_bits):  # type: ignore[no-untyped-def]
+    """Choose edges of the first n walkers of a list, each by random bits of its own."""
+    for k in range(n):
+        first, degree = edges_of(word[k], indptr, targets, node_bits, edge_bits)
+        edge[k] = edge_at(as_uniform(bits[k]), first, degree, cumulative)
+
+
+class Scratch(NamedTuple):
+    """Work arrays of walkers that a law joins, for the rows that step together.
+
+    `walkers` (rows, 6, m), `n_alive` (rows,), `groups` (3, slots) and `choices` (3, m + 1) hold
+    integers, `leader` (slots,) the uniform of each slot's walker of rank 0. `leader` is None for
+    all but systematic walkers, `choices` for all but repelling ones.
     """
 
     walkers: IntArray
-    groups: IntArray | None
+    n_alive: IntArray
+    groups: IntArray
     leader: FloatArray | None
     choices: IntArray | None
 
 
-def scratch_for(steps: int, n_walks: int) -> Scratch:
-    """Work arrays for `n_walks` walkers under a law of steps."""
-    walkers = np.zeros((7, n_walks), dtype=np.int64)
-    if steps == INDEPENDENT:
-        return Scratch(walkers, None, None, None)
+def scratch_for(steps: int, n_rows: int, n_walks: int) -> Scratch:
+    """Work arrays for `n_walks` walkers of each of some rows under a law of steps."""
     size = 2
-    while size < 2 * n_walks:
+    while size < 4 * n_walks:
         size *= 2
-    leader = np.zeros(size) if steps == SYSTEMATIC else None
-    choices = np.zeros((3, n_walks + 1), dtype=np.int64) if steps == REPELLING else None
-    return Scratch(walkers, np.zeros((3, size), dtype=np.int64), leader, choices)
+    return Scratch(
+        np.zeros((n_rows, 6, n_walks), dtype=np.int64),
+        np.zeros(n_rows, dtype=np.int64),
+        np.zeros((3, size), dtype=np.int64),
+        np.zeros(size) if steps == SYSTEMATIC else None,
+        np.zeros((3, n_walks + 1), dtype=np.int64) if steps == REPELLING else None,
+    )
 
 
 @part
-def group(walkers, n_alive, step, groups):  # type: ignore[no-untyped-def]
-    """Gather the walkers that move at `step` by the node they stand on.
+def group(walkers, n_alive, stamp, node_bits, groups):  # type: ignore[no-untyped-def]
+    """Gather the walkers of a row that move by the node they stand on.
 
-    A slot of the table is free unless stamped with this step: before the first step of a row,
-    stamps must be zero.
+    A slot of the table is free unless marked with this stamp, which no other row or step has.
     """
     mask = groups.shape[1] - 1
+    within = (np.int64(1) << node_bits) - 1
     for k in range(n_alive):
         w = walkers[ALIVE, k]
-        node = walkers[POSITION, w]
+        node = walkers[WORD, w] & within
         slot = np.int64(np.uint64(node) * GOLDEN >> np.uint64(32)) & mask
-        while groups[STAMP, slot] == step and groups[NODE, slot] != node:
+        while groups[STAMP, slot] == stamp and groups[NODE, slot] != node:
             slot = (slot + 1) & mask
-        if groups[STAMP, slot] != step:
-            groups[STAMP, slot] = step
+        if groups[STAMP, slot] != stamp:
+            groups[STAMP, slot] = stamp
             groups[NODE, slot] = node
             groups[MEMBERS, slot] = 0
         walkers[SLOT, w] = slot
@@ -130,55 +203,19 @@ def group(walkers, n_alive, step, groups):  # type: ignore[no-untyped-def]
 
 
 @part
-def quantile(key, w, walkers, groups, leader):  # type: ignore[no-untyped-def]
-    """Quantile of the edge weights of its node at which walker w moves.
-
-    The walker is independent or systematic.
-    """
-    if leader is None:
-        return uniform(key, w)
-    slot = walkers[SLOT, w]
-    if walkers[RANK, w] == 0:
-        leader[slot] = uniform(key, w)
-    v = leader[slot] + walkers[RANK, w] / groups[MEMBERS, slot]
-    return v - 1.0 if v >= 1.0 else v
-
-
-@part
-def move_quickly(key, n_alive, walkers, groups, leader, targets):  # type: ignore[no-untyped-def]
-    """Move walkers by `Moves.targets`, in two loops.
-
-    One draws an edge for every walker, the other loads the node at its end. The loads, one for each
-    walker, then wait for memory together.
-    """
+def choose_spread(  # type: ignore[no-untyped-def]
+    key, n_alive, walkers, groups, leader, indptr, cumulative, targets, node_bits, edge_bits
+):
+    """Choose edges at quantiles spread evenly, as `SystematicSteps` says."""
     for k in range(n_alive):
         w = walkers[ALIVE, k]
-        edge = np.int64(quantile(key, w, walkers, groups, leader) * walkers[DEGREE, w])
-        last = walkers[DEGREE, w] - 1
-        walkers[EDGE, k] = walkers[FIRST, w] + (edge if edge < last else last)
-    for k in range(n_alive):
-        w = walkers[ALIVE, k]
-        edge = walkers[EDGE, k]
-        walkers[FIRST, w] = targets[edge, 0]
-        behind = targets[edge, 1]
-        walkers[POSITION, w] = behind & 0xFFFFFFFF
-        walkers[DEGREE, w] = behind >> 32
-
-
-@part
-def move(key, n_alive, walkers, groups, leader, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """Move walkers to the neighbours at their quantiles of the edge weights."""
-    for k in range(n_alive):
-        w = walkers[ALIVE, k]
-        v = quantile(key, w, walkers, groups, leader)
-        node = walkers[POSITION, w]
-        first, last = indptr[node], indptr[node + 1] - 1
-        if cumulative is None:
-            edge = first + np.int64(v * (last + 1 - first))
-            edge = edge if edge < last else last
-        else:
-            edge = _place(cumulative, first, last, v * cumulative[last])
-        walkers[POSITION, w] = indices[edge]
+        slot, rank = walkers[SLOT, w], walkers[RANK, w]
+        u = uniform(key, w)
+        u = u if rank == 0 else leader[slot]
+        leader[slot] = u
+        v = u + rank / groups[MEMBERS, slot]
+        first, degree = edges_of(walkers[WORD, w], indptr, targets, node_bits, edge_bits)
+        walkers[EDGE, k] = edge_at(v - 1.0 if v >= 1.0 else v, first, degree, cumulative)
 
 
 @part
@@ -194,16 +231,18 @@ def _place(cumulative, first, last, goal):  # type: ignore[no-untyped-def]
 
 
 @part
-def repel(key, second, n_alive, walkers, choices, indptr, indices, cumulative):  # type: ignore[no-untyped-def]
-    """Move co-located walkers to neighbours that are distinct, as `RepellingSteps` says."""
+def repel(  # type: ignore[no-untyped-def]
+    key, second, n_alive, walkers, choices, indptr, cumulative, targets, node_bits, edge_bits
+):
+    """Choose edges to neighbours that are distinct, as `RepellingSteps` says."""
     for k in range(n_alive):
         leader = walkers[ALIVE, k]
         if walkers[RANK, leader] != 0:
             continue
-        node, slot = walkers[POSITION, leader], walkers[SLOT, leader]
-        first, last = indptr[node], indptr[node + 1] - 1
+        slot = walkers[SLOT, leader]
+        first, degree = edges_of(walkers[WORD, leader], indptr, targets, node_bits, edge_bits)
         if cumulative is None:
-            _distinct(key, k, n_alive, walkers, last + 1 - first, choices)
+            _distinct(key, k, n_alive, walkers, degree, choices)
         else:
             size = 0
             for other in range(k, n_alive):
@@ -211,13 +250,11 @@ def repel(key, second, n_alive, walkers, choices, indptr, indices, cumulative): 
                 if walkers[SLOT, w] == slot:
                     choices[TAKEN, size] = w
                     size += 1
-            _cells(key, second, size, cumulative[first : last + 1], choices)
+            _cells(key, second, size, cumulative[first : first + degree], choices)
         for other in range(k, n_alive):
             w = walkers[ALIVE, other]
             if walkers[SLOT, w] == slot:
-                choices[PICKED, w] = indices[first + choices[PICKED, w]]
-    for k in range(n_alive):
-        walkers[POSITION, walkers[ALIVE, k]] = choices[PICKED, walkers[ALIVE, k]]
+                walkers[EDGE, other] = first + choices[PICKED, w]
 
 
 @part

@@ -6,166 +6,284 @@ an unweighted graph, as in the papers). Its load then telescopes,
     L_t = prod_k W~[c_(k-1), c_k] / (P[c_(k-1), c_k] S_k / S_(k-1)) = sqrt(D_c0 / D_ct) / S_t ,
 
 so the engine only counts the walkers of node i that are at node j at step t. Every random number is
-a function of (seed, node, walker, step), see `coupledgp.counter`. `compiled_steps` moves walkers
-that stand together, `visits` counts and stores their visits; `reference` does the work of the three
-in plain Python, bit for bit the same. The machine code of this file contains parts from the other
-files, and numba does not see a change there: `tests/stale_code.py`.
+a function of (seed, node, walker, step), see `coupledgp.counter`. The rows that a thread walks at a
+time step together, so that their loads from memory overlap; `compiled_steps` moves the walkers,
+`columns` sorts and counts their visits, and `store` keeps what is left in the order of the rows.
+`reference` does the work of all in plain Python, bit for bit the same. The machine code of this
+file contains parts from the other files, and numba does not see a change there:
+`tests/stale_code.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from coupledgp.compiled import compiled, part, share_rows
-from coupledgp.counter import SECOND_STREAMS, stream_key
+from coupledgp.counter import SECOND_STREAMS, key_of_stream, mix, node_key, shift_of, stream_key
+from coupledgp.couplings.walkers.steps import INDEPENDENT
+from coupledgp.features.walks.columns import CodeArray, Columns, columns_for, place_of, sort_columns
 from coupledgp.features.walks.compiled_steps import (
     ALIVE,
-    DEGREE,
-    FIRST,
-    POSITION,
-    STAMP,
+    BASE,
+    EDGE,
+    WORD,
     Moves,
+    arrive,
+    choose_apart,
+    choose_spread,
     group,
-    move,
-    move_quickly,
     repel,
     scratch_for,
     used,
-)
-from coupledgp.features.walks.visits import (
-    STEP_BITS,
-    Visits,
-    merge_rows,
-    starts,
-    tally_for,
-    unpack,
+    word_of,
 )
 from coupledgp.random import IntArray
 
 # Least number of start nodes in a block: with fewer, calls take a noticeable share of the time.
 LEAST_ROWS = 64
-# Number of visits in a block: half a megabyte, which is still in the cache when they are merged.
-BLOCK_VISITS = 2**16
+# Walkers that step together: enough to wait for memory together, and few enough that their state
+# stays in the cache nearest to the processor.
+LOCKSTEP = 2048
+# Rows of the table of independent walkers, with an entry for each: the word of its node, its row,
+# its number, where its codes go, and the edge along which it moves.
+AT, ROW, NUMBER, TO, ALONG = range(5)
+
+
+@compiled
+def _count_codes(rows, lengths, indptr, n_codes):  # type: ignore[no-untyped-def]
+    """Count the codes of each row; return the most."""
+    most = np.int64(1)
+    for r in range(rows.size):
+        n = np.int64(1)
+        if indptr[rows[r] + 1] > indptr[rows[r]]:
+            for w in range(lengths.shape[1]):
+                n += lengths[r, w]
+        n_codes[r] = n
+        most = max(most, n)
+    return most
 
 
 @part
-def _start(node, r, lengths, indptr, walkers, groups):  # type: ignore[no-untyped-def]
-    """Put one node's walkers on it; return the length of the longest walk."""
-    longest = 0
-    for w in range(lengths.shape[1]):
-        walkers[POSITION, w] = node
-        walkers[ALIVE, w] = w
-        walkers[FIRST, w] = indptr[node]
-        walkers[DEGREE, w] = indptr[node + 1] - indptr[node]
-        if lengths[r, w] > longest:
-            longest = lengths[r, w]
-    if groups is not None:
-        for slot in range(groups.shape[1]):
-            groups[STAMP, slot] = 0
-    return longest if indptr[node + 1] > indptr[node] else 0
+def _line_up(first, last, rows, lengths, indptr, walkers, width, height):  # type: ignore[no-untyped-def]
+    """List the walkers of some rows, the longest walks first.
+
+    Returns for each step the number of walkers that make it, all of them for step 0.
+    """
+    longest = np.int64(0)
+    for r in range(first, last):
+        for w in range(lengths.shape[1]):
+            longest = max(longest, lengths[r, w])
+    until = np.zeros(longest + 1, dtype=np.int64)
+    for r in range(first, last):
+        moves = indptr[rows[r] + 1] > indptr[rows[r]]
+        for w in range(lengths.shape[1]):
+            until[lengths[r, w] if moves else 0] += 1
+    before = np.int64(0)
+    for length in range(longest, -1, -1):
+        size = until[length]
+        until[length] = before
+        before += size
+    for r in range(first, last):
+        moves = indptr[rows[r] + 1] > indptr[rows[r]]
+        place = place_of(r, width, height)
+        for w in range(lengths.shape[1]):
+            length = lengths[r, w] if moves else 0
+            k = until[length]
+            until[length] += 1
+            walkers[ROW, k], walkers[NUMBER, k], walkers[TO, k] = r, w, place
+            place += width * length
+    return until
+
+
+@compiled
+def _walk_apart(  # type: ignore[no-untyped-def]
+    seed, rows, lengths,
+    indptr, indices, cumulative, targets, node_bits, edge_bits,
+    walkers, draws, codes, width, height, step_bits, ends,
+):  # fmt: skip
+    """Walk independent walkers; those that move at a step come first in the list of all."""
+    word, row, to, along = walkers[AT], walkers[ROW], walkers[TO], walkers[ALONG]
+    shifts, bits, together = draws[0], draws[1], word.size // lengths.shape[1]
+    keys = np.empty((2, together), dtype=np.uint64)
+    within = (np.int64(1) << node_bits) - 1
+    for first in range(0, rows.size, together):
+        last = min(first + together, rows.size)
+        until = _line_up(first, last, rows, lengths, indptr, walkers, width, height)
+        for k in range(until[0]):
+            word[k] = word_of(rows[row[k]], indptr, targets, node_bits, edge_bits)
+            shifts[k] = shift_of(walkers[NUMBER, k])
+        for r in range(first, last):
+            keys[0, r - first] = node_key(seed, rows[r])
+            if codes is not None:
+                codes[place_of(r, width, height)] = rows[r] << step_bits
+        for step in range(1, until.size):
+            n = until[step]
+            for r in range(last - first):
+                keys[1, r] = key_of_stream(keys[0, r], step)
+            for k in range(n):
+                bits[k] = mix(keys[1, row[k] - first] + shifts[k])
+            choose_apart(n, bits, word, along, indptr, cumulative, targets, node_bits, edge_bits)
+            for k in range(n):
+                there = arrive(along[k], indices, targets)
+                word[k] = there
+                if codes is not None:
+                    codes[to[k] + width * step] = ((there & within) << step_bits) | step
+        if ends is not None:
+            for k in range(until[0]):
+                ends[row[k], walkers[NUMBER, k]] = word[k] & within
 
 
 @part
-def _record(step, n_alive, walkers, codes, to):  # type: ignore[no-untyped-def]
-    """Write a code `node * 2^16 + step` for every walker that still walks, if codes are wanted."""
-    if codes is None:
-        return to
-    for k in range(n_alive):
-        codes[to + k] = (walkers[POSITION, walkers[ALIVE, k]] << STEP_BITS) | step
-    return to + n_alive
+def _set_out(  # type: ignore[no-untyped-def]
+    first, last, rows, lengths, indptr, targets, node_bits, edge_bits,
+    walkers, n_alive, codes, width, height, step_bits,
+):  # fmt: skip
+    """Put the walkers of some rows on their nodes; return the length of the longest walk."""
+    longest = np.int64(0)
+    for r in range(first, last):
+        node, own = rows[r], walkers[r - first]
+        place = place_of(r, width, height)
+        if codes is not None:
+            codes[place] = node << step_bits
+        n_alive[r - first] = lengths.shape[1] if indptr[node + 1] > indptr[node] else 0
+        for w in range(lengths.shape[1]):
+            own[WORD, w] = word_of(node, indptr, targets, node_bits, edge_bits)
+            own[ALIVE, w], own[BASE, w] = w, place
+            place += width * lengths[r, w]
+            longest = max(longest, lengths[r, w])
+    return longest
+
+
+@compiled
+def _walk_together(  # type: ignore[no-untyped-def]
+    seed, rows, lengths,
+    indptr, indices, cumulative, targets, node_bits, edge_bits,
+    walkers, n_alive, groups, leader, choices, codes, width, height, step_bits, ends,
+):  # fmt: skip
+    """Walk walkers that a law joins where they stand together."""
+    within = (np.int64(1) << node_bits) - 1
+    groups[:] = 0
+    stamp = np.int64(0)
+    for first in range(0, rows.size, n_alive.size):
+        last = min(first + n_alive.size, rows.size)
+        longest = _set_out(
+            first, last, rows, lengths, indptr, targets, node_bits, edge_bits,
+            walkers, n_alive, codes, width, height, step_bits,
+        )  # fmt: skip
+        for step in range(1, longest + 1):
+            for r in range(first, last):
+                own, n = walkers[r - first], n_alive[r - first]
+                n = _survivors(step, lengths[r], n, own)
+                n_alive[r - first] = n
+                stamp += 1
+                key = stream_key(seed, rows[r], step)
+                group(own, n, stamp, node_bits, groups)
+                if choices is not None:
+                    second = stream_key(seed, rows[r], SECOND_STREAMS + step)
+                    repel(
+                        key, second, n, own, choices,
+                        indptr, cumulative, targets, node_bits, edge_bits,
+                    )  # fmt: skip
+                if leader is not None:
+                    choose_spread(
+                        key, n, own, groups, leader,
+                        indptr, cumulative, targets, node_bits, edge_bits,
+                    )  # fmt: skip
+            for r in range(last - first):
+                own = walkers[r]
+                for k in range(n_alive[r]):
+                    w = own[ALIVE, k]
+                    there = arrive(own[EDGE, k], indices, targets)
+                    own[WORD, w] = there
+                    if codes is not None:
+                        codes[own[BASE, w] + width * step] = ((there & within) << step_bits) | step
+        if ends is not None:
+            for r in range(first, last):
+                for w in range(lengths.shape[1]):
+                    ends[r, w] = walkers[r - first, WORD, w] & within
 
 
 @part
-def _survivors(step, r, lengths, n_alive, walkers):  # type: ignore[no-untyped-def]
+def _survivors(step, lengths, n_alive, walkers):  # type: ignore[no-untyped-def]
     """Drop the walkers that halt before a step; return the number of the others."""
     n_left = 0
     for k in range(n_alive):
         w = walkers[ALIVE, k]
         walkers[ALIVE, n_left] = w
-        n_left += lengths[r, w] >= step
+        n_left += lengths[w] >= step
     return n_left
 
 
-@compiled
-def _walk_rows(  # type: ignore[no-untyped-def]
-    first, last, seed, rows, lengths,
-    indptr, indices, cumulative, targets,
-    walkers, groups, leader, choices,
-    offsets, codes, n_codes, ends,
-):  # fmt: skip
-    """Walk some rows; write a code for every visit, from the row's offset on, or the last nodes.
-
-    Either `codes` and `n_codes` or `ends` are None; so are `indices` or `targets`.
-    """
-    for r in range(first, last):
-        node, to, n_alive = rows[r], offsets[r], lengths.shape[1]
-        longest = _start(node, r, lengths, indptr, walkers, groups)
-        for step in range(longest + 1):
-            if step > 0:
-                key = stream_key(seed, node, step)
-                n_alive = _survivors(step, r, lengths, n_alive, walkers)
-                if groups is not None:
-                    group(walkers, n_alive, step, groups)
-                if choices is not None:
-                    second = stream_key(seed, node, SECOND_STREAMS + step)
-                    repel(key, second, n_alive, walkers, choices, indptr, indices, cumulative)
-                elif targets is not None:
-                    move_quickly(key, n_alive, walkers, groups, leader, targets)
-                elif indices is not None:
-                    move(key, n_alive, walkers, groups, leader, indptr, indices, cumulative)
-            to = _record(step, n_alive, walkers, codes, to)
-        if n_codes is not None:
-            n_codes[r] = to - offsets[r]
-        if ends is not None:
-            for w in range(lengths.shape[1]):
-                ends[r, w] = walkers[POSITION, w]
-
-
-def walk(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves) -> Visits:
-    """Walk the given lengths from the given nodes.
+class Engine:
+    """Walks blocks of rows in one thread.
 
     Parameters
     ----------
     seed
         Below 2^63.
-    rows
-        Start nodes, shape (n,).
-    lengths
-        Length of each walker, shape (n, m), m below 2^16. A walker on an isolated node stays at its
-        start.
     steps
         `INDEPENDENT`, `REPELLING` or `SYSTEMATIC`.
     moves
         The graph's moves.
+    longest
+        Most steps of a walk, below 2^16.
     """
-    offsets = starts((lengths + 1).sum(axis=1))
-    packed = np.empty(int(offsets[-1]), dtype=np.int64)
-    n_pairs, n_entries = np.empty(rows.size, np.int64), np.empty(rows.size, np.int64)
-    most = int(np.diff(offsets).max(initial=1))
-    walked = (np.uint64(seed), rows, lengths, *used(moves, steps))
 
-    def work(blocks: Iterator[tuple[int, int]]) -> None:
-        scratch, tally = scratch_for(steps, lengths.shape[1]), tally_for(most)
-        for block in blocks:
-            _walk_rows(*block, *walked, *scratch, offsets, packed, n_entries, None)
-            merge_rows(*block, offsets, packed, n_pairs, n_entries, *tally)
+    def __init__(self, seed: int, steps: int, moves: Moves, longest: int) -> None:
+        self.seed, self.steps, self.moves, self.longest = np.uint64(seed), steps, moves, longest
+        self.step_bits = longest.bit_length()
+        self._code_bits = int(moves.indptr.size - 1).bit_length() + self.step_bits
+        self._scratch: tuple[Any, ...] = ()
+        self._codes: CodeArray = np.empty(0, np.uint32)
 
-    share_rows(work, rows.size, LEAST_ROWS, max(BLOCK_VISITS // most, LEAST_ROWS))
-    return unpack(offsets, packed, n_pairs, n_entries)
+    def visits(self, rows: IntArray, lengths: IntArray) -> Columns:
+        """Codes of all visits of the walkers of start nodes (n,), whose lengths are (n, m).
+
+        They are sorted. A walker on an isolated node stays at its start.
+        """
+        n_codes = np.empty(rows.size, dtype=np.int64)
+        height = int(_count_codes(rows, lengths, self.moves.indptr, n_codes))
+        columns = columns_for(n_codes, height, self._code_bits, self._codes)
+        self._codes = columns.codes
+        form = columns.codes, columns.width, columns.height, self.step_bits, None
+        self._walk(rows, lengths, *form)
+        sort_columns(*columns)
+        return columns
+
+    def ends(self, rows: IntArray, lengths: IntArray) -> IntArray:
+        """Nodes where the walkers halt, shape (n, m)."""
+        ends = np.empty(lengths.shape, dtype=np.int64)
+        self._walk(rows, lengths, None, 1, 0, 0, ends)
+        return ends
+
+    def _walk(self, rows: IntArray, lengths: IntArray, *out: object) -> None:
+        given = self.seed, rows, lengths, *used(self.moves)
+        walk = _walk_apart if self.steps == INDEPENDENT else _walk_together
+        if not self._scratch:
+            self._scratch = self._room(lengths.shape[1])
+        walk(*given, *self._scratch, *out)
+
+    def _room(self, n_walks: int) -> tuple[Any, ...]:
+        """Work arrays for the rows that step together."""
+        together = max(LOCKSTEP // n_walks, 1)
+        if self.steps != INDEPENDENT:
+            return scratch_for(self.steps, together, n_walks)
+        size = together * n_walks
+        return np.empty((5, size), dtype=np.int64), np.empty((2, size), dtype=np.uint64)
 
 
 def walk_ends(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves) -> IntArray:
-    """Nodes where the walkers of `walk` halt, shape (n, m)."""
+    """Nodes where walkers of the given lengths (n, m) from the given nodes (n,) halt, (n, m)."""
     ends = np.empty(lengths.shape, dtype=np.int64)
-    offsets = np.zeros(rows.size, dtype=np.int64)
-    walked = (np.uint64(seed), rows, lengths, *used(moves, steps))
+    longest = int(lengths.max(initial=0))
 
     def work(blocks: Iterator[tuple[int, int]]) -> None:
-        scratch = scratch_for(steps, lengths.shape[1])
-        for block in blocks:
-            _walk_rows(*block, *walked, *scratch, offsets, None, None, ends)
+        engine = Engine(seed, steps, moves, longest)
+        for first, last in blocks:
+            ends[first:last] = engine.ends(rows[first:last], lengths[first:last])
 
-    share_rows(work, rows.size, LEAST_ROWS, rows.size)
+    share_rows(work, rows.size, LEAST_ROWS, max(2**16 // max(lengths.shape[1], 1), LEAST_ROWS))
     return ends

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from coupledgp.features.walks.visits import form_of
 from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray
 
-# A visit is at most a step (2), a count (4), a node (4) and a pointer (8); a feature adds 12.
-VISIT_BYTES = 30.0
+
+def visit_bytes(n_walks: int, longest: int) -> float:
+    """Most bytes of a visit: a node (4), its step and count, and a feature (8)."""
+    return 12.0 + np.dtype(form_of(n_walks, longest).dtype).itemsize
 
 
 def walk_bytes(n_rows: int, n_walks: int, survival: FloatArray) -> float:
@@ -23,7 +28,8 @@ def walk_bytes(n_rows: int, n_walks: int, survival: FloatArray) -> float:
     survival
         Probabilities `S_t` (max_length + 1,) that a walk has at least t steps.
     """
-    return VISIT_BYTES * n_rows * n_walks * float(survival.sum())
+    per_visit = visit_bytes(n_walks, survival.size - 1)
+    return per_visit * n_rows * n_walks * float(survival.sum())
 
 
 def check_walk_memory(n_rows: int, n_walks: int, survival: FloatArray, limit: float | None) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from coupledgp.counter import SECOND_STREAMS, counter_uniforms
 from coupledgp.couplings.walkers.steps import Steps
 from coupledgp.errors import CoupledGPError
-from coupledgp.features.walks.visits import Visits, starts
+from coupledgp.features.walks.visits import Expanded, Visits, form_of, packed, starts
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
 
@@ -58,10 +58,13 @@ def move(node: int, u: FloatArray, steps: Steps, graph: Graph) -> list[int]:
     return [int(there) for there in found[places]]
 
 
-def plain_walk(seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph: Graph) -> Visits:
-    """Visits as `engine.walk` returns them, for rows (n,), lengths (n, m) and any law of steps."""
+def plain_walk(
+    seed: int, rows: IntArray, lengths: IntArray, steps: Steps, graph: Graph, longest: int
+) -> Visits:
+    """Visits as the engine finds them, for rows (n,), lengths (n, m) up to `longest`, any steps."""
     walked = (paths(seed, int(node), lengths[r], steps, graph) for r, node in enumerate(rows))
-    return as_visits([visits_of(row) for row in walked])
+    visits = expanded_visits(visits_of(row) for row in walked)
+    return packed(visits, form_of(lengths.shape[1], longest))
 
 
 def plain_ends(
@@ -72,8 +75,8 @@ def plain_ends(
     return np.array([[path[-1] for path in row] for row in walked], dtype=np.int64)
 
 
-def as_visits(counted: Iterable[Counter[tuple[int, int]]]) -> Visits:
-    """The compact form of each row's counts of visits."""
+def expanded_visits(counted: Iterable[Counter[tuple[int, int]]]) -> Expanded:
+    """Each row's counts of visits as arrays."""
     nodes: list[int] = []
     n_pairs, n_entries, steps, counts = [], [], [], []
     for row in counted:
@@ -86,7 +89,7 @@ def as_visits(counted: Iterable[Counter[tuple[int, int]]]) -> Visits:
             steps.append(step)
             counts.append(row[node, step])
         n_pairs.append(len(nodes) - before)
-    return Visits(
+    return Expanded(
         starts(np.array(n_pairs, dtype=np.int64)),
         np.array(nodes, dtype=np.int32),
         starts(np.array(n_entries, dtype=np.int64)),

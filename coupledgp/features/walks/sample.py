@@ -7,40 +7,25 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
-from coupledgp.counter import LengthUniforms
-from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT, LengthLaw, MatchedLaw
-from coupledgp.couplings.walkers.lengths import SigmaLengths
 from coupledgp.couplings.walkers.registry import (
     LengthLawLike,
     WalkerCoupling,
     WalkerCouplingLike,
-    parse_length_law,
-    parse_walker_coupling,
 )
-from coupledgp.errors import InvalidInputError
-from coupledgp.features.walks.compiled_steps import moves_of
-from coupledgp.features.walks.engine import walk
-from coupledgp.features.walks.memory import check_walk_memory
+from coupledgp.features.walks.collect import Weights, collect_sums, collect_visits
 from coupledgp.features.walks.modulation import (
     ModulationLike,
     check_modulation,
     coefficients,
-    n_terms_for,
     tail_of,
 )
-from coupledgp.features.walks.reference import plain_walk
-from coupledgp.features.walks.visits import Visits, concatenate, weigh, weigh_back
+from coupledgp.features.walks.settings import checked_task
+from coupledgp.features.walks.visits import Visits, weigh, weigh_back
 from coupledgp.graphs import Graph
-from coupledgp.graphs.graph import check_graph, check_nodes
-from coupledgp.random import FloatArray, IntArray, Seed, as_rng
-from coupledgp.validation import check_positive_int
-
-# Visits that are packed at once, 32 MiB.
-CHUNK_VISITS = 2**22
-# Most walkers of a node: a packed visit counts them in 16 bits.
-WALKS_LIMIT = 2**16 - 1
+from coupledgp.random import FloatArray, IntArray, Seed
 
 
 @dataclass(frozen=True)
@@ -104,11 +89,11 @@ class Walks:
     @property
     def nbytes(self) -> int:
         """Memory of the compact form in bytes."""
-        return int(sum(array.nbytes for array in self.visits))
+        return int(sum(array.nbytes for array in self.visits.arrays))
 
     @cached_property
     def _root_degrees(self) -> FloatArray:
-        return np.sqrt(np.where(self.graph.degrees > 0, self.graph.degrees, 1.0))
+        return root_degrees(self.graph)
 
     def features(self, f: ModulationLike) -> sparse.csr_array:
         """Features `Phi = sum_t f_t Psi_t`, so that `K ~ Phi Phi'` (MATH 9).
@@ -125,17 +110,9 @@ class Walks:
             Shape (len(nodes), n_nodes), columns sorted. The pattern is the same for every f, and
             shared: take a `copy()` before changing it in place.
         """
-        given = coefficients(check_modulation(f), self.survival.size)
-        scale = self.n_walks * self.survival
-        per_step = np.divide(given, scale, out=np.zeros(scale.size), where=scale > 0)
-        roots = self._root_degrees
-        values = weigh(self.visits, per_step, roots[self.nodes], 1.0 / roots)
-        matrix = sparse.csr_array(
-            (values, self.visits.nodes, self.visits.indptr),
-            shape=(self.nodes.size, self.graph.n_nodes),
-        )
-        matrix.has_sorted_indices = True
-        return matrix
+        weights = weights_of(self.graph, self.nodes, self.n_walks, self.survival, f)
+        values = weigh(self.visits, *weights)
+        return as_matrix(self.visits.indptr, self.visits.nodes, values, self.graph.n_nodes)
 
     def loads(self, step: int) -> sparse.csr_array:
         """`Psi_step`, the loads after `step` steps, shape (len(nodes), n_nodes)."""
@@ -217,82 +194,87 @@ def sample_walks(
     MemoryLimitError
         The walks would not fit; the message says what would make them smaller.
     """
-    check_graph(graph)
-    if check_positive_int(n_walks, "n_walks") > WALKS_LIMIT:
-        raise InvalidInputError(f"n_walks: expected at most {WALKS_LIMIT}, got {n_walks}")
-    parsed = parse_walker_coupling(coupling)
-    law = parse_length_law(length_law, p_halt, lambda: walked_coefficients(modulation))
-    longest = check_max_length(max_length, law, modulation)
-    survival = law.survival(longest)
-    rows = check_nodes(graph, nodes)
-    check_walk_memory(rows.size, n_walks, survival, memory_limit)
-    parsed = tuned(parsed, law, modulation, longest)
-    seed = int(as_rng(generator).integers(2**63))
-    visits = walk_in_chunks(graph, rows, n_walks, parsed, law, longest, seed)
-    return Walks(graph, rows, n_walks, parsed, survival, visits, seed)
+    task = checked_task(
+        graph, n_walks, p_halt, coupling, length_law, max_length, nodes, generator, modulation,
+        memory_limit,
+    )  # fmt: skip
+    visits = collect_visits(task)
+    return Walks(graph, task.rows, n_walks, task.coupling, task.survival, visits, task.seed)
 
 
-def walked_coefficients(modulation: ModulationLike | None) -> FloatArray:
-    """Coefficients of the series that is walked, shape (n_terms,), for laws that need them."""
-    if modulation is None:
-        raise InvalidInputError(
-            "modulation: expected coefficients or a kernel, to which the law of lengths can be "
-            "matched, got None"
-        )
-    return coefficients(modulation, min(n_terms_for(modulation), LENGTH_LIMIT + 1))
-
-
-def check_max_length(
-    max_length: int | None, law: LengthLaw, modulation: ModulationLike | None
-) -> int:
-    """The given maximum length, or the least with a tail below 1e-6 of the series."""
-    if max_length is None:
-        if modulation is None or isinstance(law, MatchedLaw):
-            return min(law.natural_length(), LENGTH_LIMIT)
-        return min(n_terms_for(modulation) - 1, LENGTH_LIMIT)
-    check_positive_int(max_length, "max_length", minimum=0)
-    if max_length > LENGTH_LIMIT:
-        raise InvalidInputError(f"max_length: expected at most {LENGTH_LIMIT}, got {max_length}")
-    return max_length
-
-
-def tuned(
-    coupling: WalkerCoupling, law: LengthLaw, modulation: ModulationLike | None, max_length: int
-) -> WalkerCoupling:
-    """The coupling with its lengths prepared for the series."""
-    if modulation is None and isinstance(coupling.lengths, SigmaLengths):
-        modulation = 0.5 ** (1.0 + np.arange(max_length + 1))
-    series = np.ones(1) if modulation is None else coefficients(modulation, max_length + 1)
-    return WalkerCoupling(coupling.lengths.prepare(law, series, max_length), coupling.steps)
-
-
-def walk_in_chunks(
+def sample_walk_features(
     graph: Graph,
-    rows: IntArray,
-    n_walks: int,
-    coupling: WalkerCoupling,
-    law: LengthLaw,
-    max_length: int,
-    seed: int,
-    chunk_visits: int = CHUNK_VISITS,
-) -> Visits:
-    """Draw lengths and walk from start nodes `rows` (n,), in chunks of rows.
+    modulation: ModulationLike,
+    n_walks: int = 32,
+    p_halt: float = 0.1,
+    coupling: WalkerCouplingLike = "stratified+systematic",
+    length_law: LengthLawLike = "geometric",
+    max_length: int | None = None,
+    nodes: Any = None,
+    generator: Seed = None,
+    *,
+    memory_limit: float | None = None,
+) -> sparse.csr_array:
+    """Features `Phi = sum_t f_t Psi_t` of one series, weighed while the walkers walk (MATH 9).
 
-    A chunk has about `chunk_visits` visits on average, which bounds the memory for packed visits.
+    They are `sample_walks(..., modulation=modulation).features(modulation)`, bit for bit, in less
+    time and memory: visits are not kept, so that no other series can be taken with the same walks.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    modulation
+        Modulation coefficients `f_0, f_1, ...` (n_terms,), or a graph kernel. Those beyond
+        `max_length` are neglected.
+    n_walks, p_halt, coupling, length_law, max_length, nodes, generator, memory_limit
+        As in `sample_walks`.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        Shape (len(nodes), n_nodes), columns sorted.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is out of range.
+    MemoryLimitError
+        The walks would not fit; the message says what would make them smaller.
     """
-    per_row = n_walks * (1.0 + law.survival(max_length)[1:].sum())
-    size = max(int(chunk_visits / per_row), 1)
-    moves, steps = moves_of(graph, per_row * rows.size), coupling.steps
-    parts = []
-    for start in range(0, rows.size, size):
-        chunk = rows[start : start + size]
-        uniforms = LengthUniforms(seed, chunk, n_walks)
-        lengths = coupling.lengths.sample(law, max_length, uniforms)
-        if steps.compiled is None:
-            parts.append(plain_walk(seed, chunk, lengths, steps, graph))
-        else:
-            parts.append(walk(seed, chunk, lengths, steps.compiled, moves))
-    visits = concatenate(parts)
-    for array in visits:
-        array.flags.writeable = False
-    return visits
+    f = check_modulation(modulation)
+    task = checked_task(
+        graph, n_walks, p_halt, coupling, length_law, max_length, nodes, generator, f, memory_limit
+    )
+    weights = weights_of(graph, task.rows, n_walks, task.survival, f)
+    return as_matrix(*collect_sums(task, weights), graph.n_nodes)
+
+
+def root_degrees(graph: Graph) -> FloatArray:
+    """Roots of the degrees (n_nodes,), 1 for isolated nodes."""
+    return np.sqrt(np.where(graph.degrees > 0, graph.degrees, 1.0))
+
+
+def weights_of(
+    graph: Graph, nodes: IntArray, n_walks: int, survival: FloatArray, f: ModulationLike
+) -> Weights:
+    """What a visit at step t of a walker from i to j counts: `f_t sqrt(D_i / D_j) / (m S_t)`."""
+    given = coefficients(check_modulation(f), survival.size)
+    scale = n_walks * survival
+    per_step = np.divide(given, scale, out=np.zeros(scale.size), where=scale > 0)
+    roots = root_degrees(graph)
+    return Weights(per_step, roots[nodes], 1.0 / roots)
+
+
+def as_matrix(
+    starts: NDArray[Any], nodes: NDArray[np.int32], values: FloatArray, n_nodes: int
+) -> sparse.csr_array:
+    """Rows from their offsets (n + 1,), their nodes in order (pairs,) and values (pairs,).
+
+    Offsets of the type of the nodes leave the nodes where they are: scipy would copy them.
+    """
+    if starts[-1] <= np.iinfo(np.int32).max:
+        starts = starts.astype(np.int32)
+    matrix = sparse.csr_array((values, nodes, starts), shape=(starts.size - 1, n_nodes))
+    matrix.has_sorted_indices = True
+    return matrix

@@ -28,7 +28,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation, Walks, plan_hops, sample_walks, walked_series
 from coupledgp.features.walks.hops import series_at_scales, split_series
 from coupledgp.features.walks.modulation import SERIES_TOLERANCE, n_terms_for
-from coupledgp.features.walks.visits import Visits
+from coupledgp.features.walks.visits import Expanded, form_of, packed
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
 from coupledgp.kernels.gpytorch.walk_operators import WalkFeatureLinearOperator
@@ -41,7 +41,7 @@ from coupledgp.random import FloatArray, Seed
 TRAINING_FACTORS = (0.5, 1.0, 2.0, 4.0)
 # Entries of feature rows that are formed at once: 128 MiB.
 DENSE_ENTRIES = 2**24
-VISIT_NAMES = Visits._fields
+VISIT_NAMES = Expanded._fields
 
 
 class GraphFeatureKernel(gpytorch.kernels.Kernel):
@@ -283,7 +283,7 @@ BUFFERS = (*VISIT_NAMES, "start_nodes", "survival_bits", "hop_bits", "scalars", 
 
 def as_buffers(walks: Walks, plan: HopPlan) -> dict[str, Tensor]:
     """Walks and hops as integer tensors, which no change of dtype can round."""
-    visits = walks.visits
+    visits = walks.visits.expanded()
     arrays = {
         **visits._asdict(),
         "steps": visits.steps.view(np.int16),
@@ -302,13 +302,15 @@ def from_buffers(arrays: dict[str, Any], graph: Graph, coupling: Any) -> tuple[H
     hops: FloatArray = arrays["hop_bits"].view(np.float64)
     plan = HopPlan(tuple(hops.tolist()), float("nan"), hops.size * graph.indices.size, "as given")
     unsigned = {"steps": np.uint16, "counts": np.uint32}
-    visits = Visits(
+    visits = Expanded(
         **{name: arrays[name].view(unsigned.get(name, arrays[name].dtype)) for name in VISIT_NAMES}
     )
     n_walks, seed = arrays["scalars"].tolist()
     survival = arrays["survival_bits"].view(np.float64)
-    nodes = arrays["start_nodes"]
-    return plan, Walks(graph, nodes, n_walks, coupling, survival, visits, seed)
+    form = form_of(n_walks, survival.size - 1)
+    return plan, Walks(
+        graph, arrays["start_nodes"], n_walks, coupling, survival, packed(visits, form), seed
+    )
 
 
 def fingerprint(graph: Graph) -> Any:

@@ -1,0 +1,159 @@
+"""Lengths of walkers drawn by compiled loops, bit for bit those of `couplings.walkers.lengths`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from coupledgp.compiled import compiled, part
+from coupledgp.counter import LENGTH_STREAMS, LengthUniforms, key_of_stream, node_key, uniform
+from coupledgp.couplings.walkers.length_laws import LengthLaw
+from coupledgp.couplings.walkers.lengths import (
+    AntitheticLengths,
+    IidLengths,
+    Lengths,
+    SigmaLengths,
+    StratifiedLengths,
+)
+from coupledgp.random import IntArray
+
+LengthsOf = Callable[[IntArray], IntArray]
+# Equal parts of (0, 1), for each of which the shortest length is known; a power of two.
+PARTS = 256
+# Uniforms that are ordered by comparing each with all.
+RUN = 32
+
+
+def lengths_of(
+    lengths: Lengths, law: LengthLaw, longest: int, seed: int, n_walks: int
+) -> LengthsOf:
+    """A function that draws the lengths (n, n_walks) of the walkers of start nodes (n,).
+
+    Joint laws of this package run compiled unless the law of one length has a way of its own.
+    """
+    key, kind = np.uint64(seed), type(lengths)
+    own = type(law)
+    if kind is AntitheticLengths and own.hazards is LengthLaw.hazards:
+        return partial(_drawn, _antithetic, n_walks, key, law.hazards(longest))
+    if own.lengths is LengthLaw.lengths:
+        cdf = 1.0 - law.survival(longest)[1:]
+        least = np.searchsorted(cdf, np.arange(PARTS) / PARTS, side="right")
+        table = key, cdf, least.astype(np.int64)
+        if kind is IidLengths:
+            return partial(_drawn, _apart, n_walks, *table)
+        if kind is StratifiedLengths:
+            return partial(_drawn, _stratified, n_walks, *table)
+        if isinstance(lengths, SigmaLengths) and kind is SigmaLengths and lengths.permutation:
+            sigma = np.asarray(lengths.permutation, dtype=np.int64)
+            return partial(_drawn, _sigma, n_walks, *table, sigma)
+    return lambda rows: lengths.sample(law, longest, LengthUniforms(seed, rows, n_walks))
+
+
+def _drawn(draw: Callable[..., None], n_walks: int, *arguments: Any) -> IntArray:
+    *given, rows = arguments
+    lengths = np.empty((rows.size, n_walks), dtype=np.int64)
+    draw(rows, *given, lengths)
+    return lengths
+
+
+@part
+def _length(u, cdf, least):  # type: ignore[no-untyped-def]
+    """The number of entries of `cdf` that are at most u."""
+    t = least[np.int64(u * least.size)]
+    while t < cdf.size and cdf[t] <= u:
+        t += 1
+    return t
+
+
+@compiled
+def _apart(rows, seed, cdf, least, lengths):  # type: ignore[no-untyped-def]
+    u = np.empty(lengths.shape[1])
+    for r in range(rows.size):
+        key = key_of_stream(node_key(seed, rows[r]), LENGTH_STREAMS)
+        for w in range(u.size):
+            u[w] = uniform(key, w)
+        for w in range(u.size):
+            lengths[r, w] = _length(u[w], cdf, least)
+
+
+@compiled
+def _antithetic(rows, seed, hazards, lengths):  # type: ignore[no-untyped-def]
+    """Every walker moves until the first coin below the hazard of its step."""
+    for r in range(rows.size):
+        key = node_key(seed, rows[r])
+        for w in range(lengths.shape[1]):
+            paired, step = w % 2 == 1, 0
+            while step < hazards.size:
+                coin = uniform(key_of_stream(key, LENGTH_STREAMS + step), w - paired)
+                if paired:
+                    coin += 0.5
+                    coin = coin - 1.0 if coin >= 1.0 else coin
+                if coin < hazards[step]:
+                    break
+                step += 1
+            lengths[r, w] = step
+
+
+@compiled
+def _sigma(rows, seed, cdf, least, sigma, lengths):  # type: ignore[no-untyped-def]
+    for r in range(rows.size):
+        key = node_key(seed, rows[r])
+        first, second = key_of_stream(key, LENGTH_STREAMS), key_of_stream(key, LENGTH_STREAMS + 1)
+        quantile = np.int64(0)
+        for w in range(lengths.shape[1]):
+            if w % 2 == 0:
+                u = uniform(first, w)
+                quantile = np.int64(u * sigma.size)
+            else:
+                u = (sigma[quantile] + uniform(second, w)) / sigma.size
+            lengths[r, w] = _length(u, cdf, least)
+
+
+@compiled
+def _stratified(rows, seed, cdf, least, lengths):  # type: ignore[no-untyped-def]
+    m = lengths.shape[1]
+    u, order, spare = np.empty(m), np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+    for r in range(rows.size):
+        key = node_key(seed, rows[r])
+        within, among = key_of_stream(key, LENGTH_STREAMS), key_of_stream(key, LENGTH_STREAMS + 1)
+        for w in range(m):
+            u[w] = uniform(among, w)
+        _order(u, order, spare)
+        for w in range(m):
+            lengths[r, w] = _length((order[w] + uniform(within, w)) / m, cdf, least)
+
+
+@part
+def _order(u, order, spare):  # type: ignore[no-untyped-def]
+    """Positions of u from the least to the largest, equal ones as they stand, by merging runs."""
+    m, run = u.size, RUN
+    for begin in range(0, m, run):
+        _order_run(u, begin, min(begin + run, m), order)
+    while run < m:
+        for begin in range(0, m, 2 * run):
+            middle, end = min(begin + run, m), min(begin + 2 * run, m)
+            left, right = begin, middle
+            for to in range(begin, end):
+                if right == end or (left < middle and u[order[left]] <= u[order[right]]):
+                    spare[to] = order[left]
+                    left += 1
+                else:
+                    spare[to] = order[right]
+                    right += 1
+        order[:] = spare
+        run *= 2
+
+
+@part
+def _order_run(u, begin, end, order):  # type: ignore[no-untyped-def]
+    """Positions of the entries begin..end, from the number of entries before each of them."""
+    for k in range(begin, end):
+        place = begin
+        for other in range(begin, k):
+            place += u[other] <= u[k]
+        for other in range(k + 1, end):
+            place += u[other] < u[k]
+        order[place] = k

@@ -1,35 +1,65 @@
-"""Speed of the walk engine, beside plain numpy walkers and the limit that memory sets.
+"""Speed and memory of the walk engine, beside gathering without counting and plain numpy walkers.
 
-All systems take turns in one run, and medians are printed, in walkers per second:
+All systems take turns in one run, and medians are printed, with their ratio to each of the limits:
 
-* `sample_walks`: walks, duplicates merged, in compact form;
-* walkers in numpy that move in lockstep, with visits as one sparse matrix for each step, or merged
-  as the engine does;
+* `sample_walks`: walks, duplicates merged, in compact form; `sample_walk_features`: features of one
+  series, weighed while the walkers walk; both with lengths drawn;
+* walkers one after the other that count nothing, in a plain compiled loop over the rows of the
+  graph's arrays;
+* the engine's own walkers that count nothing (`walk_ends`), in lockstep;
 * random reads by the same threads from an array of the size of the graph's edges. Walkers that
-  read once for each step, anywhere in such a graph, cannot be faster.
+  read once for each step, anywhere in such a graph, cannot be much faster;
+* with `--numpy`, walkers in numpy that move in lockstep, with visits as one sparse matrix for each
+  step, or merged as the engine does.
 
-With `--rows` the script computes some rows of walk features on a graph of 10^5 nodes instead, by
-sparse products and by products with the whole graph.
+With `--memory` the script prints the bytes of the results and the peak of the resident memory
+beyond the graph, each in a process of its own. With `--rows` it computes some rows of walk features
+on a graph of 10^5 nodes instead, by sparse products and by products with the whole graph.
 
     python benchmarks/performance/walk_engine.py --nodes 1000000
+    python benchmarks/performance/walk_engine.py --memory
     python benchmarks/performance/walk_engine.py --rows 500
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numba
 import numpy as np
 from scipy import sparse
 
 import coupledgp as cgp
-from coupledgp.couplings import MatchedLaw
-from coupledgp.features import WalkFeatures, plan_hops, sample_walks, walked_series
+from coupledgp.couplings import GeometricLaw, IidLengths, MatchedLaw
+from coupledgp.couplings.walkers.steps import INDEPENDENT
+from coupledgp.features import (
+    WalkFeatures,
+    plan_hops,
+    sample_walk_features,
+    sample_walks,
+    walked_series,
+)
+from coupledgp.features.walks.compiled_steps import moves_of
+from coupledgp.features.walks.engine import walk_ends
+from coupledgp.features.walks.lengths import lengths_of
 from coupledgp.kernels import HeatKernel
+
+SERIES = 0.8 ** np.arange(11)
+CHUNK = 16_384  # rows whose lengths are drawn at once for walkers that count nothing
+
+
+def erdos_renyi(n_nodes: int, degree: int = 10) -> cgp.Graph:
+    """Pairs of nodes at random, each at most once."""
+    pairs = np.random.default_rng(0).integers(n_nodes, size=(2, n_nodes * degree // 2))
+    low, high = pairs.min(axis=0), pairs.max(axis=0)
+    code = np.unique((low * n_nodes + high)[low < high])
+    return cgp.Graph.from_edges(code // n_nodes, code % n_nodes, n_nodes=n_nodes)
 
 
 def grid(n_nodes: int) -> cgp.Graph:
@@ -91,15 +121,47 @@ def numpy_walks(graph: cgp.Graph, nodes: np.ndarray, args: argparse.Namespace, m
 
 @numba.njit(parallel=True)
 def _reads(values, n_blocks, per_block):  # type: ignore[no-untyped-def]
+    """Read at random, the place in the upper bits of a product instead of a remainder."""
     total = np.zeros(n_blocks, np.int64)
+    size = np.uint64(values.size)
     for block in numba.prange(n_blocks):
         state = np.uint64(block + 1) * np.uint64(0x9E3779B97F4A7C15)
         found = np.int64(0)
         for _ in range(per_block):
             state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
-            found += values[np.int64(state >> np.uint64(33)) % values.size]
+            found += values[((state >> np.uint64(32)) * size) >> np.uint64(32)]
         total[block] = found
     return total
+
+
+@numba.njit(parallel=True)
+def _one_by_one(indptr, indices, nodes, n_walks, p, cut):  # type: ignore[no-untyped-def]
+    """Walkers that count nothing, one after the other."""
+    ends = np.empty((nodes.size, n_walks), np.int64)
+    for row in numba.prange(nodes.size):
+        state = np.uint64(row + 1) * np.uint64(0x9E3779B97F4A7C15)
+        for walker in range(n_walks):
+            node = nodes[row]
+            for _ in range(cut):
+                state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+                if np.float64(state >> np.uint64(32)) < p * 2.0**32:
+                    break
+                state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
+                degree = np.uint64(indptr[node + 1] - indptr[node])
+                if degree == 0:
+                    break
+                node = indices[indptr[node] + np.int64(((state >> np.uint64(32)) * degree) >> 32)]
+            ends[row, walker] = node
+    return ends
+
+
+def lockstep(graph: cgp.Graph, nodes: np.ndarray, args: argparse.Namespace) -> None:
+    """The engine's independent walkers, lengths drawn, nothing counted."""
+    moves = moves_of(graph, np.inf)
+    draw = lengths_of(IidLengths(), GeometricLaw(args.p), args.cut, 0, args.walks)
+    for start in range(0, nodes.size, CHUNK):
+        rows = nodes[start : start + CHUNK]
+        walk_ends(0, rows, draw(rows), INDEPENDENT, moves)
 
 
 def seconds(function: Callable[[], object]) -> tuple[float, float]:
@@ -109,36 +171,99 @@ def seconds(function: Callable[[], object]) -> tuple[float, float]:
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-def engine(name: str, graph: cgp.Graph, args: argparse.Namespace) -> None:
-    """Print walkers and moves a second of the three."""
+LIMITS = ("nothing counted, one by one", "nothing counted, in lockstep", "random reads")
+
+
+def systems(graph: cgp.Graph, args: argparse.Namespace) -> dict[str, Callable[[], object]]:
+    """Functions to time, the limits last."""
     nodes = np.arange(min(args.starts, graph.n_nodes))
-    n_walkers = nodes.size * args.walks
-    per_walk = ((1 - args.p) ** np.arange(1, args.cut + 1)).sum()
-    values = np.arange(graph.indices.size)
-    runs = {
-        coupling: lambda coupling=coupling: sample_walks(
-            graph, args.walks, args.p, coupling, max_length=args.cut, nodes=nodes, generator=0
-        )
+    given = {"max_length": args.cut, "nodes": nodes, "generator": 0}
+    runs: dict[str, Callable[[], object]] = {
+        coupling: partial(sample_walks, graph, args.walks, args.p, coupling, **given)
         for coupling in ("iid", "stratified+systematic", "iid+repelling")
     }
-    runs["numpy, a matrix a step"] = lambda: numpy_walks(graph, nodes, args, False)
-    runs["numpy, merged"] = lambda: numpy_walks(graph, nodes, args, True)
-    reads = 64 * (int(n_walkers * per_walk) // 64)
-    runs["random reads"] = lambda: _reads(values, 64, reads // 64)
+    runs["iid, one series"] = partial(
+        sample_walk_features, graph, SERIES, args.walks, args.p, "iid", **given
+    )
+    if args.numpy:
+        runs["numpy, a matrix a step"] = partial(numpy_walks, graph, nodes, args, False)
+        runs["numpy, merged"] = partial(numpy_walks, graph, nodes, args, True)
+    runs[LIMITS[0]] = partial(
+        _one_by_one, graph.indptr, graph.indices, nodes, args.walks, args.p, args.cut
+    )
+    runs[LIMITS[1]] = partial(lockstep, graph, nodes, args)
+    values, reads = np.arange(graph.indices.size), int(n_moves(nodes.size, args))
+    runs[LIMITS[2]] = partial(_reads, values, 64, reads // 64)
+    return runs
+
+
+def n_moves(n_rows: int, args: argparse.Namespace) -> float:
+    """Moves of all walkers on average."""
+    return n_rows * args.walks * ((1 - args.p) ** np.arange(1, args.cut + 1)).sum()
+
+
+def engine(name: str, graph: cgp.Graph, args: argparse.Namespace) -> None:
+    """Print walkers and moves a second of all systems, and ratios of processor seconds."""
+    runs = systems(graph, args)
+    n_rows = min(args.starts, graph.n_nodes)
     for run in runs.values():
         run()
-    taken = {key: [] for key in runs}
+    taken: dict[str, list[tuple[float, float]]] = {key: [] for key in runs}
     for _ in range(args.rounds):
         for key, run in runs.items():
             taken[key].append(seconds(run))
-    print(f"\n{name}: {graph}, walks from {nodes.size} nodes, m={args.walks}, p={args.p}")
-    for key, pairs in taken.items():
-        wall, cpu = np.median(np.array(pairs), axis=0)
-        moves = n_walkers * per_walk
-        print(
-            f"  {key:23s} {wall:7.2f} s wall  {cpu:7.2f} s processor  "
-            f"{n_walkers / wall / 1e6:7.2f} M walkers/s  {moves / cpu / 1e6:7.1f} M moves/cpu-s"
-        )
+    middle = {key: np.median(np.array(pairs), axis=0) for key, pairs in taken.items()}
+    print(f"\n{name}: {graph}, walks from {n_rows} nodes, m={args.walks}, p={args.p}")
+    print(f"{'':30s}{'wall':>9s}{'processor':>11s}{'ns a move':>11s}   ratio to the limits")
+    for key, (wall, cpu) in middle.items():
+        ratios = "".join(f"{cpu / middle[limit][1]:7.2f}" for limit in LIMITS)
+        each = 1e9 * cpu / n_moves(n_rows, args)
+        print(f"  {key:28s}{wall:7.2f} s{cpu:9.2f} s{each:11.1f}  {ratios}", flush=True)
+
+
+GRAPHS = {"Erdos-Renyi": erdos_renyi, "grid": grid, "Barabasi-Albert": barabasi_albert}
+RESULTS = ("walks", "features of one series", "walks and features")
+
+
+def memory_use(name: str, args: argparse.Namespace) -> None:
+    """Print the bytes of each result and the peak of memory, from processes of their own."""
+    print(f"\n{name}, {args.nodes} nodes, m={args.walks}, p={args.p}")
+    for result in RESULTS:
+        command = [sys.executable, __file__, "--peak", name, result, "--nodes", str(args.nodes)]
+        subprocess.run(command, check=True)
+
+
+def peak(name: str, result: str, args: argparse.Namespace) -> None:
+    """Print the bytes of one result and the peak of resident memory beyond what was there."""
+    graph = GRAPHS[name](args.nodes)
+    given = {"coupling": "iid", "max_length": args.cut, "generator": 0}
+
+    def made(nodes: np.ndarray | None) -> tuple[int, int, object]:
+        if result == "features of one series":
+            found = sample_walk_features(graph, SERIES, args.walks, args.p, nodes=nodes, **given)
+            n_bytes = found.data.nbytes + found.indices.nbytes + found.indptr.nbytes
+            return n_bytes, found.nnz, found
+        walks = sample_walks(graph, args.walks, args.p, nodes=nodes, **given)
+        features = None if result == "walks" else walks.features(SERIES)
+        n_bytes = walks.nbytes + (0 if features is None else features.data.nbytes)
+        return n_bytes, walks.visits.entries.size, (walks, features)
+
+    made(np.arange(1000))  # compiles
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
+    size, n_items, _kept = made(None)
+    most = resident("VmHWM") - before
+    print(
+        f"  {result:24s} {size / 1e6:7.0f} MB, {size / n_items:5.2f} bytes a visit, "
+        f"peak {most / 1e6:7.0f} MB, {most / size:5.2f} times the result",
+        flush=True,
+    )
+
+
+def resident(entry: str) -> int:
+    """An entry of this process's status in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(entry + ":"))
 
 
 def few_rows(name: str, graph: cgp.Graph, args: argparse.Namespace) -> None:
@@ -173,12 +298,22 @@ def main() -> None:
     parser.add_argument("--p", type=float, default=0.1, help="chance of halting")
     parser.add_argument("--cut", type=int, default=10, help="longest walk")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--numpy", action="store_true", help="time walkers in numpy too")
+    parser.add_argument("--memory", action="store_true", help="measure memory instead")
+    parser.add_argument("--peak", nargs=2, metavar=("GRAPH", "RESULT"), help="memory of one result")
     parser.add_argument("--rows", type=int, default=0, help="measure few rows instead")
     args = parser.parse_args()
-    measure = few_rows if args.rows else engine
-    n_nodes = 100_000 if args.rows else args.nodes
-    measure("grid", grid(n_nodes), args)
-    measure("Barabasi-Albert", barabasi_albert(n_nodes), args)
+    if args.peak:
+        peak(*args.peak, args)
+    elif args.memory:
+        for name in GRAPHS:
+            memory_use(name, args)
+    elif args.rows:
+        for name in ("grid", "Barabasi-Albert"):
+            few_rows(name, GRAPHS[name](100_000), args)
+    else:
+        for name, make in GRAPHS.items():
+            engine(name, make(args.nodes), args)
 
 
 if __name__ == "__main__":

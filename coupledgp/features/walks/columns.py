@@ -29,7 +29,7 @@ class Columns(NamedTuple):
     """Codes of some rows.
 
     Code j of row r is `codes[(r // width) * height * width + j * width + r % width]`, for j below
-    `n_codes[r]`; `spare` (height,) is room to sort long rows, `code_bits` the bits of a code.
+    `n_codes[r]`; `spare` (height,) is room to sort long rows, and a code has `code_bits`.
     """
 
     codes: CodeArray
@@ -38,6 +38,17 @@ class Columns(NamedTuple):
     width: int
     height: int
     code_bits: int
+
+    def sort(self) -> None:
+        """Sort the codes of every row."""
+        if self.width == 1:
+            ends = np.empty(256, dtype=np.int64)
+            _sort_long(self.codes, self.n_codes, self.height, self.code_bits, self.spare, ends)
+        else:
+            tables = -(-self.n_codes.size // WIDTH)
+            size = tables * self.height * WIDTH
+            lines = self.codes[:size].reshape(tables, self.height, WIDTH)
+            _sort_columns(lines, self.n_codes, ~self.codes.dtype.type(0))
 
     @property
     def read(self) -> tuple[CodeArray, IntArray, int, int]:
@@ -67,16 +78,16 @@ def _exchange(lines, first, last, by):  # type: ignore[no-untyped-def]
     """Exchange entries of lines first..last with those `by` lines below where these are less."""
     for line in range(first, last):
         upper, lower = lines[line], lines[line + by]
-        for k in range(64):  # a number, so that the loop becomes vector instructions
+        for k in range(WIDTH):  # a constant, so that the loop becomes vector instructions
             a, b = upper[k], lower[k]
             upper[k] = a if a < b else b
             lower[k] = b if a < b else a
 
 
 @part
-def _sort_lines(lines):  # type: ignore[no-untyped-def]
-    """Sort every column of a table by Batcher's merges of odd and even places."""
-    n, span = lines.shape[0], 1
+def _sort_lines(lines, n):  # type: ignore[no-untyped-def]
+    """Sort the columns of the first n lines by Batcher's merges of odd and even places."""
+    span = 1
     while span < n:
         by = span
         while by >= 1:
@@ -89,38 +100,38 @@ def _sort_lines(lines):  # type: ignore[no-untyped-def]
         span <<= 1
 
 
-@part
-def _sort_bytes(codes, spare, code_bits):  # type: ignore[no-untyped-def]
-    """Sort codes by each of their bytes, the lowest first."""
-    ends = np.empty(256, dtype=np.int64)
-    for shift in range(0, code_bits, 8):
-        ends[:] = 0
-        for k in range(codes.size):
-            ends[(np.int64(codes[k]) >> shift) & 255] += 1
-        for byte in range(1, 256):
-            ends[byte] += ends[byte - 1]
-        for k in range(codes.size - 1, -1, -1):
-            own = (np.int64(codes[k]) >> shift) & 255
-            ends[own] -= 1
-            spare[ends[own]] = codes[k]
-        codes[:] = spare[: codes.size]
+@compiled
+def _sort_columns(tables, n_codes, largest):  # type: ignore[no-untyped-def]
+    """Sort the columns of tables (k, height, WIDTH); `largest` fills them below their codes."""
+    for table in range(tables.shape[0]):
+        lines, first = tables[table], table * WIDTH
+        last, most = min(first + WIDTH, n_codes.size), np.int64(0)
+        for r in range(first, last):
+            most = max(most, n_codes[r])
+        for r in range(first, last):
+            for j in range(n_codes[r], most):
+                lines[j, r - first] = largest
+        _sort_lines(lines, most)
 
 
 @compiled
-def sort_columns(codes, spare, n_codes, width, height, code_bits):  # type: ignore[no-untyped-def]
-    """Sort the codes of every row of `Columns`."""
-    for first in range(0, n_codes.size, width):
-        last = min(first + width, n_codes.size)
-        begin = first * height
-        if width == 1:
-            _sort_bytes(codes[begin : begin + n_codes[first]], spare, code_bits)
-            continue
-        most = n_codes[first:last].max()
-        lines = codes[begin : begin + most * width].reshape((most, width))
-        for r in range(first, last):
-            for j in range(n_codes[r], most):
-                lines[j, r - first] = ~codes.dtype.type(0)
-        _sort_lines(lines)
+def _sort_long(codes, n_codes, height, code_bits, spare, ends):  # type: ignore[no-untyped-def]
+    """Sort rows that lie one behind the other by each byte of their codes, the lowest first."""
+    for r in range(n_codes.size):
+        begin = r * height
+        for shift in range(0, code_bits, 8):
+            for byte in range(256):
+                ends[byte] = 0
+            for k in range(n_codes[r]):
+                ends[(np.int64(codes[begin + k]) >> shift) & 255] += 1
+            for byte in range(1, 256):
+                ends[byte] += ends[byte - 1]
+            for k in range(n_codes[r] - 1, -1, -1):
+                own = (np.int64(codes[begin + k]) >> shift) & 255
+                ends[own] -= 1
+                spare[ends[own]] = codes[begin + k]
+            for k in range(n_codes[r]):
+                codes[begin + k] = spare[k]
 
 
 @compiled

@@ -24,11 +24,12 @@ import numpy as np
 from coupledgp.compiled import compiled, part, share_rows
 from coupledgp.counter import SECOND_STREAMS, key_of_stream, mix, node_key, shift_of, stream_key
 from coupledgp.couplings.walkers.steps import INDEPENDENT
-from coupledgp.features.walks.columns import CodeArray, Columns, columns_for, place_of, sort_columns
+from coupledgp.features.walks.columns import CodeArray, Columns, columns_for, place_of
 from coupledgp.features.walks.compiled_steps import (
     ALIVE,
     BASE,
     EDGE,
+    STAMP,
     WORD,
     Moves,
     arrive,
@@ -67,24 +68,25 @@ def _count_codes(rows, lengths, indptr, n_codes):  # type: ignore[no-untyped-def
 
 
 @part
-def _line_up(first, last, rows, lengths, indptr, walkers, width, height):  # type: ignore[no-untyped-def]
-    """List the walkers of some rows, the longest walks first.
+def _line_up(first, last, rows, lengths, indptr, walkers, until, width, height):  # type: ignore[no-untyped-def]
+    """List the walkers of some rows, the longest walks first; return the longest of them.
 
-    Returns for each step the number of walkers that make it, all of them for step 0.
+    `until[t]` becomes the number of walkers that make step t, all of them for step 0.
     """
     longest = np.int64(0)
     for r in range(first, last):
         for w in range(lengths.shape[1]):
             longest = max(longest, lengths[r, w])
-    until = np.zeros(longest + 1, dtype=np.int64)
+    for length in range(longest + 1):
+        until[length] = 0
     for r in range(first, last):
         moves = indptr[rows[r] + 1] > indptr[rows[r]]
         for w in range(lengths.shape[1]):
             until[lengths[r, w] if moves else 0] += 1
     before = np.int64(0)
-    for length in range(longest, -1, -1):
-        size = until[length]
-        until[length] = before
+    for shorter in range(longest + 1):
+        size = until[longest - shorter]
+        until[longest - shorter] = before
         before += size
     for r in range(first, last):
         moves = indptr[rows[r] + 1] > indptr[rows[r]]
@@ -95,36 +97,35 @@ def _line_up(first, last, rows, lengths, indptr, walkers, width, height):  # typ
             until[length] += 1
             walkers[ROW, k], walkers[NUMBER, k], walkers[TO, k] = r, w, place
             place += width * length
-    return until
+    return longest
 
 
 @compiled
 def _walk_apart(  # type: ignore[no-untyped-def]
     seed, rows, lengths,
     indptr, indices, cumulative, targets, node_bits, edge_bits,
-    walkers, draws, codes, width, height, step_bits, ends,
+    walkers, shifts, bits, row_keys, keys, until, codes, width, height, step_bits, ends,
 ):  # fmt: skip
     """Walk independent walkers; those that move at a step come first in the list of all."""
     word, row, to, along = walkers[AT], walkers[ROW], walkers[TO], walkers[ALONG]
-    shifts, bits, together = draws[0], draws[1], word.size // lengths.shape[1]
-    keys = np.empty((2, together), dtype=np.uint64)
+    together = keys.size
     within = (np.int64(1) << node_bits) - 1
     for first in range(0, rows.size, together):
         last = min(first + together, rows.size)
-        until = _line_up(first, last, rows, lengths, indptr, walkers, width, height)
+        longest = _line_up(first, last, rows, lengths, indptr, walkers, until, width, height)
         for k in range(until[0]):
             word[k] = word_of(rows[row[k]], indptr, targets, node_bits, edge_bits)
             shifts[k] = shift_of(walkers[NUMBER, k])
         for r in range(first, last):
-            keys[0, r - first] = node_key(seed, rows[r])
+            row_keys[r - first] = node_key(seed, rows[r])
             if codes is not None:
                 codes[place_of(r, width, height)] = rows[r] << step_bits
-        for step in range(1, until.size):
+        for step in range(1, longest + 1):
             n = until[step]
             for r in range(last - first):
-                keys[1, r] = key_of_stream(keys[0, r], step)
+                keys[r] = key_of_stream(row_keys[r], step)
             for k in range(n):
-                bits[k] = mix(keys[1, row[k] - first] + shifts[k])
+                bits[k] = mix(keys[row[k] - first] + shifts[k])
             choose_apart(n, bits, word, along, indptr, cumulative, targets, node_bits, edge_bits)
             for k in range(n):
                 there = arrive(along[k], indices, targets)
@@ -165,8 +166,9 @@ def _walk_together(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Walk walkers that a law joins where they stand together."""
     within = (np.int64(1) << node_bits) - 1
-    groups[:] = 0
     stamp = np.int64(0)
+    for slot in range(groups.shape[1]):
+        groups[STAMP, slot] = 0
     for first in range(0, rows.size, n_alive.size):
         last = min(first + n_alive.size, rows.size)
         longest = _set_out(
@@ -250,7 +252,7 @@ class Engine:
         self._codes = columns.codes
         form = columns.codes, columns.width, columns.height, self.step_bits, None
         self._walk(rows, lengths, *form)
-        sort_columns(*columns)
+        columns.sort()
         return columns
 
     def ends(self, rows: IntArray, lengths: IntArray) -> IntArray:
@@ -271,8 +273,10 @@ class Engine:
         together = max(LOCKSTEP // n_walks, 1)
         if self.steps != INDEPENDENT:
             return scratch_for(self.steps, together, n_walks)
-        size = together * n_walks
-        return np.empty((5, size), dtype=np.int64), np.empty((2, size), dtype=np.uint64)
+        draws = np.empty((2, together * n_walks), dtype=np.uint64)
+        keys = np.empty((2, together), dtype=np.uint64)
+        walkers = np.empty((5, together * n_walks), dtype=np.int64)
+        return walkers, *draws, *keys, np.empty(self.longest + 1, dtype=np.int64)
 
 
 def walk_ends(seed: int, rows: IntArray, lengths: IntArray, steps: int, moves: Moves) -> IntArray:

@@ -45,7 +45,7 @@ def lengths_of(
         if kind is IidLengths:
             return partial(_drawn, _apart, n_walks, *table)
         if kind is StratifiedLengths:
-            return partial(_drawn, _stratified, n_walks, *table)
+            return partial(_stratified_lengths, n_walks, *table)
         if isinstance(lengths, SigmaLengths) and kind is SigmaLengths and lengths.permutation:
             sigma = np.asarray(lengths.permutation, dtype=np.int64)
             return partial(_drawn, _sigma, n_walks, *table, sigma)
@@ -55,8 +55,14 @@ def lengths_of(
 def _drawn(draw: Callable[..., None], n_walks: int, *arguments: Any) -> IntArray:
     *given, rows = arguments
     lengths = np.empty((rows.size, n_walks), dtype=np.int64)
-    draw(rows, *given, lengths)
+    draw(rows, *given, np.empty(n_walks), lengths)
     return lengths
+
+
+def _stratified_lengths(n_walks: int, *arguments: Any) -> IntArray:
+    *given, rows = arguments
+    order, spare = np.empty((2, n_walks), dtype=np.int64)
+    return _drawn(_stratified, n_walks, *given, order, spare, rows)
 
 
 @part
@@ -69,8 +75,7 @@ def _length(u, cdf, least):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _apart(rows, seed, cdf, least, lengths):  # type: ignore[no-untyped-def]
-    u = np.empty(lengths.shape[1])
+def _apart(rows, seed, cdf, least, u, lengths):  # type: ignore[no-untyped-def]
     for r in range(rows.size):
         key = key_of_stream(node_key(seed, rows[r]), LENGTH_STREAMS)
         for w in range(u.size):
@@ -80,42 +85,41 @@ def _apart(rows, seed, cdf, least, lengths):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _antithetic(rows, seed, hazards, lengths):  # type: ignore[no-untyped-def]
+def _antithetic(rows, seed, hazards, u, lengths):  # type: ignore[no-untyped-def]
     """Every walker moves until the first coin below the hazard of its step."""
     for r in range(rows.size):
         key = node_key(seed, rows[r])
-        for w in range(lengths.shape[1]):
-            paired, step = w % 2 == 1, 0
+        for w in range(u.size):
+            step = 0
             while step < hazards.size:
-                coin = uniform(key_of_stream(key, LENGTH_STREAMS + step), w - paired)
-                if paired:
-                    coin += 0.5
-                    coin = coin - 1.0 if coin >= 1.0 else coin
-                if coin < hazards[step]:
+                u[w] = uniform(key_of_stream(key, LENGTH_STREAMS + step), w - w % 2)
+                if w % 2 == 1:
+                    u[w] += 0.5
+                    u[w] -= u[w] >= 1.0
+                if u[w] < hazards[step]:
                     break
                 step += 1
             lengths[r, w] = step
 
 
 @compiled
-def _sigma(rows, seed, cdf, least, sigma, lengths):  # type: ignore[no-untyped-def]
+def _sigma(rows, seed, cdf, least, sigma, u, lengths):  # type: ignore[no-untyped-def]
     for r in range(rows.size):
         key = node_key(seed, rows[r])
         first, second = key_of_stream(key, LENGTH_STREAMS), key_of_stream(key, LENGTH_STREAMS + 1)
         quantile = np.int64(0)
         for w in range(lengths.shape[1]):
             if w % 2 == 0:
-                u = uniform(first, w)
-                quantile = np.int64(u * sigma.size)
+                u[w] = uniform(first, w)
+                quantile = np.int64(u[w] * sigma.size)
             else:
-                u = (sigma[quantile] + uniform(second, w)) / sigma.size
-            lengths[r, w] = _length(u, cdf, least)
+                u[w] = (sigma[quantile] + uniform(second, w)) / sigma.size
+            lengths[r, w] = _length(u[w], cdf, least)
 
 
 @compiled
-def _stratified(rows, seed, cdf, least, lengths):  # type: ignore[no-untyped-def]
-    m = lengths.shape[1]
-    u, order, spare = np.empty(m), np.empty(m, dtype=np.int64), np.empty(m, dtype=np.int64)
+def _stratified(rows, seed, cdf, least, order, spare, u, lengths):  # type: ignore[no-untyped-def]
+    m = u.size
     for r in range(rows.size):
         key = node_key(seed, rows[r])
         within, among = key_of_stream(key, LENGTH_STREAMS), key_of_stream(key, LENGTH_STREAMS + 1)
@@ -143,7 +147,8 @@ def _order(u, order, spare):  # type: ignore[no-untyped-def]
                 else:
                     spare[to] = order[right]
                     right += 1
-        order[:] = spare
+        for w in range(m):
+            order[w] = spare[w]
         run *= 2
 
 

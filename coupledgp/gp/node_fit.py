@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.gp.node_priors import NodePriorRecipe
+from coupledgp.gp.node_costs import posterior_forecast, probes_forecast
+from coupledgp.gp.node_priors import ChosenPrior, NodePriorRecipe
+from coupledgp.gp.node_search import PATIENCE, NodeSearcher
 from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeSettings
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.evidence import Scales
-from coupledgp.inference.nodes.exact_evidence import exact_kernel_problem
-from coupledgp.inference.nodes.exact_search import (
-    EvaluatedKernel,
-    FixedHyperparameters,
-    fit_families,
-)
-from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.inference.nodes.exact_search import EvaluatedKernel, FixedHyperparameters
+from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
-from coupledgp.inference.nodes.solved_evidence import scaled_kernel_problem
+from coupledgp.inference.nodes.routes import Observations
 from coupledgp.inference.search.minimise import Minimiser, lbfgs
 from coupledgp.kernels import GraphKernel
 from coupledgp.progress import Progress
@@ -41,11 +39,14 @@ class NodeSearch(NamedTuple):
         Number of evaluations of the evidence.
     converged : bool
         Whether the last round left the hyperparameters where they were.
+    steps : tuple of Step
+        What was done, with forecasts and seconds.
     """
 
     n_rounds: int = 0
     n_evaluations: int = 0
     converged: bool = True
+    steps: tuple[Step, ...] = ()
 
 
 class FittedKernel(NamedTuple):
@@ -55,14 +56,17 @@ class FittedKernel(NamedTuple):
     ----------
     kernel : GraphKernel
         Kernel of greatest evidence.
-    point : Point or None
+    point : EvaluatedKernel or None
         Result of the search by the exact evidence, if that search sufficed.
+    is_whole : bool
+        Whether the point's evidence is that of all observations.
     search : NodeSearch
         Record of the search.
     """
 
     kernel: GraphKernel
     point: EvaluatedKernel | None
+    is_whole: bool
     search: NodeSearch
 
 
@@ -98,6 +102,10 @@ class NodeFitter:
         Settings by which the checkpoint recognises the fit.
     minimise : Minimiser
         The optimiser of kernel parameters.
+    budget : Budget
+        Seconds and bytes that the fit may take.
+    stand_ins : tuple of GraphKernel
+        Kernels of sparse precision that take the place of one whose posterior costs too much.
     """
 
     recipe: NodePriorRecipe
@@ -114,14 +122,20 @@ class NodeFitter:
     checkpoint: Path | None = None
     identity: dict[str, Any] | None = None
     minimise: Minimiser = lbfgs
+    budget: Budget = Budget()
+    stand_ins: tuple[GraphKernel, ...] = ()
 
     def fit(self) -> tuple[NodeGP, NodeSearch]:
         """Search for the kernel and the scales, then condition on the data."""
-        found = FittedKernel(self.kernels[0], None, NodeSearch())
-        # Without a search there is one evaluation at most, and small sets need none.
-        if self.searches or not self._is_dense:
+        found = FittedKernel(self.kernels[0], None, False, NodeSearch())
+        if self.searches:
             found = self._search()
-        return self._condition(found), found.search
+        start = time.perf_counter()
+        process, forecast = self._condition(found)
+        step = Step(
+            "condition", process.chosen.reason, forecast.seconds, time.perf_counter() - start
+        )
+        return process, found.search._replace(steps=(*found.search.steps, step))
 
     @property
     def graph(self) -> Graph:
@@ -160,23 +174,33 @@ class NodeFitter:
             families = range(stored.family, len(kernels) if whole else stored.family + 1)
             record.finished = list(stored.finished)
         elif self.settings.solver != "iterative":
-            has_scale = self.graph.node_scale is not None
-            make = scaled_kernel_problem if has_scale else exact_kernel_problem
-            problem = make(self.graph, self.data.points, self.targets, self.settings.seed)
-            kept = FixedHyperparameters(
-                self._keeps_kernel, self._kept("outputscale"), self._kept("noise")
-            )
-            point, state = fit_families(
-                problem.evidence, kernels, kept, record, self.report, self.minimise
-            )
-            if problem.is_whole and self.recipe.follows_exact(point.kernel, point.scales):
-                search = NodeSearch(state.n_rounds, state.n_evaluations, state.settled)
-                return FittedKernel(point.kernel, point, search)
-            kernels[state.family] = point.kernel
-            families, scan = range(state.family, state.family + 1), problem.is_whole
+            searcher = self._searcher(record)
+            found = searcher.search()
+            point = found.point
+            if self.recipe.follows_exact(point.kernel, point.scales):
+                effort = found.n_rounds, found.n_evaluations, found.converged
+                search = NodeSearch(*effort, tuple(searcher.steps))
+                return FittedKernel(point.kernel, point, found.is_whole, search)
+            assert found.family is not None  # only kernels of exact priors are replaced
+            kernels[found.family] = point.kernel
+            families, scan = range(found.family, found.family + 1), found.is_whole
         if self._keeps_kernel:
-            return FittedKernel(kernels[families[0]], None, NodeSearch())
+            return FittedKernel(kernels[families[0]], None, False, NodeSearch())
         return self._in_rounds(kernels, families, record, scan)
+
+    def _searcher(self, record: Checkpoint) -> NodeSearcher:
+        """The search by the evidence of exact kernels."""
+        kept = FixedHyperparameters(
+            self._keeps_kernel, self._kept("outputscale"), self._kept("noise")
+        )
+        data = Observations(self.graph, self.data.points, self.targets, self.settings.seed)
+        return NodeSearcher(
+            data, self.kernels, self.stand_ins, kept, self._posterior_forecast, self.budget,
+            self.report, record, self.minimise,
+        )  # fmt: skip
+
+    def _posterior_forecast(self, kernel: GraphKernel, ratio: float) -> Forecast:
+        return posterior_forecast(self.graph, kernel, ratio, len(self.data), self.settings)
 
     def _in_rounds(
         self, kernels: list[GraphKernel], families: range, record: Checkpoint, scan: bool
@@ -208,7 +232,7 @@ class NodeFitter:
             all(state.settled for state in states),
         )
         kernel = kernels[best].with_theta(np.array(finished[best][0]))
-        return FittedKernel(kernel, None, search)
+        return FittedKernel(kernel, None, False, search)
 
     def _problem(self) -> dict[str, Any]:
         """Settings, seed and data, by which a checkpoint recognises its fit."""
@@ -220,28 +244,58 @@ class NodeFitter:
         seed = self.settings.seed
         return {"settings": self.identity or {}, "seed": seed, "data": data.hexdigest()}
 
-    def _condition(self, found: FittedKernel) -> NodeGP:
-        """Condition on the data at the fitted kernel, the free scales at maximum evidence there."""
+    def _condition(self, found: FittedKernel) -> tuple[NodeGP, Forecast]:
+        """Condition on the data at the fitted kernel, and say what that was expected to take."""
         known = self._known_scales(found)
+        if known is not None:
+            ratio = known.noise / known.outputscale
+            forecast = self._posterior_forecast(found.kernel, ratio)
+            advice = "choose a kernel whose exponent is a whole number, or a larger budget"
+            self.budget.check(forecast, "the posterior", advice)
         chosen = self.recipe.make(found.kernel, known)
-        scales, error = self._scales(found, chosen.prior)
+        scales, error = self._scales(found, chosen)
         if known is None:
             # The prior is made again, since its accuracy depends on the scales, known only now.
+            forecast = self._posterior_forecast(found.kernel, scales.noise / scales.outputscale)
             chosen = self.recipe.make(found.kernel, scales)
-            scales, error = self._scales(found, chosen.prior)
-        value = scales.log_evidence - self.units.log_jacobian(len(self.data))
-        return NodeGP.given(
+            scales, error = self._scales(found, chosen)
+        evidence = None
+        if np.isfinite(scales.log_evidence):
+            value = scales.log_evidence - self.units.log_jacobian(len(self.data))
+            evidence = NodeEvidence(value, error)
+        process = NodeGP.given(
             self.recipe, chosen, self.settings, scales, self.data, self.units, self.normalize,
-            NodeEvidence(value, error),
+            evidence,
         )  # fmt: skip
+        return process, forecast
 
-    def _scales(self, found: FittedKernel, prior: GraphPrior) -> tuple[Scales, float]:
-        """Scales of maximum evidence under a prior, and the standard error of the log evidence."""
-        if found.point is not None and not self._is_dense:
-            return found.point.scales, found.point.error
-        measures = self.settings.evidence(prior, self.data.points, self.targets).measures
-        scales = measures.profile(self._kept("outputscale"), self._kept("noise"))
+    def _scales(self, found: FittedKernel, chosen: ChosenPrior) -> tuple[Scales, float]:
+        """Scales of maximum evidence under a prior, and the standard error of the log evidence.
+
+        The log evidence is NaN where it was not computed: it is when somebody asks for it.
+        """
+        point, walks = found.point, chosen.method == "walks"
+        outputscale, noise = self._kept("outputscale"), self._kept("noise")
+        if point is not None and found.is_whole and not (walks and self._is_dense):
+            return point.scales, point.error
+        both = outputscale is not None and noise is not None
+        if both and not self.searches and not (walks and self._is_dense):
+            assert outputscale is not None and noise is not None
+            return Scales(outputscale, noise, np.nan), 0.0
+        if point is not None and not found.is_whole and not self._may_measure(point):
+            return replace(point.scales, log_evidence=np.nan), 0.0
+        measures = self.settings.evidence(chosen.prior, self.data.points, self.targets).measures
+        scales = measures.profile(outputscale, noise)
         return scales, measures.log_evidence_error(scales.outputscale, scales.noise)
+
+    def _may_measure(self, point: EvaluatedKernel) -> bool:
+        """Whether the scales may be set by the evidence of all observations at a kernel."""
+        if self._is_dense:
+            return True
+        ratio = point.scales.noise / point.scales.outputscale
+        forecast = probes_forecast(self.graph, point.kernel, ratio, self.settings)
+        seconds = PATIENCE if self.budget.seconds is None else 0.1 * self.budget.seconds
+        return forecast.seconds <= seconds
 
     def _known_scales(self, found: FittedKernel) -> Scales | None:
         """Scales by which the accuracy of the prior is chosen: those found, or those given."""

@@ -77,6 +77,11 @@ class NodePriorRecipe(ABC):
 
     graph: Graph
 
+    @property
+    @abstractmethod
+    def is_exact(self) -> bool:
+        """Whether priors are those of exact kernels, by whatever way costs least."""
+
     @abstractmethod
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """Make the prior of a kernel, as accurate as the scales need if they are known."""
@@ -108,6 +113,11 @@ class WalkRecipe(NodePriorRecipe):
     max_hops: int | None
     seed: int
     method: WalkMethod = "walks"
+
+    @property
+    def is_exact(self) -> bool:
+        """See the base class."""
+        return False
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """See the base class."""
@@ -215,6 +225,11 @@ class ExactRecipe(NodePriorRecipe):
     graph: Graph
     method: Method = "auto"
     tolerance: float = 1e-8
+
+    @property
+    def is_exact(self) -> bool:
+        """See the base class."""
+        return self.method == "auto"
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """See the base class."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
@@ -20,7 +22,13 @@ from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
-from coupledgp.kernels import GraphKernel, GraphKernelLike, parse_graph_kernel
+from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.kernels import (
+    GraphKernel,
+    GraphKernelLike,
+    RegularizedLaplacianKernel,
+    parse_graph_kernel,
+)
 from coupledgp.models.estimator import FittedModel, ProcessRegressor, fitted_result, plain_seed
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
@@ -29,6 +37,8 @@ from coupledgp.validation import check_choice, check_positive, check_positive_in
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
 # Families that `kernel="auto"` compares, in this order.
 AUTO_KERNELS = ("heat", "regularized-laplacian", "matern")
+# Exponents of the regularised Laplacians that take the place of a kernel that costs too much.
+STAND_IN_EXPONENTS = (1, 2, 3)
 HYPERPARAMETERS = ("kernel", "outputscale", "noise")
 STORED_RESULTS = ("n_rounds_", "n_evaluations_", "converged_")
 
@@ -47,6 +57,7 @@ class NodeRegressor(ProcessRegressor):
     n_probes: int
     exact_variances: int
     n_variance_samples: int
+    budget: float | str | None
 
     n_rounds_ = fitted_result("n_rounds_", "Rounds of the search.")
 
@@ -143,9 +154,24 @@ class NodeRegressor(ProcessRegressor):
                 checkpoint=None if checkpoint is None else Path(checkpoint),
                 identity=self._identity(),
                 minimise=parse_optimizer(self.optimizer) if self.optimizer else lbfgs,
+                budget=Budget.of(self.budget),
+                stand_ins=self._stand_ins(recipe),
             )
             process, search = fitter.fit()
-        return process, dict(zip(STORED_RESULTS, search, strict=True))
+        if not search.converged and self.budget is not None:
+            warnings.warn(
+                f"the search for hyperparameters ended by the budget of {self.budget} after "
+                f"{search.n_evaluations} evaluations; the best ones so far are used",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return process, {**dict(zip(STORED_RESULTS, search, strict=False)), "steps_": search.steps}
+
+    def _stand_ins(self, recipe: NodePriorRecipe) -> tuple[GraphKernel, ...]:
+        """Kernels of sparse precision that `"auto"` may put in place of one that costs too much."""
+        if self.kernel != "auto" or not recipe.is_exact:
+            return ()
+        return tuple(RegularizedLaplacianKernel(exponent=float(r)) for r in STAND_IN_EXPONENTS)
 
     def _settings(self, seed: int) -> NodeSettings:
         return NodeSettings(
@@ -166,6 +192,7 @@ class NodeRegressor(ProcessRegressor):
         check_positive_int(self.n_probes, "n_probes", minimum=2)
         check_positive_int(self.exact_variances, "exact_variances", minimum=0)
         check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2)
+        Budget.of(self.budget)
 
     def _given(self, name: str) -> float:
         """The given or default value of a scale."""

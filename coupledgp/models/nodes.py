@@ -162,6 +162,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         exact_variances: int = 512,
         n_variance_samples: int = 256,
         kl_target: float = 0.01,
+        budget: float | str | None = None,
         progress: bool | None = None,
     ) -> None:
         self.graph = graph
@@ -186,6 +187,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         self.exact_variances = exact_variances
         self.n_variance_samples = n_variance_samples
         self.kl_target = kl_target
+        self.budget = budget
         self.progress = progress
 
     size_parameter: ClassVar[str] = "n_walks"
@@ -374,6 +376,7 @@ class ExactGraphGPRegressor(NodeRegressor):
         n_probes: int = 16,
         exact_variances: int = 512,
         n_variance_samples: int = 256,
+        budget: float | str | None = None,
         progress: bool | None = None,
     ) -> None:
         self.graph = graph
@@ -390,6 +393,7 @@ class ExactGraphGPRegressor(NodeRegressor):
         self.n_probes = n_probes
         self.exact_variances = exact_variances
         self.n_variance_samples = n_variance_samples
+        self.budget = budget
         self.progress = progress
 
     def exact_twin(self) -> ExactGraphGPRegressor:

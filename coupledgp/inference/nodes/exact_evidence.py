@@ -48,6 +48,11 @@ DENSE_LIMIT, MIN_PART = 1024, 128
 WORK_LIMIT = 250_000_000
 
 
+def tolerance_for(ratio: float) -> float:
+    """Relative error of functions of `W~` that the noise hides: an error counts divided by r."""
+    return float(np.clip(TOLERANCE_PER_RATIO * ratio, 1e-12, 1e-8))
+
+
 class EvidenceTerms(NamedTuple):
     """Terms of the evidence at one kernel and noise ratio r.
 
@@ -105,6 +110,8 @@ class ObservedEvidence(ExactKernelEvidence):
         The graph, node numbers (n,), centred targets (n, n_outputs).
     make_moments
         `SpectralMoments` or `LargeGraphMoments`.
+    tolerance_for
+        Function of the noise ratio: relative error of functions of `W~`.
     """
 
     def __init__(
@@ -113,9 +120,10 @@ class ObservedEvidence(ExactKernelEvidence):
         nodes: IntArray,
         Y: FloatArray,
         make_moments: Callable[[BlockColumns], GraphMoments],
+        tolerance_for: Callable[[float], float] = tolerance_for,
     ) -> None:
         self.graph, (self.n_targets, self.n_outputs) = graph, Y.shape
-        self._Y = Y
+        self._Y, self._tolerance_for = Y, tolerance_for
         self._unique, self._places = np.unique(nodes, return_inverse=True)
         columns = BlockColumns(graph, self._unique, np.empty((graph.n_nodes, 0)))
         self.moments = make_moments(columns)
@@ -123,7 +131,7 @@ class ObservedEvidence(ExactKernelEvidence):
         self._scales = None if scale is None else np.outer(scale[self._unique], scale[self._unique])
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        blocks = self._blocks(kernel, tolerance_for(ratio))
+        blocks = self._blocks(kernel, self._tolerance_for(ratio))
         if self._scales is not None:
             blocks = blocks * self._scales
         K, *slopes = blocks[:, self._places[:, None], self._places[None, :]]
@@ -202,11 +210,6 @@ class HiddenEvidence(ExactKernelEvidence):
             logs,
             float(errors[0]),
         )
-
-
-def tolerance_for(ratio: float) -> float:
-    """Relative error of functions of `W~` that the noise hides: an error counts divided by r."""
-    return float(np.clip(TOLERANCE_PER_RATIO * ratio, 1e-12, 1e-8))
 
 
 def slopes_of(kernel: GraphKernel) -> list[SpectralFunction]:

@@ -6,7 +6,7 @@ The output scale is profiled out. The noise is searched as a multiple of the ker
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +26,9 @@ N_STARTS = 2
 # The search ends when a step gains less than this part of the evidence, or the slope, in nats a
 # log unit, is flat.
 STOPPING = Stopping(max_iterations=60, value_tolerance=1e-8, gradient_tolerance=1e-3)
+# A search that goes on from the maximum of a part of the graph: a hundredth of a nat is far below
+# what would be seen in any prediction.
+FINISHING = Stopping(max_iterations=12, value_tolerance=1e-2, gradient_tolerance=1e-1)
 # Largest change of a parameter in one round, in log units: a line search that steps further would
 # ask for kernels that take far too long. A round that ends at its edge is followed by another one.
 STEP = 1.5
@@ -123,6 +126,12 @@ class ExactKernelObjective:
         theta = kernel.theta[: self.n_parameters]
         return theta if self.ratio is not None else np.append(theta, np.log(start_ratio))
 
+    def at_ratio(self, kernel: GraphKernel, ratio: float) -> FloatArray:
+        """Free variables (n_free,) of a kernel and a noise ratio, within their bounds."""
+        mean = self.evidence.traces(kernel)[0] / self.evidence.graph.n_nodes
+        variables = self.variables(kernel, ratio / mean)
+        return np.clip(variables, *np.transpose(self.bounds)) if variables.size else variables
+
     def at(self, variables: FloatArray) -> EvaluatedKernel:
         """Evaluate the objective at free variables (n_free,)."""
         kernel = self.start
@@ -179,12 +188,13 @@ class ExactKernelObjective:
 
 
 def fit_families(
-    evidence: ExactKernelEvidence,
+    evidence: ExactKernelEvidence | Sequence[ExactKernelEvidence],
     starts: list[GraphKernel],
     kept: FixedHyperparameters,
     checkpoint: Checkpoint,
     report: Callable[[str], None] = lambda message: None,
     minimise: Minimiser = lbfgs,
+    ratios: Sequence[float] | None = None,
 ) -> tuple[EvaluatedKernel, FitState]:
     """Maximise the evidence of exact kernels, and take the best of several families.
 
@@ -194,7 +204,7 @@ def fit_families(
     Parameters
     ----------
     evidence
-        Terms of the evidence.
+        Terms of the evidence, for all families or for each.
     starts
         A kernel of each family; the first round tries it and the family's own starting points.
     kept
@@ -205,6 +215,9 @@ def fit_families(
         Called with a line of progress after each evaluation.
     minimise
         The optimiser.
+    ratios
+        Noise ratio of each family at which the search goes on from its start, which is then the
+        only one: where both come from a search on a part of the graph. None: the search is whole.
 
     Returns
     -------
@@ -212,20 +225,31 @@ def fit_families(
         The best kernel, and the state of the search; its `family` is that of the kernel.
     """
     state = checkpoint.load()
-    objectives = [ExactKernelObjective(evidence, start, kept, report) for start in starts]
+    each = evidence if isinstance(evidence, Sequence) else [evidence] * len(starts)
+    objectives = [
+        ExactKernelObjective(own, start, kept, report)
+        for own, start in zip(each, starts, strict=True)
+    ]
+
+    def begin(family: int) -> FitState:
+        if ratios is None:
+            return _compare(objectives[family], starts[family])
+        return _begin_at(objectives[family], starts[family], ratios[family])
+
+    stopping = STOPPING if ratios is None else FINISHING
     family = 0 if state is None else state.family
     while True:
         if state is None:
-            state = _compare(objectives[family], starts[family])
+            state = begin(family)
             checkpoint.save(state)
         while not state.settled:
-            state = _improve(objectives[family], state, minimise)
+            state = _improve(objectives[family], state, minimise, stopping)
             checkpoint.save(state)
         results = [*state.finished, (state.theta, state.objective)]
         if len(results) == len(starts):
             break
         family = len(results)
-        following = _compare(objectives[family], starts[family])
+        following = begin(family)
         state = replace(
             following,
             n_rounds=state.n_rounds + 1,
@@ -257,7 +281,18 @@ def _compare(objective: ExactKernelObjective, start: GraphKernel) -> FitState:
     return FitState(chosen, -value, 1, objective.n_evaluations, not pending, pending, STAGE)
 
 
-def _improve(objective: ExactKernelObjective, state: FitState, minimise: Minimiser) -> FitState:
+def _begin_at(objective: ExactKernelObjective, start: GraphKernel, ratio: float) -> FitState:
+    """The state of one starting point, with its noise ratio."""
+    chosen = objective.at_ratio(start, ratio).tolist()
+    value = objective.value_and_gradient(np.array(chosen))[0] if chosen else 0.0
+    return FitState(
+        chosen, -value, 1, objective.n_evaluations, not chosen, [chosen] if chosen else [], STAGE
+    )
+
+
+def _improve(
+    objective: ExactKernelObjective, state: FitState, minimise: Minimiser, stopping: Stopping
+) -> FitState:
     """Search from the first pending start."""
     origin, *pending = state.pending
     before = objective.n_evaluations
@@ -265,7 +300,10 @@ def _improve(objective: ExactKernelObjective, state: FitState, minimise: Minimis
         (max(low, t - step), min(high, t + step))
         for t, step, (low, high) in zip(origin, objective.steps, objective.bounds, strict=True)
     ]
-    found = minimise(objective.value_and_gradient, np.array(origin), box, STOPPING)
+    scale = max(abs(state.objective), 1.0)
+    if stopping is FINISHING:  # a tolerance in nats, whatever the number of observations
+        stopping = replace(stopping, value_tolerance=stopping.value_tolerance / scale)
+    found = minimise(objective.value_and_gradient, np.array(origin), box, stopping)
     better = -found.value > state.objective
     if any(
         x in ends and x not in bounds

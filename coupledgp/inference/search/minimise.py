@@ -170,6 +170,54 @@ def patient(minimise: Minimiser, window: int, least_fall: float) -> Minimiser:
     return run
 
 
+@dataclass
+class Limited:
+    """An optimiser that stops, not converged, at a moment or after a number of evaluations.
+
+    The function is evaluated once in any case. The limits hold for all runs together.
+
+    Attributes
+    ----------
+    minimise : Minimiser
+        The optimiser of each run.
+    may_go_on : function
+        Number of evaluations so far -> whether there is room for another one.
+    n_evaluations : int
+        Number of evaluations so far.
+    expired : bool
+        Whether a run was stopped.
+    """
+
+    minimise: Minimiser
+    may_go_on: Callable[[int], bool]
+    n_evaluations: int = 0
+    expired: bool = False
+
+    def __call__(
+        self, function: ValueAndGradient, start: FloatArray, box: Box, stopping: Stopping
+    ) -> Minimum:
+        best: list[tuple[float, FloatArray]] = []
+
+        def counted(point: FloatArray) -> tuple[float, FloatArray]:
+            if best and not self.may_go_on(self.n_evaluations):
+                raise _ExpiredError
+            self.n_evaluations += 1
+            value, gradient = function(point)
+            if not best or value < best[-1][0]:
+                best.append((value, point.copy()))
+            return value, gradient
+
+        try:
+            return self.minimise(counted, start, box, stopping)
+        except _ExpiredError:
+            self.expired = True
+            return Minimum(best[-1][1], best[-1][0], len(best), False)
+
+
+class _ExpiredError(Exception):
+    """Ends a search from inside its function."""
+
+
 class Experienced:
     """An optimiser that measures each variable in units of its curvature in the last run.
 

@@ -1,0 +1,315 @@
+"""Search for the kernel of a graph's process: compare on a part, then go on with the whole.
+
+On a small graph every family is searched by the exact evidence of all observations. On a larger
+one families are first compared on pieces of the graph, where an evaluation takes milliseconds; the
+best goes on from there by the exact evidence of all observations, if that costs little enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
+from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
+from coupledgp.inference.nodes.exact_search import (
+    EvaluatedKernel,
+    FixedHyperparameters,
+    fit_families,
+)
+from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
+from coupledgp.inference.nodes.pieces import (
+    MOST_CUT,
+    PiecesEvidence,
+    choose_pieces,
+    piece_sizes,
+)
+from coupledgp.inference.nodes.rounds import Checkpoint
+from coupledgp.inference.nodes.routes import (
+    EvidenceRoute,
+    Observations,
+    cheapest_route,
+    dense_route,
+)
+from coupledgp.inference.search.minimise import Limited, Minimiser, lbfgs
+from coupledgp.kernels import GraphKernel
+from coupledgp.progress import Progress
+
+# Evaluations of a family's search over starting points, and of one that goes on from a part; the
+# fewest that are worth their preparations.
+WHOLE_EVALUATIONS, MORE_EVALUATIONS, FEWEST = 45, 10, 3
+# Seconds, by forecast, within which a search over starting points is done with all observations.
+QUICK = 3.0
+# Seconds for going on with all observations where no budget is given, and more for each node.
+PATIENCE, PATIENCE_PER_NODE = 20.0, 1e-4
+# Seconds of a posterior, by forecast, beyond which a family gives way to one with a sparse
+# precision where no budget is given.
+POSTERIOR_SECONDS = 60.0
+# Nats on the part below which the second best family goes on as well.
+CLOSE = 6.0
+# Share of a budget that the search may take: the rest is for the posterior.
+SEARCH_SHARE = 0.7
+# Observations in the pieces that are enough for them to speak for the whole.
+LEAST_IN_PIECES = 100
+
+# Cost of the posterior of a kernel at a noise ratio, standard deviations of all nodes included.
+PosteriorForecast = Callable[[GraphKernel, float], Forecast]
+
+
+class FoundKernel(NamedTuple):
+    """Result of a search.
+
+    Attributes
+    ----------
+    point : EvaluatedKernel
+        Best kernel and scales.
+    is_whole : bool
+        Whether its evidence is that of all observations.
+    n_rounds, n_evaluations : int
+        Effort of the search.
+    converged : bool
+        Whether it ended by a tolerance, not by the budget.
+    family : int or None
+        Number of the kernel among those that were given; None: another one took their place.
+    """
+
+    point: EvaluatedKernel
+    is_whole: bool
+    n_rounds: int
+    n_evaluations: int
+    converged: bool
+    family: int | None
+
+
+class Compared(NamedTuple):
+    """A family after the comparison on a part of the graph.
+
+    Attributes
+    ----------
+    family : int or None
+        Its number among those that were given.
+    point : EvaluatedKernel
+        Its best kernel and scales there.
+    n_evaluations : int
+        Effort of its search.
+    """
+
+    family: int | None
+    point: EvaluatedKernel
+    n_evaluations: int
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of noise and output scale."""
+        return self.point.scales.noise / self.point.scales.outputscale
+
+
+class Part(NamedTuple):
+    """Evidence of a part of the observations.
+
+    Attributes
+    ----------
+    evidence : ExactKernelEvidence
+    name : str
+        The part, in words.
+    """
+
+    evidence: ExactKernelEvidence
+    name: str
+
+
+@dataclass
+class NodeSearcher:
+    """A search for a graph kernel and its scales.
+
+    Attributes
+    ----------
+    data : Observations
+    kernels : sequence of GraphKernel
+        A kernel of each family.
+    stand_ins : sequence of GraphKernel
+        Kernels with a sparse precision that take the place of one whose posterior costs too much.
+    kept : FixedHyperparameters
+        Hyperparameters that are not searched for.
+    posterior : PosteriorForecast
+        Cost of a posterior.
+    budget : Budget
+        Seconds and bytes that the whole fit may take.
+    report : Progress
+        Called with a line at each evaluation.
+    checkpoint : Checkpoint
+        File of finished rounds of a search with all observations.
+    minimise : Minimiser
+        The optimiser.
+    steps : list of Step
+        What was done so far, for `explain()`.
+    """
+
+    data: Observations
+    kernels: Sequence[GraphKernel]
+    stand_ins: Sequence[GraphKernel]
+    kept: FixedHyperparameters
+    posterior: PosteriorForecast
+    budget: Budget
+    report: Progress
+    checkpoint: Checkpoint
+    minimise: Minimiser = lbfgs
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def search(self) -> FoundKernel:
+        """Find the kernel of greatest evidence, at a cost that is forecast before each step."""
+        route = dense_route(self.data)
+        n_evaluations = WHOLE_EVALUATIONS * len(self.kernels)
+        if route is not None and route.forecast(n_evaluations).seconds <= QUICK:
+            return self._search_all(route, n_evaluations)
+        compared = self._compare(self.kernels, range(len(self.kernels)))
+        best = compared[0]
+        if self.stand_ins and not self._may_condition(best):
+            compared = [self._stand_in(best), *compared]
+        close = [c for c in compared[:2] if c.point.value <= compared[0].point.value + CLOSE]
+        plans = [(c, self._route(c, len(close))) for c in close]
+        affordable = [(c, route) for c, route in plans if route is not None]
+        if not affordable or affordable[0][0] is not compared[0]:
+            effort = sum(c.n_evaluations for c in compared)
+            return FoundKernel(compared[0].point, False, 1, effort, True, compared[0].family)
+        return self._go_on(affordable)
+
+    def _search_all(self, route: EvidenceRoute, n_evaluations: int) -> FoundKernel:
+        """Search every family over its starting points with all observations."""
+        start = time.perf_counter()
+        limited = self._limited()
+        point, state = fit_families(
+            route.make(), list(self.kernels), self.kept, self.checkpoint, self.report, limited
+        )
+        self._note("search", f"{route.name}: {route.reason}", route.forecast(n_evaluations), start)
+        return FoundKernel(
+            point, True, state.n_rounds, state.n_evaluations, not limited.expired, state.family
+        )
+
+    @cached_property
+    def _part(self) -> Part:
+        """The part of the observations on which families are compared."""
+        graph, nodes, targets, seed = self.data
+        distinct = np.unique(nodes)
+        sizes = piece_sizes(graph.n_nodes, distinct.size)
+        pieces = choose_pieces(graph, distinct, sizes, seed)
+        cut = float(np.mean([piece.cut for piece in pieces]))
+        n_inside = int(np.isin(nodes, np.concatenate([piece.nodes for piece in pieces])).sum())
+        if cut <= MOST_CUT and n_inside >= min(LEAST_IN_PIECES, nodes.size):
+            self._check(sizes.forecast())
+            evidence: ExactKernelEvidence = PiecesEvidence(graph, pieces, nodes, targets)
+            return Part(evidence, f"{len(pieces)} pieces of {sizes.n_nodes} nodes")
+        self._check(cluster_forecast(graph, distinct.size))
+        chosen = choose_clusters(graph, nodes, seed)
+        evidence = ClusterEvidence(graph, nodes[chosen], targets[chosen], seed)
+        return Part(evidence, f"{chosen.size} observations")
+
+    def _check(self, forecast: Forecast) -> None:
+        """Refuse a comparison that is over the budget."""
+        self._expected = forecast
+        self.budget.check(
+            forecast, "the comparison of kernels",
+            "give a kernel with its hyperparameters and optimizer=None, or a larger budget",
+        )  # fmt: skip
+
+    def _compare(
+        self, kernels: Sequence[GraphKernel], families: Sequence[int | None]
+    ) -> list[Compared]:
+        """Search each family on the part; the best one first."""
+        start = time.perf_counter()
+        evidence, name = self._part
+        found = []
+        for kernel, family in zip(kernels, families, strict=True):
+            point, state = fit_families(
+                evidence, [kernel], self.kept, Checkpoint(None), self.report, self.minimise
+            )
+            found.append(Compared(family, point, state.n_evaluations))
+        found.sort(key=lambda c: c.point.value)
+        words = f"{len(found)} kernels on {name} with {evidence.n_targets} observations"
+        self._note("compare", words, self._expected, start)
+        return found
+
+    def _may_condition(self, compared: Compared) -> bool:
+        """Whether the posterior of a kernel keeps to the budget."""
+        forecast = self.posterior(compared.point.kernel, compared.ratio)
+        if self.budget.seconds is None:
+            return forecast.seconds <= POSTERIOR_SECONDS and self.budget.allows(forecast)
+        return self.budget.allows(forecast, 1.0 - SEARCH_SHARE)
+
+    def _stand_in(self, best: Compared) -> Compared:
+        """The best kernel whose posterior keeps to the budget; the given one if there is none."""
+        others = self._compare(self.stand_ins, [None] * len(self.stand_ins))
+        others = [c for c in others if self._may_condition(c)]
+        if not others:
+            return best
+        lost = others[0].point.value - best.point.value
+        seconds = self.posterior(best.point.kernel, best.ratio).seconds
+        words = (
+            f"{others[0].point.kernel!r} in place of {best.point.kernel!r}, whose posterior takes "
+            f"{seconds:.2g} s: {lost:.3g} nats less on {self._part.evidence.n_targets} observations"
+        )
+        self.steps.append(Step("replace", words, 0.0, 0.0))
+        return others[0]
+
+    def _seconds(self) -> float:
+        """Seconds that the search may take from now on."""
+        if self.budget.seconds is None:
+            return PATIENCE + PATIENCE_PER_NODE * self.data.graph.n_nodes
+        spent = time.perf_counter() - self._begin
+        return SEARCH_SHARE * self.budget.seconds - spent
+
+    def _route(self, compared: Compared, n_families: int) -> EvidenceRoute | None:
+        """The cheapest way to all observations; None where it is over the budget."""
+        route = cheapest_route(
+            self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS
+        )
+        if route is None or not self.budget.allows(route.forecast(1)):
+            return None
+        within = route.forecast(FEWEST).seconds * n_families <= self._seconds()
+        return route if within else None
+
+    def _go_on(self, plans: Sequence[tuple[Compared, EvidenceRoute]]) -> FoundKernel:
+        """Go on from the best kernels of the part with all observations."""
+        start = time.perf_counter()
+        limited = self._limited()
+        point, state = fit_families(
+            [route.make() for _, route in plans],
+            [c.point.kernel for c, _ in plans],
+            self.kept,
+            self.checkpoint,
+            self.report,
+            limited,
+            [c.ratio for c, _ in plans],
+        )
+        compared, route = plans[state.family]
+        forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
+        words = f"{route.name}: {route.reason}, {limited.n_evaluations} evaluations"
+        self._note("search", words, forecast, start)
+        return FoundKernel(
+            point, True, state.n_rounds, state.n_evaluations, not limited.expired, compared.family
+        )
+
+    def _limited(self) -> Limited:
+        """The optimiser, within the seconds that the search may take if there is a budget."""
+        end = None if self.budget.seconds is None else time.perf_counter() + self._seconds()
+        times: list[float] = []
+
+        def may_go_on(n_evaluations: int) -> bool:
+            if end is None:
+                return True
+            times.append(time.perf_counter())
+            each = times[-1] - times[-2] if len(times) > 1 else 0.0
+            return times[-1] + each < end
+
+        return Limited(self.minimise, may_go_on)
+
+    def _note(self, name: str, method: str, forecast: Forecast, start: float) -> None:
+        self.steps.append(Step(name, method, forecast.seconds, time.perf_counter() - start))

@@ -1,0 +1,149 @@
+"""Ways to the exact evidence of all observations on a graph, with what each is forecast to cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.exact_evidence import (
+    SPECTRAL_LIMIT,
+    ExactKernelEvidence,
+    HiddenEvidence,
+    ObservedEvidence,
+    inverse_of,
+    tolerance_for,
+)
+from coupledgp.inference.nodes.forecast import DENSE_RATE, SPARSE_RATE, Forecast, eigen_forecast
+from coupledgp.inference.nodes.moments import (
+    MOMENT_BYTES,
+    BlockColumns,
+    ChebyshevMoments,
+    GraphMoments,
+    SpectralMoments,
+)
+from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.graph.exact import DEGREE_LIMIT, series_degree
+from coupledgp.random import FloatArray, IntArray
+
+# Factor between the degree of a series at the start of a search and the largest one of the search.
+GROWTH = 1.5
+# Bytes of moments that are read a second.
+READ_RATE = 4e9
+
+
+class EvidenceRoute(NamedTuple):
+    """A way to the evidence.
+
+    Attributes
+    ----------
+    name, reason : str
+        Short name, and what it works on.
+    setup, each : Forecast
+        Cost of the preparations, and of one evaluation with its gradient.
+    make : function
+        Makes the evidence.
+    """
+
+    name: str
+    reason: str
+    setup: Forecast
+    each: Forecast
+    make: Callable[[], ExactKernelEvidence]
+
+    def forecast(self, n_evaluations: int) -> Forecast:
+        """Cost of a search."""
+        seconds = self.setup.seconds + n_evaluations * self.each.seconds
+        return Forecast(seconds, max(self.setup.bytes, self.each.bytes))
+
+
+class Observations(NamedTuple):
+    """Data of a fit on a graph.
+
+    Attributes
+    ----------
+    graph : Graph
+    nodes : IntArray (n,)
+        Observed node numbers.
+    targets : FloatArray (n, k)
+        Normalised targets.
+    seed : int
+        Seed of the probes of traces.
+    """
+
+    graph: Graph
+    nodes: IntArray
+    targets: FloatArray
+    seed: int
+
+    @property
+    def uses_hidden(self) -> bool:
+        """Whether fewer nodes are hidden than observed, and their block may be taken."""
+        if self.graph.node_scale is not None:
+            return False
+        n = self.nodes.size
+        return self.graph.n_nodes < 2 * n and np.unique(self.nodes).size == n
+
+    @property
+    def block(self) -> int:
+        """Number of nodes of the block whose moments are taken."""
+        n = self.nodes.size
+        return self.graph.n_nodes - n if self.uses_hidden else n
+
+    @property
+    def work(self) -> float:
+        """Multiply-adds of a product of one column with `W~`."""
+        return float(self.graph.n_nodes + self.graph.indices.size)
+
+
+def dense_route(data: Observations) -> EvidenceRoute | None:
+    """By all eigenvectors, on graphs of up to `SPECTRAL_LIMIT` nodes."""
+    n_nodes, m = data.graph.n_nodes, float(data.block)
+    if n_nodes > SPECTRAL_LIMIT:
+        return None
+    each = (3 * n_nodes * m**2 + 2 * m**3) / DENSE_RATE
+    reason = f"all eigenvectors of {n_nodes} nodes"
+    return EvidenceRoute(
+        "dense", reason, eigen_forecast(n_nodes), Forecast(each, 40 * m**2),
+        partial(block_evidence, data, SpectralMoments),
+    )  # fmt: skip
+
+
+def moments_route(data: Observations, kernel: GraphKernel, ratio: float) -> EvidenceRoute | None:
+    """By Chebyshev moments between the observed nodes, or between the hidden ones."""
+    tolerance, m = tolerance_for(ratio), float(data.block)
+    degree = GROWTH * series_degree(kernel.spectral, tolerance)
+    if data.uses_hidden:
+        degree = max(degree, GROWTH * series_degree(partial(inverse_of, kernel, ratio), tolerance))
+    size = 4.0 * degree * m**2  # bytes: half of a symmetric block for each moment
+    if degree > DEGREE_LIMIT or size > MOMENT_BYTES:
+        return None
+    setup = degree * data.work * (m + 64) / SPARSE_RATE
+    each = 3 * size / READ_RATE + 3 * m**3 / DENSE_RATE
+    kind = "hidden" if data.uses_hidden else "observed"
+    reason = f"{degree:.0f} Chebyshev moments of {m:.0f} {kind} nodes"
+    bytes_ = size + 24.0 * data.graph.n_nodes * (m + 64) + 40 * m**2
+    return EvidenceRoute(
+        "moments", reason, Forecast(setup, bytes_), Forecast(each, bytes_),
+        partial(block_evidence, data, partial(ChebyshevMoments, seed=data.seed)),
+    )  # fmt: skip
+
+
+def block_evidence(
+    data: Observations, make_moments: Callable[[BlockColumns], GraphMoments]
+) -> ExactKernelEvidence:
+    """Evidence from the block of the hidden nodes or of the observed ones."""
+    make = HiddenEvidence if data.uses_hidden else ObservedEvidence
+    return make(data.graph, data.nodes, data.targets, make_moments)
+
+
+def cheapest_route(
+    data: Observations, kernel: GraphKernel, ratio: float, n_evaluations: int
+) -> EvidenceRoute | None:
+    """The way whose search costs least from a kernel and noise ratio on; None if there is none."""
+    found = [dense_route(data), moments_route(data, kernel, ratio)]
+    routes = [route for route in found if route is not None]
+    return min(routes, key=lambda route: route.forecast(n_evaluations).seconds, default=None)

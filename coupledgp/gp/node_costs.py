@@ -7,6 +7,7 @@ from coupledgp.gp.nodes import DENSE_POSTERIOR_LIMIT, NodeSettings
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
 from coupledgp.inference.nodes.forecast import DENSE_RATE, SPARSE_RATE, Forecast, eigen_forecast
+from coupledgp.inference.nodes.routes import precision_costs
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
 
@@ -33,6 +34,9 @@ def posterior_forecast(
     n_nodes = graph.n_nodes
     if n_nodes <= SPECTRAL_LIMIT:
         return eigen_forecast(n_nodes)
+    costs = precision_costs(graph, kernel)
+    if costs is not None:
+        return costs.setup.plus(costs.each)
     product = product_seconds(graph, kernel, ratio)
     if settings.is_dense(n, n_nodes, DENSE_POSTERIOR_LIMIT):
         dense = float(n) ** 2 * (n + 2 * n_nodes) / DENSE_RATE

@@ -50,8 +50,9 @@ PATIENCE, PATIENCE_PER_NODE = 20.0, 1e-4
 # Seconds of a posterior, by forecast, beyond which a family gives way to one with a sparse
 # precision where no budget is given.
 POSTERIOR_SECONDS = 60.0
-# Nats on the part below which the second best family goes on as well.
-CLOSE = 6.0
+# Nats on the part below which the second best family goes on as well, and how much dearer that may
+# be than going on with the best.
+CLOSE, DEARER = 6.0, 3.0
 # Share of a budget that the search may take: the rest is for the posterior.
 SEARCH_SHARE = 0.7
 # Observations in the pieces that are enough for them to speak for the whole.
@@ -176,11 +177,17 @@ class NodeSearcher:
             compared = [self._stand_in(best), *compared]
         close = [c for c in compared[:2] if c.point.value <= compared[0].point.value + CLOSE]
         plans = [(c, self._route(c, len(close))) for c in close]
-        affordable = [(c, route) for c, route in plans if route is not None]
-        if not affordable or affordable[0][0] is not compared[0]:
+        best, route = plans[0]
+        if route is None:
             effort = sum(c.n_evaluations for c in compared)
-            return FoundKernel(compared[0].point, False, 1, effort, True, compared[0].family)
-        return self._go_on(affordable)
+            return FoundKernel(best.point, False, 1, effort, True, best.family)
+        least = max(DEARER * route.forecast(MORE_EVALUATIONS).seconds, QUICK)
+        others = [
+            (c, other)
+            for c, other in plans[1:]
+            if other is not None and other.forecast(MORE_EVALUATIONS).seconds <= least
+        ]
+        return self._go_on([(best, route), *others])
 
     def _search_all(self, route: EvidenceRoute, n_evaluations: int) -> FoundKernel:
         """Search every family over its starting points with all observations."""

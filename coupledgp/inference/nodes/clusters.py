@@ -14,11 +14,10 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.graphs.spectrum import lanczos_density
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
 from coupledgp.inference.nodes.moments import BlockColumns, ChebyshevMoments
-from coupledgp.inference.nodes.pieces import ball, density_traces
+from coupledgp.inference.nodes.pieces import ball
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
 
@@ -85,11 +84,6 @@ class ClusterEvidence(ObservedEvidence):
         room = 8 * MOST_DEGREE * width * (width + 1) // 2
         make = partial(ChebyshevMoments, seed=seed, max_bytes=room)
         super().__init__(graph, nodes, Y, make, rough_tolerance)
-        self._density = lanczos_density(graph)
-
-    def traces(self, kernel: GraphKernel) -> FloatArray:
-        """`tr K` and its gradient, from the spectral density."""
-        return density_traces(self.graph, self._density, kernel)
 
     def _blocks(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
         try:

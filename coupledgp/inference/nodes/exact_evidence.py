@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from coupledgp.graphs import Graph
+from coupledgp.graphs.spectrum import SpectralDensity, lanczos_density
 from coupledgp.inference.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.inference.nodes.moments import (
     BlockColumns,
@@ -73,6 +74,12 @@ class EvidenceTerms(NamedTuple):
     log_determinant_error: float
 
 
+@lru_cache(maxsize=4)
+def mean_density(graph: Graph) -> SpectralDensity:
+    """Density of the eigenvalues of `W~`; those of the last graphs are kept."""
+    return lanczos_density(graph)
+
+
 class ExactKernelEvidence(ABC):
     """Terms of the evidence as functions of the kernel and the noise ratio.
 
@@ -80,14 +87,14 @@ class ExactKernelEvidence(ABC):
     ----------
     graph : Graph
         The graph.
-    moments : GraphMoments
-        Functions of `W~` on the nodes in use.
+    moments : GraphMoments or None
+        Functions of `W~` on the nodes in use, where the evidence is made of them.
     n_targets, n_outputs : int
         Shape (n, k) of the targets.
     """
 
     graph: Graph
-    moments: GraphMoments
+    moments: GraphMoments | None = None
     n_targets: int
     n_outputs: int
 
@@ -96,9 +103,19 @@ class ExactKernelEvidence(ABC):
         """The terms at a kernel and `ratio = noise / outputscale`."""
 
     def traces(self, kernel: GraphKernel) -> FloatArray:
-        """`tr K` over all nodes and its gradient in theta, shape (1 + n_parameters,)."""
+        """`tr K` over all nodes and its gradient in theta, shape (1 + n_parameters,).
+
+        They set the unit of the noise in a search, and are estimates where not all eigenvectors
+        are known.
+        """
         functions = [kernel.spectral, *slopes_of(kernel)]
-        return self.moments.traces(functions, SCALE_TOLERANCE).values
+        if isinstance(self.moments, SpectralMoments):
+            return self.moments.traces(functions, SCALE_TOLERANCE).values
+        density = mean_density(self.graph)
+        means = [float(density.weights @ f(density.eigenvalues)) for f in functions]
+        scale = self.graph.node_scale
+        unit = 1.0 if scale is None else float(np.mean(scale**2))
+        return self.graph.n_nodes * unit * np.array(means)
 
 
 class ObservedEvidence(ExactKernelEvidence):
@@ -113,6 +130,8 @@ class ObservedEvidence(ExactKernelEvidence):
     tolerance_for
         Function of the noise ratio: relative error of functions of `W~`.
     """
+
+    moments: GraphMoments
 
     def __init__(
         self,
@@ -167,6 +186,8 @@ class HiddenEvidence(ExactKernelEvidence):
     make_moments
         `SpectralMoments` or `LargeGraphMoments`.
     """
+
+    moments: GraphMoments
 
     def __init__(
         self,

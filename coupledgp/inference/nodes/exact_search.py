@@ -107,6 +107,7 @@ class ExactKernelObjective:
         self.ratio = kept.noise / kept.outputscale if both else None  # type: ignore[operator]
         self.n_evaluations = 0
         self.best: EvaluatedKernel | None = None
+        self._known: dict[bytes, EvaluatedKernel] = {}
 
     @property
     def bounds(self) -> list[tuple[float, float]]:
@@ -133,7 +134,13 @@ class ExactKernelObjective:
         return np.clip(variables, *np.transpose(self.bounds)) if variables.size else variables
 
     def at(self, variables: FloatArray) -> EvaluatedKernel:
-        """Evaluate the objective at free variables (n_free,)."""
+        """Evaluate the objective at free variables (n_free,); each point once."""
+        key = np.asarray(variables).tobytes()
+        if key not in self._known:
+            self._known[key] = self._evaluated(variables)
+        return self._known[key]
+
+    def _evaluated(self, variables: FloatArray) -> EvaluatedKernel:
         kernel = self.start
         if self.n_parameters:
             kernel = kernel.with_theta(variables[: self.n_parameters])

@@ -19,13 +19,11 @@ import numpy as np
 
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import assemble
-from coupledgp.graphs.spectrum import SpectralDensity, lanczos_density
 from coupledgp.inference.nodes.exact_evidence import (
     EvidenceTerms,
     ExactKernelEvidence,
     HiddenEvidence,
     ObservedEvidence,
-    slopes_of,
 )
 from coupledgp.inference.nodes.forecast import DENSE_RATE, Forecast, eigen_forecast
 from coupledgp.inference.nodes.moments import SpectralMoments
@@ -34,9 +32,9 @@ from coupledgp.random import FloatArray, IntArray
 
 # Nodes of a piece, at least and at most, and observations (or hidden nodes, where those are fewer)
 # that it should have.
-PIECE_NODES, MOST_PIECE_NODES, PIECE_OBSERVATIONS = 700, 1500, 150
+PIECE_NODES, MOST_PIECE_NODES, PIECE_OBSERVATIONS = 700, 1200, 150
 # Number of pieces, at least and at most, and observations in all of them that are enough.
-N_PIECES, MOST_PIECES, ENOUGH = 4, 8, 600
+N_PIECES, MOST_PIECES, ENOUGH = 4, 8, 400
 # Evaluations of a search over a few families, and the seconds that the smallest one takes.
 EVALUATIONS, LEAST_SECONDS = 130, 3e-4
 # Share of the edges of a piece that leave it beyond which it says too little about the whole.
@@ -169,7 +167,6 @@ class PiecesEvidence(ExactKernelEvidence):
                 self.parts.append(piece_evidence(piece.graph, own[here], Y[here]))
         self.n_targets = sum(part.n_targets for part in self.parts)
         self.n_outputs = Y.shape[1]
-        self._density: SpectralDensity = lanczos_density(graph)
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         terms = [part.terms(kernel, ratio) for part in self.parts]
@@ -180,19 +177,6 @@ class PiecesEvidence(ExactKernelEvidence):
             np.sum([t.log_determinant_slope for t in terms], axis=0),
             0.0,
         )
-
-    def traces(self, kernel: GraphKernel) -> FloatArray:
-        """`tr K` of the whole graph and its gradient, from its spectral density."""
-        return density_traces(self.graph, self._density, kernel)
-
-
-def density_traces(graph: Graph, density: SpectralDensity, kernel: GraphKernel) -> FloatArray:
-    """Estimates of `tr K` and of its gradient in theta, shape (1 + n_parameters,)."""
-    functions = [kernel.spectral, *slopes_of(kernel)]
-    means = np.array([float(density.weights @ f(density.eigenvalues)) for f in functions])
-    if graph.node_scale is not None:
-        means *= float(np.mean(graph.node_scale**2))
-    return graph.n_nodes * means
 
 
 def piece_evidence(graph: Graph, nodes: IntArray, Y: FloatArray) -> ExactKernelEvidence:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.cholesky_prior import power_and_scale
 from coupledgp.inference.nodes.exact_evidence import (
     SPECTRAL_LIMIT,
     ExactKernelEvidence,
@@ -17,7 +20,13 @@ from coupledgp.inference.nodes.exact_evidence import (
     inverse_of,
     tolerance_for,
 )
-from coupledgp.inference.nodes.forecast import DENSE_RATE, SPARSE_RATE, Forecast, eigen_forecast
+from coupledgp.inference.nodes.forecast import (
+    DENSE_RATE,
+    FACTOR_RATE,
+    SPARSE_RATE,
+    Forecast,
+    eigen_forecast,
+)
 from coupledgp.inference.nodes.moments import (
     MOMENT_BYTES,
     BlockColumns,
@@ -25,6 +34,8 @@ from coupledgp.inference.nodes.moments import (
     GraphMoments,
     SpectralMoments,
 )
+from coupledgp.inference.nodes.precision import precision_work
+from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT, series_degree
 from coupledgp.random import FloatArray, IntArray
@@ -33,6 +44,8 @@ from coupledgp.random import FloatArray, IntArray
 GROWTH = 1.5
 # Bytes of moments that are read a second.
 READ_RATE = 4e9
+# Seconds for an entry of a factor while its blocks are found.
+ENTRY_SECONDS = 3e-8
 
 
 class EvidenceRoute(NamedTuple):
@@ -128,8 +141,47 @@ def moments_route(data: Observations, kernel: GraphKernel, ratio: float) -> Evid
     bytes_ = size + 24.0 * data.graph.n_nodes * (m + 64) + 40 * m**2
     return EvidenceRoute(
         "moments", reason, Forecast(setup, bytes_), Forecast(each, bytes_),
-        partial(block_evidence, data, partial(ChebyshevMoments, seed=data.seed)),
+        partial(
+            block_evidence, data,
+            partial(ChebyshevMoments, seed=data.seed, max_bytes=max(size, 2**20)),
+        ),
     )  # fmt: skip
+
+
+def precision_route(data: Observations, kernel: GraphKernel) -> EvidenceRoute | None:
+    """By sparse precisions, for whole powers of the Laplacian on graphs whose factors are thin."""
+    costs = precision_costs(data.graph, kernel)
+    if costs is None:
+        return None
+    power, _ = power_and_scale(kernel)
+    return EvidenceRoute(
+        "precision", costs.reason, costs.setup, costs.each,
+        partial(PrecisionEvidence, data.graph, power, data.nodes, data.targets),
+    )  # fmt: skip
+
+
+class PrecisionCosts(NamedTuple):
+    """Costs of the route by sparse precisions; attributes as in `EvidenceRoute`."""
+
+    reason: str
+    setup: Forecast
+    each: Forecast
+
+
+def precision_costs(graph: Graph, kernel: GraphKernel) -> PrecisionCosts | None:
+    """Costs of a factor and of all its variances; None for kernels and graphs without one."""
+    try:
+        power, _ = power_and_scale(kernel)
+    except InvalidInputError:
+        return None
+    work = precision_work(graph, power)
+    if work.bytes == inf:
+        return None
+    # The factors of the precision given observations, and of `I + s L~` where that is another one.
+    roots = precision_work(graph, 1).flops if power > 1 else work.flops
+    products = float(graph.n_nodes + graph.indices.size) / SPARSE_RATE
+    each = Forecast((work.flops + roots) / FACTOR_RATE + products, work.bytes)
+    return PrecisionCosts(work.reason, Forecast(ENTRY_SECONDS * work.entries, work.bytes), each)
 
 
 def block_evidence(
@@ -144,6 +196,10 @@ def cheapest_route(
     data: Observations, kernel: GraphKernel, ratio: float, n_evaluations: int
 ) -> EvidenceRoute | None:
     """The way whose search costs least from a kernel and noise ratio on; None if there is none."""
-    found = [dense_route(data), moments_route(data, kernel, ratio)]
+    found = [
+        dense_route(data),
+        precision_route(data, kernel),
+        moments_route(data, kernel, ratio),
+    ]
     routes = [route for route in found if route is not None]
     return min(routes, key=lambda route: route.forecast(n_evaluations).seconds, default=None)

@@ -43,6 +43,8 @@ from coupledgp.progress import Progress
 # Evaluations of a family's search over starting points, and of one that goes on from a part; the
 # fewest that are worth their preparations.
 WHOLE_EVALUATIONS, MORE_EVALUATIONS, FEWEST = 45, 10, 3
+# Most evaluations of a family with all observations: on expensive routes few are ever needed.
+MOST_EVALUATIONS = 30
 # Seconds, by forecast, within which a search over starting points is done with all observations.
 QUICK = 3.0
 # Seconds for going on with all observations where no budget is given, and more for each node.
@@ -187,12 +189,22 @@ class NodeSearcher:
             for c, other in plans[1:]
             if other is not None and other.forecast(MORE_EVALUATIONS).seconds <= least
         ]
-        return self._go_on([(best, route), *others])
+        found = self._go_on([(best, route), *others])
+        # A search that has moved far may find another way cheaper there, and this one too narrow.
+        moved = best._replace(point=found.point, family=found.family)
+        again = self._route(moved, 1)
+        if again is None or again.name == route.name or self._seconds() <= 0:
+            return found
+        further = self._go_on([(moved, again)])
+        if further.point.value > found.point.value:
+            return found
+        total = found.n_evaluations + further.n_evaluations
+        return further._replace(n_rounds=found.n_rounds + further.n_rounds, n_evaluations=total)
 
     def _search_all(self, route: EvidenceRoute, n_evaluations: int) -> FoundKernel:
         """Search every family over its starting points with all observations."""
         start = time.perf_counter()
-        limited = self._limited()
+        limited = self._limited(10 * n_evaluations)
         point, state = fit_families(
             route.make(), list(self.kernels), self.kept, self.checkpoint, self.report, limited
         )
@@ -286,7 +298,7 @@ class NodeSearcher:
     def _go_on(self, plans: Sequence[tuple[Compared, EvidenceRoute]]) -> FoundKernel:
         """Go on from the best kernels of the part with all observations."""
         start = time.perf_counter()
-        limited = self._limited()
+        limited = self._limited(MOST_EVALUATIONS * len(plans))
         point, state = fit_families(
             [route.make() for _, route in plans],
             [c.point.kernel for c, _ in plans],
@@ -304,12 +316,14 @@ class NodeSearcher:
             point, True, state.n_rounds, state.n_evaluations, not limited.expired, compared.family
         )
 
-    def _limited(self) -> Limited:
-        """The optimiser, within the seconds that the search may take if there is a budget."""
+    def _limited(self, most: int) -> Limited:
+        """The optimiser, within evaluations, and within the budget's seconds if there is one."""
         end = None if self.budget.seconds is None else time.perf_counter() + self._seconds()
         times: list[float] = []
 
         def may_go_on(n_evaluations: int) -> bool:
+            if n_evaluations >= most:
+                return False
             if end is None:
                 return True
             times.append(time.perf_counter())

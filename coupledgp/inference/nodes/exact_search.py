@@ -307,10 +307,22 @@ def _improve(
         (max(low, t - step), min(high, t + step))
         for t, step, (low, high) in zip(origin, objective.steps, objective.bounds, strict=True)
     ]
-    scale = max(abs(state.objective), 1.0)
-    if stopping is FINISHING:  # a tolerance in nats, whatever the number of observations
-        stopping = replace(stopping, value_tolerance=stopping.value_tolerance / scale)
-    found = minimise(objective.value_and_gradient, np.array(origin), box, stopping)
+    # A search that goes on takes steps in proportion to the slope of the mean over observations.
+    unit = 1.0
+    if stopping is FINISHING:
+        unit = float(objective.evidence.n_targets * objective.evidence.n_outputs)
+        stopping = replace(
+            stopping,
+            value_tolerance=stopping.value_tolerance / unit,
+            gradient_tolerance=stopping.gradient_tolerance / unit,
+        )
+
+    def function(variables: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = objective.value_and_gradient(variables)
+        return value / unit, gradient / unit
+
+    found = minimise(function, np.array(origin), box, stopping)
+    found = replace(found, value=found.value * unit)
     better = -found.value > state.objective
     if any(
         x in ends and x not in bounds

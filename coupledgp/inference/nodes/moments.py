@@ -211,10 +211,14 @@ class ChebyshevMoments(GraphMoments):
             self._n_moments += 1
 
 
+def leading_count(graph: Graph) -> int:
+    """Number of leading eigenpairs that are computed: `LEADING_PAIRS`, or as memory allows."""
+    return max(min(LEADING_PAIRS, LEADING_ENTRIES // graph.n_nodes, graph.n_nodes // 4), 1)
+
+
 def leading_of(graph: Graph) -> Eigenpairs:
-    """Return the leading eigenpairs of a graph: `LEADING_PAIRS`, or as many as memory allows."""
-    n_pairs = min(LEADING_PAIRS, LEADING_ENTRIES // graph.n_nodes, graph.n_nodes // 4)
-    return leading_eigenpairs(graph, max(n_pairs, 1))
+    """Return the leading eigenpairs of a graph, `leading_count` of them."""
+    return leading_eigenpairs(graph, leading_count(graph))
 
 
 def constant_below(

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.graphs.eigenpairs import leading_eigenpairs, leading_work
 from coupledgp.inference.nodes.cholesky_prior import power_and_scale
 from coupledgp.inference.nodes.exact_evidence import (
     SPECTRAL_LIMIT,
+    EvidenceTerms,
     ExactKernelEvidence,
     HiddenEvidence,
     ObservedEvidence,
@@ -27,12 +29,16 @@ from coupledgp.inference.nodes.forecast import (
     Forecast,
     eigen_forecast,
 )
+from coupledgp.inference.nodes.leading_evidence import LeadingEvidence, pairs_needed
 from coupledgp.inference.nodes.moments import (
+    LEADING_ENTRIES,
     MOMENT_BYTES,
     BlockColumns,
     ChebyshevMoments,
     GraphMoments,
     SpectralMoments,
+    leading_count,
+    leading_of,
 )
 from coupledgp.inference.nodes.precision import precision_work
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
@@ -44,6 +50,11 @@ from coupledgp.random import FloatArray, IntArray
 GROWTH = 1.5
 # Bytes of moments that are read a second.
 READ_RATE = 4e9
+# Part of a kernel beyond its eigenpairs, as a share of the noise, that a search does not see: the
+# evidence changes by less than a nat.
+UNSEEN = 1e-4
+# Number of eigenpairs, as a multiple of those that a kernel needs at first, and the most of them.
+MORE_PAIRS, MOST_PAIRS = 1.3, 1500
 # Seconds for an entry of a factor while its blocks are found.
 ENTRY_SECONDS = 3e-8
 
@@ -184,6 +195,43 @@ def precision_costs(graph: Graph, kernel: GraphKernel) -> PrecisionCosts | None:
     return PrecisionCosts(work.reason, Forecast(ENTRY_SECONDS * work.entries, work.bytes), each)
 
 
+class CoveredEvidence(LeadingEvidence):
+    """Evidence from eigenpairs that refuses kernels which need more of them."""
+
+    def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
+        """See the base class.
+
+        Raises
+        ------
+        NumericalError
+            The kernel is not constant beyond the pairs, or the covariance has no factor.
+        """
+        if not self.covers(kernel, ratio, UNSEEN * ratio):
+            raise NumericalError(f"kernel: {kernel!r} needs more than {self.n_pairs} eigenpairs")
+        return super().terms(kernel, ratio)
+
+
+def leading_route(data: Observations, kernel: GraphKernel, ratio: float) -> EvidenceRoute | None:
+    """By leading eigenpairs, for kernels that are constant beyond some hundreds of them."""
+    graph, usual = data.graph, leading_count(data.graph)
+    needed = pairs_needed(graph, kernel, ratio, UNSEEN * ratio)
+    n_pairs = max(int(MORE_PAIRS * needed), usual)
+    if n_pairs > min(MOST_PAIRS, graph.n_nodes // 4, LEADING_ENTRIES * 2 // graph.n_nodes):
+        return None
+    work = leading_work(graph, n_pairs)
+    size = float(n_pairs)
+    preparation = work.flops / DENSE_RATE + data.nodes.size * size**2 / DENSE_RATE
+    bytes_ = work.bytes + 16.0 * data.nodes.size * size
+    each = Forecast(6 * size**3 / DENSE_RATE, 40 * size**2)
+
+    def make() -> ExactKernelEvidence:
+        pairs = leading_of(graph) if n_pairs == usual else leading_eigenpairs(graph, n_pairs)
+        return CoveredEvidence(graph, data.nodes, data.targets, pairs)
+
+    reason = f"{n_pairs} leading eigenpairs"
+    return EvidenceRoute("leading", reason, Forecast(preparation, bytes_), each, make)
+
+
 def block_evidence(
     data: Observations, make_moments: Callable[[BlockColumns], GraphMoments]
 ) -> ExactKernelEvidence:
@@ -199,6 +247,7 @@ def cheapest_route(
     found = [
         dense_route(data),
         precision_route(data, kernel),
+        leading_route(data, kernel, ratio),
         moments_route(data, kernel, ratio),
     ]
     routes = [route for route in found if route is not None]

@@ -172,7 +172,7 @@ def patient(minimise: Minimiser, window: int, least_fall: float) -> Minimiser:
 
 @dataclass
 class Limited:
-    """An optimiser that stops, not converged, at a moment or after a number of evaluations.
+    """An optimiser that stops, not converged, when it is told to.
 
     The function is evaluated once in any case. The limits hold for all runs together.
 

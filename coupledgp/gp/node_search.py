@@ -45,6 +45,8 @@ from coupledgp.progress import Progress
 WHOLE_EVALUATIONS, MORE_EVALUATIONS, FEWEST = 45, 10, 3
 # Most evaluations of a family with all observations: on expensive routes few are ever needed.
 MOST_EVALUATIONS = 30
+# Kernels that a way may refuse before another way is taken.
+MOST_REFUSED = 2
 # Seconds, by forecast, within which a search over starting points is done with all observations.
 QUICK = 3.0
 # Seconds for going on with all observations where no budget is given, and more for each node.
@@ -189,13 +191,13 @@ class NodeSearcher:
             for c, other in plans[1:]
             if other is not None and other.forecast(MORE_EVALUATIONS).seconds <= least
         ]
-        found = self._go_on([(best, route), *others])
-        # A search that has moved far may find another way cheaper there, and this one too narrow.
+        found, refused = self._go_on([(best, route), *others])
+        # A way that does not reach as far as the search leads gives way to another one.
         moved = best._replace(point=found.point, family=found.family)
-        again = self._route(moved, 1)
-        if again is None or again.name == route.name or self._seconds() <= 0:
+        again = self._route(moved, 1, refused) if refused else None
+        if again is None or self._seconds() <= 0:
             return found
-        further = self._go_on([(moved, again)])
+        further, _ = self._go_on([(moved, again)])
         if further.point.value > found.point.value:
             return found
         total = found.n_evaluations + further.n_evaluations
@@ -210,7 +212,7 @@ class NodeSearcher:
         )
         self._note("search", f"{route.name}: {route.reason}", route.forecast(n_evaluations), start)
         return FoundKernel(
-            point, True, state.n_rounds, state.n_evaluations, not limited.expired, state.family
+            point, True, state.n_rounds, state.n_evaluations, not self._is_late(), state.family
         )
 
     @cached_property
@@ -285,22 +287,30 @@ class NodeSearcher:
         spent = time.perf_counter() - self._begin
         return SEARCH_SHARE * self.budget.seconds - spent
 
-    def _route(self, compared: Compared, n_families: int) -> EvidenceRoute | None:
+    def _route(
+        self, compared: Compared, n_families: int, without: str | None = None
+    ) -> EvidenceRoute | None:
         """The cheapest way to all observations; None where it is over the budget."""
         route = cheapest_route(
-            self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS
+            self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS, without
         )
         if route is None or not self.budget.allows(route.forecast(1)):
             return None
         within = route.forecast(FEWEST).seconds * n_families <= self._seconds()
         return route if within else None
 
-    def _go_on(self, plans: Sequence[tuple[Compared, EvidenceRoute]]) -> FoundKernel:
-        """Go on from the best kernels of the part with all observations."""
+    def _go_on(
+        self, plans: Sequence[tuple[Compared, EvidenceRoute]]
+    ) -> tuple[FoundKernel, str | None]:
+        """Go on from the best kernels of the part with all observations.
+
+        The second result is the name of a way that refused kernels which the search led to.
+        """
         start = time.perf_counter()
-        limited = self._limited(MOST_EVALUATIONS * len(plans))
+        evidences = [route.make() for _, route in plans]
+        limited = self._limited(MOST_EVALUATIONS * len(plans), evidences)
         point, state = fit_families(
-            [route.make() for _, route in plans],
+            evidences,
             [c.point.kernel for c, _ in plans],
             self.kept,
             self.checkpoint,
@@ -312,17 +322,23 @@ class NodeSearcher:
         forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
         words = f"{route.name}: {route.reason}, {limited.n_evaluations} evaluations"
         self._note("search", words, forecast, start)
-        return FoundKernel(
-            point, True, state.n_rounds, state.n_evaluations, not limited.expired, compared.family
+        refused = evidences[state.family].n_refused > MOST_REFUSED
+        found = FoundKernel(
+            point, True, state.n_rounds, state.n_evaluations, not self._is_late(), compared.family
         )
+        return found, route.name if refused else None
 
-    def _limited(self, most: int) -> Limited:
+    def _is_late(self) -> bool:
+        """Whether the seconds that the search may take by its budget have passed."""
+        return self.budget.seconds is not None and self._seconds() <= 0
+
+    def _limited(self, most: int, evidences: Sequence[ExactKernelEvidence] = ()) -> Limited:
         """The optimiser, within evaluations, and within the budget's seconds if there is one."""
         end = None if self.budget.seconds is None else time.perf_counter() + self._seconds()
         times: list[float] = []
 
         def may_go_on(n_evaluations: int) -> bool:
-            if n_evaluations >= most:
+            if n_evaluations >= most or any(e.n_refused > MOST_REFUSED for e in evidences):
                 return False
             if end is None:
                 return True

@@ -91,12 +91,15 @@ class ExactKernelEvidence(ABC):
         Functions of `W~` on the nodes in use, where the evidence is made of them.
     n_targets, n_outputs : int
         Shape (n, k) of the targets.
+    n_refused : int
+        Number of kernels so far whose terms could not be computed.
     """
 
     graph: Graph
     moments: GraphMoments | None = None
     n_targets: int
     n_outputs: int
+    n_refused: int = 0
 
     @abstractmethod
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:

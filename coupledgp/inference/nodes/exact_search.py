@@ -166,6 +166,7 @@ class ExactKernelObjective:
         try:
             point = self.at(variables)
         except NumericalError:
+            self.evidence.n_refused += 1
             worst = 0.0 if self.best is None else self.best.value
             return worst + UNFIT * self.evidence.n_targets, np.zeros(variables.size)
         return point.value, point.gradient

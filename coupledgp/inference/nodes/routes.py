@@ -241,14 +241,30 @@ def block_evidence(
 
 
 def cheapest_route(
-    data: Observations, kernel: GraphKernel, ratio: float, n_evaluations: int
+    data: Observations,
+    kernel: GraphKernel,
+    ratio: float,
+    n_evaluations: int,
+    without: str | None = None,
 ) -> EvidenceRoute | None:
-    """The way whose search costs least from a kernel and noise ratio on; None if there is none."""
+    """The way whose search costs least from a kernel and noise ratio on; None if there is none.
+
+    Parameters
+    ----------
+    data
+        Data of the fit.
+    kernel, ratio
+        Where the search begins.
+    n_evaluations
+        Number of evaluations that are expected.
+    without
+        Name of a way that is left out.
+    """
     found = [
         dense_route(data),
         precision_route(data, kernel),
         leading_route(data, kernel, ratio),
         moments_route(data, kernel, ratio),
     ]
-    routes = [route for route in found if route is not None]
+    routes = [route for route in found if route is not None and route.name != without]
     return min(routes, key=lambda route: route.forecast(n_evaluations).seconds, default=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -122,7 +122,7 @@ class NodeFitter:
     checkpoint: Path | None = None
     identity: dict[str, Any] | None = None
     minimise: Minimiser = lbfgs
-    budget: Budget = Budget()
+    budget: Budget = field(default_factory=Budget)
     stand_ins: tuple[GraphKernel, ...] = ()
 
     def fit(self) -> tuple[NodeGP, NodeSearch]:
@@ -278,9 +278,7 @@ class NodeFitter:
         outputscale, noise = self._kept("outputscale"), self._kept("noise")
         if point is not None and found.is_whole and not (walks and self._is_dense):
             return point.scales, point.error
-        both = outputscale is not None and noise is not None
-        if both and not self.searches and not (walks and self._is_dense):
-            assert outputscale is not None and noise is not None
+        if outputscale is not None and noise is not None and not (walks and self._is_dense):
             return Scales(outputscale, noise, np.nan), 0.0
         if point is not None and not found.is_whole and not self._may_measure(point):
             return replace(point.scales, log_evidence=np.nan), 0.0

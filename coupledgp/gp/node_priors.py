@@ -25,9 +25,7 @@ from coupledgp.graphs.spectrum import lanczos_density
 from coupledgp.inference.nodes.cholesky_prior import (
     SolveChoice,
     SolvePrior,
-    choose_precision,
     choose_solve,
-    power_and_scale,
 )
 from coupledgp.inference.nodes.evidence import Scales
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
@@ -35,7 +33,6 @@ from coupledgp.inference.nodes.leading import LeadingPrior, is_leading
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import scaled
 from coupledgp.kernels import GraphKernel
-from coupledgp.kernels.graph.exact import series_degree
 
 # Largest number of nodes for which all eigenvectors are computed, in about a second.
 SPECTRAL_LIMIT = 1200
@@ -99,7 +96,8 @@ class NodePriorRecipe(ABC):
 class WalkRecipe(NodePriorRecipe):
     """Random walks behind exact hops; attributes are the parameters of `GraphGPRegressor`.
 
-    With the method `"auto"` kernels of sparse precision are answered exactly where that costs less.
+    With the method `"auto"` nothing is walked on graphs of more than `SPECTRAL_LIMIT` nodes: exact
+    ways to the same law cost less there.
     """
 
     graph: Graph
@@ -117,43 +115,24 @@ class WalkRecipe(NodePriorRecipe):
     @property
     def is_exact(self) -> bool:
         """See the base class."""
-        return False
+        return self.method == "auto" and self.graph.n_nodes > SPECTRAL_LIMIT
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """See the base class."""
-        exact = self._exactly(kernel)
-        if exact is not None:
-            return exact
+        if self.is_exact:
+            return ExactRecipe(self.graph).make(kernel, scales)
         self._refuse_long(kernel)
         plan = self.plan(kernel, scales)
         return ChosenPrior(self.behind(kernel, plan), "walks", plan.reason)
 
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
         """See the base class."""
-        if self._exactly(kernel) is not None:
-            return True
-        return self.plan(kernel, scales).predicted_error <= HOP_TOLERANCE
+        return self.is_exact or self.plan(kernel, scales).predicted_error <= HOP_TOLERANCE
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WalkRecipe:
         """See the base class."""
         parsed = parse_walker_coupling(coupling)
         return replace(self, coupling=parsed, n_walks=size, seed=seed, method="walks")
-
-    def _exactly(self, kernel: GraphKernel) -> ChosenPrior | None:
-        """The exact prior of a kernel of sparse precision, if hops and walks cost more."""
-        if self.method == "walks" or self.graph.n_nodes <= SPECTRAL_LIMIT:
-            return None
-        try:
-            power, _ = power_and_scale(kernel)
-        except InvalidInputError:
-            return None
-        graph = self.graph.closed
-        # Two products with the features, of some hops each, are one with the kernel.
-        n_hops = series_degree(kernel.root, HOP_TOLERANCE)
-        choice = choose_precision(graph, power, 2 * n_hops)
-        if not choice.factorise:
-            return None
-        return ChosenPrior(scaled(SolvePrior(graph, kernel)), "cholesky", choice.reason)
 
     def plan(self, kernel: GraphKernel, scales: Scales | None) -> HopPlan:
         """Plan hops so that the noise hides the error of the walked rest.

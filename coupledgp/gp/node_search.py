@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -45,8 +45,8 @@ from coupledgp.progress import Progress
 WHOLE_EVALUATIONS, MORE_EVALUATIONS, FEWEST = 45, 10, 3
 # Most evaluations of a family with all observations: on expensive routes few are ever needed.
 MOST_EVALUATIONS = 30
-# Kernels that a way may refuse before another way is taken.
-MOST_REFUSED = 2
+# Kernels that a way may refuse before another way is taken, from a kernel wider by this factor on.
+MOST_REFUSED, WIDER = 2, 4.0
 # Seconds, by forecast, within which a search over starting points is done with all observations.
 QUICK = 3.0
 # Seconds for going on with all observations where no budget is given, and more for each node.
@@ -192,8 +192,9 @@ class NodeSearcher:
             if other is not None and other.forecast(MORE_EVALUATIONS).seconds <= least
         ]
         found, refused = self._go_on([(best, route), *others])
-        # A way that does not reach as far as the search leads gives way to another one.
-        moved = best._replace(point=found.point, family=found.family)
+        # A way that does not reach as far as the search leads gives way to one for wider kernels.
+        wider = replace(found.point, kernel=found.point.kernel.scaled(WIDER))
+        moved = best._replace(point=wider, family=found.family)
         again = self._route(moved, 1, refused) if refused else None
         if again is None or self._seconds() <= 0:
             return found
@@ -250,8 +251,9 @@ class NodeSearcher:
         found = []
         for kernel, family in zip(kernels, families, strict=True):
             point, state = fit_families(
-                evidence, [kernel], self.kept, Checkpoint(None), self.report, self.minimise
-            )
+                evidence, [kernel], self.kept, Checkpoint(None), self.report, self.minimise,
+                n_starts=1,
+            )  # fmt: skip
             found.append(Compared(family, point, state.n_evaluations))
         found.sort(key=lambda c: c.point.value)
         words = f"{len(found)} kernels on {name} with {evidence.n_targets} observations"

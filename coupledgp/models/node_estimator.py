@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.node_fit import NodeFitter
+from coupledgp.gp.node_fit import NodeFitter, NodeSearch
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
@@ -21,8 +21,8 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points,
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
-from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
 from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
 from coupledgp.kernels import (
     GraphKernel,
     GraphKernelLike,
@@ -60,6 +60,7 @@ class NodeRegressor(ProcessRegressor):
     budget: float | str | None
 
     n_rounds_ = fitted_result("n_rounds_", "Rounds of the search.")
+    steps_ = fitted_result("steps_", "What the fit did, with forecast and true seconds.")
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -158,14 +159,26 @@ class NodeRegressor(ProcessRegressor):
                 stand_ins=self._stand_ins(recipe),
             )
             process, search = fitter.fit()
-        if not search.converged and self.budget is not None:
-            warnings.warn(
-                f"the search for hyperparameters ended by the budget of {self.budget} after "
-                f"{search.n_evaluations} evaluations; the best ones so far are used",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        self._warn_of_budget(search)
         return process, {**dict(zip(STORED_RESULTS, search, strict=False)), "steps_": search.steps}
+
+    def _warn_of_budget(self, search: NodeSearch) -> None:
+        """Warn if a search was ended by the budget, or if the fit took more than that."""
+        limit = Budget.of(self.budget).seconds
+        if limit is None:
+            return
+        spent = sum(step.seconds for step in search.steps)
+        words = []
+        if not search.converged:
+            words.append(
+                f"the search for hyperparameters ended after {search.n_evaluations} evaluations, "
+                "the best so far are used"
+            )
+        if spent > limit:
+            words.append(f"the fit took {spent:.2g} s")
+        if words:
+            text = f"budget of {limit:.3g} s: {'; '.join(words)}"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
 
     def _stand_ins(self, recipe: NodePriorRecipe) -> tuple[GraphKernel, ...]:
         """Kernels of sparse precision that `"auto"` may put in place of one that costs too much."""
@@ -218,6 +231,14 @@ class NodeRegressor(ProcessRegressor):
     def kernel_(self) -> GraphKernel:
         """Fitted kernel."""
         return self.process_.hyperparameters.kernel
+
+    def explain(self) -> str:
+        """Say what the fit did, what each step was forecast to take and what it took, in lines.
+
+        A model from a file says how it answers only: the steps of its fit are not stored.
+        """
+        first = f"{self.kernel_!r} by {self.method_}: {self.method_reason_}"
+        return "\n".join([first, *map(str, self.fitted_.results.get("steps_", ()))])
 
     @property
     def method_(self) -> str:

@@ -110,6 +110,11 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         Target of the KL for `"auto"`, nats per point. The KL is measured at a quarter of the
         observed nodes, at most 256, given the others; a ConvergenceWarning is given if it does not
         meet the target.
+    budget
+        Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. What is forecast
+        to take more is refused before it begins; a search that reaches its part of the seconds
+        ends with a ConvergenceWarning. None: no limit but a patience of 20 seconds, and a tenth of
+        a millisecond for each node, for a search with all observations of a large graph.
     progress
         Show progress on stderr; None does so on a terminal.
 
@@ -118,7 +123,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     kernel_, outputscale_, noise_
         Fitted kernel, and variances in units of y squared.
     method_, method_reason_
-        `"walks"`, or `"cholesky"` for the exact kernel, and the reason in words.
+        `"walks"`, or for the exact kernel that of `ExactGraphGPRegressor`, and the reason in words.
     plan_
         The exact hops in use, the error that is expected, and the reason for their number
         (`features.HopPlan`); with walks only.
@@ -132,6 +137,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     n_walks_
         Number of walkers per node in use; with walks only.
+    steps_
+        What the fit did, step by step, with forecast and true seconds (see `explain`).
     n_rounds_, n_evaluations_, converged_
         Number of rounds of redrawn walks, number of evaluations of the evidence, and whether the
         last round left the hyperparameters where they were.
@@ -342,7 +349,7 @@ class ExactGraphGPRegressor(NodeRegressor):
     ----------
     graph, kernel, normalize_y, optimizer, random_state, outputscale, noise, fixed, solver
         As for `GraphGPRegressor`.
-    n_probes, exact_variances, n_variance_samples, progress
+    n_probes, exact_variances, n_variance_samples, budget, progress
         As for `GraphGPRegressor`.
     method
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost

@@ -9,11 +9,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.inference.nodes import exact_evidence as graph_joint
 from coupledgp.inference.nodes import moments as graph_moments
-from coupledgp.inference.nodes.exact_evidence import (
-    HiddenEvidence,
-    ObservedEvidence,
-    exact_kernel_problem,
-)
+from coupledgp.inference.nodes.exact_evidence import HiddenEvidence, ObservedEvidence
 from coupledgp.inference.nodes.exact_search import (
     ExactKernelObjective,
     FixedHyperparameters,
@@ -185,23 +181,30 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
     assert resumed.scales == point.scales
 
 
-def test_the_smaller_set_is_taken_and_a_part_of_what_is_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert isinstance(exact_kernel_problem(GRID, NODES, Y, 0).evidence, HiddenEvidence)
-    assert isinstance(exact_kernel_problem(GRID, NODES[:20], Y[:20], 0).evidence, ObservedEvidence)
-    twice = np.concatenate([NODES, NODES[:3]])
-    repeated = exact_kernel_problem(GRID, twice, np.vstack([Y, Y[:3]]), 0)
-    assert isinstance(repeated.evidence, ObservedEvidence)
-    assert repeated.is_whole
-    every = exact_kernel_problem(GRID, np.arange(GRID.n_nodes), np.ones((GRID.n_nodes, 1)), 0)
-    assert every.evidence.terms(HeatKernel(), 0.1).fit > 0
-    for name, value in [("SPECTRAL_LIMIT", 50), ("WORK_LIMIT", 0), ("MIN_PART", 16)]:
-        monkeypatch.setattr(graph_joint, name, value)
-    for nodes in (NODES, NODES[:40]):
-        part = exact_kernel_problem(GRID, nodes, Y[: nodes.size], 0)
-        assert not part.is_whole
-        assert np.isfinite(part.evidence.terms(HeatKernel(), 0.1).fit)
+def test_a_search_that_goes_on_ends_where_a_whole_one_does() -> None:
+    evidence = HiddenEvidence(GRID, NODES, Y, SpectralMoments)
+    starts = [HeatKernel(), GraphMaternKernel()]
+    whole, _ = fit_families(evidence, starts, FixedHyperparameters(), Checkpoint(None))
+    begun = [HeatKernel(2.0), GraphMaternKernel(whole.kernel.theta[0])]
+    for kernel in (HeatKernel, GraphMaternKernel):
+        if isinstance(whole.kernel, kernel):
+            begun[[HeatKernel, GraphMaternKernel].index(kernel)] = whole.kernel
+    ratio = whole.scales.noise / whole.scales.outputscale
+    found, state = fit_families(
+        [evidence, evidence], [k.scaled(1.6) for k in begun], FixedHyperparameters(),
+        Checkpoint(None), ratios=[2 * ratio, 2 * ratio],
+    )  # fmt: skip
+    assert found.value == pytest.approx(whole.value, abs=0.05)
+    assert state.n_evaluations < 60
+
+
+def test_a_point_is_evaluated_once() -> None:
+    objective = ExactKernelObjective(
+        ObservedEvidence(GRID, NODES, Y, SpectralMoments), HeatKernel(), FixedHyperparameters()
+    )
+    first = objective.at(np.array([0.5, -2.0]))
+    assert objective.at(np.array([0.5, -2.0])) is first
+    assert objective.n_evaluations == 1
 
 
 @pytest.mark.parametrize("kind", [LeadingPreconditioner, HiddenPreconditioner])

@@ -16,7 +16,7 @@ from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
-from coupledgp.inference.nodes.moments import BlockColumns, ChebyshevMoments
+from coupledgp.inference.nodes.moments import ChebyshevMoments
 from coupledgp.inference.nodes.pieces import ball
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray

@@ -25,7 +25,6 @@ from coupledgp.inference.linalg.cholesky import covariance_factor, log_determina
 from coupledgp.inference.nodes.moments import (
     BlockColumns,
     GraphMoments,
-    LargeGraphMoments,
     SpectralFunction,
     SpectralMoments,
 )
@@ -41,12 +40,6 @@ TOLERANCE_PER_RATIO = 1e-6
 SCALE_TOLERANCE = 1e-8
 # Nodes up to which all eigenvectors are computed: a few seconds.
 SPECTRAL_LIMIT = 2048
-# On larger graphs: nodes of the largest block whose moments are computed, and of the smallest one,
-# below which the evidence of a part says too little.
-DENSE_LIMIT, MIN_PART = 1024, 128
-# Multiply-adds of one moment: nodes of a block times nodes and edges of the graph. That many take a
-# fraction of a second, and a fit takes hundreds of moments.
-WORK_LIMIT = 250_000_000
 
 
 def tolerance_for(ratio: float) -> float:
@@ -280,60 +273,3 @@ def continued(graph: Graph, nodes: IntArray, Y: FloatArray) -> FloatArray:
     for _ in range(FILL_STEPS if hidden.size else 0):
         values[hidden] = 0.5 * (values[hidden] + rows @ values)
     return values
-
-
-def block_limit(graph: Graph) -> int:
-    """Number of nodes of the largest block of which a fit takes the moments."""
-    if graph.n_nodes <= SPECTRAL_LIMIT:
-        return SPECTRAL_LIMIT
-    work = max(graph.n_nodes + graph.indices.size, 1)
-    return min(DENSE_LIMIT, max(WORK_LIMIT // work, MIN_PART))
-
-
-class ExactKernelProblem(NamedTuple):
-    """Evidence for a search, and whether it is that of all the data or of a part of them."""
-
-    evidence: ExactKernelEvidence
-    is_whole: bool
-
-
-def exact_kernel_problem(
-    graph: Graph, nodes: IntArray, Y: FloatArray, seed: int
-) -> ExactKernelProblem:
-    """Return the evidence from the smaller of two sets of nodes, the observed and the hidden ones.
-
-    Where both are too large, it is the evidence of a part of the data: of some observations if
-    fewer nodes are observed than hidden, else with some hidden nodes only and with targets of the
-    others that are continued harmonically.
-
-    Parameters
-    ----------
-    graph
-        The graph, without scales of its nodes.
-    nodes
-        Node numbers (n,).
-    Y
-        Centred targets (n, n_outputs).
-    seed
-        Seed of the choice of a part and of the probes of traces.
-    """
-    n_nodes, n = graph.n_nodes, nodes.size
-    small = n_nodes <= SPECTRAL_LIMIT
-    make: Callable[[BlockColumns], GraphMoments] = SpectralMoments
-    if not small:
-        make = partial(LargeGraphMoments, seed=seed)
-    limit = block_limit(graph)
-    hidden = n_nodes - n
-    rng = np.random.default_rng(seed)
-    if np.unique(nodes).size == n and hidden < n:
-        if hidden <= limit:
-            return ExactKernelProblem(HiddenEvidence(graph, nodes, Y, make), True)
-        every = np.arange(n_nodes)
-        left = rng.choice(np.setdiff1d(every, nodes), limit // 2, replace=False)
-        known = np.setdiff1d(every, left)
-        filled = continued(graph, nodes, Y)[known]
-        return ExactKernelProblem(HiddenEvidence(graph, known, filled, make), False)
-    if n <= limit:
-        return ExactKernelProblem(ObservedEvidence(graph, nodes, Y, make), True)
-    part = np.sort(rng.choice(n, limit, replace=False))
-    return ExactKernelProblem(ObservedEvidence(graph, nodes[part], Y[part], make), False)

@@ -26,9 +26,9 @@ N_STARTS = 2
 # The search ends when a step gains less than this part of the evidence, or the slope, in nats a
 # log unit, is flat.
 STOPPING = Stopping(max_iterations=60, value_tolerance=1e-8, gradient_tolerance=1e-3)
-# A search that goes on from the maximum of a part of the graph: a hundredth of a nat is far below
-# what would be seen in any prediction.
-FINISHING = Stopping(max_iterations=12, value_tolerance=1e-2, gradient_tolerance=1e-1)
+# A search that goes on from the maximum of a part of the graph, in nats: a hundredth of one is far
+# below what would be seen in any prediction.
+FINISHING = Stopping(max_iterations=12, value_tolerance=1e-3, gradient_tolerance=1e-1)
 # Largest change of a parameter in one round, in log units: a line search that steps further would
 # ask for kernels that take far too long. A round that ends at its edge is followed by another one.
 STEP = 1.5
@@ -203,6 +203,7 @@ def fit_families(
     report: Callable[[str], None] = lambda message: None,
     minimise: Minimiser = lbfgs,
     ratios: Sequence[float] | None = None,
+    n_starts: int = N_STARTS,
 ) -> tuple[EvaluatedKernel, FitState]:
     """Maximise the evidence of exact kernels, and take the best of several families.
 
@@ -226,6 +227,8 @@ def fit_families(
     ratios
         Noise ratio of each family at which the search goes on from its start, which is then the
         only one: where both come from a search on a part of the graph. None: the search is whole.
+    n_starts
+        Number of starting points of each family that are improved.
 
     Returns
     -------
@@ -241,7 +244,7 @@ def fit_families(
 
     def begin(family: int) -> FitState:
         if ratios is None:
-            return _compare(objectives[family], starts[family])
+            return _compare(objectives[family], starts[family], n_starts)
         return _begin_at(objectives[family], starts[family], ratios[family])
 
     stopping = STOPPING if ratios is None else FINISHING
@@ -271,7 +274,7 @@ def fit_families(
     return point, replace(state, family=best)
 
 
-def _compare(objective: ExactKernelObjective, start: GraphKernel) -> FitState:
+def _compare(objective: ExactKernelObjective, start: GraphKernel, n_starts: int) -> FitState:
     """Round one: the state of the best starting point, the best ones of all kernels pending."""
     graph = objective.evidence.graph
     kernels = [start, *start.scan_on(graph)] if objective.n_parameters else [start]
@@ -285,7 +288,7 @@ def _compare(objective: ExactKernelObjective, start: GraphKernel) -> FitState:
         best.append(min(found))
     best.sort()
     value, chosen = best[0]
-    pending = [start for _, start in best[:N_STARTS]] if chosen else []
+    pending = [start for _, start in best[:n_starts]] if chosen else []
     return FitState(chosen, -value, 1, objective.n_evaluations, not pending, pending, STAGE)
 
 

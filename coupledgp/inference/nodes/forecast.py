@@ -48,7 +48,8 @@ class Step(NamedTuple):
     Attributes
     ----------
     name : str
-        `"compare families"`, `"search"` or `"condition"`.
+        `"compare"` kernels on a part of the data, `"replace"` one that costs too much, `"search"`
+        with all observations, or `"condition"` on them.
     method : str
         How it was done, and why.
     forecast : float
@@ -61,6 +62,11 @@ class Step(NamedTuple):
     method: str
     forecast: float
     seconds: float
+
+    def __str__(self) -> str:
+        if self.name == "replace":
+            return f"{self.name}: {self.method}"
+        return f"{self.name}: {self.method}; {self.seconds:.2g} s, forecast {self.forecast:.2g} s"
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,11 @@ from coupledgp.random import FloatArray, IntArray
 
 # Nodes of a piece, at least and at most, and observations (or hidden nodes, where those are fewer)
 # that it should have.
-PIECE_NODES, MOST_PIECE_NODES, PIECE_OBSERVATIONS = 700, 1200, 150
+PIECE_NODES, MOST_PIECE_NODES, PIECE_OBSERVATIONS = 600, 1200, 120
 # Number of pieces, at least and at most, and observations in all of them that are enough.
-N_PIECES, MOST_PIECES, ENOUGH = 4, 8, 400
+N_PIECES, MOST_PIECES, ENOUGH = 3, 8, 400
 # Evaluations of a search over a few families, and the seconds that the smallest one takes.
-EVALUATIONS, LEAST_SECONDS = 130, 3e-4
+EVALUATIONS, LEAST_SECONDS = 90, 3e-4
 # Share of the edges of a piece that leave it beyond which it says too little about the whole.
 MOST_CUT = 0.15
 # Relative rounding of a degree below which no edge has left.
@@ -152,9 +152,7 @@ class PiecesEvidence(ExactKernelEvidence):
         pieces are left out.
     """
 
-    def __init__(
-        self, graph: Graph, pieces: list[Piece], nodes: IntArray, Y: FloatArray
-    ) -> None:
+    def __init__(self, graph: Graph, pieces: list[Piece], nodes: IntArray, Y: FloatArray) -> None:
         self.graph = graph
         self.parts: list[ExactKernelEvidence] = []
         place = np.full(graph.n_nodes, -1)

@@ -154,7 +154,7 @@ def moments_route(data: Observations, kernel: GraphKernel, ratio: float) -> Evid
         "moments", reason, Forecast(setup, bytes_), Forecast(each, bytes_),
         partial(
             block_evidence, data,
-            partial(ChebyshevMoments, seed=data.seed, max_bytes=max(size, 2**20)),
+            partial(ChebyshevMoments, seed=data.seed, max_bytes=int(max(size, 2**20))),
         ),
     )  # fmt: skip
 

@@ -1,0 +1,209 @@
+"""Fits of graph models that cost little at any size: parts first, then all observations."""
+
+import itertools
+
+import networkx as nx
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import coupledgp as cgp
+from coupledgp.errors import InvalidInputError, MemoryLimitError
+from coupledgp.gp import node_search
+from coupledgp.gp.node_search import NodeSearcher
+from coupledgp.graphs import Graph
+from coupledgp.inference.nodes import clusters, pieces
+from coupledgp.inference.nodes.exact_search import FixedHyperparameters
+from coupledgp.inference.nodes.forecast import Budget, Forecast
+from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
+from coupledgp.inference.nodes.rounds import Checkpoint
+from coupledgp.inference.nodes.routes import Observations
+from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
+
+SIDE = 56
+GRID = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE)))
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces in which an evaluation takes a millisecond."""
+    monkeypatch.setattr(pieces, "PIECE_NODES", 300)
+    monkeypatch.setattr(pieces, "PIECE_OBSERVATIONS", 60)
+
+
+def drawn(graph: Graph, kernel, share: float, noise: float = 0.1, seed: int = 0):
+    """Observed nodes, their values, and the true values of all nodes."""
+    rng = np.random.default_rng(seed)
+    white = rng.standard_normal((graph.n_nodes, 1))
+    f = SeriesOperator(graph, kernel.root, 1e-6).matmat(white)[:, 0]
+    f /= f.std()
+    nodes = np.sort(rng.permutation(graph.n_nodes)[: round(share * graph.n_nodes)])
+    return nodes, f[nodes] + noise * rng.standard_normal(nodes.size), f
+
+
+TRUE = RegularizedLaplacianKernel(25.0)
+NODES, VALUES, FIELD = drawn(GRID, TRUE, 0.25)
+ROUGH = [HeatKernel(), RegularizedLaplacianKernel()]
+
+
+def searcher(data: Observations, **others) -> NodeSearcher:
+    settings = {
+        "kernels": ROUGH, "stand_ins": (), "kept": FixedHyperparameters(),
+        "posterior": lambda kernel, ratio: Forecast(0.0), "budget": Budget(),
+        "report": lambda line: None, "checkpoint": Checkpoint(None),
+    }  # fmt: skip
+    return NodeSearcher(data, **{**settings, **others})
+
+
+def observed(nodes=NODES, values=VALUES, graph=GRID) -> Observations:
+    return Observations(graph, nodes, ((values - values.mean()) / values.std())[:, None], 0)
+
+
+def test_the_best_family_of_the_pieces_is_finished_with_all_observations() -> None:
+    search = searcher(observed())
+    found = search.search()
+    assert found.is_whole
+    assert found.converged
+    assert found.family == 1
+    assert [step.name for step in search.steps] == ["compare", "search"]
+    kernel, scales = found.point.kernel, found.point.scales
+    evidence = PrecisionEvidence(GRID, 2, *observed()[1:3])
+    ratio = scales.noise / scales.outputscale
+
+    def log_evidence(kernel, ratio: float) -> float:
+        terms, n = evidence.terms(kernel, ratio), NODES.size
+        v = terms.fit / n
+        return -0.5 * (n * np.log(2 * np.pi * v) + terms.log_determinant + n)
+
+    best = log_evidence(kernel, ratio)
+    assert -found.point.value == pytest.approx(best, rel=1e-9)
+    for factor in (0.8, 0.95, 1.05, 1.25):  # a maximum, to a few hundredths of a nat
+        assert log_evidence(kernel.scaled(factor), ratio) < best + 0.03
+        assert log_evidence(kernel, factor * ratio) < best + 0.03
+    assert kernel.scale == pytest.approx(TRUE.scale, rel=0.5)
+
+
+def test_small_graphs_are_searched_whole() -> None:
+    graph = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(12, 12)))
+    nodes, values, _ = drawn(graph, TRUE, 0.5)
+    search = searcher(observed(nodes, values, graph))
+    assert search.search().is_whole
+    assert [step.name for step in search.steps] == ["search"]
+
+
+def test_expanders_are_compared_by_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clusters, "MOST", 200)
+    monkeypatch.setattr(node_search, "PATIENCE", 0.0)
+    monkeypatch.setattr(node_search, "PATIENCE_PER_NODE", 0.0)
+    graph = Graph.from_networkx(nx.barabasi_albert_graph(2500, 4, seed=0))
+    nodes, values, _ = drawn(graph, HeatKernel(6.0), 0.5)
+    search = searcher(observed(nodes, values, graph), kernels=[HeatKernel()])
+    found = search.search()
+    assert "observations" in search.steps[0].method
+    assert "pieces" not in search.steps[0].method
+    assert found.point.kernel.time == pytest.approx(6.0, rel=0.5)
+
+
+def test_a_kernel_that_costs_too_much_is_replaced_and_it_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def cost(kernel, ratio: float) -> Forecast:
+        return Forecast(1e4 if isinstance(kernel, HeatKernel) else 0.1)
+
+    nodes, values, _ = drawn(GRID, HeatKernel(8.0), 0.25)
+    monkeypatch.setattr(node_search, "PATIENCE", 0.0)  # the parts suffice here
+    monkeypatch.setattr(node_search, "PATIENCE_PER_NODE", 0.0)
+    others = tuple(RegularizedLaplacianKernel(exponent=float(r)) for r in (1, 2))
+    search = searcher(observed(nodes, values), kernels=[HeatKernel()], stand_ins=others,
+                      posterior=cost)  # fmt: skip
+    found = search.search()
+    assert found.family is None
+    assert found.point.kernel.exponent == 2.0
+    words = [str(step) for step in search.steps if step.name == "replace"]
+    assert len(words) == 1
+    assert "nats less" in words[0]
+    assert "1e+04 s" in words[0]
+    kept = searcher(observed(nodes, values), kernels=[HeatKernel()], stand_ins=others)
+    assert isinstance(kept.search().point.kernel, HeatKernel)
+    none = searcher(observed(nodes, values), kernels=[HeatKernel()], stand_ins=others,
+                    posterior=lambda kernel, ratio: Forecast(1e4))  # fmt: skip
+    assert isinstance(none.search().point.kernel, HeatKernel)
+
+
+def test_without_patience_the_pieces_have_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_search, "PATIENCE", 0.0)
+    monkeypatch.setattr(node_search, "PATIENCE_PER_NODE", 0.0)
+    found = searcher(observed()).search()
+    assert not found.is_whole
+    assert found.point.kernel.scale == pytest.approx(TRUE.scale, rel=0.6)
+
+
+def test_an_interrupted_search_goes_on(tmp_path) -> None:
+    expected = searcher(observed()).search()
+    record = Checkpoint(tmp_path / "fit.json")
+    whole: list[str] = []
+
+    def stop(line: str) -> None:
+        if record.path is not None and record.path.exists():
+            whole.append(line)
+        if len(whole) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        searcher(observed(), checkpoint=record, report=stop).search()
+    assert record.load() is not None
+    resumed = searcher(observed(), checkpoint=record).search()
+    assert resumed.point.kernel.theta[0] == pytest.approx(expected.point.kernel.theta[0], rel=1e-3)
+    assert resumed.point.value == pytest.approx(expected.point.value, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", [cgp.GraphGPRegressor, cgp.ExactGraphGPRegressor])
+def test_regressors_say_what_they_did_and_what_it_took(kind) -> None:
+    model = kind(GRID, random_state=0, progress=False).fit(NODES, VALUES)
+    words = model.explain().splitlines()
+    assert words[0].startswith("RegularizedLaplacianKernel(")
+    assert model.method_reason_ in words[0]
+    assert [line.split(":")[0] for line in words[1:]] == ["compare", "search", "condition"]
+    assert all("forecast" in line for line in words[1:])
+    assert [step.seconds > 0 for step in model.steps_] == [True] * 3
+    again = kind(GRID, random_state=0, progress=False).fit(NODES, VALUES)
+    assert again.kernel_ == model.kernel_
+    mean, std = model.predict(return_std=True)
+    hidden = np.setdiff1d(np.arange(GRID.n_nodes), NODES)
+    assert np.mean((mean - FIELD)[hidden] ** 2) < 0.6 * np.var(FIELD)
+    assert std.shape == (GRID.n_nodes,)
+
+
+def test_budgets_of_fits() -> None:
+    model = cgp.GraphGPRegressor(GRID, random_state=0, progress=False, budget="60s, 8GB")
+    assert model.fit(NODES, VALUES).converged_
+    with pytest.raises(InvalidInputError, match="budget: expected at least"):
+        cgp.GraphGPRegressor(GRID, budget=1e-3).fit(NODES, VALUES)
+    with pytest.raises(MemoryLimitError, match="budget"):
+        cgp.GraphGPRegressor(GRID, budget="0.01MB").fit(NODES, VALUES)
+    with pytest.raises(InvalidInputError, match="'90s'"):
+        cgp.GraphGPRegressor(GRID, budget="soon").fit(NODES, VALUES)
+
+
+def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = itertools.count()  # each look at it takes a second
+    monkeypatch.setattr(node_search.time, "perf_counter", lambda: float(next(clock)))
+    late = cgp.GraphGPRegressor(GRID, random_state=0, progress=False, budget=18)
+    with pytest.warns(ConvergenceWarning, match="search for hyperparameters ended after"):
+        late.fit(NODES, VALUES)
+    assert not late.converged_
+    assert np.isfinite(late.predict()).all()
+
+
+def test_nothing_is_searched_or_measured_that_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args, **kwargs):
+        raise AssertionError("not needed")
+
+    monkeypatch.setattr(node_search.NodeSearcher, "search", fail)
+    monkeypatch.setattr("coupledgp.gp.nodes.NodeSettings.evidence", fail)
+    kernel = HeatKernel(8.0)
+    model = cgp.ExactGraphGPRegressor(GRID, kernel, optimizer=None).fit(NODES, VALUES)
+    assert np.isfinite(model.predict()).all()
+    assert [step.name for step in model.steps_] == ["condition"]
+    monkeypatch.undo()
+    assert np.isfinite(model.log_marginal_likelihood_value_)  # computed when it is asked for

@@ -77,8 +77,7 @@ def test_several_outputs():
     "asked",
     [
         {"method": "walks"}, {"n_walks": 8}, {"coupling": "iid"}, {"exact_hops": 3},
-        {"kernel": HeatKernel(4.0)}, {"solver": "dense"}, {"hop_nodes": "power"},
-        {"kernel": RegularizedLaplacianKernel(4.0, 1.5)}, {"length_law": "geometric"},
+        {"solver": "dense"}, {"hop_nodes": "power"}, {"length_law": "geometric"},
     ],
     ids=repr,
 )  # fmt: skip
@@ -87,6 +86,14 @@ def test_walks_where_they_are_asked_for(asked):
     assert model.method_ == "walks"
     assert model.method_reason_ == model.plan_.reason
     assert model.n_walks_ == asked.get("n_walks", 32)
+
+
+@pytest.mark.parametrize("kernel", [HeatKernel(4.0), RegularizedLaplacianKernel(4.0, 1.5)])
+def test_kernels_without_a_sparse_precision_are_exact_too(kernel):
+    model = cgp.GraphGPRegressor(GRID, kernel, **GIVEN).fit(NODES, Y)
+    assert model.method_ == "series"
+    twin = cgp.ExactGraphGPRegressor(GRID, kernel, method="spectral", **GIVEN).fit(NODES, Y)
+    np.testing.assert_allclose(model.predict(), twin.predict(), atol=1e-6)
 
 
 def test_small_graphs_are_walked():

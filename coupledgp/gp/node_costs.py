@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from coupledgp.gp.node_priors import SPECTRAL_LIMIT
-from coupledgp.gp.nodes import DENSE_POSTERIOR_LIMIT, NodeSettings
+from coupledgp.gp.nodes import MOST_BLOCK, STEPS, NodeSettings
 from coupledgp.graphs import Graph
+from coupledgp.graphs.eigenpairs import leading_work
 from coupledgp.inference.nodes.exact_evidence import tolerance_for
-from coupledgp.inference.nodes.forecast import DENSE_RATE, SPARSE_RATE, Forecast, eigen_forecast
+from coupledgp.inference.nodes.forecast import (
+    DENSE_RATE,
+    SPARSE_RATE,
+    Forecast,
+    eigen_forecast,
+)
+from coupledgp.inference.nodes.hidden_posterior import block_works
+from coupledgp.inference.nodes.leading_evidence import pairs_needed
+from coupledgp.inference.nodes.moments import leading_count
 from coupledgp.inference.nodes.routes import precision_costs
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
-
-# Steps of conjugate gradients, and of Lanczos' method, that are expected.
-STEPS = 50
 
 
 def posterior_forecast(
@@ -37,12 +43,16 @@ def posterior_forecast(
     costs = precision_costs(graph, kernel)
     if costs is not None:
         return costs.setup.plus(costs.each)
+    pairs = leading_costs(graph, kernel, ratio)
     product = product_seconds(graph, kernel, ratio)
-    if settings.is_dense(n, n_nodes, DENSE_POSTERIOR_LIMIT):
-        dense = float(n) ** 2 * (n + 2 * n_nodes) / DENSE_RATE
-        return Forecast(n * product + dense, 8.0 * (2 * float(n) ** 2 + n * n_nodes))
     columns = settings.n_variance_samples
-    return Forecast(STEPS * columns * product, 48.0 * columns * n_nodes)
+    sampled = Forecast(STEPS * columns * product, 48.0 * columns * n_nodes)
+    blocks = block_works(graph, kernel, n, ratio, tolerance_for(ratio), MOST_BLOCK)
+    block = Forecast(min(blocks) / (2 * SPARSE_RATE), 24.0 * min(n, n_nodes - n) ** 2)
+    options = [sampled, block] if settings.solver == "auto" else [sampled]
+    if pairs is not None:
+        options.append(pairs)
+    return min(options)
 
 
 def probes_forecast(
@@ -58,3 +68,12 @@ def product_seconds(graph: Graph, kernel: GraphKernel, ratio: float) -> float:
     """Seconds of a product of one column with a kernel, by its Chebyshev series."""
     work = float(graph.n_nodes + graph.indices.size)
     return series_degree(kernel.spectral, tolerance_for(ratio)) * work / SPARSE_RATE
+
+
+def leading_costs(graph: Graph, kernel: GraphKernel, ratio: float) -> Forecast | None:
+    """Cost of the leading eigenpairs where a kernel consists of the usual number of them."""
+    n_pairs = leading_count(graph)
+    if pairs_needed(graph, kernel, ratio) > n_pairs:
+        return None
+    work = leading_work(graph, n_pairs)
+    return Forecast(work.flops / DENSE_RATE, work.bytes)

@@ -43,6 +43,7 @@ from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, WalkPrior
 from coupledgp.inference.nodes.scaled_prior import unscaled
 from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
@@ -55,6 +56,9 @@ DENSE_POSTERIOR_LIMIT = 4096
 # Most entries of the covariances between the observations and all nodes that are formed at once,
 # 128 MiB.
 DENSE_ENTRIES = 2**24
+# Most nodes of a block that is factorised for variances (1.5 GiB with its copies), and steps of
+# conjugate gradients that a sample takes.
+MOST_BLOCK, STEPS = 8000, 50
 # Names of posteriors in a file, where those that follow from the prior are called iterative.
 SOLVERS: dict[type[GraphPosterior], str] = {
     DensePosterior: "dense",
@@ -266,9 +270,31 @@ class NodeGP(NormalizedProcess):
             return mean, self.posterior.covariance(points, report)
         if self.posterior.has_all_variances or points.size <= self.settings.exact_variances:
             return mean, self.posterior.variance(points, report)
+        if self._direct is not None:
+            return mean, self._direct.variance(points, report)
         rng = np.random.default_rng(self.settings.seed)
         count = self.settings.n_variance_samples
         return mean, self.posterior.sampled_variance(points, count, rng, report)
+
+    @cached_property
+    def _direct(self) -> GraphPosterior | None:
+        """A posterior by a block of nodes, where all its variances cost less than samples."""
+        posterior, settings = self.posterior, self.settings
+        if settings.solver != "auto":
+            return None
+        ratio = posterior.noise / posterior.outputscale
+        prior = posterior.prior
+        if not isinstance(prior, SeriesPrior):
+            return None
+        degree = series_degree(prior.kernel.spectral, prior.tolerance)
+        edges = self.graph.indices.size + 2 * self.graph.n_nodes
+        sampling = 2.0 * STEPS * settings.n_variance_samples * degree * edges
+        make = direct_class(prior, posterior.nodes, ratio, sampling, MOST_BLOCK)
+        if make is None:
+            return None
+        targets = self.units.normalized(self.rows.targets)
+        scales = posterior.outputscale, posterior.noise
+        return make(prior, posterior.nodes, targets, *scales, weights=posterior.weights)
 
     def _check_joint_size(self, n_wanted: int) -> None:
         """Refuse a joint law that does not fit in memory, before it is computed."""

@@ -198,7 +198,11 @@ def _smooth(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
 
 
 def direct_class(
-    prior: GraphPrior, nodes: IntArray, ratio: float
+    prior: GraphPrior,
+    nodes: IntArray,
+    ratio: float,
+    limit: float = MOST_WORK,
+    most_nodes: int = MOST_NODES,
 ) -> type[HiddenPosterior] | type[DensePosterior] | None:
     """Return the cheaper posterior of blocks of hidden or of observed nodes; None: both cost much.
 
@@ -210,24 +214,38 @@ def direct_class(
         Observed node numbers (n,).
     ratio
         Noise ratio.
+    limit, most_nodes
+        Most operations, and most nodes of a block.
     """
     if not isinstance(prior, SeriesPrior):
         return None
-    graph, n = prior.graph, nodes.size
-    n_hidden = graph.n_nodes - n
-    inverse = series_degree(partial(inverse_of, prior.kernel, ratio), tolerance_for(ratio))
-    own = series_degree(prior.kernel.spectral, prior.tolerance)
-    works = [_block_work(graph, n, own), _block_work(graph, n_hidden, inverse)]
-    if np.unique(nodes).size < n:
+    graph, kernel = prior.graph, prior.kernel
+    works = block_works(graph, kernel, nodes.size, ratio, prior.tolerance, most_nodes)
+    if np.unique(nodes).size < nodes.size:
         works[1] = np.inf
-    if min(works) > MOST_WORK:
+    if min(works) > limit:
         return None
     return DensePosterior if works[0] <= works[1] else HiddenPosterior
 
 
-def _block_work(graph: Graph, size: int, degree: int) -> float:
+def block_works(
+    graph: Graph,
+    kernel: GraphKernel,
+    n: int,
+    ratio: float,
+    tolerance: float,
+    most_nodes: int = MOST_NODES,
+) -> list[float]:
+    """Operations of the posteriors of n observed nodes, and of as many nodes as are hidden then."""
+    inverse = series_degree(partial(inverse_of, kernel, ratio), tolerance_for(ratio))
+    own = series_degree(kernel.spectral, tolerance)
+    sizes = zip((n, graph.n_nodes - n), (own, inverse), strict=True)
+    return [_block_work(graph, size, degree, most_nodes) for size, degree in sizes]
+
+
+def _block_work(graph: Graph, size: int, degree: int, most_nodes: int) -> float:
     """Operations of a block of `size` nodes, of its factor, and of variances of all nodes."""
-    if size > MOST_NODES or degree > DEGREE_LIMIT:
+    if size > most_nodes or degree > DEGREE_LIMIT:
         return np.inf
     series = 2.0 * size * degree * (graph.indices.size + 2 * graph.n_nodes)
     return series + (size**3 / 3 + size**2 * graph.n_nodes) / DENSE_RATE

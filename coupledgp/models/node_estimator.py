@@ -365,7 +365,7 @@ class NodeRegressor(ProcessRegressor):
 
     def around(self, process: GaussianProcess, record: FittedModel) -> Self:
         """Return this estimator around the process of another fitted model of the same data."""
-        results = {"n_rounds_": 0, "n_evaluations_": 0, "converged_": True}
+        results = {"n_rounds_": 0, "n_evaluations_": 0, "converged_": True, "steps_": ()}
         return self.holding(FittedModel(process, record.ndim, results))
 
     def _stored_parameters(self) -> dict[str, Any]:

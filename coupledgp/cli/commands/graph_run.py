@@ -26,6 +26,8 @@ from coupledgp.validation import check_choice, check_positive_int
 
 # Weights of a graph of faces that the evidence chooses between, today's first.
 FACE_WEIGHTS = ("unit", "inverse-distance")
+# Nodes at which a model that is exact already is compared with itself.
+MOST_ITSELF = 64
 
 
 def run_graph(options: Mapping[str, Any], share: float) -> None:
@@ -49,7 +51,7 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
         "coupling": options["coupling"], "length_law": options["length_law"],
         "p_halt": options["p_halt"], "method": options["method"],
         "exact_hops": number_or_auto(options["exact_hops"], "--exact-hops"),
-        "random_state": seed, "kl_target": options["kl_target"],
+        "random_state": seed, "kl_target": options["kl_target"], "budget": options["budget"],
     }  # fmt: skip
     with ExitStack() as stack:
         # Outputs that cannot be written are refused before the work, not after it.
@@ -84,6 +86,8 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
             law = model.predict(return_std=True, latent=latent)
             scored = score(model, network, task)
         comparison = None
+        if model.method_ != "walks":  # the exact model itself: a page shows that at some nodes
+            exact_nodes = 0 if page_path is None else min(exact_nodes, MOST_ITSELF)
         if exact_nodes:
             with clock("compare"):
                 comparison = beside_exact(model, network, task, exact_nodes, seed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -129,6 +129,7 @@ def describe(
             "n_rounds": int(model.n_rounds_),
             "n_evaluations": int(model.n_evaluations_),
             "converged": bool(model.converged_),
+            "steps": [asdict(step) for step in model.steps_],
         },
         "method": {"name": model.method_, "reason": model.method_reason_},
         **of_walks(model),

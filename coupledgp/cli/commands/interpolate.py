@@ -210,6 +210,13 @@ def interpolate(
             rich_help_panel=MODEL_PANEL,
         ),
     ] = "auto",
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="Most that the fit may take, such as 90s or '5min, 6GB'; refused if it is more.",
+            rich_help_panel=MODEL_PANEL, show_default=False,
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the walks, the split and the subsamples.")] = 0,
     exact_nodes: Annotated[
         int, typer.Option(help="Most nodes at which the exact GP is compared; 0 leaves it out.")

@@ -22,7 +22,8 @@ CHOICES = ("auto", "field", "graph")
 # Options that only one of the models has.
 GRAPH_OPTIONS = (
     "signal", "hide", "weight", "undirected", "keep_isolated", "n_walks", "coupling", "kl_target",
-    "length_law", "p_halt", "exact_hops", "method", "exact_nodes", "face_weights",
+    "length_law", "p_halt", "exact_hops", "method", "budget", "exact_nodes",
+    "face_weights",
 )  # fmt: skip
 FIELD_OPTIONS = (
     "place_columns", "max_edge", "layer", "crs", "baselines", "loo", "at", "query",

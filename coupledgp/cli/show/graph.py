@@ -14,6 +14,7 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows, short_numbers
+from coupledgp.inference.nodes.forecast import Step
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -76,7 +77,10 @@ def model_line(result: dict[str, Any]) -> str:
     """Describe the model in a line."""
     model = result["model"]
     if model["n_walks"] is None:
-        return f"{model['kernel']} kernel, exact, seed {model['random_state']}"
+        return (
+            f"{model['kernel']} kernel, exact by {result['method']['name']}, "
+            f"seed {model['random_state']}"
+        )
     law = model["length_law"]
     law = f"geometric length law (p = {model['p_halt']:g})" if law == "geometric" else f"{law} law"
     return (
@@ -171,6 +175,7 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
     lines = [
         f"The fit {ending} after {fitted['n_rounds']} rounds, {fitted['n_evaluations']} "
         f"evaluations. Time: {seconds}.",
+        *(str(Step(**step)) for step in fitted["steps"]),
         f"Written to {output['path']}: {where} for every node; std is that of {what}.",
     ]
     if result["data"]["n_hidden"]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,7 @@ def is_botorch(model: Any) -> bool:
 def law(model: Any, X: FloatArray) -> ForeignLaw:
     """Joint law of observations at rows (p, d), by the model's likelihood."""
     network, likelihood = model if isinstance(model, tuple) else (model, model.likelihood)
-    network.eval()
-    likelihood.eval()
-    with torch.no_grad():
+    with _evaluating(network), _evaluating(likelihood), torch.no_grad():
         found = likelihood(network(_tensor(network, X)))
         return ForeignLaw.of(*_moments(found.mean, found.covariance_matrix), len(X))
 
@@ -41,7 +40,7 @@ def botorch_law(model: Any, X: FloatArray) -> ForeignLaw:
     """Law of observations at rows (p, d): joint where the posterior is Gaussian."""
     if model.num_outputs != 1:
         raise InvalidInputError(f"predict: expected one output, got {model.num_outputs}")
-    with torch.no_grad():
+    with _evaluating(model), torch.no_grad():
         found = model.posterior(_tensor(model, X), observation_noise=True)
         joint: Any = getattr(found, "distribution", None)
         if hasattr(joint, "covariance_matrix"):
@@ -73,6 +72,17 @@ def kernel(model: Any, n_columns: int) -> StatedKernel:
         lambda a, b: scale**2 * _covariance(network, a, b),
         noise, mean, type(network.covar_module).__name__, inputs,
     )  # fmt: skip
+
+
+@contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    """Have a module in evaluation mode, and leave it in the mode that it was in."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
 
 
 def _is_module(value: Any) -> bool:
@@ -108,7 +118,8 @@ def _inputs(model: Any) -> Callable[[FloatArray], FloatArray]:
         return lambda rows: rows
 
     def transformed(rows: FloatArray) -> FloatArray:
-        with torch.no_grad():
+        # In training mode a transform learns its bounds anew from what it is given.
+        with _evaluating(model.input_transform), torch.no_grad():
             found: FloatArray = model.input_transform(_tensor(model, rows)).double().numpy()
         return found
 

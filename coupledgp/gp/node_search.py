@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
 from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
@@ -249,12 +250,13 @@ class NodeSearcher:
         start = time.perf_counter()
         evidence, name = self._part
         found = []
-        for kernel, family in zip(kernels, families, strict=True):
-            point, state = fit_families(
-                evidence, [kernel], self.kept, Checkpoint(None), self.report, self.minimise,
-                n_starts=1,
-            )  # fmt: skip
-            found.append(Compared(family, point, state.n_evaluations))
+        with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
+            for kernel, family in zip(kernels, families, strict=True):
+                point, state = fit_families(
+                    evidence, [kernel], self.kept, Checkpoint(None), self.report, self.minimise,
+                    n_starts=1,
+                )  # fmt: skip
+                found.append(Compared(family, point, state.n_evaluations))
         found.sort(key=lambda c: c.point.value)
         words = f"{len(found)} kernels on {name} with {evidence.n_targets} observations"
         self._note("compare", words, self._expected, start)

@@ -293,12 +293,20 @@ def _compare(objective: ExactKernelObjective, start: GraphKernel, n_starts: int)
 
 
 def _begin_at(objective: ExactKernelObjective, start: GraphKernel, ratio: float) -> FitState:
-    """The state of one starting point, with its noise ratio."""
-    chosen = objective.at_ratio(start, ratio).tolist()
-    value = objective.value_and_gradient(np.array(chosen))[0] if chosen else 0.0
-    return FitState(
-        chosen, -value, 1, objective.n_evaluations, not chosen, [chosen] if chosen else [], STAGE
-    )
+    """The state of one starting point, with its noise ratio or, where that is tiny, a better one.
+
+    A part of the observations hardly tells a small noise from none, and there the evidence is flat.
+    """
+    chosen = objective.at_ratio(start, ratio)
+    if not chosen.size:
+        return FitState([], 0.0, 1, 0, True, [], STAGE)
+    candidates = [chosen]
+    if objective.ratio is None and chosen[-1] < np.log(START_RATIOS[1]):
+        candidates += [np.append(chosen[:-1], np.log(other)) for other in START_RATIOS[1:]]
+    values = [objective.value_and_gradient(variables)[0] for variables in candidates]
+    best = int(np.argmin(values))
+    point = candidates[best].tolist()
+    return FitState(point, -values[best], 1, objective.n_evaluations, False, [point], STAGE)
 
 
 def _improve(

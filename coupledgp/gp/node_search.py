@@ -53,11 +53,11 @@ QUICK = 3.0
 # Seconds for going on with all observations where no budget is given, and more for each node.
 PATIENCE, PATIENCE_PER_NODE = 20.0, 1e-4
 # Seconds of a posterior, by forecast, beyond which a family gives way to one with a sparse
-# precision where no budget is given.
-POSTERIOR_SECONDS = 60.0
-# Nats on the part below which the second best family goes on as well, and how much dearer that may
-# be than going on with the best.
-CLOSE, DEARER = 6.0, 3.0
+# precision where no budget is given, and the share of them that this one may take.
+POSTERIOR_SECONDS, CHEAPER = 90.0, 0.2
+# Nats, and standard errors of the difference, on the part below which the second best family goes on
+# as well, and how much dearer that may be than going on with the best, or seconds that it may take.
+CLOSE, CHANCE, DEARER, MODERATE = 6.0, 2.0, 3.0, 12.0
 # Share of a budget that the search may take: the rest is for the posterior.
 SEARCH_SHARE = 0.7
 # Observations in the pieces that are enough for them to speak for the whole.
@@ -177,16 +177,21 @@ class NodeSearcher:
         if route is not None and route.forecast(n_evaluations).seconds <= QUICK:
             return self._search_all(route, n_evaluations)
         compared = self._compare(self.kernels, range(len(self.kernels)))
-        best = compared[0]
-        if self.stand_ins and not self._may_condition(best):
-            compared = [self._stand_in(best), *compared]
-        close = [c for c in compared[:2] if c.point.value <= compared[0].point.value + CLOSE]
+        found = self._finished(compared)
+        if not self.stand_ins or self._may_condition(found.point):
+            return found
+        other = self._stand_in(compared, found.point)
+        return found if other is None else self._finished([other])
+
+    def _finished(self, compared: Sequence[Compared]) -> FoundKernel:
+        """Go on from the best of a comparison, best first, as far as the budget lasts."""
+        close = [*compared[:1], *(c for c in compared[1:2] if self._is_close(compared[0], c))]
         plans = [(c, self._route(c, len(close))) for c in close]
         best, route = plans[0]
         if route is None:
             effort = sum(c.n_evaluations for c in compared)
             return FoundKernel(best.point, False, 1, effort, True, best.family)
-        least = max(DEARER * route.forecast(MORE_EVALUATIONS).seconds, QUICK)
+        least = max(DEARER * route.forecast(MORE_EVALUATIONS).seconds, MODERATE)
         others = [
             (c, other)
             for c, other in plans[1:]
@@ -204,6 +209,22 @@ class NodeSearcher:
             return found
         total = found.n_evaluations + further.n_evaluations
         return further._replace(n_rounds=found.n_rounds + further.n_rounds, n_evaluations=total)
+
+    def _is_close(self, best: Compared, other: Compared) -> bool:
+        """Whether the part does not tell a family from the best: by nats, or by chance.
+
+        The differences of the pieces, which are independent, have a standard error.
+        """
+        gap = other.point.value - best.point.value
+        evidence = self._part.evidence
+        if gap <= CLOSE or not isinstance(evidence, PiecesEvidence) or len(evidence.parts) < 2:
+            return gap <= CLOSE
+        laws = [
+            evidence.log_evidences(c.point.kernel, c.point.scales.outputscale, c.point.scales.noise)
+            for c in (best, other)
+        ]
+        differences = laws[0] - laws[1]
+        return gap <= CHANCE * float(differences.std(ddof=1)) * np.sqrt(differences.size)
 
     def _search_all(self, route: EvidenceRoute, n_evaluations: int) -> FoundKernel:
         """Search every family over its starting points with all observations."""
@@ -262,27 +283,31 @@ class NodeSearcher:
         self._note("compare", words, self._expected, start)
         return found
 
-    def _may_condition(self, compared: Compared) -> bool:
+    def _posterior(self, point: EvaluatedKernel) -> Forecast:
+        return self.posterior(point.kernel, point.scales.noise / point.scales.outputscale)
+
+    def _may_condition(self, point: EvaluatedKernel) -> bool:
         """Whether the posterior of a kernel keeps to the budget."""
-        forecast = self.posterior(compared.point.kernel, compared.ratio)
+        forecast = self._posterior(point)
         if self.budget.seconds is None:
             return forecast.seconds <= POSTERIOR_SECONDS and self.budget.allows(forecast)
         return self.budget.allows(forecast, 1.0 - SEARCH_SHARE)
 
-    def _stand_in(self, best: Compared) -> Compared:
-        """The best kernel whose posterior keeps to the budget; the given one if there is none."""
+    def _stand_in(self, compared: Sequence[Compared], point: EvaluatedKernel) -> Compared | None:
+        """The best kernel on the part whose posterior costs far less; None if there is none."""
         others = self._compare(self.stand_ins, [None] * len(self.stand_ins))
-        others = [c for c in others if self._may_condition(c)]
-        if not others:
-            return best
-        lost = others[0].point.value - best.point.value
-        seconds = self.posterior(best.point.kernel, best.ratio).seconds
+        seconds = self._posterior(point).seconds
+        cheap = [c for c in others if self._posterior(c.point).seconds <= CHEAPER * seconds]
+        cheap = [c for c in cheap if self._may_condition(c.point)]
+        if not cheap:
+            return None
+        lost = cheap[0].point.value - compared[0].point.value
         words = (
-            f"{others[0].point.kernel!r} in place of {best.point.kernel!r}, whose posterior takes "
+            f"{cheap[0].point.kernel!r} in place of {point.kernel!r}, whose posterior takes "
             f"{seconds:.2g} s: {lost:.3g} nats less on {self._part.evidence.n_targets} observations"
         )
         self.steps.append(Step("replace", words, 0.0, 0.0))
-        return others[0]
+        return cheap[0]
 
     def _seconds(self) -> float:
         """Seconds that the search may take from now on."""

@@ -139,8 +139,8 @@ def choose_solve(graph: Graph, kernel: GraphKernel, tolerance: float) -> SolveCh
     """
     try:
         power, _ = power_and_scale(kernel)
-    except InvalidInputError as error:
-        return SolveChoice(False, f"series: {error}")
+    except InvalidInputError:
+        return SolveChoice(False, "no whole power of the Laplacian has this kernel as its inverse")
     degree = series_degree(kernel.spectral, tolerance)
     choice = choose_precision(graph, power, degree)
     if choice.factorise:
@@ -148,7 +148,7 @@ def choose_solve(graph: Graph, kernel: GraphKernel, tolerance: float) -> SolveCh
     entries = precision_work(graph, 1).entries
     if 2 * power * entries < degree * graph.adjacency.nnz:
         reason = f"a factor of {entries / graph.n_nodes:.3g} entries a node costs less than "
-        return SolveChoice(True, f"cholesky: {reason}{degree} terms")
+        return SolveChoice(True, f"{reason}{degree} terms")
     return choice
 
 
@@ -166,13 +166,13 @@ def choose_precision(graph: Graph, power: int, n_products: int) -> SolveChoice:
     """
     by_products = POSTERIOR_PRODUCTS * 2.0 * n_products * graph.adjacency.nnz / SPARSE_RATE
     if by_products < ORDER_SECONDS * graph.n_nodes:
-        return SolveChoice(False, f"series: {n_products} terms cost less than any factor")
+        return SolveChoice(False, f"{n_products} terms cost less than any factor")
     work = precision_work(graph, power)
     seconds = work.flops / DENSE_RATE
     reason = f"{work.reason}, forecast {seconds:.2g} s, against {by_products:.2g} s by a series of "
     reason += f"{n_products} terms"
     factorise = seconds < by_products and work.bytes < available_bytes()
-    return SolveChoice(factorise, f"{'cholesky' if factorise else 'series'}: {reason}")
+    return SolveChoice(factorise, reason)
 
 
 def precision_pays(prior: SolvePrior) -> bool:

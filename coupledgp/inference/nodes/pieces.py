@@ -35,6 +35,8 @@ from coupledgp.random import FloatArray, IntArray
 PIECE_NODES, MOST_PIECE_NODES, PIECE_OBSERVATIONS = 600, 1200, 120
 # Number of pieces, at least and at most, and observations in all of them that are enough.
 N_PIECES, MOST_PIECES, ENOUGH = 3, 8, 400
+# Seconds of a comparison that are spent in any case.
+CHEAP_SECONDS = 1.5
 # Evaluations of a search over a few families, and the seconds that the smallest one takes.
 EVALUATIONS, LEAST_SECONDS = 90, 3e-4
 # Share of the edges of a piece that leave it beyond which it says too little about the whole.
@@ -124,8 +126,11 @@ def piece_sizes(n_nodes: int, n_observed: int) -> PieceSizes:
     share = n_observed / n_nodes
     size = int(np.clip(PIECE_OBSERVATIONS / share, PIECE_NODES, MOST_PIECE_NODES))
     size = min(size, n_nodes)
-    number = int(np.clip(np.ceil(ENOUGH / max(share * size, 1.0)), N_PIECES, MOST_PIECES))
-    return PieceSizes(min(number, -(-n_nodes // size)), size, share * size)
+    one = PieceSizes(1, size, share * size)
+    # Families are told apart the better the more pieces there are, so that cheap ones are many.
+    wanted = max(ENOUGH / max(share * size, 1.0), CHEAP_SECONDS / one.forecast().seconds)
+    number = int(np.clip(np.ceil(wanted), N_PIECES, MOST_PIECES))
+    return one._replace(n_pieces=min(number, -(-n_nodes // size)))
 
 
 def choose_pieces(graph: Graph, nodes: IntArray, sizes: PieceSizes, seed: int) -> list[Piece]:
@@ -165,6 +170,15 @@ class PiecesEvidence(ExactKernelEvidence):
                 self.parts.append(piece_evidence(piece.graph, own[here], Y[here]))
         self.n_targets = sum(part.n_targets for part in self.parts)
         self.n_outputs = Y.shape[1]
+
+    def log_evidences(self, kernel: GraphKernel, outputscale: float, noise: float) -> FloatArray:
+        """Log evidence of each piece (n_pieces,), nats."""
+        found = []
+        for part in self.parts:
+            terms, n = part.terms(kernel, noise / outputscale), part.n_targets
+            constant = n * np.log(2 * np.pi * outputscale) + terms.log_determinant
+            found.append(-0.5 * (part.n_outputs * constant + terms.fit / outputscale))
+        return np.array(found)
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
         terms = [part.terms(kernel, ratio) for part in self.parts]

@@ -55,8 +55,8 @@ PATIENCE, PATIENCE_PER_NODE = 20.0, 1e-4
 # Seconds of a posterior, by forecast, beyond which a family gives way to one with a sparse
 # precision where no budget is given, and the share of them that this one may take.
 POSTERIOR_SECONDS, CHEAPER = 90.0, 0.2
-# Nats, and standard errors of the difference, on the part below which the second best family goes on
-# as well, and how much dearer that may be than going on with the best, or seconds that it may take.
+# Nats on the part, and standard errors of the difference, below which the second best family goes
+# on as well; how much dearer than the best that may be, or seconds that it may take.
 CLOSE, CHANCE, DEARER, MODERATE = 6.0, 2.0, 3.0, 12.0
 # Share of a budget that the search may take: the rest is for the posterior.
 SEARCH_SHARE = 0.7
@@ -302,9 +302,11 @@ class NodeSearcher:
         if not cheap:
             return None
         lost = cheap[0].point.value - compared[0].point.value
+        side = "less" if lost > 0 else "more"
         words = (
             f"{cheap[0].point.kernel!r} in place of {point.kernel!r}, whose posterior takes "
-            f"{seconds:.2g} s: {lost:.3g} nats less on {self._part.evidence.n_targets} observations"
+            f"{seconds:.2g} s: {abs(lost):.3g} nats {side} on {self._part.evidence.n_targets} "
+            "observations"
         )
         self.steps.append(Step("replace", words, 0.0, 0.0))
         return cheap[0]

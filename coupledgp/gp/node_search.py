@@ -339,7 +339,12 @@ class NodeSearcher:
         """
         start = time.perf_counter()
         evidences = [route.make() for _, route in plans]
-        limited = self._limited(MOST_EVALUATIONS * len(plans), evidences)
+        forecasts = [route.forecast(1).seconds for _, route in plans]
+        room = (self._seconds() - sum(r.setup.seconds for _, r in plans)) / max(
+            sum(forecasts), 1e-9
+        )
+        most = len(plans) * int(np.clip(room, FEWEST, MOST_EVALUATIONS))
+        limited = self._limited(most, evidences)
         point, state = fit_families(
             evidences,
             [c.point.kernel for c, _ in plans],

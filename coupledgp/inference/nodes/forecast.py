@@ -16,8 +16,11 @@ from coupledgp.memory import available_bytes
 from coupledgp.validation import check_positive
 
 # Multiply-adds a second: of dense products and factorisations, of products with a sparse matrix,
-# of sparse factorisations and inverses in blocks, and of all eigenvectors of a dense matrix.
-DENSE_RATE, SPARSE_RATE, FACTOR_RATE, EIGEN_RATE = 3e10, 8e8, 8e9, 2e10
+# and of all eigenvectors of a dense matrix.
+DENSE_RATE, SPARSE_RATE, EIGEN_RATE = 3e10, 8e8, 2e10
+# The same of sparse factorisations and inverses in blocks: the more there are the larger the blocks
+# are. The rate at a number of operations, the power by which it grows, and the largest one.
+FACTOR_RATE, FACTOR_WORK, FACTOR_GROWTH, MOST_FACTOR_RATE = 7e9, 4.4e8, 0.25, 4e10
 # Multiply-adds of all eigenvectors of a symmetric matrix, over the cube of its size.
 EIGEN_WORK = 4.5
 SECONDS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
@@ -149,3 +152,9 @@ def _number(text: str, budget: str) -> float:
 def eigen_forecast(size: int) -> Forecast:
     """All eigenvectors of a dense symmetric matrix (size, size)."""
     return Forecast(EIGEN_WORK * float(size) ** 3 / EIGEN_RATE, 32.0 * float(size) ** 2)
+
+
+def factor_seconds(flops: float) -> float:
+    """Seconds of a sparse factorisation in blocks, with the inverse on its pattern."""
+    rate = FACTOR_RATE * (flops / FACTOR_WORK) ** FACTOR_GROWTH
+    return flops / max(min(rate, MOST_FACTOR_RATE), 1e9)

@@ -24,10 +24,10 @@ from coupledgp.inference.nodes.exact_evidence import (
 )
 from coupledgp.inference.nodes.forecast import (
     DENSE_RATE,
-    FACTOR_RATE,
     SPARSE_RATE,
     Forecast,
     eigen_forecast,
+    factor_seconds,
 )
 from coupledgp.inference.nodes.leading_evidence import LeadingEvidence, pairs_needed
 from coupledgp.inference.nodes.moments import (
@@ -189,9 +189,10 @@ def precision_costs(graph: Graph, kernel: GraphKernel) -> PrecisionCosts | None:
     if work.bytes == inf:
         return None
     # The factors of the precision given observations, and of `I + s L~` where that is another one.
-    roots = precision_work(graph, 1).flops if power > 1 else work.flops
+    root = precision_work(graph, 1)
     products = float(graph.n_nodes + graph.indices.size) / SPARSE_RATE
-    each = Forecast((work.flops + roots) / FACTOR_RATE + products, work.bytes)
+    factors = factor_seconds(work.flops) + factor_seconds(root.flops)
+    each = Forecast(factors + products, work.bytes)
     return PrecisionCosts(work.reason, Forecast(ENTRY_SECONDS * work.entries, work.bytes), each)
 
 

@@ -185,23 +185,21 @@ class NodeSearcher:
 
     def _finished(self, compared: Sequence[Compared]) -> FoundKernel:
         """Go on from the best of a comparison, best first, as far as the budget lasts."""
-        close = [*compared[:1], *(c for c in compared[1:2] if self._is_close(compared[0], c))]
-        plans = [(c, self._route(c, len(close))) for c in close]
-        best, route = plans[0]
+        best, *rest = compared[:2]
+        route = self._route(best)
         if route is None:
             effort = sum(c.n_evaluations for c in compared)
             return FoundKernel(best.point, False, 1, effort, True, best.family)
-        least = max(DEARER * route.forecast(MORE_EVALUATIONS).seconds, MODERATE)
-        others = [
-            (c, other)
-            for c, other in plans[1:]
-            if other is not None and other.forecast(MORE_EVALUATIONS).seconds <= least
-        ]
-        found, refused = self._go_on([(best, route), *others])
+        plans = [(best, route)]
+        for other in rest:
+            way = self._route(other) if self._is_close(best, other) else None
+            if way is not None and self._may_add(route, way):
+                plans.append((other, way))
+        found, refused = self._go_on(plans)
         # A way that does not reach as far as the search leads gives way to one for wider kernels.
         wider = replace(found.point, kernel=found.point.kernel.scaled(WIDER))
         moved = best._replace(point=wider, family=found.family)
-        again = self._route(moved, 1, refused) if refused else None
+        again = self._route(moved, refused) if refused else None
         if again is None or self._seconds() <= 0:
             return found
         further, _ = self._go_on([(moved, again)])
@@ -318,17 +316,20 @@ class NodeSearcher:
         spent = time.perf_counter() - self._begin
         return SEARCH_SHARE * self.budget.seconds - spent
 
-    def _route(
-        self, compared: Compared, n_families: int, without: str | None = None
-    ) -> EvidenceRoute | None:
+    def _route(self, compared: Compared, without: str | None = None) -> EvidenceRoute | None:
         """The cheapest way to all observations; None where it is over the budget."""
         route = cheapest_route(
             self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS, without
         )
         if route is None or not self.budget.allows(route.forecast(1)):
             return None
-        within = route.forecast(FEWEST).seconds * n_families <= self._seconds()
-        return route if within else None
+        return route if route.forecast(FEWEST).seconds <= self._seconds() else None
+
+    def _may_add(self, route: EvidenceRoute, other: EvidenceRoute) -> bool:
+        """Whether a second way may be gone beside that of the best family."""
+        seconds = [way.forecast(MORE_EVALUATIONS).seconds for way in (route, other)]
+        fewest = route.forecast(FEWEST).seconds + other.forecast(FEWEST).seconds
+        return seconds[1] <= max(DEARER * seconds[0], MODERATE) and fewest <= self._seconds()
 
     def _go_on(
         self, plans: Sequence[tuple[Compared, EvidenceRoute]]

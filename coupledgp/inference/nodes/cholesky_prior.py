@@ -10,6 +10,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.inference.linalg.block_factor import BlockFactor
+from coupledgp.inference.nodes.forecast import SPARSE_RATE, factor_seconds
 from coupledgp.inference.nodes.precision import power_pattern, precision_work, root_precision
 from coupledgp.inference.nodes.priors import BLOCK_COLUMNS, GraphPrior, spread
 from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel
@@ -19,8 +20,6 @@ from coupledgp.random import FloatArray, IntArray
 
 # Kernels of larger exponents lose accuracy to repeated solves and take the series instead.
 MAX_EXPONENT = 8
-# Operations a second of a factorisation, and of products with sparse matrices.
-DENSE_RATE, SPARSE_RATE = 2e10, 1e9
 # Products with a kernel from which mean and variances of all nodes come without a factor: 256 draws
 # with a few steps of conjugate gradients each.
 POSTERIOR_PRODUCTS = 1000
@@ -168,7 +167,7 @@ def choose_precision(graph: Graph, power: int, n_products: int) -> SolveChoice:
     if by_products < ORDER_SECONDS * graph.n_nodes:
         return SolveChoice(False, f"{n_products} terms cost less than any factor")
     work = precision_work(graph, power)
-    seconds = work.flops / DENSE_RATE
+    seconds = factor_seconds(work.flops)
     reason = f"{work.reason}, forecast {seconds:.2g} s, against {by_products:.2g} s by a series of "
     reason += f"{n_products} terms"
     factorise = seconds < by_products and work.bytes < available_bytes()
@@ -179,7 +178,7 @@ def precision_pays(prior: SolvePrior) -> bool:
     """Whether a factor of the precision given data costs less than conjugate gradients."""
     work = precision_work(prior.graph, prior.power)
     solves = POSTERIOR_PRODUCTS * 4.0 * prior.power * precision_work(prior.graph, 1).entries
-    return work.flops / DENSE_RATE < solves / SPARSE_RATE and work.bytes < available_bytes()
+    return factor_seconds(work.flops) < solves / SPARSE_RATE and work.bytes < available_bytes()
 
 
 def power_and_scale(kernel: GraphKernel) -> tuple[int, float]:

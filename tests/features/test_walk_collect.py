@@ -40,6 +40,9 @@ F = 0.8 ** np.arange(12)
 class Doubled(LengthLaw):
     """A law with a way of its own to draw lengths: twice those of a geometric one."""
 
+    def __repr__(self) -> str:
+        return "Doubled()"
+
     def survival(self, max_length: int) -> FloatArray:
         return 0.5 ** np.ceil(np.arange(max_length + 1) / 2)
 
@@ -59,6 +62,9 @@ class Reversed(IidLengths):
 
 class Plain(Steps):
     """Systematic steps that run through the plain engine."""
+
+    def __repr__(self) -> str:
+        return "Plain()"
 
     def choose(self, u: FloatArray, degree: int, weights: FloatArray | None) -> IntArray:
         return SystematicSteps().choose(u, degree, weights)

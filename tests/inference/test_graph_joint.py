@@ -18,8 +18,6 @@ from coupledgp.inference.nodes.exact_search import (
 from coupledgp.inference.nodes.moments import (
     BlockColumns,
     ChebyshevMoments,
-    LargeGraphMoments,
-    LeadingMoments,
     SpectralMoments,
 )
 from coupledgp.inference.nodes.preconditioners import HiddenPreconditioner, LeadingPreconditioner
@@ -61,15 +59,13 @@ def test_moments_of_every_kind_are_the_spectral_ones() -> None:
     V = columns().dense()
     K = dense_kernel(GRID, HeatKernel(300.0))
     np.testing.assert_allclose(exact.blocks(functions)[0], V.T @ K @ V, atol=1e-10)
-    for moments in (ChebyshevMoments(columns()), LeadingMoments(columns())):
-        np.testing.assert_allclose(
-            moments.blocks(functions, 1e-10), exact.blocks(functions), atol=1e-7
-        )
-        found = moments.traces(functions, 1e-10)
-        gap = np.abs(found.values - exact.traces(functions).values)
-        assert (gap <= 6 * found.errors + 1e-6).all()
-    assert (LeadingMoments(columns()).traces(functions).errors == 0).all()
-    assert (ChebyshevMoments(columns()).traces(functions).errors > 0).all()
+    moments = ChebyshevMoments(columns())
+    np.testing.assert_allclose(moments.blocks(functions, 1e-10), exact.blocks(functions), atol=1e-7)
+    found = moments.traces(functions, 1e-10)
+    gap = np.abs(found.values - exact.traces(functions).values)
+    assert (gap <= 6 * found.errors + 1e-6).all()
+    assert (found.errors > 0).all()
+    assert (exact.traces(functions).errors == 0).all()
 
 
 def test_first_traces_are_exact_and_moments_are_extended() -> None:
@@ -95,15 +91,6 @@ def test_leading_eigenpairs_are_those_of_the_dense_matrix() -> None:
     matrix = GRID.normalized_adjacency
     np.testing.assert_allclose(matrix @ found.vectors, found.vectors * found.values, atol=1e-8)
     np.testing.assert_allclose(found.vectors.T @ found.vectors, np.eye(20), atol=1e-10)
-
-
-def test_leading_eigenpairs_are_used_only_where_they_suffice() -> None:
-    moments = LargeGraphMoments(columns())
-    wide, narrow = HeatKernel(2000.0).spectral, HeatKernel(20.0).spectral
-    assert isinstance(moments._choose([narrow], 1e-10), ChebyshevMoments)
-    spiky = [lambda x: 1.0 / (1e-6 + HeatKernel(2000.0).spectral(x))]
-    assert isinstance(moments._choose([wide, *spiky], 1e-8), LeadingMoments)
-    assert isinstance(moments._choose([narrow], 1e-10), ChebyshevMoments)
 
 
 @pytest.mark.parametrize("kernel", [HeatKernel(4.0), RegularizedLaplacianKernel(9.0)])
@@ -218,7 +205,7 @@ def test_preconditioners_are_the_inverse(kind, monkeypatch: pytest.MonkeyPatch) 
 
 def test_components_and_isolated_nodes_are_no_obstacle() -> None:
     graph, nodes, y = weighted_graph(), np.arange(0, 14, 2), np.ones((7, 1))
-    for moments in (SpectralMoments, LargeGraphMoments):
+    for moments in (SpectralMoments, ChebyshevMoments):
         terms = ObservedEvidence(graph, nodes, y, moments).terms(HeatKernel(3.0), 0.1)
         A = dense_kernel(graph, HeatKernel(3.0))[np.ix_(nodes, nodes)] + 0.1 * np.eye(7)
         assert terms.log_determinant == pytest.approx(np.linalg.slogdet(A)[1])

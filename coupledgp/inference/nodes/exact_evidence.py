@@ -122,7 +122,7 @@ class ObservedEvidence(ExactKernelEvidence):
     graph, nodes, Y
         The graph, node numbers (n,), centred targets (n, n_outputs).
     make_moments
-        `SpectralMoments` or `LargeGraphMoments`.
+        `SpectralMoments` or `ChebyshevMoments`.
     tolerance_for
         Function of the noise ratio: relative error of functions of `W~`.
     """
@@ -180,7 +180,7 @@ class HiddenEvidence(ExactKernelEvidence):
     graph, nodes, Y
         The graph, node numbers (n,) without repetitions, centred targets (n, n_outputs).
     make_moments
-        `SpectralMoments` or `LargeGraphMoments`.
+        `SpectralMoments` or `ChebyshevMoments`.
     """
 
     moments: GraphMoments

@@ -19,7 +19,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs, dense_spectrum
-from coupledgp.kernels.graph.exact import chebyshev_coefficients, series_degree
+from coupledgp.kernels.graph.exact import chebyshev_coefficients
 from coupledgp.random import FloatArray, IntArray
 
 SpectralFunction = Callable[[FloatArray], FloatArray]
@@ -235,82 +235,6 @@ def constant_below(
         if np.abs(below - below[0]).max() > tolerance * top:
             return False
     return True
-
-
-class LeadingMoments(GraphMoments):
-    """Blocks from leading eigenpairs, for functions that are constant on the rest of the spectrum.
-
-    Those of wide kernels are: `f(W~) = f(-1) I + U (f(l) - f(-1)) U'`. Traces are exact.
-    """
-
-    def __init__(self, columns: BlockColumns) -> None:
-        self._pairs = leading_of(columns.graph)
-        self._values = self._pairs.values
-        self._rotated = columns.inner(self._pairs.vectors).T
-        self._gram, self._n_nodes = columns.inner(columns.dense()), columns.graph.n_nodes
-
-    def covers(self, functions: Sequence[SpectralFunction], tolerance: float) -> bool:
-        """Whether all functions are constant, to `tolerance`, below the known eigenvalues."""
-        return constant_below(self._pairs, functions, tolerance)
-
-    def blocks(
-        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
-    ) -> FloatArray:
-        turned, rests = self._rotated.T, self._rests(functions)
-        return np.stack(
-            [
-                rest * self._gram + (turned * (f(self._values) - rest)) @ self._rotated
-                for f, rest in zip(functions, rests, strict=True)
-            ]
-        )
-
-    def traces(
-        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
-    ) -> Traces:
-        rests = self._rests(functions)
-        parts = [(f(self._values) - c).sum() for f, c in zip(functions, rests, strict=True)]
-        return Traces(self._n_nodes * rests + np.array(parts), np.zeros(rests.size))
-
-    def _rests(self, functions: Sequence[SpectralFunction]) -> FloatArray:
-        return np.array([float(f(np.array([-1.0]))[0]) for f in functions])
-
-
-class LargeGraphMoments(GraphMoments):
-    """Chebyshev moments while their degree is small, leading eigenpairs where those suffice.
-
-    Parameters
-    ----------
-    columns
-        The columns V.
-    seed
-        Seed of the sign vectors of the traces.
-    """
-
-    def __init__(self, columns: BlockColumns, seed: int = 0) -> None:
-        self._columns = columns
-        self._series = ChebyshevMoments(columns, seed)
-        self._leading: LeadingMoments | None = None
-
-    def blocks(
-        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
-    ) -> FloatArray:
-        return self._choose(functions, tolerance).blocks(functions, tolerance)
-
-    def traces(
-        self, functions: Sequence[SpectralFunction], tolerance: float = MOMENT_TOLERANCE
-    ) -> Traces:
-        return self._choose(functions, tolerance).traces(functions, tolerance)
-
-    def _choose(self, functions: Sequence[SpectralFunction], tolerance: float) -> GraphMoments:
-        if self._leading is None:
-            degree = max(series_degree(f, tolerance) for f in functions)
-            if degree <= SERIES_DEGREE:
-                return self._series
-        if self._leading is None:
-            self._leading = LeadingMoments(self._columns)
-        # A function that is all but constant beyond the known eigenvalues is taken as constant.
-        enough = self._leading.covers(functions, max(tolerance, CONSTANT))
-        return self._leading if enough else self._series
 
 
 class _ChebyshevColumns:

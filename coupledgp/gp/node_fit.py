@@ -128,7 +128,7 @@ class NodeFitter:
     def fit(self) -> tuple[NodeGP, NodeSearch]:
         """Search for the kernel and the scales, then condition on the data."""
         found = FittedKernel(self.kernels[0], None, False, NodeSearch())
-        if self.searches:
+        if self.searches and not self._keeps_all:
             found = self._search()
         start = time.perf_counter()
         process, forecast = self._condition(found)
@@ -155,6 +155,12 @@ class NodeFitter:
     @property
     def _keeps_kernel(self) -> bool:
         return not self.searches or "kernel" in self.fixed
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether nothing is left to search for."""
+        scales = self._kept("outputscale"), self._kept("noise")
+        return self._keeps_kernel and None not in scales
 
     def _kept(self, name: str) -> float | None:
         """Value of a scale that is not optimised; None for one that is."""

@@ -410,6 +410,7 @@ class NodeGP(NormalizedProcess):
                 "log_marginal_likelihood_value_": float(value),
                 "log_marginal_likelihood_error_": float(error),
             }
+        header["method"] = self.chosen.method
         if isinstance(posterior.prior, WalkPrior):
             header["plan"] = asdict(posterior.prior.plan)
         return header, arrays
@@ -427,11 +428,10 @@ class NodeGP(NormalizedProcess):
             plan = HopPlan(**{**header["plan"], "nodes": tuple(header["plan"]["nodes"])})
             chosen = ChosenPrior(recipe.behind(kernel, plan), "walks", plan.reason)
         else:
+            remake = recipe
             if isinstance(recipe, WalkRecipe) or header["solver"] == "precision":
-                remake = ExactRecipe(graph, "cholesky")
-            else:
-                assert isinstance(recipe, ExactRecipe)
-                remake = recipe
+                method = header.get("method", "cholesky")  # the only one in files without it
+                remake = ExactRecipe(graph, "auto" if method == "leading" else method)
             chosen = remake.make(kernel, Scales(outputscale, noise, float("nan")))
             chosen = chosen._replace(reason=header.get("method_reason", chosen.reason))
         units = Units(values["y_mean"], values["y_scale"])

@@ -196,14 +196,17 @@ def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_nothing_is_searched_or_measured_that_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    scales = {"outputscale": 1.0, "noise": 0.1}
+
     def fail(*args, **kwargs):
         raise AssertionError("not needed")
 
     monkeypatch.setattr(node_search.NodeSearcher, "search", fail)
     monkeypatch.setattr("coupledgp.gp.nodes.NodeSettings.evidence", fail)
     kernel = HeatKernel(8.0)
-    model = cgp.ExactGraphGPRegressor(GRID, kernel, optimizer=None).fit(NODES, VALUES)
-    assert np.isfinite(model.predict()).all()
-    assert [step.name for step in model.steps_] == ["condition"]
+    for given in ({"optimizer": None}, {"fixed": ("kernel", *scales), **scales}):
+        model = cgp.ExactGraphGPRegressor(GRID, kernel, **given).fit(NODES, VALUES)
+        assert np.isfinite(model.predict()).all()
+        assert [step.name for step in model.steps_] == ["condition"]
     monkeypatch.undo()
     assert np.isfinite(model.log_marginal_likelihood_value_)  # computed when it is asked for

@@ -63,6 +63,19 @@ def test_edges_that_leave_a_piece_become_loops() -> None:
     assert piece.cut == pytest.approx(share)
 
 
+def test_pieces_begin_at_observations_that_no_other_has() -> None:
+    graph = Graph.from_networkx(grid(14))
+    nodes = np.arange(30)
+    sizes = piece_sizes(196, 30)._replace(n_pieces=8, n_nodes=40)
+    pieces = choose_pieces(graph, nodes, sizes, seed=0)
+    assert len(pieces) < 8  # the observations were used up
+    for k, piece in enumerate(pieces):
+        before = np.concatenate([np.empty(0, int), *(p.nodes for p in pieces[:k])])
+        assert np.setdiff1d(np.intersect1d(nodes, piece.nodes), before).size
+    assert np.isin(nodes, np.concatenate([piece.nodes for piece in pieces])).all()
+    assert PiecesEvidence(graph, pieces, nodes, np.ones((30, 1))).n_targets == 30
+
+
 def test_a_piece_of_everything_is_the_graph() -> None:
     graph = Graph.from_networkx(grid(6))
     piece = piece_of(graph, np.arange(36))
@@ -83,9 +96,10 @@ def test_pieces_are_independent(share: float, scaled: bool) -> None:
     pieces = choose_pieces(graph, nodes, sizes, seed=5)
     evidence = PiecesEvidence(graph, pieces, nodes, Y)
     kernel, ratio = HeatKernel(3.0), 0.2
-    expected = 0.0
+    expected, taken = 0.0, np.zeros(nodes.size, dtype=bool)
     for piece in pieces:
-        rows = np.flatnonzero(np.isin(nodes, piece.nodes))
+        rows = np.flatnonzero(np.isin(nodes, piece.nodes) & ~taken)
+        taken[rows] = True
         places = np.array([np.flatnonzero(piece.nodes == k)[0] for k in nodes[rows]])
         A = dense_kernel(piece.graph, kernel)[np.ix_(places, places)] + ratio * np.eye(rows.size)
         law = stats.multivariate_normal(np.zeros(rows.size), A)
@@ -96,6 +110,14 @@ def test_pieces_are_independent(share: float, scaled: bool) -> None:
         constant = evidence.n_targets * np.log(2 * np.pi)
         return -0.5 * (terms.fit + 2 * (terms.log_determinant + constant))
 
+    assert evidence.n_targets == taken.sum()
+    v = 1.7  # by piece, and all together
+    total = -0.5 * (
+        2 * evidence.n_targets * np.log(2 * np.pi * v)
+        + 2 * evidence.terms(kernel, ratio).log_determinant
+        + evidence.terms(kernel, ratio).fit / v
+    )
+    assert evidence.log_evidences(kernel, v, ratio * v).sum() == pytest.approx(total)
     at = kernel.theta[0], np.log(ratio)
     assert log_density(*at) == pytest.approx(expected)
     terms, step = evidence.terms(kernel, ratio), 1e-5

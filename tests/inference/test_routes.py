@@ -94,10 +94,11 @@ def test_kernels_out_of_reach_have_no_way() -> None:
     assert precision_route(data, GraphMaternKernel(3.0, 1.5)) is None
     assert precision_route(data, HeatKernel()) is None
     assert leading_route(data, HeatKernel(1.0), RATIO) is None
-    star = Graph.from_edges(np.zeros(30_000, np.int64), np.arange(1, 30_001))
-    on_star = Observations(star, np.arange(1, 9), np.ones((8, 1)), 0)
-    assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 2.0)) is None
-    assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 1.0)) is not None
+    for n in (3_000, 30_000):
+        star = Graph.from_edges(np.zeros(n, np.int64), np.arange(1, n + 1))
+        on_star = Observations(star, np.arange(1, 9), np.ones((8, 1)), 0)
+        assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 2.0)) is None
+        assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 1.0)) is not None
 
 
 def test_eigenpairs_refuse_narrower_kernels() -> None:

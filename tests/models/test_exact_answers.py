@@ -135,3 +135,35 @@ def test_solvers_that_are_asked_for_are_used(solver, kind):
     settings = {**GIVEN, "method": "cholesky", "solver": solver}
     model = cgp.ExactGraphGPRegressor(GRID, WIDE, **settings).fit(NODES, Y)
     assert isinstance(model.process_.posterior, kind)
+
+
+HEAT_MODELS = {
+    "series, hidden": (HeatKernel(4.0), np.arange(0, 1150), {}),
+    "series, observed": (HeatKernel(4.0), NODES, {}),
+    "series, all": (HeatKernel(4.0), np.arange(GRID.n_nodes), {}),
+    "series, twice": (HeatKernel(4.0), np.append(NODES, NODES[:5]), {}),
+    "leading": (HeatKernel(3000.0), NODES, {}),
+    "series, no whole power": (RegularizedLaplacianKernel(4.0, 1.5), NODES, {}),
+    "cholesky": (WIDE, NODES, {}),
+}
+
+
+@pytest.mark.parametrize("name", HEAT_MODELS)
+def test_files_hold_every_way_of_an_exact_answer(name, tmp_path, capfd):
+    kernel, nodes, settings = HEAT_MODELS[name]
+    targets = np.sin(nodes / 50.0)
+    model = cgp.GraphGPRegressor(GRID, kernel, **GIVEN, **settings).fit(nodes, targets)
+    assert model.method_ == name.split(",")[0]
+    model.save(tmp_path / "m.model")
+    loaded = cgp.load_model(tmp_path / "m.model")
+    assert (loaded.method_, loaded.method_reason_) == (model.method_, model.method_reason_)
+    for found, expected in zip(
+        loaded.predict(return_std=True), model.predict(return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    assert model.method_reason_ in loaded.explain()
+    more = [1200, 1203], [0.3, 0.1]
+    np.testing.assert_allclose(
+        loaded.partial_fit(*more).predict(), model.partial_fit(*more).predict(), atol=1e-9
+    )
+    assert capfd.readouterr().err == ""

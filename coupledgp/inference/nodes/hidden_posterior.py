@@ -164,6 +164,8 @@ class HiddenPosterior(GraphPosterior):
     @cached_property
     def _hidden_variances(self) -> FloatArray:
         """Diagonal (h,) of `Phi_HH^-1 - I`."""
+        if not self._hidden.size:
+            return np.zeros(0)
         half = np.tril(linalg.lapack.dtrtri(self._factor[0], lower=True)[0])
         return np.einsum("ij,ij->j", half, half) - 1.0
 

@@ -137,9 +137,13 @@ def choose_pieces(graph: Graph, nodes: IntArray, sizes: PieceSizes, seed: int) -
     """Pieces of a graph around randomly drawn observed nodes (n,)."""
     rng = np.random.default_rng(seed)
     pieces = []
+    left = nodes
     for _ in range(sizes.n_pieces):
-        centres = rng.choice(nodes, min(64, nodes.size), replace=False)
+        if not left.size:
+            break
+        centres = rng.choice(left, min(64, left.size), replace=False)
         pieces.append(piece_of(graph, ball(graph, centres, sizes.n_nodes)))
+        left = np.setdiff1d(left, pieces[-1].nodes)
     return pieces
 
 
@@ -154,17 +158,19 @@ class PiecesEvidence(ExactKernelEvidence):
         Parts of it.
     nodes, Y
         Observed node numbers (n,), centred targets (n, n_outputs). Observations outside of the
-        pieces are left out.
+        pieces are left out, and those in several pieces count in the first.
     """
 
     def __init__(self, graph: Graph, pieces: list[Piece], nodes: IntArray, Y: FloatArray) -> None:
         self.graph = graph
         self.parts: list[ExactKernelEvidence] = []
         place = np.full(graph.n_nodes, -1)
+        left = np.ones(nodes.size, dtype=bool)  # an observation counts in one piece only
         for piece in pieces:
             place[piece.nodes] = np.arange(piece.nodes.size)
             own = place[nodes]
-            here = own >= 0
+            here = (own >= 0) & left
+            left &= ~here
             place[piece.nodes] = -1
             if here.any():
                 self.parts.append(piece_evidence(piece.graph, own[here], Y[here]))

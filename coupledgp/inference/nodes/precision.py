@@ -34,6 +34,9 @@ from coupledgp.random import FloatArray, IntArray
 # Largest number of walks of p steps, which bounds the entries of `L~^p` from above, with which that
 # power is formed; largest number of entries of its factor; most operations of a factorisation.
 MOST_WALKS, MOST_ENTRIES, MOST_FLOPS = 2**28, 2**29, 1e14
+# Largest mean number of walks of two steps from a node, for p steps (p - 1)^2 times it: meshes have
+# some 50 of two steps and 350 of three.
+WALKS_PER_NODE = 400.0
 # Nodes of a graph whose pattern is put in order without a look at its levels, and width of a level
 # beyond which that is not tried: a factor would have a dense block of this size.
 FEW_NODES, WIDEST_LEVEL = 5000, 5000
@@ -104,7 +107,9 @@ def precision_work(graph: Graph, power: int) -> PrecisionWork:
         p, at least one.
     """
     walks = count_walks(graph, power)
-    if walks > MOST_WALKS:
+    # Walks over a hub link all of its neighbours to each other: to put those in order costs most.
+    per_node = inf if power == 1 else WALKS_PER_NODE * (power - 1) ** 2
+    if walks > min(MOST_WALKS, per_node * graph.n_nodes):
         return PrecisionWork(
             inf, inf, inf, f"{walks:.3g} walks of {power} steps bound the precision's entries"
         )

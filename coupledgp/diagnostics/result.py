@@ -9,6 +9,7 @@ from typing import Any, Self
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.overlap import Overlap
 from coupledgp.diagnostics.score_table import score_names
+from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 from coupledgp.random import FloatArray
 
 # Words for a divergence below a bound, in nats per point. A shift of each prediction by 0.045, 0.14
@@ -240,6 +241,16 @@ class ComparisonResult:
     def warnings(self) -> tuple[str, ...]:
         """Sentences that a reader should see before any figure."""
         return () if self.overlap is None else self.overlap.warnings
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Answers to the three questions: quality, honesty, adequacy."""
+        return ()
+
+    @property
+    def advice(self) -> tuple[Advice, ...]:
+        """What to do next, the greatest gain first."""
+        return ()
 
     def with_overlap(self, overlap: Overlap) -> Self:
         """The same result, and what is known of test rows that are training rows."""

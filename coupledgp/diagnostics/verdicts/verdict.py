@@ -1,0 +1,81 @@
+"""Verdicts and advice as plain data, for pages, terminals and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+Colour = Literal["green", "amber", "red", "grey"]
+# From the best to the worst; grey is a question that could not be judged.
+COLOURS: tuple[Colour, ...] = ("green", "grey", "amber", "red")
+# The three questions, in the order in which they are answered.
+QUALITY, HONESTY, ADEQUACY = (
+    "Is the model good?",
+    "Are its intervals honest?",
+    "Is the approximation close enough?",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Answer to one question on a posterior.
+
+    Attributes
+    ----------
+    question : str
+        One of the three questions.
+    colour : str
+        `"green"`: nothing to do. `"amber"`: look at it. `"red"`: do not use it as it is. `"grey"`:
+        not judged, as without targets.
+    sentence : str
+        The answer with its figure and the figure's error.
+    reason : str
+        The rule that decided, with its threshold.
+    figure, error : float or None
+        The figure of the sentence and its standard error.
+    unit : str
+        Unit of both.
+    """
+
+    question: str
+    colour: Colour
+    sentence: str
+    reason: str
+    figure: float | None = None
+    error: float | None = None
+    unit: str = "nats per point"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all parts by name."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to do next, with what it gains.
+
+    Attributes
+    ----------
+    action : str
+        What to do, as a sentence.
+    gain : float
+        Decrease of the negative log predictive density that it brings, nats per point.
+    error : float or None
+        Standard error of the gain; None where it is not measured on single points.
+    basis : str
+        How the gain is known: `"measured"` at the test points, or `"estimated"`.
+    """
+
+    action: str
+    gain: float
+    error: float | None = None
+    basis: str = "measured"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all parts by name."""
+        return asdict(self)
+
+
+def worst(verdicts: tuple[Verdict, ...]) -> Colour:
+    """The worst colour of some verdicts."""
+    return max((one.colour for one in verdicts), key=COLOURS.index, default="grey")

@@ -60,7 +60,8 @@ JointBounds = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float], 
 # Names in a report that no score may take: its attributes and the keys of its JSON.
 RESERVED = frozenset(
     {
-        "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions", "warnings", "overlap",
+        "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions",
+        "warnings", "overlap", "evidence",
         "with_overlap", "scoring_table", "remarks", "accuracy", "title", "study",
         "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",
         "n_scored", "kl_per_point", "reverse_kl_per_point", "prior_kl_per_point", "kernel_rmse",

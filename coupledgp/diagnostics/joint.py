@@ -124,7 +124,7 @@ def _scores(p: Predictions, density: FloatArray | None) -> dict[str, Any]:
     `density` are negative log densities (p,) of the model, if it is a mixture.
     """
     assert p.y is not None
-    own, other = (p.mean, p.std), (p.reference_mean, p.reference_std)
+    own, other = ((mean, std) for _, mean, std in p.laws())
     return (
         marginal_scores(p.y, *own, "", density)
         | marginal_scores(p.y, *other, "reference_")
@@ -139,14 +139,14 @@ def _add_errors(
     assert p.y is not None
     found = SolverErrors(accuracy.bounds, accuracy.unbounded)
     add_score_errors(found, {"reference_": columns}, p.y, joint=False)
-    laws = zip(PREFIXES, ((p.mean, p.std), (p.reference_mean, p.reference_std)), strict=True)
+    own_law, other_law = ((mean, std) for _, mean, std in p.laws())
     errors: dict[str, float | None] = {}
-    for prefix, law in laws:
+    for prefix, law in zip(PREFIXES, (own_law, other_law), strict=True):
         own = subset_errors(p.y, *law, n_points, None if prefix else density)
         errors |= {prefix + name: error for name, error in own.items()}
     for score in paired_scores():
-        gap = score.losses(p.y, p.mean, p.std, density).reshape(len(p.y), -1).mean(axis=1)
-        other = score.losses(p.y, p.reference_mean, p.reference_std)
+        gap = score.losses(p.y, *own_law, density).reshape(len(p.y), -1).mean(axis=1)
+        other = score.losses(p.y, *other_law)
         gap = gap - other.reshape(len(p.y), -1).mean(axis=1)
         errors[f"differences.{score.difference_name}"] = subset_error(gap[:, None, None], n_points)
     for name, error in errors.items():

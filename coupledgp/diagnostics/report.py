@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from coupledgp.diagnostics.result import ComparisonResult
-from coupledgp.diagnostics.score_table import PREFIXES
 from coupledgp.diagnostics.scores import point_crps, point_nlpd
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
@@ -26,8 +25,10 @@ class PosteriorReport(ComparisonResult):
     ----------
     figures : Figures
     predictions : Predictions
-    model, reference : str
-        Texts of the two estimators.
+    model : str
+        Text of the estimator.
+    reference : str or None
+        Text of the reference, if there is one.
     accuracy : Accuracy
         Method of the computation, and bounds and standard errors of the figures.
     kernel_errors : KernelErrors or None
@@ -74,8 +75,7 @@ class PosteriorReport(ComparisonResult):
         if p.y is None:
             raise InvalidInputError("y_test: expected targets, this comparison was made without")
         columns = {"obs": p.y.ravel()}
-        laws = zip(PREFIXES, ((p.mean, p.std), (p.reference_mean, p.reference_std)), strict=True)
-        for prefix, (mean, std) in laws:
+        for prefix, mean, std in p.laws():
             columns |= {
                 f"{prefix}mu": mean.ravel(),
                 f"{prefix}sigma": std.ravel(),

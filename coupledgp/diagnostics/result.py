@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.overlap import Overlap
-from coupledgp.diagnostics.score_table import score_names
+from coupledgp.diagnostics.score_table import PREFIXES, score_names
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 from coupledgp.random import FloatArray
 
@@ -86,9 +87,10 @@ class Figures:
     n_scored : int or None
         Number of test points that are scored, if not all of them are; the joint NLPD is that of
         all.
-    kl_per_point : float
-        `KL(reference || model)` of the joint predictive laws, nats per point and output.
-    reverse_kl_per_point : float
+    kl_per_point : float or None
+        `KL(reference || model)` of the joint predictive laws, nats per point and output. None
+        where there is no reference.
+    reverse_kl_per_point : float or None
         `KL(model || reference)` of the joint predictive laws, nats per point and output.
     prior_kl_per_point : float or None
         `KL(reference || model)` of the prior laws of observations, nats per point and output.
@@ -122,8 +124,8 @@ class Figures:
 
     n_test: int
     n_outputs: int
-    kl_per_point: float
-    reverse_kl_per_point: float
+    kl_per_point: float | None = None
+    reverse_kl_per_point: float | None = None
     prior_kl_per_point: float | None = None
     kernel_rmse: float | None = None
     kernel_relative_error: float | None = None
@@ -154,8 +156,8 @@ class Figures:
         self,
         n_test: int,
         n_outputs: int,
-        kl_per_point: float,
-        reverse_kl_per_point: float,
+        kl_per_point: float | None = None,
+        reverse_kl_per_point: float | None = None,
         **others: Any,
     ) -> None:
         given = {
@@ -195,17 +197,23 @@ class Predictions:
     ----------
     mean, std : FloatArray (p, k)
         Means and standard deviations of the model, p test points and k outputs, in units of y.
-    reference_mean, reference_std : FloatArray (p, k)
-        Means and standard deviations of the reference, in units of y.
+    reference_mean, reference_std : FloatArray (p, k) or None
+        Means and standard deviations of the reference, in units of y, if there is one.
     y : FloatArray (p, k) or None
         Targets, if there are any.
     """
 
     mean: FloatArray
     std: FloatArray
-    reference_mean: FloatArray
-    reference_std: FloatArray
+    reference_mean: FloatArray | None
+    reference_std: FloatArray | None
     y: FloatArray | None
+
+    def laws(self) -> Iterator[tuple[str, FloatArray, FloatArray]]:
+        """The prefix of its names, means and standard deviations of each law there is."""
+        yield PREFIXES[0], self.mean, self.std
+        if self.reference_mean is not None and self.reference_std is not None:
+            yield PREFIXES[1], self.reference_mean, self.reference_std
 
 
 @dataclass(frozen=True)
@@ -216,8 +224,10 @@ class ComparisonResult:
     ----------
     figures : Figures
     predictions : Predictions
-    model, reference : str
-        Texts of the two estimators.
+    model : str
+        Text of the estimator.
+    reference : str or None
+        Text of the reference, if there is one.
     accuracy : Accuracy
         Method of the computation, and bounds and standard errors of the figures.
     kernel_errors : KernelErrors or None
@@ -231,7 +241,7 @@ class ComparisonResult:
     figures: Figures
     predictions: Predictions = field(repr=False)
     model: str
-    reference: str
+    reference: str | None
     accuracy: Accuracy = field(default_factory=lambda: Accuracy("dense"))
     kernel_errors: KernelErrors | None = field(default=None, repr=False)
     remarks: tuple[str, ...] = ()
@@ -269,9 +279,14 @@ class ComparisonResult:
         return " ".join([*self.warnings, *self.conclusions()])
 
     def conclusions(self) -> list[str]:
-        """Return the main figures in words, without the warnings, in one paragraph or more."""
+        """Return the main figures in words, without the warnings, paragraph by paragraph.
+
+        There is none on the reference where there is no reference.
+        """
         f = self.figures
         kl = f.kl_per_point
+        if kl is None:
+            return []
         distance = next((words for bound, words in DISTANCES if kl < bound), "far from")
         amount = f"{kl:.3g} nats per point {self.accuracy.text('kl_per_point')}".strip()
         sentences = [f"The posterior is {distance} the reference: {amount}{_shift(kl)}."]

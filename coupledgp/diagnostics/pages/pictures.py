@@ -34,7 +34,9 @@ SIZE = (4.2, 3.6)
 
 def comparison_pictures(report: ComparisonResult) -> list[tuple[str, str]]:
     """Return the captions and SVGs of all pictures of a comparison."""
-    drawn = [("Predictions of both models at the test points", means(report))]
+    drawn = []
+    if report.predictions.reference_mean is not None:
+        drawn = [("Predictions of both models at the test points", means(report))]
     if report.predictions.y is not None:
         drawn = [
             ("Observed targets against predictions, with 95 % intervals", truth(report)),
@@ -115,10 +117,8 @@ def calibration(report: ComparisonResult) -> str:
     figure, axes = axes_of(*SIZE)
     nominal = np.linspace(0, 1, 101)
     axes.plot([0, 1], [0, 1], color="gray", linewidth=1, label="perfect calibration")
-    for label, color, mean, std in (
-        ("reference", REFERENCE, p.reference_mean, p.reference_std),
-        ("model", MODEL, p.mean, p.std),
-    ):
+    for prefix, mean, std in reversed(list(p.laws())):
+        label, color = ("reference", REFERENCE) if prefix else ("model", MODEL)
         axes.plot(nominal, _observed_shares(p.y, mean, std, nominal), color=color, label=label)
     axes.set_xlabel("nominal level of the central interval")
     axes.set_ylabel("share of targets inside")
@@ -137,6 +137,7 @@ def _observed_shares(
 def means(report: ComparisonResult) -> str:
     """Draw the means of the model against those of the reference."""
     p = report.predictions
+    assert p.reference_mean is not None
     figure, axes = axes_of(*SIZE)
     axes.plot(p.reference_mean.ravel(), p.mean.ravel(), ".", color=MODEL, alpha=0.6, label="mean")
     limits = [p.reference_mean.min(), p.reference_mean.max()]
@@ -151,11 +152,11 @@ def pit(report: ComparisonResult) -> str:
     figure, axes = axes_of(*SIZE)
     f = report.figures
     assert f.pit is not None
-    assert f.reference_pit is not None
     n_bins = len(f.pit)
     edges = np.linspace(0, 1, n_bins + 1)
     axes.stairs(f.pit, edges, fill=True, color=MODEL, alpha=0.45, label="model")
-    axes.stairs(f.reference_pit, edges, color=REFERENCE, linewidth=1.5, label="reference")
+    if f.reference_pit is not None:
+        axes.stairs(f.reference_pit, edges, color=REFERENCE, linewidth=1.5, label="reference")
     share = 1 / n_bins
     spread = 2 * np.sqrt(share * (1 - share) / max(f.n_test, 1))
     axes.axhspan(share - spread, share + spread, color="gray", alpha=0.2, label="chance, 2 s.e.")

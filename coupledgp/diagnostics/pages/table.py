@@ -17,7 +17,7 @@ COMPARED = (
     ("kernel error, relative Frobenius", "kernel_relative_error"),
     ("kernel RMSE, units of y squared", "kernel_rmse"),
 )
-Row = tuple[str, str, str]
+Row = tuple[str, ...]
 
 
 class Section(NamedTuple):
@@ -29,18 +29,26 @@ class Section(NamedTuple):
 
 
 def figure_columns(figures: Figures) -> Row:
-    """Heads of the columns of `figure_rows`: the test points, model and reference."""
+    """Heads of the columns of `figure_rows`: the test points, model and any reference."""
     errors = ", scores ± s.e. over them" if figures.standard_errors else ""
-    return f"{figures.n_test} test points{errors}", "model", "reference"
+    heads = f"{figures.n_test} test points{errors}", "model", "reference"
+    return heads if has_reference(figures) else heads[:2]
+
+
+def has_reference(figures: Figures) -> bool:
+    """Whether the figures compare a model with a reference."""
+    return figures.kl_per_point is not None
 
 
 def figure_rows(figures: Figures, accuracy: Accuracy | None = None) -> list[Row]:
-    """Rows (figure, model, reference); figures that are None are left out.
+    """Rows (figure, model, reference), or (figure, model) where there is no reference.
+
+    Figures that are None are left out.
 
     With `accuracy`, the errors of figures that have some stand beside them.
     """
     accuracy = Accuracy("dense") if accuracy is None else accuracy
-    rows = [
+    rows: list[Row] = [
         (text, f"{value:.4g} {accuracy.text(name)}".strip(), "")
         for text, name in COMPARED
         if (value := figures.get(name)) is not None
@@ -49,12 +57,13 @@ def figure_rows(figures: Figures, accuracy: Accuracy | None = None) -> list[Row]
     if figures.n_scored is not None:
         scored = f"{figures.n_scored} of {figures.n_test}"
         rows.append(("points scored, but for the joint NLPD", scored, scored))
-    return rows + _level_rows(figures, accuracy) + _difference_rows(figures, accuracy)
+    rows += _level_rows(figures, accuracy) + _difference_rows(figures, accuracy)
+    return rows if has_reference(figures) else [row[:2] for row in rows]
 
 
 def _score_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the scores that are a number."""
-    rows = []
+    rows: list[Row] = []
     for score in SCORES.values():
         if isinstance(figures.get(score.name), float):
             own, other = (_score_cell(score, prefix, figures, accuracy) for prefix in PREFIXES)
@@ -74,24 +83,32 @@ def _score_cell(score: Score, prefix: str, figures: Figures, accuracy: Accuracy)
 
 def _level_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the scores that are a number for each nominal level."""
-    rows = []
+    rows: list[Row] = []
     for score in SCORES.values():
-        values = [figures.get(prefix + score.name) for prefix in PREFIXES]
-        if all(isinstance(value, dict) for value in values):
-            share = score.format is per_cent
-            errors = [accuracy.text(prefix + score.name, share) for prefix in PREFIXES]
-            for level in values[0]:
-                own, other = (
-                    f"{score.format(value[level])} {error}".strip()
-                    for value, error in zip(values, errors, strict=True)
-                )
-                rows.append((score.heading(level), own, other))
+        own = figures.get(score.name)
+        if isinstance(own, dict):
+            for level in own:
+                cells = [
+                    _level_cell(score, prefix, level, figures, accuracy) for prefix in PREFIXES
+                ]
+                rows.append((score.heading(level), *cells))
     return rows
+
+
+def _level_cell(
+    score: Score, prefix: str, level: float, figures: Figures, accuracy: Accuracy
+) -> str:
+    """A score of the model or the reference at a nominal level, and its accuracy."""
+    values = figures.get(prefix + score.name)
+    if not isinstance(values, dict):
+        return ""
+    error = accuracy.text(prefix + score.name, score.format is per_cent)
+    return f"{score.format(values[level])} {error}".strip()
 
 
 def _difference_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     """Rows of the paired differences, model minus reference, with their standard errors."""
-    rows = []
+    rows: list[Row] = []
     for score in paired_scores():
         gap = (figures.differences or {}).get(score.difference_name)
         if gap is not None:

@@ -41,7 +41,7 @@ class AuditReport(PosteriorReport):
     baselines: tuple[BesideBaseline, ...] = ()
 
     def conclusions(self) -> list[str]:
-        """Return whether the model is good, honest, and close to the exact process."""
+        """Return whether the model is good, honest, and close to the exact process if known."""
         first = beside_baselines(self.baselines), self.calibration.verdict()
         return [*first, *super().conclusions()]
 
@@ -58,20 +58,26 @@ class AuditReport(PosteriorReport):
     def _page(self) -> str:
         from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
 
-        how = "by dense algebra"
-        if self.accuracy.method == "stochastic":
-            how = "by iterative solves, whose errors are bounded beside the figures"
         kind = "joint laws" if self.joint else "laws of single points"
         return render(
             self,
             title=self.title,
             lead=[
                 f"{self.n_train} training rows, {self.figures.n_test} test points; {kind}.",
-                f"Reference: {self.reference}, {how}.",
+                self._reference(),
             ],
             sections=[baseline_section(self), calibration_section(self.calibration)],
-            comparison="Beside the exact process",
+            comparison="Scores" if self.reference is None else "Beside the exact process",
         )
+
+    def _reference(self) -> str:
+        """What the reference is, and how its law was computed."""
+        if self.reference is None:
+            return "Reference: none."
+        how = "by dense algebra"
+        if self.accuracy.method == "stochastic":
+            how = "by iterative solves, whose errors are bounded beside the figures"
+        return f"Reference: {self.reference}, {how}."
 
 
 def beside_baselines(baselines: tuple[BesideBaseline, ...]) -> str:

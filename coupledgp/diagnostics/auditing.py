@@ -2,67 +2,29 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import asdict, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.compare import ReferenceLaw
 from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
-from coupledgp.diagnostics.foreign.law import ForeignLaw
-from coupledgp.diagnostics.foreign.recognised import kernel_of_model, law_at
-from coupledgp.diagnostics.laws import Law, law_of_process
-from coupledgp.diagnostics.limits import DENSE_ROWS
-from coupledgp.diagnostics.measures import kl_per_point, score_figures
-from coupledgp.diagnostics.overlap import Overlap, counted, rows_at
-from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
-from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
-from coupledgp.diagnostics.score_table import PREFIXES, SCORES, JointScore
-from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
-from coupledgp.diagnostics.subject import process_of
+from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
+from coupledgp.diagnostics.foreign.table import Table, tables
+from coupledgp.diagnostics.overlap import Overlap, counted
+from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.table_baselines import BesideBaseline, table_baselines
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.row_digests import RowDigests
-from coupledgp.progress import Progress, reporter
-from coupledgp.random import FloatArray
+from coupledgp.progress import reporter
+from coupledgp.random import IntArray
 from coupledgp.spectra import Spectrum
-from coupledgp.validation import check_choice
+from coupledgp.validation import check_choice, check_positive
 
-
-class Table(NamedTuple):
-    """Rows (n, d) and targets (n,) as numbers, and the rows as they were given."""
-
-    X: FloatArray
-    y: FloatArray
-    given: Any
-
-    @classmethod
-    def of(cls, X: Any, y: Any, name: str) -> Table:
-        """A table whose numbers are checked; arrays, data frames and tensors of the CPU."""
-        try:
-            rows = np.asarray(X, dtype=np.float64)
-            targets = np.asarray(y, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise InvalidInputError(f"X_{name}, y_{name}: expected numbers, {error}") from None
-        targets = targets.reshape(-1) if targets.shape == (len(rows), 1) else targets
-        if rows.ndim != 2 or not len(rows) or targets.shape != (len(rows),):
-            raise InvalidInputError(
-                f"X_{name}, y_{name}: expected shapes (n, d) and (n,), got {rows.shape} and "
-                f"{targets.shape}"
-            )
-        if not (np.isfinite(rows).all() and np.isfinite(targets).all()):
-            raise InvalidInputError(f"X_{name}, y_{name}: expected finite values, got NaN or inf")
-        return cls(rows, targets, X)
-
-    def take(self, rows: Any) -> Table:
-        """Some of the rows, by their numbers."""
-        return Table(self.X[rows], self.y[rows], rows_at(self.given, rows))
+# Most test points that are judged where there is no exact process, whose joint law is dense.
+MAX_ALONE = 5000
 
 
 def audit(
@@ -102,9 +64,10 @@ def audit(
     X_test, y_test
         Rows (p, d) and targets (p,).
     kernel
-        None: that of the model. A name as `ExactGPRegressor` takes it, with `lengthscale`, one or
+        None: that of the model; where there is none that can be read, the report has no exact
+        process. A name as `ExactGPRegressor` takes it, with `lengthscale`, one or
         (d,), `outputscale` and `noise`; a function of rows (n, d) and (p, d) with `noise`; or a
-        fitted model of this package, whose kernel and hyperparameters are taken. Variances are in
+        fitted model that states one, whose kernel and hyperparameters are taken. Variances are in
         units of y squared, noise apart from the kernel.
     mean
         Constant mean of y; None: the mean of `y_train`. That of a model or an estimator is its own.
@@ -135,40 +98,59 @@ def audit(
     """
     check_choice(method, ["auto", "dense", "stochastic"], "method")
     options = StochasticOptions() if options is None else options
-    train, test = Table.of(X_train, y_train, "train"), Table.of(X_test, y_test, "test")
-    if test.X.shape[1] != train.X.shape[1]:
-        raise InvalidInputError(
-            f"X_test: expected {train.X.shape[1]} columns, got {test.X.shape[1]}"
-        )
+    train, test = tables(X_train, y_train, X_test, y_test)
     hyper = {"lengthscale": lengthscale, "outputscale": outputscale, "noise": noise, "mean": mean}
-    stated = _stated(predict, kernel, hyper, train)
-    law = law_at(predict, test.X, test.given)
-    law = law.with_noise(stated.noise) if latent else law
-    overlap, law, test = _without_overlap(train, test, law, leave_out_overlap)
+    stated, reason = _stated(predict, kernel, hyper, train, latent)
+    overlap, rows = _rows(train, test, leave_out_overlap)
+    limit = MAX_ALONE if stated is None else options.n_columns
+    judged = _subset(rows, limit, options.seed)
+    law, points = law_at_rows(predict, test, judged), test.take(judged)
+    law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
-        found, calibration = _beside_exact(law, stated, train, test, method, options, report)
-    found = replace(found, model=_name(predict))
-    baselines = table_baselines(train.X, train.y, test.X)
+        if stated is None:
+            found, calibration = beside_data(law, points)
+        else:
+            way = Way(method, options, report)
+            found, calibration = beside_exact(law, stated, train, points, way)
+    remarks = list(found.remarks) + ([reason] if reason else [])
+    if judged.size < rows.size:
+        remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")
+    baselines = table_baselines(train.X, train.y, points.X)
     std = np.sqrt(law.variance)
+    found = replace(found, model=_name(predict), remarks=tuple(remarks))
     audited = AuditReport(
         **vars(found),
         title=title,
         n_train=len(train.y),
         joint=law.cov is not None,
         calibration=calibration,
-        baselines=tuple(BesideBaseline.of(test.y, law.mean, std, one) for one in baselines),
+        baselines=tuple(BesideBaseline.of(points.y, law.mean, std, one) for one in baselines),
     )
     return audited.with_overlap(overlap)
 
 
-def _stated(predict: Any, kernel: Any, hyper: dict[str, Any], train: Table) -> StatedKernel:
-    """The kernel as it is stated, or that of the model."""
+def _stated(
+    predict: Any, kernel: Any, hyper: dict[str, Any], train: Table, latent: bool
+) -> tuple[StatedKernel | None, str]:
+    """The kernel as it is stated, or that of the model, or None and the reason."""
+    n_columns = train.X.shape[1]
     if kernel is None:
-        if given := [name for name, value in hyper.items() if value is not None]:
-            raise InvalidInputError(f"{', '.join(given)}: expected a kernel beside it, got None")
-        return kernel_of_model(predict, train.X.shape[1])
-    process = process_of(kernel)
-    if process is not None:
+        allowed = {"noise"} if latent else set()
+        given = [name for name, value in hyper.items() if value is not None]
+        if extra := [name for name in given if name not in allowed]:
+            raise InvalidInputError(f"{', '.join(extra)}: expected a kernel beside it, got None")
+        if not is_model(predict):
+            return None, "No kernel is stated, so that there is no exact process beside it."
+        try:
+            return kernel_of_model(predict, n_columns), ""
+        except InvalidInputError as error:
+            return None, f"There is no exact process beside it ({error})."
+    return _as_stated(kernel, hyper, train), ""
+
+
+def _as_stated(kernel: Any, hyper: dict[str, Any], train: Table) -> StatedKernel:
+    """The kernel that the arguments state."""
+    if is_model(kernel):
         return kernel_of_model(kernel, train.X.shape[1])
     mean = float(train.y.mean()) if hyper["mean"] is None else float(hyper["mean"])
     needed = ["noise"] if _is_function(kernel) else ["lengthscale", "outputscale", "noise"]
@@ -189,145 +171,42 @@ def _is_function(kernel: Any) -> bool:
     return callable(kernel) and not isinstance(kernel, Spectrum)
 
 
-def _without_overlap(
-    train: Table, test: Table, law: ForeignLaw, leave_out: bool
-) -> tuple[Overlap, ForeignLaw, Table]:
-    """Overlap of the tables, and law and test rows, without the overlap on request."""
+def _noise(stated: StatedKernel | None, noise: float | None) -> float:
+    """Noise variance that makes a law of f one of observations."""
+    if stated is not None:
+        return stated.noise
+    if noise is None:
+        raise InvalidInputError("noise: expected beside latent=True, no kernel states one")
+    return check_positive(noise, "noise")
+
+
+def _rows(train: Table, test: Table, leave_out: bool) -> tuple[Overlap, IntArray]:
+    """Overlap of the tables, and the numbers of the test rows, without the overlap on request."""
     digests = RowDigests.of(train.X, train.y[:, None])
-    overlap, rows = counted(digests, test.X, test.y[:, None])
+    overlap, same = counted(digests, test.X, test.y[:, None])
     if not (leave_out and overlap.n_rows):
-        return overlap, law, test
-    kept = np.flatnonzero(~rows)
+        return overlap, np.arange(len(test.y))
+    kept = np.flatnonzero(~same)
     if not kept.size:
         raise InvalidInputError(
-            f"X_test: all {len(rows)} test rows are training rows, none is left"
+            f"X_test: all {len(same)} test rows are training rows, none is left"
         )
-    return replace(overlap, left_out=True), law.take(kept), test.take(kept)
+    return replace(overlap, left_out=True), kept
 
 
-def _beside_exact(
-    law: ForeignLaw,
-    stated: StatedKernel,
-    train: Table,
-    test: Table,
-    method: str,
-    options: StochasticOptions,
-    report: Progress,
-) -> tuple[PosteriorReport, Calibration]:
-    """Report on a law beside the exact one, and calibration, at all points or a random subset."""
-    remarks = _remarks(law)
-    if len(test.y) > options.n_columns:
-        rng = np.random.default_rng(options.seed)
-        chosen = np.sort(rng.choice(len(test.y), options.n_columns, replace=False))
-        remarks.append(
-            f"All but the baselines is measured at {len(chosen)} of {len(test.y)} test points, "
-            "drawn at random."
-        )
-        law, test = law.take(chosen), test.take(chosen)
-    exact = exact_law(stated, train, test.X, method, options, report)
-    own, other = law.law, replace(exact.law, prior=None)
-    # Where the model says nothing on how errors go together, the exact law does.
-    correlation = correlation_of((other if law.cov is None else own).cov[..., 0])
-    calibration = Calibration.of(test.y, law.mean, np.sqrt(law.variance), correlation)
-    if law.cov is None:
-        other = marginals(other)
-    figures, accuracy = _figures(own, other, test.y[:, None], law.cov is not None)
-    if exact.settings is not None:
-        accuracy = replace(accuracy, method="stochastic", settings=exact.settings)
-    predictions = Predictions(own.mean, own.std, other.mean, other.std, test.y[:, None])
-    found = PosteriorReport(figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks))
-    return found, calibration
-
-
-def correlation_of(cov: FloatArray) -> FloatArray:
-    """Correlations (p, p) of a covariance (p, p)."""
-    std = np.sqrt(np.diagonal(cov))
-    correlation: FloatArray = cov / np.multiply.outer(std, std)
-    return correlation
-
-
-def _figures(own: Law, other: Law, y: FloatArray, joint: bool) -> tuple[Figures, Accuracy]:
-    """Figures of a law beside the exact one, and their errors."""
-    scores = score_figures(own, other, y)
-    errors = SolverErrors()
-    if other.cov_error is not None:
-        errors = solver_errors(own, other, y)
-    if not joint:
-        joint_scores = (score for score in SCORES.values() if isinstance(score, JointScore))
-        for name in (prefix + score.name for score in joint_scores for prefix in PREFIXES):
-            del scores[name]
-            errors.bounds.pop(name, None)
-    figures = Figures(
-        n_test=len(y),
-        n_outputs=1,
-        kl_per_point=kl_per_point(other, own),
-        reverse_kl_per_point=kl_per_point(own, other),
-        **scores,
-    )
-    return figures, Accuracy("dense", errors.bounds, unbounded=errors.unbounded)
-
-
-def exact_law(
-    stated: StatedKernel,
-    train: Table,
-    points: FloatArray,
-    method: str,
-    options: StochasticOptions,
-    report: Progress,
-) -> ReferenceLaw:
-    """Law of the exact process at rows (p, d), by dense algebra or iterative solves."""
-    text = f"exact GP of {stated.text}"
-    large = len(train.y) > DENSE_ROWS and isinstance(stated.prior, StationaryPrior)
-    if method == "dense" or (method == "auto" and not large):
-        report("exact GP")
-        process = stated.process(train.X, train.y)
-        return ReferenceLaw(law_of_process(process, stated.inputs(points)), text, None, None)
-    start = time.perf_counter()
-    problem = stated.problem(train.X, train.y)
-    law, steps = solved_law(problem, stated.inputs(points), options, report)
-    seconds = time.perf_counter() - start
-    settings = asdict(options) | {"reference_iterations": steps, "seconds": seconds}
-    return ReferenceLaw(law, text, None, settings)
-
-
-def marginals(law: Law) -> Law:
-    """The laws of the single points as one of independent points, within bounds that hold.
-
-    With `e e' <= r^2 E` every `e_i^2 <= r^2 E_ii`, so that `e e' <= p r^2 diag(E)`.
-    """
-
-    def diagonal(matrices: FloatArray) -> FloatArray:
-        found = np.zeros_like(matrices)
-        places = np.arange(len(matrices))
-        found[places, places] = matrices[places, places]
-        return found
-
-    error = None if law.cov_error is None else diagonal(law.cov_error)
-    radius = None if law.mean_error is None else law.mean_error * np.sqrt(len(law.mean))
-    return Law(law.mean, diagonal(law.cov), None, law.noise, error, radius)
-
-
-def _remarks(law: ForeignLaw) -> list[str]:
-    """What a reader should know about the law."""
-    remarks = []
-    if law.cov is None:
-        remarks.append(
-            "Only the laws of single points are known: the KL is the mean of theirs, and says "
-            "nothing on how errors of neighbours go together."
-        )
-    if law.n_samples is not None:
-        remarks.append(
-            f"The law is that of the moments of {law.n_samples} draws, which alone give a KL of "
-            f"about {1 / law.n_samples:.1g} nats per point."
-        )
-    return remarks
+def _subset(rows: IntArray, limit: int, seed: int) -> IntArray:
+    """Numbers of the rows, or of `limit` random ones in order."""
+    if rows.size <= limit:
+        return rows
+    return np.sort(np.random.default_rng(seed).choice(rows, limit, replace=False))
 
 
 def _name(predict: Any) -> str:
     """Name of what was audited."""
-    if isinstance(predict, tuple | list | np.ndarray):
-        parts = [type(part).__name__ for part in predict] if isinstance(predict, tuple) else []
-        return f"predictions ({', '.join(parts)})" if parts else "predictions"
+    if isinstance(predict, tuple) and is_model(predict):
+        return f"gpytorch {type(predict[0]).__name__}"
+    if not (is_model(predict) or callable(predict)):
+        return "predictions"
     if hasattr(predict, "__name__"):
         return f"function {predict.__name__}"
     return f"{type(predict).__module__.partition('.')[0]} {type(predict).__name__}"

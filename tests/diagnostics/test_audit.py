@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+import xarray as xr
 from scipy import stats
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
@@ -24,8 +27,11 @@ from sklearn.neighbors import KNeighborsRegressor
 import coupledgp as cgp
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.calibration import Calibration
+from coupledgp.diagnostics.foreign.recognised import kernel_of_model
+from coupledgp.diagnostics.pages.table import figure_rows
 from coupledgp.diagnostics.table_baselines import table_baselines
 from coupledgp.errors import InvalidInputError
+from coupledgp.spectra import parse_spectrum
 
 gpytorch = pytest.importorskip("gpytorch")
 RNG = np.random.default_rng(11)
@@ -35,13 +41,13 @@ TABLES = (X[:60], Y[:60], X[60:], Y[60:])
 HYPER = {"lengthscale": [0.8, 3.0], "outputscale": 1.2, "noise": 0.05, "mean": 2.5}
 
 
-def exact_law(kernel: Any) -> tuple[np.ndarray, np.ndarray]:
+def exact_law(kernel: Any, mean: float = 2.5) -> tuple[np.ndarray, np.ndarray]:
     """Mean and covariance of observations, by plain formulas and a kernel of scikit-learn."""
     train, test = TABLES[0], TABLES[2]
     gram = kernel(train) + HYPER["noise"] * np.eye(60)
     weights = np.linalg.solve(gram, kernel(train, test)).T
-    mean = 2.5 + weights @ (TABLES[1] - 2.5)
-    return mean, kernel(test) - weights @ kernel(train, test) + 0.05 * np.eye(30)
+    found = mean + weights @ (TABLES[1] - mean)
+    return found, kernel(test) - weights @ kernel(train, test) + 0.05 * np.eye(30)
 
 
 EXACT = exact_law(1.2 * RBF([0.8, 3.0]))
@@ -76,8 +82,9 @@ class TestScikitLearn:
         model = GaussianProcessRegressor(
             2.0 * (RBF() + WhiteKernel(0.1)) * ConstantKernel(), optimizer=None
         ).fit(*TABLES[:2])
-        with pytest.raises(InvalidInputError, match="kernel: expected it stated"):
-            cgp.audit(model, *TABLES)
+        report = cgp.audit(model, *TABLES)
+        assert report.reference is None
+        assert "no exact process beside it (kernel: expected it stated" in report.remarks[0]
         rows = GaussianProcessRegressor(RBF(), alpha=np.full(60, 0.1), optimizer=None)
         with pytest.raises(InvalidInputError, match="one alpha, got one for each row"):
             cgp.audit(rows.fit(*TABLES[:2]), *TABLES)
@@ -198,20 +205,108 @@ class FlowLike:
         return EXACT[0][:, None], (EXACT[1] - 0.05 * np.eye(30))[None]
 
 
+def flow_model() -> Any:
+    """GPflow's exact model with the stated hyperparameters, or one of the same methods."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # TensorFlow and GPflow, when imported
+            import gpflow
+    except ImportError:
+        return FlowLike()
+    kernel = gpflow.kernels.SquaredExponential(1.2, HYPER["lengthscale"])
+    data, mean = (TABLES[0], TABLES[1][:, None]), gpflow.functions.Constant(2.5)
+    return gpflow.models.GPR(data, kernel, mean, likelihood=gpflow.likelihoods.Gaussian(0.05))
+
+
 class GPModel:
-    """The method of GPBoost's model."""
+    """The methods of GPBoost's model of coordinates."""
+
+    num_gp, num_group_re, num_gp_rand_coef = 1, 0, 0
+    has_covariates = has_offset = False
+    cov_function, cov_fct_shape = "gaussian_ard", 0.0
+
+    def get_cov_pars(self) -> np.ndarray:
+        return np.array([[0.05, 1.2, *(math.sqrt(2) * length for length in (0.8, 3.0))]])
+
+    def _get_likelihood_name(self) -> str:
+        return "gaussian"
 
     def predict(self, *, gp_coords_pred: Any, predict_cov_mat: bool, predict_response: bool) -> Any:
         assert predict_cov_mat
         assert predict_response
-        return {"mu": EXACT[0], "cov": EXACT[1]}
+        return {"mu": EXACT_OF_ZERO[0], "cov": EXACT[1]}
 
 
-def test_models_by_their_methods() -> None:
-    assert cgp.audit(FlowLike(), *TABLES).kl_per_point < 1e-12
-    assert cgp.audit(GPModel(), *TABLES, kernel="gaussian", **HYPER).kl_per_point < 1e-12
-    with pytest.raises(InvalidInputError, match="GPModel states none that can be read"):
-        cgp.audit(GPModel(), *TABLES)
+def boost_model(**options: Any) -> Any:
+    """GPBoost's exact model, fitted by itself, or one of the same methods."""
+    try:
+        from gpboost import GPModel as Real
+    except ImportError:
+        return GPModel()
+    return Real(gp_coords=TABLES[0], cov_function="gaussian_ard", **options).fit(y=TABLES[1])
+
+
+# The law of the same kernel with mean zero.
+EXACT_OF_ZERO = exact_law(1.2 * RBF([0.8, 3.0]), mean=0.0)
+
+
+class TestModelsByTheirMethods:
+    def test_gpflow(self) -> None:
+        report = cgp.audit(flow_model(), *TABLES)
+        assert report.kl_per_point < 1e-12
+        assert report.joint
+        assert "lengthscale=[0.8, 3. ], outputscale=1.2, noise=0.05, mean=2.5" in report.reference
+
+    def test_noise_and_means_of_gpflow_that_are_no_number(self) -> None:
+        class StudentT:
+            scale = np.array(0.2)
+
+        class Linear:
+            A = np.ones((2, 1))
+
+        class Heavy(FlowLike):
+            likelihood = StudentT()  # type: ignore[assignment]
+
+        class Sloping(FlowLike):
+            mean_function = Linear()  # type: ignore[assignment]
+
+        for model, joint in ((Heavy(), False), (Sloping(), True)):
+            report = cgp.audit(model, *TABLES)
+            assert (report.reference, report.joint) == (None, joint)
+            assert "mean is no constant or its noise not Gaussian" in report.remarks[-1]
+
+    def test_gpboost(self) -> None:
+        model = boost_model()
+        report = cgp.audit(model, *TABLES)
+        assert report.kl_per_point < 1e-12
+        assert report.joint
+        assert report.reference.endswith("mean=0")
+        stated = cgp.audit(EXACT_OF_ZERO, *TABLES, kernel=GPModel())
+        assert stated.kl_per_point < 1e-12
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [("has_covariates", True), ("num_group_re", 1), ("_get_likelihood_name", lambda: "gamma")],
+    )
+    def test_gpboost_of_more_than_coordinates(self, name: str, value: Any) -> None:
+        model = GPModel()
+        setattr(model, name, value)
+        with pytest.raises(InvalidInputError, match="expected a GPModel of coordinates"):
+            cgp.audit(model, *TABLES)
+
+    @pytest.mark.parametrize(
+        ("function", "shape", "kernel"),
+        [("matern_ard", 1.5, "matern-3/2"), ("exponential", 0.0, "matern-1/2")],
+    )
+    def test_kernels_of_gpboost(self, function: str, shape: float, kernel: str) -> None:
+        model = GPModel()
+        model.cov_function, model.cov_fct_shape = function, shape
+        found = kernel_of_model(model, 2)
+        expected = math.sqrt(2) * np.array([0.8, 3.0])
+        np.testing.assert_allclose(found.prior.hyperparameters.lengthscale, expected)
+        assert found.prior.spectrum == parse_spectrum(kernel)
+        model.cov_function = "wendland"
+        assert "wendland cannot be read" in cgp.audit(model, *TABLES).remarks[0]
 
 
 class TestPredictions:
@@ -275,7 +370,16 @@ class TestPredictions:
             EXACT, *TABLES, kernel="gaussian", options=StochasticOptions(n_columns=10), **HYPER
         )
         assert (report.n_test, report.kl_per_point) == (10, pytest.approx(0, abs=1e-12))
-        assert "measured at 10 of 30 test points" in report.remarks[0]
+        assert "Measured at 10 of 30 test points" in report.remarks[0]
+        asked = []
+
+        def predict(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            asked.append(rows)
+            return np.zeros(len(rows)), np.ones(len(rows))
+
+        options = StochasticOptions(n_columns=10)
+        cgp.audit(predict, *TABLES, kernel="gaussian", options=options, **HYPER)
+        assert [rows.shape for rows in asked] == [(10, 2)]
 
     def test_rows_that_were_trained_on(self) -> None:
         tables = (*TABLES[:2], np.vstack([TABLES[2], X[:4]]), np.concatenate([TABLES[3], Y[:4]]))
@@ -300,6 +404,98 @@ def test_page_and_json_have_the_three_verdicts() -> None:
     found = json.loads(report.to_json())
     assert [one["name"] for one in found["baselines"]] == ["mean", "nearest", "linear"]
     assert found["calibration"]["coverage"]["0.95"] == report.coverage[0.95]
+
+
+class TestWithoutAKernel:
+    @pytest.mark.parametrize("joint", [True, False])
+    def test_figures_are_those_of_the_law_alone(self, joint: bool) -> None:
+        law = EXACT if joint else (EXACT[0], np.sqrt(np.diagonal(EXACT[1])))
+        found = cgp.audit(law, *TABLES)
+        beside = cgp.audit(law, *TABLES, kernel="gaussian", **HYPER)
+        for name in ("rmse", "nlpd", "nlpd_joint", "crps", "coverage", "pit", "standard_errors"):
+            assert getattr(found, name) == getattr(beside, name), name
+        assert (found.nlpd_joint is not None) is joint
+        assert found.baselines == beside.baselines
+        assert found.calibration.coverage == beside.calibration.coverage
+        assert (found.calibration == beside.calibration) is joint
+        for name in ("reference", "kl_per_point", "reference_rmse", "differences"):
+            assert getattr(found, name) is None, name
+
+    def test_its_page_has_no_reference(self) -> None:
+        report = cgp.audit((EXACT[0], np.sqrt(np.diagonal(EXACT[1]))), *TABLES)
+        assert len(report.conclusions()) == 2
+        assert all(len(row) == 2 for row in figure_rows(report.figures, report.accuracy))
+        page = report.to_html()
+        assert "Reference: none." in page
+        assert "No kernel is stated" in page
+        assert '<th scope="col">reference</th>' not in page
+        assert "None" not in page
+        assert json.loads(report.to_json())["kl_per_point"] is None
+        assert set(report.scoring_table()) == {"obs", "mu", "sigma", "crps_normal", "logs_normal"}
+        assert "reference" not in report._repr_html_()
+
+    def test_a_law_of_f_with_the_noise_beside_it(self) -> None:
+        latent = (EXACT[0], EXACT[1] - 0.05 * np.eye(30))
+        found = cgp.audit(latent, *TABLES, latent=True, noise=0.05)
+        assert found.nlpd == pytest.approx(cgp.audit(EXACT, *TABLES).nlpd)
+
+    def test_many_points(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("coupledgp.diagnostics.auditing.MAX_ALONE", 12)
+        report = cgp.audit(EXACT, *TABLES)
+        assert report.n_test == 12
+        assert "Measured at 12 of 30 test points" in report.remarks[-1]
+
+
+class TestFormsOfPredictions:
+    STD = np.sqrt(np.diagonal(EXACT[1]))
+
+    def same(self, prediction: Any, expected: Any) -> None:
+        found, known = (cgp.audit(one, *TABLES) for one in (prediction, expected))
+        assert found.nlpd == pytest.approx(known.nlpd, rel=1e-12)
+        assert found.rmse == pytest.approx(known.rmse, rel=1e-12)
+
+    def test_columns_by_name(self) -> None:
+        frame = pd.DataFrame({"std": self.STD, "row": np.arange(30), "mean": EXACT[0]})
+        for form in (frame, frame.to_dict("list"), frame.to_xarray()):
+            self.same(form, (EXACT[0], self.STD))
+        self.same((frame["mean"], frame["std"]), (EXACT[0], self.STD))
+
+    def test_chains_of_draws(self, rng: np.random.Generator) -> None:
+        draws = rng.multivariate_normal(*EXACT, size=(4, 50))
+        flat = draws.reshape(200, 30)
+        self.same(draws, flat)
+        named = xr.DataArray(np.moveaxis(draws, 2, 0), dims=("row", "chain", "draw"))
+        self.same(named, flat)
+        self.same(named.stack(sample=("chain", "draw")), flat)
+        assert "moments of 200 draws" in cgp.audit(draws, *TABLES).remarks[0]
+
+    def test_an_ensemble(self, rng: np.random.Generator) -> None:
+        means, stds = rng.normal(size=(5, 30)), rng.uniform(0.5, 1, size=(5, 30))
+        report = cgp.audit((means, stds), *TABLES)
+        second = np.mean(stds**2 + means**2, axis=0)
+        np.testing.assert_allclose(report.predictions.mean[:, 0], means.mean(axis=0))
+        np.testing.assert_allclose(
+            report.predictions.std[:, 0] ** 2, second - means.mean(axis=0) ** 2
+        )
+        assert "mixture of 5 laws" in report.remarks[0]
+        with pytest.raises(InvalidInputError, match="got -1 among them"):
+            cgp.audit((means, -np.ones((5, 30))), *TABLES)
+
+    def test_tables_with_categories_and_missing_values(self) -> None:
+        colour = np.where(X[:, 1] > 0, "red", "green")
+        frame = pd.DataFrame({"a": X[:, 0], "colour": colour})
+        frame.loc[3, "a"] = np.nan
+        tables = (frame[:60], Y[:60], frame[60:][["colour", "a"]], Y[60:])
+        report = cgp.audit(lambda rows: (rows["a"], np.ones(len(rows))), *tables)
+        np.testing.assert_array_equal(report.predictions.mean[:, 0], X[60:, 0])
+        assert [one.name for one in report.baselines] == ["mean", "nearest", "linear"]
+        with pytest.raises(InvalidInputError, match="X_test: expected columns 'a'"):
+            cgp.audit(EXACT, *tables[:2], frame[60:][["colour"]], Y[60:])
+
+    def test_several_outputs(self) -> None:
+        two = np.column_stack([Y, Y])
+        with pytest.raises(InvalidInputError, match="y_train: expected one output, got 2; audit"):
+            cgp.audit(EXACT, X[:60], two[:60], X[60:], two[60:])
 
 
 class TestBaselines:
@@ -387,7 +583,8 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("predict", "options", "message"),
         [
-            (EXACT, {}, "kernel: expected the kernel of the exact process"),
+            (EXACT, {"latent": True}, "noise: expected beside latent=True"),
+            (EXACT, {"latent": True, "noise": -1.0}, "noise: expected"),
             (EXACT, {"kernel": "gaussian"}, "lengthscale, outputscale, noise: expected beside"),
             (EXACT, {"noise": 0.1}, "noise: expected a kernel beside it"),
             (EXACT, {"kernel": "gauss", **HYPER}, "kernel"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,15 @@ class ForeignLaw:
         Joint covariance, where it is known.
     n_samples : int or None
         Number of the draws that the moments are those of; None for moments that were stated.
+    n_laws : int or None
+        Number of the laws in the mixture that the moments are those of.
     """
 
     mean: FloatArray
     variance: FloatArray
     cov: FloatArray | None = None
     n_samples: int | None = None
+    n_laws: int | None = None
 
     @classmethod
     def of(cls, mean: Any, spread: Any, n_points: int) -> ForeignLaw:
@@ -60,26 +63,38 @@ class ForeignLaw:
         return cls(mean.reshape(-1), variance, cov)
 
     @classmethod
+    def of_mixture(cls, means: Any, stds: Any) -> ForeignLaw:
+        """Law of the moments of m laws of equal weight, means and standard deviations (m, p).
+
+        Their mean, and the mean variance plus the variance of the means.
+        """
+        means, stds = (_numbers(value) for value in (means, stds))
+        each = [cls.of(mean, std, means.shape[1]) for mean, std in zip(means, stds, strict=True)]
+        variance = np.mean([one.variance for one in each], axis=0) + means.var(axis=0)
+        return cls(means.mean(axis=0), variance, n_laws=len(each))
+
+    @classmethod
     def of_samples(cls, samples: Any, n_points: int) -> ForeignLaw:
-        """Law of the moments of draws (n_samples, p), 8 or more."""
-        draws = _numbers(samples)
+        """Law of the moments of draws (n_samples, p) or (n_chains, n_draws, p), 8 or more."""
+        draws = _numbers(_draws_first(samples))
+        draws = draws.reshape(-1, draws.shape[-1]) if draws.ndim == 3 else draws
         if draws.ndim != 2 or draws.shape[1] != n_points or len(draws) < 8:
             raise InvalidInputError(
                 f"predict: expected at least 8 draws of {n_points} points, (n_samples, "
-                f"{n_points}), got shape {draws.shape}"
+                f"{n_points}) or (n_chains, n_draws, {n_points}), got shape {draws.shape}"
             )
         found = cls.of(draws.mean(axis=0), draws.std(axis=0, ddof=1), n_points)
-        return cls(found.mean, found.variance, None, len(draws))
+        return replace(found, n_samples=len(draws))
 
     def with_noise(self, noise: float) -> ForeignLaw:
         """The law of observations of a law of f."""
         cov = None if self.cov is None else self.cov + noise * np.eye(len(self.mean))
-        return ForeignLaw(self.mean, self.variance + noise, cov, self.n_samples)
+        return replace(self, variance=self.variance + noise, cov=cov)
 
     def take(self, rows: Any) -> ForeignLaw:
         """The law at some of the points."""
         cov = None if self.cov is None else self.cov[np.ix_(rows, rows)]
-        return ForeignLaw(self.mean[rows], self.variance[rows], cov, self.n_samples)
+        return replace(self, mean=self.mean[rows], variance=self.variance[rows], cov=cov)
 
     @property
     def law(self) -> Law:
@@ -89,11 +104,30 @@ class ForeignLaw:
 
 
 def law_of_prediction(prediction: Any, n_points: int) -> ForeignLaw:
-    """Law of a pair of means and standard deviations or covariance, or of draws."""
+    """Law of means and standard deviations or covariance, of an ensemble of such, or of draws.
+
+    A pair, or a mapping, data frame or data set with `mean` and `std`; anything else is draws.
+    """
+    if _has(prediction, "mean") and _has(prediction, "std"):
+        prediction = (prediction["mean"], prediction["std"])
     if isinstance(prediction, tuple | list) and len(prediction) == 2:
         mean, spread = prediction
+        shape = np.shape(mean)
+        if len(shape) == 2 and shape == np.shape(spread) and shape[1] == n_points > 1 < shape[0]:
+            return ForeignLaw.of_mixture(mean, spread)
         return ForeignLaw.of(mean, spread, n_points)
     return ForeignLaw.of_samples(prediction, n_points)
+
+
+def _has(value: Any, name: str) -> bool:
+    """Whether a mapping, data frame or data set has a column of a name."""
+    return hasattr(value, "keys") and name in value.keys()  # noqa: SIM118, not rows of a frame
+
+
+def _draws_first(samples: Any) -> Any:
+    """Draws in the order of chains, draws and points where their dimensions have names."""
+    names = [name for name in getattr(samples, "dims", ()) if name in ("chain", "draw", "sample")]
+    return samples.transpose(*sorted(names), ...) if names else samples
 
 
 def _numbers(value: Any) -> FloatArray:

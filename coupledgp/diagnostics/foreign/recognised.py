@@ -7,21 +7,45 @@ from typing import Any
 from coupledgp.diagnostics.foreign import gpytorch, others, sklearn
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw, law_of_prediction
+from coupledgp.diagnostics.foreign.table import Table
 from coupledgp.diagnostics.laws import law_of
 from coupledgp.diagnostics.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
-def law_at(predict: Any, X: FloatArray, given: Any) -> ForeignLaw:
-    """Law of observations at test rows, X (p, d) or as they were given.
+def is_model(value: Any) -> bool:
+    """Whether a value is a fitted model of a package that has an adapter."""
+    return process_of(value) is not None or any(
+        is_one(value)
+        for is_one in (
+            gpytorch.is_botorch, gpytorch.is_one, sklearn.is_one, others.is_gpflow,
+            others.is_gpboost,
+        )
+    )  # fmt: skip
+
+
+def law_at_rows(predict: Any, test: Table, rows: IntArray) -> ForeignLaw:
+    """Law of observations at some of the test rows, by their numbers (m,).
+
+    Models and functions predict at these rows, predictions are those of all rows.
 
     Raises
     ------
     InvalidInputError
         The prediction is of no known form, or of several outputs.
     """
+    if is_model(predict):
+        points = test.take(rows)
+        return law_of_model(predict, points.X, points.given)
+    if callable(predict):
+        return law_of_prediction(predict(test.take(rows).given), len(rows))
+    return law_of_prediction(predict, len(test.y)).take(rows)
+
+
+def law_of_model(predict: Any, X: FloatArray, given: Any) -> ForeignLaw:
+    """Law of observations of a fitted model at test rows, X (p, d) or as they were given."""
     if process_of(predict) is not None:
         return _own_law(predict, given)
     if gpytorch.is_botorch(predict):
@@ -32,9 +56,7 @@ def law_at(predict: Any, X: FloatArray, given: Any) -> ForeignLaw:
         return sklearn.law(predict, given)
     if others.is_gpflow(predict):
         return others.gpflow_law(predict, X)
-    if others.is_gpboost(predict):
-        return others.gpboost_law(predict, X)
-    return law_of_prediction(predict(given) if callable(predict) else predict, len(X))
+    return others.gpboost_law(predict, X)
 
 
 def kernel_of_model(model: Any, n_columns: int) -> StatedKernel:
@@ -53,10 +75,7 @@ def kernel_of_model(model: Any, n_columns: int) -> StatedKernel:
         return sklearn.kernel(model, n_columns)
     if others.is_gpflow(model):
         return others.gpflow_kernel(model, n_columns)
-    raise InvalidInputError(
-        "kernel: expected the kernel of the exact process, with lengthscale, outputscale and "
-        f"noise, since {type(model).__name__} states none that can be read"
-    )
+    return others.gpboost_kernel(model, n_columns)
 
 
 def _own_law(model: Any, X: Any) -> ForeignLaw:

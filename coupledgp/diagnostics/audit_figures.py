@@ -1,0 +1,160 @@
+"""Figures of an audited law: beside the exact process of its kernel, or beside the data alone."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from coupledgp.diagnostics.calibration import Calibration
+from coupledgp.diagnostics.compare import ReferenceLaw
+from coupledgp.diagnostics.foreign.kernel import StatedKernel
+from coupledgp.diagnostics.foreign.law import ForeignLaw
+from coupledgp.diagnostics.foreign.table import Table
+from coupledgp.diagnostics.laws import Law, law_of_process
+from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.measures import (
+    joint_scores,
+    kl_per_point,
+    marginal_scores,
+    score_figures,
+)
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
+from coupledgp.diagnostics.score_table import PREFIXES, SCORES, JointScore
+from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
+from coupledgp.gp.exact import StationaryPrior
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray
+
+
+class Way(NamedTuple):
+    """How the exact law is computed: the method, its options and the progress."""
+
+    method: str
+    options: StochasticOptions
+    report: Progress
+
+
+def beside_data(law: ForeignLaw, test: Table) -> tuple[PosteriorReport, Calibration]:
+    """Report on a law and its calibration, without a reference."""
+    own, y = law.law, test.y[:, None]
+    scores = marginal_scores(y, own.mean, own.std, "")
+    correlation = None
+    if law.cov is not None:
+        scores |= joint_scores(own, y, "")
+        correlation = correlation_of(own.cov[..., 0])
+    calibration = Calibration.of(test.y, law.mean, np.sqrt(law.variance), correlation)
+    figures = Figures(n_test=len(y), n_outputs=1, **scores)
+    predictions = Predictions(own.mean, own.std, None, None, y)
+    remarks = tuple(_remarks(law))
+    if law.cov is None:
+        remarks += (
+            "Nothing is known on how errors of neighbours go together, so that chance is that of "
+            "independent points.",
+        )
+    return PosteriorReport(figures, predictions, "", None, remarks=remarks), calibration
+
+
+def beside_exact(
+    law: ForeignLaw, stated: StatedKernel, train: Table, test: Table, way: Way
+) -> tuple[PosteriorReport, Calibration]:
+    """Report on a law beside the exact one, and its calibration."""
+    exact = exact_law(stated, train, test.X, way)
+    own, other = law.law, replace(exact.law, prior=None)
+    # Where the model says nothing on how errors go together, the exact law does.
+    correlation = correlation_of((other if law.cov is None else own).cov[..., 0])
+    calibration = Calibration.of(test.y, law.mean, np.sqrt(law.variance), correlation)
+    remarks = _remarks(law)
+    if law.cov is None:
+        other = marginals(other)
+        remarks.insert(
+            0,
+            "Only the laws of single points are known: the KL is the mean of theirs, and says "
+            "nothing on how errors of neighbours go together.",
+        )
+    figures, accuracy = _figures(own, other, test.y[:, None], law.cov is not None)
+    if exact.settings is not None:
+        accuracy = replace(accuracy, method="stochastic", settings=exact.settings)
+    predictions = Predictions(own.mean, own.std, other.mean, other.std, test.y[:, None])
+    found = PosteriorReport(figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks))
+    return found, calibration
+
+
+def correlation_of(cov: FloatArray) -> FloatArray:
+    """Correlations (p, p) of a covariance (p, p)."""
+    std = np.sqrt(np.diagonal(cov))
+    correlation: FloatArray = cov / np.multiply.outer(std, std)
+    return correlation
+
+
+def _figures(own: Law, other: Law, y: FloatArray, joint: bool) -> tuple[Figures, Accuracy]:
+    """Figures of a law beside the exact one, and their errors."""
+    scores = score_figures(own, other, y)
+    errors = SolverErrors()
+    if other.cov_error is not None:
+        errors = solver_errors(own, other, y)
+    if not joint:
+        joint_scores = (score for score in SCORES.values() if isinstance(score, JointScore))
+        for name in (prefix + score.name for score in joint_scores for prefix in PREFIXES):
+            del scores[name]
+            errors.bounds.pop(name, None)
+    figures = Figures(
+        n_test=len(y),
+        n_outputs=1,
+        kl_per_point=kl_per_point(other, own),
+        reverse_kl_per_point=kl_per_point(own, other),
+        **scores,
+    )
+    return figures, Accuracy("dense", errors.bounds, unbounded=errors.unbounded)
+
+
+def exact_law(stated: StatedKernel, train: Table, points: FloatArray, way: Way) -> ReferenceLaw:
+    """Law of the exact process at rows (p, d), by dense algebra or iterative solves."""
+    text = f"exact GP of {stated.text}"
+    large = len(train.y) > DENSE_ROWS and isinstance(stated.prior, StationaryPrior)
+    if way.method == "dense" or (way.method == "auto" and not large):
+        way.report("exact GP")
+        process = stated.process(train.X, train.y)
+        return ReferenceLaw(law_of_process(process, stated.inputs(points)), text, None, None)
+    start = time.perf_counter()
+    problem = stated.problem(train.X, train.y)
+    law, steps = solved_law(problem, stated.inputs(points), way.options, way.report)
+    seconds = time.perf_counter() - start
+    settings = asdict(way.options) | {"reference_iterations": steps, "seconds": seconds}
+    return ReferenceLaw(law, text, None, settings)
+
+
+def marginals(law: Law) -> Law:
+    """The laws of the single points as one of independent points, within bounds that hold.
+
+    With `e e' <= r^2 E` every `e_i^2 <= r^2 E_ii`, so that `e e' <= p r^2 diag(E)`.
+    """
+
+    def diagonal(matrices: FloatArray) -> FloatArray:
+        found = np.zeros_like(matrices)
+        places = np.arange(len(matrices))
+        found[places, places] = matrices[places, places]
+        return found
+
+    error = None if law.cov_error is None else diagonal(law.cov_error)
+    radius = None if law.mean_error is None else law.mean_error * np.sqrt(len(law.mean))
+    return Law(law.mean, diagonal(law.cov), None, law.noise, error, radius)
+
+
+def _remarks(law: ForeignLaw) -> list[str]:
+    """Sentences on where a law comes from."""
+    remarks = []
+    if law.n_laws is not None:
+        remarks.append(
+            f"The law is Gaussian, of the mean and variance of a mixture of {law.n_laws} laws."
+        )
+    if law.n_samples is not None:
+        remarks.append(
+            f"The law is that of the moments of {law.n_samples} draws, which alone give a KL of "
+            f"about {1 / law.n_samples:.1g} nats per point."
+        )
+    return remarks

@@ -1,0 +1,81 @@
+"""Rows and targets of an audit as numbers, beside the rows as they were given."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupledgp.columns.arrow import arrow_columns, special_columns
+from coupledgp.columns.encoding import TableEncoding
+from coupledgp.diagnostics.overlap import rows_at
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray
+
+
+class Table(NamedTuple):
+    """Rows (n, d) and targets (n,) as numbers, and the rows as they were given."""
+
+    X: FloatArray
+    y: FloatArray
+    given: Any
+
+    @classmethod
+    def of(cls, X: Any, y: Any, name: str, given: Any = None) -> Table:
+        """A table whose numbers are checked; arrays, data frames and tensors of the CPU.
+
+        Raises
+        ------
+        InvalidInputError
+            Shapes do not fit, there are several outputs, or numbers are not finite.
+        """
+        try:
+            rows = np.asarray(X, dtype=np.float64)
+            targets = np.asarray(y, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(f"X_{name}, y_{name}: expected numbers, {error}") from None
+        targets = targets.reshape(-1) if targets.shape == (len(rows), 1) else targets
+        if targets.ndim == 2 and len(targets) == len(rows):
+            raise InvalidInputError(
+                f"y_{name}: expected one output, got {targets.shape[1]}; audit the law of each "
+                "output by itself"
+            )
+        if rows.ndim != 2 or not len(rows) or targets.shape != (len(rows),):
+            raise InvalidInputError(
+                f"X_{name}, y_{name}: expected shapes (n, d) and (n,), got {rows.shape} and "
+                f"{targets.shape}"
+            )
+        if not (np.isfinite(rows).all() and np.isfinite(targets).all()):
+            raise InvalidInputError(f"X_{name}, y_{name}: expected finite values, got NaN or inf")
+        return cls(rows, targets, X if given is None else given)
+
+    def take(self, rows: Any) -> Table:
+        """Some of the rows, by their numbers."""
+        return Table(self.X[rows], self.y[rows], rows_at(self.given, rows))
+
+
+def tables(X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> tuple[Table, Table]:
+    """Training and test rows; categories, dates and missing values are encoded as for a fit.
+
+    Raises
+    ------
+    InvalidInputError
+        The columns of both differ, or see `Table.of`.
+    """
+    special = special_columns(X_train)
+    if special is None:
+        train, test = Table.of(X_train, y_train, "train"), Table.of(X_test, y_test, "test")
+    else:
+        names = [name for name, _ in arrow_columns(X_train)]
+        columns = dict(arrow_columns(X_test))
+        if missing := [name for name in names if name not in columns]:
+            raise InvalidInputError(f"X_test: expected columns {', '.join(map(repr, missing))}")
+        encoding = TableEncoding.learn(special, [str(name) for name in names], "indicator")
+        train = Table.of(encoding.encode(special), y_train, "train", X_train)
+        encoded = encoding.encode([columns[name] for name in names])
+        test = Table.of(encoded, y_test, "test", X_test)
+    if test.X.shape[1] != train.X.shape[1]:
+        raise InvalidInputError(
+            f"X_test: expected {train.X.shape[1]} columns, got {test.X.shape[1]}"
+        )
+    return train, test

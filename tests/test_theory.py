@@ -6,13 +6,8 @@ from scipy import special
 
 from coupledgp.couplings import DirectionsAndNorms, parse_coupling
 from coupledgp.errors import InvalidInputError
-from coupledgp.theory import (
-    _Pair,
-    conformity,
-    distance_mse,
-    expected_mse,
-    orthogonality_gap,
-)
+from coupledgp.theory import conformity, distance_mse, expected_mse, orthogonality_gap
+from coupledgp.theory.closed_forms import _Pair
 from tests.theory import assert_mean, orthogonal_moment, z_score
 
 DIMS = [1, 2, 3, 8]

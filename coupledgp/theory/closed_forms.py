@@ -8,8 +8,8 @@ every pair. Given the norms, the mean over the rotation that the pair shares is 
 
 These integrals are taken by composite Gauss-Legendre rules over the norm itself, where the
 integrands are smooth, and not over its uniform `u`. Couplings without such a form (simplex-plus,
-copula, quasi-Monte Carlo) are refused. Fast directions are treated as Haar rotations in d rounded
-up to a power of two dimensions, which is exact up to eight dimensions.
+copula, quasi-Monte Carlo) are refused; `simulation` takes them. Fast directions are treated as Haar
+rotations in d rounded up to a power of two dimensions, which is exact up to eight dimensions.
 
 Reid et al., "Simplex random features" (2023), sections 2 and 3; "Variance-reducing couplings for
 random features" (2024), section 3.
@@ -30,6 +30,7 @@ from coupledgp.couplings import (
     CouplingLike,
     DirectionsAndNorms,
     FastDirections,
+    FrequencyCoupling,
     IidDirections,
     IndependentNorms,
     MonotoneNorms,
@@ -82,15 +83,38 @@ def expected_mse(
         An argument is invalid, or no closed form is known for the coupling.
     """
     sign = _sign_of(features)
+    first, second = check_pair(x, y)
+    factor, argument = reduced(sign, first, second)
+    t = float(np.linalg.norm(argument))
+    return factor * distance_mse(features, coupling, n_frequencies, first.size, t)
+
+
+def check_pair(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return two finite inputs (d,) of one dimension."""
     first, second = check_vector(x, "x"), check_vector(y, "y")
     if first.shape != second.shape:
         raise InvalidInputError(f"y: expected shape {first.shape} as x, got {second.shape}")
+    return first, second
+
+
+def reduced(sign: float, x: FloatArray, y: FloatArray) -> tuple[float, FloatArray]:
+    """Return `c^2`, and the vector (d,) whose products with frequencies the estimate depends on."""
     if sign < 0:
-        factor, t = 1.0, float(np.linalg.norm(first - second))
-    else:
-        factor = float(np.exp(-2 * first @ first - 2 * second @ second))
-        t = float(np.linalg.norm(first + second))
-    return factor * distance_mse(features, coupling, n_frequencies, first.size, t)
+        return 1.0, x - y
+    return float(np.exp(-2 * x @ x - 2 * y @ y)), x + y
+
+
+def has_closed_form(features: FeaturesLike, coupling: CouplingLike) -> bool:
+    """Whether `expected_mse` knows the error of the features under the coupling.
+
+    Raises
+    ------
+    InvalidInputError
+        A text names no features or no coupling.
+    """
+    parsed = parse_coupling(coupling)
+    known = features_class(features).product_sign is not None
+    return known and _parts(parsed) is not None
 
 
 def distance_mse(
@@ -158,7 +182,7 @@ def _sign_of(features: FeaturesLike) -> float:
     if sign is None:
         raise InvalidInputError(
             "features: expected features whose errors have a closed form, 'fourier' or 'laplace', "
-            f"got {features!r}; simulate the others"
+            f"got {features!r}; simulated_mse simulates the others"
         )
     return float(sign)
 
@@ -191,20 +215,15 @@ class _Ensemble:
     def of(cls, coupling: CouplingLike, m: int, dim: int) -> _Ensemble:
         parsed = parse_coupling(coupling)
         check_positive_int(dim, "dim")
-        directions = norms = None
-        if isinstance(parsed, DirectionsAndNorms):
-            norms = _NORMS.get(type(parsed.norms))
-            directions = _DIRECTIONS.get(type(parsed.directions))
-            if isinstance(parsed.directions, FastDirections):
-                directions = "simplex" if parsed.directions.simplex else "orthogonal"
-                dim = parsed.directions.ambient_dim(dim)
-        if directions is None or norms is None or not isinstance(parsed, DirectionsAndNorms):
+        parts = _parts(parsed)
+        if parts is None or not isinstance(parsed, DirectionsAndNorms):
             raise InvalidInputError(
                 "coupling: expected directions iid, orthogonal or simplex (or fast) with norms "
                 f"{', '.join(_NORMS.values())}, whose errors have a closed form, got {parsed}; "
-                "simulate the others"
+                "simulated_mse simulates the others"
             )
-        return cls(directions, norms, m, -(-m // 2) if parsed.antithetic else m, dim)
+        ambient = parsed.directions.ambient_dim(dim)
+        return cls(*parts, m, parsed.n_drawn(m), ambient)
 
     def pairs(self) -> Counter[_Pair]:
         """Number of ordered pairs in each relation, without pairs made of one drawn frequency."""
@@ -239,6 +258,17 @@ class _Ensemble:
         n_strata = self.n_drawn if norms == "strata" else 0
         # The sign of one frequency changes the angle between two corners of a simplex only.
         return _Pair(directions, norms, opposite and directions == "simplex", n_strata)
+
+
+def _parts(coupling: FrequencyCoupling) -> tuple[str, str] | None:
+    """Laws of directions and of norms by the names of `_Pair`; None without a closed form."""
+    if not isinstance(coupling, DirectionsAndNorms):
+        return None
+    norms = _NORMS.get(type(coupling.norms))
+    directions = _DIRECTIONS.get(type(coupling.directions))
+    if isinstance(coupling.directions, FastDirections):
+        directions = "simplex" if coupling.directions.simplex else "orthogonal"
+    return None if directions is None or norms is None else (directions, norms)
 
 
 @lru_cache(maxsize=4096)  # couplings that are compared at one t share most relations

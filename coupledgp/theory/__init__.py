@@ -1,0 +1,33 @@
+"""Errors of kernel estimates before a model is fitted: in closed form, or simulated."""
+
+from typing import TYPE_CHECKING
+
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.theory.closed_forms import conformity as conformity
+    from coupledgp.theory.closed_forms import distance_mse as distance_mse
+    from coupledgp.theory.closed_forms import expected_mse as expected_mse
+    from coupledgp.theory.closed_forms import has_closed_form as has_closed_form
+    from coupledgp.theory.closed_forms import orthogonality_gap as orthogonality_gap
+    from coupledgp.theory.simulation import SimulatedError as SimulatedError
+    from coupledgp.theory.simulation import simulated_distance_mse as simulated_distance_mse
+    from coupledgp.theory.simulation import simulated_mse as simulated_mse
+else:
+    __all__, __getattr__, __dir__ = attach(
+        __name__,
+        {
+            "coupledgp.theory.closed_forms": [
+                "conformity",
+                "distance_mse",
+                "expected_mse",
+                "has_closed_form",
+                "orthogonality_gap",
+            ],
+            "coupledgp.theory.simulation": [
+                "SimulatedError",
+                "simulated_distance_mse",
+                "simulated_mse",
+            ],
+        },
+    )

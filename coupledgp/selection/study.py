@@ -29,7 +29,8 @@ from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws, StudyRow
+from coupledgp.diagnostics.studies.draws import Draw, StudyRow
+from coupledgp.diagnostics.study import CouplingStudy
 from coupledgp.diagnostics.study_report import StudyReport
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.transformed import Comparison
@@ -160,15 +161,14 @@ class _Draws:
 
     def _row(self, name: str, coupling: Any, size: int, seeds: range) -> StudyRow:
         self.report(f"{name}, {self.subject.model.size_parameter}={size}")
-        laws = [self._law(coupling, size, seed) for seed in seeds]
-        divergence = MeanOverDraws.of([kl_per_point(self.exact.law, law) for law in laws])
-        scores: tuple[MeanOverDraws | None, MeanOverDraws | None] = (None, None)
-        if self.y is not None:
-            scores = (
-                MeanOverDraws.of([rmse(self.y, law.mean) for law in laws]),
-                MeanOverDraws.of([nlpd(self.y, law.mean, law.std) for law in laws]),
-            )
-        return StudyRow(name, size, len(laws), divergence, *scores)
+        return StudyRow.of(name, size, [self._draw(coupling, size, seed) for seed in seeds])
+
+    def _draw(self, coupling: Any, size: int, seed: int) -> Draw:
+        law = self._law(coupling, size, seed)
+        divergence = kl_per_point(self.exact.law, law)
+        if self.y is None:
+            return Draw(seed, divergence)
+        return Draw(seed, divergence, rmse(self.y, law.mean), nlpd(self.y, law.mean, law.std))
 
     def _law(self, coupling: Any, size: int, seed: int) -> Law:
         other = self._process.redrawn(coupling, size, seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
@@ -14,6 +14,7 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 from scipy.special import ndtr, ndtri
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
+from coupledgp.diagnostics.pages.palette import coupling_style
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws
 from coupledgp.random import FloatArray
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 # Colours of the model and of the reference.
 MODEL, REFERENCE = "#0b6e99", "#d9730d"
-# Colours of couplings, distinguishable without colour vision; on paper their markers are.
-COLOURS = ("#0b6e99", "#d9730d", "#448361", "#9065b0", "#c14c8a", "#787774", "#cb912f", "#1f2328")
-MARKERS = "osD^vPX*"
 # Largest number of points drawn with error bars: the bars of more points cover each other.
 MAX_BARS = 250
 # Width and height of a picture in inches; pages show up to three side by side.
@@ -186,7 +184,7 @@ def against_size(study: CouplingStudy, figure_name: str) -> str:
         found: list[MeanOverDraws] = [getattr(row, figure_name) for row in rows]
         axes.errorbar(
             [row.size for row in rows], [one.mean for one in found], yerr=_two_errors(found),
-            label=coupling, markersize=5, linewidth=1.2, capsize=2, **_style(k),
+            label=coupling, markersize=5, linewidth=1.2, capsize=2, **coupling_style(k),
         )  # fmt: skip
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -214,17 +212,12 @@ def side_by_side(study: CouplingStudy) -> str:
     for height, row in enumerate(rows):
         axes.errorbar(
             [row.kl_per_point.mean], [height], xerr=_two_errors([row.kl_per_point]), capsize=3,
-            **_style(names.index(row.coupling)),
+            **coupling_style(names.index(row.coupling)),
         )  # fmt: skip
     axes.set_yticks(range(len(rows)), [row.coupling for row in rows])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("KL(exact || model), nats per point")
     return svg_of(figure)
-
-
-def _style(k: int) -> dict[str, Any]:
-    """Colour and marker of coupling k."""
-    return {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)]}
 
 
 def _two_errors(found: list[MeanOverDraws]) -> FloatArray:

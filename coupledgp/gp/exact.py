@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.left_out import left_out, rows_of_groups
+from coupledgp.gp.inverse_covariance import DenseInverse
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
@@ -19,7 +19,6 @@ from coupledgp.gp.protocol import (
     Header,
     NormalizedProcess,
     Points,
-    PredictiveLaw,
     Problem,
     Want,
 )
@@ -38,7 +37,7 @@ from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
@@ -300,24 +299,9 @@ class ExactGP(NormalizedProcess):
         """Objects, made of the arrays of a file, that all members of a mixture share."""
         return {}
 
-    def left_out_law(self, groups: IntArray) -> PredictiveLaw:
-        """Law of each observation given those of other groups, hyperparameters kept.
-
-        Parameters
-        ----------
-        groups
-            Number (n,) of the group of each observation.
-
-        Returns
-        -------
-        PredictiveLaw
-            Means and variances (n, k) of the observations, noise included, in units of y.
-        """
-        inverse, rows = torch.cholesky_inverse(self.factor).numpy(), rows_of_groups(groups)
-        blocks = (inverse[np.ix_(group, group)] for group in rows)
-        targets = self.units.normalized(self.rows.targets)
-        mean, variance = left_out(targets, self.alpha.numpy(), rows, blocks)
-        return PredictiveLaw(self.units.mean(mean), self.units.spread(variance))
+    def inverse_covariance(self) -> DenseInverse:
+        """See the base class."""
+        return DenseInverse(self.factor, self.alpha.numpy())
 
     @classmethod
     def restored(cls, prior: DensePrior, header: Header, arrays: Arrays) -> Self:

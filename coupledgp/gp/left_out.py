@@ -1,47 +1,159 @@
-"""Laws of observations that are left out, from the inverse covariance of all observations.
-
-With the covariance C of the observations and a group G of them, the residual of the group given all
-others is `(C^-1)_GG^-1 (C^-1 y)_G` and its covariance `(C^-1)_GG^-1` (Rasmussen and Williams, 2006,
-section 5.4.2, for groups of one): no factorisation is repeated.
-"""
+"""Groups of observations that are left out, and their laws given all others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
 
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.spectra.mixture import (
+    gaussian_log_density,
+    mixture_log_density,
+    precision_weighted_mean,
+)
 from coupledgp.random import FloatArray, IntArray
+
+# Most groups that are left out by conditioning anew.
+MOST_CONDITIONED = 64
 
 
 def rows_of_groups(groups: IntArray) -> list[IntArray]:
-    """Rows of each group, from the number of the group of each row (n,)."""
+    """Rows of each group, ascending, from the number of the group of each row (n,)."""
     order = np.argsort(groups, kind="stable")
     return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
-def left_out(
-    targets: FloatArray,
-    weights: FloatArray,
-    groups: list[IntArray],
-    blocks: Iterable[FloatArray],
-) -> tuple[FloatArray, FloatArray]:
-    """Means (n, k) and variances (n,) of observations given those of other groups.
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Groups of observations that are left out together, and observations whose law is wanted.
 
-    Parameters
+    Attributes
     ----------
-    targets
-        Observations y (n, k).
-    weights
-        `C^-1 y`, (n, k).
-    groups
-        Rows of each group.
-    blocks
-        `(C^-1)_GG` of each group, in the same order.
+    rows : IntArray (m,)
+        Numbers of the observations whose law is wanted.
+    members : list of IntArray
+        All observations of each group that holds a wanted one.
+    n_rows, n_groups : int
+        Numbers of all observations, and of all groups.
     """
-    mean, variance = np.empty_like(targets), np.empty(len(targets))
-    for rows, block in zip(groups, blocks, strict=True):
-        covariance = np.linalg.inv(block)
-        mean[rows] = targets[rows] - covariance @ weights[rows]
-        variance[rows] = covariance.diagonal()
-    return mean, variance
+
+    rows: IntArray
+    members: list[IntArray]
+    n_rows: int
+    n_groups: int
+
+    @classmethod
+    def of(cls, groups: ArrayLike, n_rows: int, rows: ArrayLike | None) -> Groups:
+        """Groups by the number or name of the group of each observation (n,).
+
+        Raises
+        ------
+        InvalidInputError
+            There are not as many groups as observations, all observations are in one group, or a
+            wanted observation does not exist.
+        """
+        labels = np.asarray(groups)
+        if labels.shape != (n_rows,):
+            raise InvalidInputError(
+                f"groups: expected the group of each of {n_rows} observations, got shape "
+                f"{labels.shape}"
+            )
+        _, numbers = np.unique(labels, return_inverse=True)
+        numbers = numbers.reshape(-1)
+        n_groups = int(numbers.max(initial=-1)) + 1
+        if n_groups < 2:
+            raise InvalidInputError(
+                "groups: expected two groups at least, since the law of one is given by the others"
+            )
+        wanted = np.arange(n_rows) if rows is None else _row_numbers(rows, n_rows)
+        members = rows_of_groups(numbers)
+        if rows is not None:
+            members = [members[number] for number in np.unique(numbers[wanted])]
+        return cls(wanted, members, n_rows, n_groups)
+
+
+def _row_numbers(rows: ArrayLike, n_rows: int) -> IntArray:
+    found = np.asarray(rows)
+    if found.ndim != 1 or not found.size or not np.issubdtype(found.dtype, np.integer):
+        raise InvalidInputError(f"rows: expected numbers of observations, got {rows!r}")
+    if found.min() < 0 or found.max() >= n_rows:
+        raise InvalidInputError(f"rows: expected numbers from 0 to {n_rows - 1}")
+    return found.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Laws of single observations given those of other groups, each a mixture of q Gaussians.
+
+    Attributes
+    ----------
+    means, variances : FloatArray (q, m, k)
+        Moments of the parts, noise included.
+    shares : FloatArray (q,)
+        Weights of the parts, of sum one.
+    """
+
+    means: FloatArray
+    variances: FloatArray
+    shares: FloatArray
+
+    @classmethod
+    def single(cls, mean: FloatArray, variance: FloatArray) -> LeftOut:
+        """Gaussian laws of these moments (m, k)."""
+        return cls(mean[None], variance[None], np.ones(1))
+
+    @classmethod
+    def mixed(cls, laws: list[LeftOut], weights: FloatArray) -> LeftOut:
+        """The mixture of some laws."""
+        return cls(
+            np.concatenate([law.means for law in laws]),
+            np.concatenate([law.variances for law in laws]),
+            np.concatenate([w * law.shares for w, law in zip(weights, laws, strict=True)]),
+        )
+
+    @property
+    def mean(self) -> FloatArray:
+        """The precision-weighted mean (m, k) of the parts' means, as of `MixtureGP`."""
+        return precision_weighted_mean(self.means, self.variances, self.shares)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Second moments (m, k) of the mixture about its mean."""
+        found: FloatArray = np.einsum(
+            "q,qmk->mk", self.shares, self.variances + np.square(self.means - self.mean)
+        )
+        return found
+
+    def log_density(self, targets: FloatArray) -> FloatArray:
+        """Log density (m,) of targets (m, k), outputs jointly."""
+        parts = zip(self.means, self.variances, strict=True)
+        densities = np.array([gaussian_log_density(targets, *part) for part in parts])
+        return mixture_log_density(densities, self.shares)
+
+    def transforms(self, targets: FloatArray) -> FloatArray:
+        """Probability integral transforms `F(y)` (m, k) of targets (m, k)."""
+        chances = special.ndtr((targets - self.means) / np.sqrt(self.variances))
+        found: FloatArray = np.einsum("q,qmk->mk", self.shares, chances)
+        return found
+
+
+def own_noise(noise: float, weights: Any) -> tuple[FloatArray | float, FloatArray | float]:
+    """Noise variances (n,) of single observations, and of those that enter the covariance.
+
+    A row that counts c times enters with the c-th part of its noise variance; the law of what it
+    observed is that of one observation.
+    """
+    if weights is None:
+        return noise, noise
+    return noise * weights.noise, noise * weights.relative_noise
+
+
+def correlation_of(covariance: FloatArray) -> FloatArray:
+    """Correlations (m, m) of a covariance (m, m)."""
+    std = np.sqrt(covariance.diagonal())
+    found: FloatArray = covariance / np.multiply.outer(std, std)
+    return 0.5 * (found + found.T)

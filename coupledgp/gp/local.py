@@ -13,6 +13,7 @@ from torch import Tensor
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.additive import AdditivePrior, AdditiveProblem, ExactAdditiveGP
+from coupledgp.gp.local_inverse import LocalInverse
 from coupledgp.gp.local_prior import (
     LocalHyperparameters,
     LocalPrior,
@@ -210,6 +211,19 @@ class LocalGP(NormalizedProcess):
         covariance: FloatArray = (features @ features.T).numpy()
         covariance += self._faded(inputs, prior.faded_root(fading))
         return covariance + prior.local_covariance(inputs, inputs)
+
+    def inverse_covariance(self) -> LocalInverse:
+        """See the base class: of the law by which rows are conditioned on near earlier ones.
+
+        An observation that is left out is predicted as any other point is, by the nearest rows
+        that are not in its group and by the weights of features and trend without its group.
+        Nothing of this uses a target of the group. Kept are the order of the rows, by which the
+        weights are estimated, and the range of the inputs, outside of which features fade: these
+        depend on inputs alone. `conditioned` on the other rows orders them anew, so that the
+        weights differ a little; with all rows as neighbours, inside the range, nothing does.
+        Correlations are those of the joint law of the rows in their order.
+        """
+        return LocalInverse(self.local_prior, self.table, self._targets)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LocalGP:
         """See the base class."""

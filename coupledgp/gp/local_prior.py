@@ -164,6 +164,11 @@ class LocalPrior:
         scaled: FloatArray = (points - self.center) / self.spread
         return scaled
 
+    @property
+    def n_columns(self) -> int:
+        """Number M of features and trend columns."""
+        return int(self.features(np.zeros((1, self.structure.dim)), np.ones(1)).shape[1])
+
     def features(self, inputs: FloatArray, fading: FloatArray) -> Tensor:
         """Features and trend (p, M) of standardised inputs, features times their factors (p,)."""
         found = self.scales.features(torch.as_tensor(inputs), self.structure.trend)

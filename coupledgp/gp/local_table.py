@@ -21,7 +21,7 @@ from coupledgp.inference.neighbours.conditionals import (
     conditionals,
 )
 from coupledgp.inference.neighbours.evidence import laws_given_neighbours
-from coupledgp.inference.neighbours.nearest import nearest, nearest_earlier
+from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_earlier
 from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedSums
 from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray
@@ -110,11 +110,8 @@ class Table:
 
     def sums(self, prior: LocalPrior, first: int = 0) -> WhitenedSums:
         """Sums over the rows from `first` on, each whitened by near rows before it."""
-        structure, rows = prior.structure, np.arange(first, len(self))
-        near = np.empty((len(rows), 0), dtype=np.int64)
-        if structure.spectrum is not None:
-            scaled = self.inputs / prior.local_lengthscale
-            near = nearest_earlier(scaled, rows, structure.n_neighbours)
+        rows = np.arange(first, len(self))
+        near = self._near(prior, rows)
         chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(rows), CHUNK_ROWS)]
         total = self._sums(prior, rows[chunks[0]], near[chunks[0]])
         # Merged at once: sums that live on between large temporaries would keep their memory.
@@ -122,7 +119,18 @@ class Table:
             total = total.merge(self._sums(prior, rows[chunk], near[chunk]))
         return total
 
+    def _near(self, prior: LocalPrior, rows: Places) -> Places:
+        """Places (w, k) of the near rows by which rows (w,) are whitened."""
+        structure = prior.structure
+        if structure.spectrum is None:
+            return np.empty((len(rows), 0), dtype=np.int64)
+        return nearest_earlier(self.inputs / prior.local_lengthscale, rows, structure.n_neighbours)
+
     def _sums(self, prior: LocalPrior, rows: Places, near: Places) -> WhitenedSums:
+        part = self._whitened(prior, rows, near)
+        return WhitenedSums.of(part.features, part.columns, part.laws.variances)
+
+    def _whitened(self, prior: LocalPrior, rows: Places, near: Places) -> Whitened:
         neighbours = Neighbours.of(rows, near)
         used = neighbours.used.numpy()
         inputs, noise = (torch.as_tensor(a[used]) for a in (self.inputs, self.noise))
@@ -131,7 +139,59 @@ class Table:
         values = torch.cat([features, torch.as_tensor(self.columns[used])], dim=1)
         whitened = neighbours.whiten(values, laws)
         split = features.shape[1]
-        return WhitenedSums.of(whitened[:, :split], whitened[:, split:], laws.variances)
+        return Whitened(whitened[:, :split], whitened[:, split:], laws)
+
+    def whitening(self, prior: LocalPrior) -> Whitening:
+        """The matrix that whitens all rows, and all whitened features.
+
+        Raises
+        ------
+        MemoryLimitError
+            The features of all rows do not fit in memory.
+        """
+        n, k = len(self), prior.structure.n_neighbours
+        check_memory(
+            8.0 * n * (4 * prior.n_columns + 4 * (k + 1)),
+            f"groups: the features of {n} observations",
+            "compare with held-out rows instead",
+        )
+        rows = np.arange(n)
+        near = self._near(prior, rows)
+        chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, n, CHUNK_ROWS)]
+        parts = [self._whitened(prior, rows[chunk], near[chunk]) for chunk in chunks]
+        scale = np.concatenate([part.laws.variances.rsqrt().numpy() for part in parts])
+        entries = np.concatenate([part.laws.weights.numpy() for part in parts])
+        present = near != MISSING
+        own = np.broadcast_to(rows[:, None], near.shape)[present]
+        values = -(scale[:, None] * entries)[present]
+        matrix = sparse.coo_array(
+            (np.append(scale, values), (np.append(rows, own), np.append(rows, near[present]))),
+            shape=(n, n),
+        )
+        return Whitening(matrix.tocsc(), torch.cat([part.features for part in parts]))
+
+
+class Whitened(NamedTuple):
+    """Some rows whitened: features (b, M), columns (b, k + 1), and laws given near rows."""
+
+    features: Tensor
+    columns: Tensor
+    laws: Conditionals
+
+
+class Whitening(NamedTuple):
+    """All rows whitened, `psi~ = W psi`.
+
+    Attributes
+    ----------
+    matrix : csc_array (n, n)
+        W, of one entry and k more in each row.
+    features : Tensor (n, M)
+        Whitened features.
+    """
+
+    matrix: sparse.csc_array
+    features: Tensor
 
 
 class Kriged(NamedTuple):
@@ -154,6 +214,13 @@ class Kriged(NamedTuple):
     variance: FloatArray
     weights: sparse.csr_array
 
+    @classmethod
+    def of_features(cls, features: Tensor, targets: Tensor) -> Kriged:
+        """Without a local part: features (p, M), and targets (n, k) that inform nothing else."""
+        p, (n, k) = len(features), targets.shape
+        none = sparse.csr_array((p, n))
+        return cls(features, targets.new_zeros(p, k), np.zeros(p), none)
+
 
 def krige(
     prior: LocalPrior, table: Table, targets: Tensor, inputs: FloatArray, fading: FloatArray
@@ -164,11 +231,24 @@ def krige(
     """
     features = prior.features(inputs, fading)
     if prior.structure.spectrum is None:
-        none = sparse.csr_array((len(inputs), len(table)))
-        nothing = targets.new_zeros(len(inputs), targets.shape[1])
-        return Kriged(features, nothing, np.zeros(len(inputs)), none)
+        return Kriged.of_features(features, targets)
     scale = prior.local_lengthscale
     near = nearest(table.inputs / scale, inputs / scale, prior.structure.n_neighbours)
+    return krige_from(prior, table, targets, inputs, near, features)
+
+
+def krige_from(
+    prior: LocalPrior,
+    table: Table,
+    targets: Tensor,
+    inputs: FloatArray,
+    near: Places,
+    features: Tensor,
+) -> Kriged:
+    """Kriging at standardised inputs (p, d) from near rows (p, k) of the table.
+
+    Features (p, M) are those of the inputs; neighbours may be `MISSING`.
+    """
     parts = [
         _krige(prior, table, targets, inputs[rows], near[rows], features[rows])
         for rows in (slice(s, s + CHUNK_ROWS) for s in range(0, len(inputs), CHUNK_ROWS))
@@ -189,7 +269,9 @@ def _krige(
     near: Places,
     features: Tensor,
 ) -> Kriged:
-    laws = _laws(prior, table, inputs, near)
+    present = near != MISSING
+    near = np.where(present, near, 0)
+    laws = _laws(prior, table, inputs, near, torch.as_tensor(present.astype(np.float64)))
     used, inverse = np.unique(near, return_inverse=True)
     neighbours = Neighbours(
         torch.as_tensor(used),
@@ -207,10 +289,11 @@ def _krige(
     return Kriged(errors, kriged, laws.variances.numpy(), weights)
 
 
-def _laws(prior: LocalPrior, table: Table, inputs: FloatArray, near: Places) -> Conditionals:
+def _laws(
+    prior: LocalPrior, table: Table, inputs: FloatArray, near: Places, present: Tensor
+) -> Conditionals:
     """Kriging weights and variances of the local part, without noise of its own."""
     differences = torch.as_tensor(table.inputs[near] - inputs[:, None, :])
-    present = torch.ones(near.shape, dtype=torch.float64)
     own, noise = torch.zeros(len(inputs), dtype=torch.float64), torch.as_tensor(table.noise[near])
     scales, spectrum = prior.scales, prior.structure.spectrum
     assert spectrum is not None

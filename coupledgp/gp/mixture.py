@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.additive import ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
 from coupledgp.gp.noise import Noise
@@ -33,7 +35,7 @@ from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60
@@ -179,27 +181,19 @@ class MixtureGP(GaussianProcess):
         covariance[rows, rows] = variance
         return PredictiveLaw(center, covariance)
 
-    def left_out_law(self, groups: IntArray) -> PredictiveLaw:
-        """Law of each observation given those of other groups (n,), weights and settings kept.
+    def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """See the base class; the weights of the members are kept."""
+        laws = [member.left_out(groups, rows) for member in self.members_with_data]
+        return LeftOut.mixed(laws, self.weights)
 
-        Raises
-        ------
-        InvalidInputError
-            A member does not know such laws without another fit.
-        """
-        laws = []
-        for member in self.members:
-            if not isinstance(member, (ExactGP, PreciseFieldGP)):
-                raise InvalidInputError(
-                    f"leave-one-out: expected members with a dense covariance or a sparse "
-                    f"precision, got {type(member).__name__}"
-                )
-            laws.append(member.left_out_law(groups))
-        means = np.array([law.mean for law in laws])
-        variances = np.array([law.spread for law in laws])
-        center = precision_weighted_mean(means, variances, self.weights)
-        spread = np.einsum("q,qpk->pk", self.weights, variances + (means - center) ** 2)
-        return PredictiveLaw(center, spread)
+    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
+        """See the base class; the mean of the members' correlations by weight."""
+        len(self.data)  # refuses where there are none
+        parts = [m.left_out_correlation(groups, rows) for m in self.members_with_data]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return np.asarray(np.einsum("q,qij->ij", self.weights, np.array(known)))
 
     def sample(
         self,

@@ -11,6 +11,8 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan
+from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.node_inverse import node_inverse
 from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.node_state import (
     graph_from,
@@ -295,6 +297,17 @@ class NodeGP(NormalizedProcess):
         targets = self.units.normalized(self.rows.targets)
         scales = posterior.outputscale, posterior.noise
         return make(prior, posterior.nodes, targets, *scales, weights=posterior.weights)
+
+    def inverse_covariance(self) -> InverseCovariance:
+        """See the base class; where only solves are at hand one for each observation.
+
+        There are at most `settings.exact_variances` of these.
+        """
+        posterior = self.posterior
+        if not posterior.has_all_variances and self._direct is not None:
+            posterior = self._direct
+        errors = self.units.normalized(self.rows.targets) - posterior.mean(posterior.nodes)
+        return node_inverse(posterior, errors, self.settings.exact_variances)
 
     def _check_joint_size(self, n_wanted: int) -> None:
         """Refuse a joint law that does not fit in memory, before it is computed."""

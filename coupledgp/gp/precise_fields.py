@@ -21,7 +21,7 @@ from coupledgp.gp.fields import (
     kernel_from,
     restored_covariance,
 )
-from coupledgp.gp.left_out import left_out, rows_of_groups
+from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.node_state import labels_state
 from coupledgp.gp.noise import Noise, check_stored
 from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
@@ -31,7 +31,6 @@ from coupledgp.gp.protocol import (
     Header,
     NormalizedProcess,
     Points,
-    PredictiveLaw,
     Want,
 )
 from coupledgp.gp.state import data_arrays, data_from, text_of
@@ -49,6 +48,34 @@ from coupledgp.random import FloatArray, IntArray
 BLOCK_ROWS, BLOCK_DRAWS = 4096, 64
 # First part of the names of a feature map's arrays in a file.
 FEATURES = "features."
+
+
+class FieldInverse(InverseCovariance):
+    """The inverse covariance of observations of a field with features, by solves where needed.
+
+    Parameters
+    ----------
+    posterior
+        Posterior of the field and the weights, in units of the output scale.
+    residuals
+        `C^-1 y` (n, k).
+    outputscale
+        Output scale.
+    """
+
+    def __init__(
+        self, posterior: PrecisionPosterior, residuals: FloatArray, outputscale: float
+    ) -> None:
+        self.posterior, self.residuals, self.outputscale = posterior, residuals, outputscale
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        """See the base class; entries on the pattern give all of them."""
+        return self.posterior.inverse_diagonal(rows) / self.outputscale
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        """See the base class; observations at different places take a solve each."""
+        for block in self.posterior.inverse_blocks(groups):
+            yield block / self.outputscale
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -237,24 +264,10 @@ class PreciseFieldGP(NormalizedProcess):
         """See the base class."""
         return self.prior_parts.covariance(points)
 
-    def left_out_law(self, groups: IntArray) -> PredictiveLaw:
-        """Law of each observation given those of other groups, hyperparameters kept.
-
-        Parameters
-        ----------
-        groups
-            Number (n,) of the group of each observation.
-
-        Returns
-        -------
-        PredictiveLaw
-            Means and variances (n, k) of the observations, noise included, in units of y.
-        """
-        rows = rows_of_groups(groups)
-        blocks = self.posterior.inverse_blocks(rows)
-        mean, variance = left_out(self._targets, self._residuals, rows, blocks)
-        variance *= self.hyperparameters.outputscale
-        return PredictiveLaw(self.units.mean(mean), self.units.spread(variance))
+    def inverse_covariance(self) -> FieldInverse:
+        """See the base class."""
+        outputscale = self.hyperparameters.outputscale
+        return FieldInverse(self.posterior, self._residuals / outputscale, outputscale)
 
     def exact(self) -> PreciseFieldGP | FieldGP:
         """Return the process with the kernel that the features estimate, by a dense covariance.

@@ -16,15 +16,23 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from coupledgp.errors import CoupledGPError
+from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.left_out import (
+    MOST_CONDITIONED,
+    Groups,
+    LeftOut,
+    correlation_of,
+    own_noise,
+)
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.system import LinearSystem, SystemOptions
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 Points: TypeAlias = NDArray[Any]
 Want: TypeAlias = Literal["mean", "variance", "covariance"]
@@ -265,6 +273,70 @@ class GaussianProcess(ABC):
     ) -> FloatArray:
         """Quantiles (p, k, q) of an observation at each point alone, at probabilities (q,)."""
 
+    def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """Laws of observations given those of other groups, in units in which they are Gaussian.
+
+        Hyperparameters and units are kept: it is the law of `conditioned` on the observations of
+        all other groups, at the point of each. An observation keeps its relative noise; one that
+        counts more than once is left out whole, and the law is that of one such observation.
+
+        Parameters
+        ----------
+        groups
+            Number or name (n,) of the group of each observation.
+        rows
+            Numbers (m,) of the observations whose law is wanted; None: all.
+
+        Returns
+        -------
+        LeftOut
+            Means and variances (m, k), noise included; those of the parts of a mixture.
+
+        Raises
+        ------
+        InvalidInputError
+            The groups do not fit the data, all observations are in one, or there are more groups
+            than are left out one by one where no inverse covariance is at hand.
+        """
+        wanted = Groups.of(groups, len(self.data), rows)
+        return self._left_out_anew(wanted, wanted.members)
+
+    def _left_out_anew(self, groups: Groups, members: list[IntArray]) -> LeftOut:
+        """Laws by conditioning on the other observations, for each group; NaN for other rows."""
+        if len(members) > MOST_CONDITIONED:
+            raise InvalidInputError(
+                f"groups: expected at most {MOST_CONDITIONED} groups, since {type(self).__name__} "
+                f"is conditioned anew on the rest for each, got {len(members)}; ask for fewer "
+                "groups, or for some rows only (max_rows of a report)"
+            )
+        data = self.data
+        found = np.full((2, groups.n_rows, self.units.n_outputs), np.nan)
+        noise, _ = own_noise(self.noise.variance, data.weights)
+        spread = np.broadcast_to(noise, groups.n_rows)
+        for group in members:
+            rest = self.conditioned(data.take(np.setdiff1d(np.arange(groups.n_rows), group)))
+            mean, variance = rest.law(data.points[group], "variance", latent=True)
+            assert variance is not None
+            found[:, group] = mean, variance + self.units.spread(spread[group])
+        return LeftOut.single(*found[:, groups.rows])
+
+    def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
+        """Means and variances (m, k) of observations given those of other groups, units of y.
+
+        Arguments, what is kept, and errors are those of `left_out`.
+        """
+        law = self.left_out(groups, rows)
+        return PredictiveLaw(law.mean, law.variance)
+
+    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
+        """Correlations (m, m) of the residuals of observations (m,), each given other groups.
+
+        Residuals of observations that are left out one after the other are not independent, even
+        under a true law: those of near ones have a negative correlation. None where the joint law
+        is not at hand, or takes too much memory.
+        """
+        return None
+
     @abstractmethod
     def prior(self, points: Points) -> FloatArray:
         """Prior covariance (p, p, k) of f at points, units of y squared."""
@@ -385,6 +457,42 @@ class NormalizedProcess(GaussianProcess):
     def prior(self, points: Points) -> FloatArray:
         """See the base class."""
         return self.units.spread(self.latent_prior(points))
+
+    def inverse_covariance(self) -> InverseCovariance | None:
+        """Inverse covariance of the observations in normalised units; None where it is not kept."""
+        return None
+
+    def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """See the base class; by blocks of the inverse covariance where these are at hand."""
+        wanted = Groups.of(groups, len(self.data), rows)
+        inverse = self.inverse_covariance()
+        few = len(wanted.members) <= MOST_CONDITIONED
+        if inverse is None or (few and not inverse.serves(wanted.members)):
+            return self._left_out_anew(wanted, wanted.members)
+        large = [group for group in wanted.members if group.size > inverse.most_rows]
+        small = [group for group in wanted.members if group.size <= inverse.most_rows]
+        residual, variance = inverse.moments(small)
+        noise, entered = own_noise(self.noise.variance, self.data.weights)
+        # The noise bounds the variance from below, which rounding of the difference might not.
+        variance = np.maximum(variance - entered, 0.0) + noise
+        mean = self.units.normalized(self.data.targets) - residual
+        found = np.array([self.units.mean(mean), self.units.spread(variance)])[:, wanted.rows]
+        if large:
+            anew = self._left_out_anew(wanted, large)
+            known = np.array([anew.means[0], anew.variances[0]])
+            found = np.where(np.isnan(known), found, known)
+        return LeftOut.single(*found)
+
+    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
+        """See the base class; outputs share it."""
+        wanted, inverse = Groups.of(groups, len(self.data), rows), self.inverse_covariance()
+        covariance = None if inverse is None else inverse.covariance(wanted)
+        if covariance is None:
+            return None
+        noise, entered = own_noise(self.noise.variance, self.data.weights)
+        further = np.broadcast_to(np.maximum(noise - entered, 0.0), len(self.data))
+        covariance[np.diag_indices_from(covariance)] += further[wanted.rows]
+        return correlation_of(covariance)
 
 
 def text(value: Any) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp import hermite
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
@@ -129,10 +131,16 @@ class TransformedGP(GaussianProcess):
         members, weights = self.parts
         inner_want: Want = "covariance" if want == "covariance" else "variance"
         laws = [m.law(points, inner_want, latent=latent, report=report) for m in members]
+        return self._mixed(laws, weights, want)
+
+    def _mixed(
+        self, laws: Sequence[PredictiveLaw], weights: FloatArray, want: Want
+    ) -> PredictiveLaw:
+        """Moments of y of a mixture of laws of z with weights of sum one."""
         moments = [self._moments(law) for law in laws]
         means = np.array([mean for mean, _ in moments])
         spreads = np.array([spread for _, spread in moments])
-        if len(members) == 1:
+        if len(laws) == 1:
             return PredictiveLaw(means[0], None if want == "mean" else spreads[0])
         variances = spreads if want != "covariance" else np.einsum("qiik->qik", spreads)
         center = precision_weighted_mean(means, variances, weights)
@@ -141,6 +149,21 @@ class TransformedGP(GaussianProcess):
         gaps = means - center
         products = gaps[:, :, None] * gaps[:, None] if want == "covariance" else gaps**2
         return PredictiveLaw(center, np.tensordot(weights, spreads + products, axes=1))
+
+    def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """See the base class; laws of z, the transforms kept."""
+        len(self.data)  # refuses where there are none
+        return self.inner.left_out(groups, rows)
+
+    def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
+        """See the base class; moments of y, by Hermite expansions of each part."""
+        found = self.left_out(groups, rows)
+        laws = [PredictiveLaw(*part) for part in zip(found.means, found.variances, strict=True)]
+        return self._mixed(laws, found.shares, "variance")
+
+    def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
+        """See the base class; of residuals of z."""
+        return self.inner.left_out_correlation(groups, rows)
 
     def _moments(self, law: PredictiveLaw) -> tuple[FloatArray, FloatArray]:
         """Mean (p, k) and variance (p, k) or covariance (p, p, k) of y from those of z."""

@@ -13,6 +13,7 @@ from coupledgp.features import FeatureMap
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.exact import ExactGP, StationaryPrior
+from coupledgp.gp.feature_inverse import FeatureInverse
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
@@ -237,6 +238,14 @@ class WeightSpaceGP(NormalizedProcess):
         features = self.feature_prior.stream(points).dense()
         gram: FloatArray = (features @ features.T).cpu().numpy()
         return gram * self.hyperparameters.outputscale
+
+    def inverse_covariance(self) -> FeatureInverse:
+        """See the base class; O(n M) here, O(M^2) for each observation that is left out."""
+        data = self.data
+        relative = np.ones(len(data)) if data.relative_noise is None else data.relative_noise
+        targets = self.units.normalized(data.targets)
+        stream = self.feature_prior.stream(data.points)
+        return FeatureInverse(stream, self.posterior, relative, targets)
 
     def exact(self) -> ExactGP:
         """See the base class."""

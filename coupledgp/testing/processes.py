@@ -14,7 +14,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.inference.linalg.system import SystemOptions, predictive_law
 from coupledgp.progress import silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.testing.checks import require, require_close, require_mean
 
 
@@ -36,6 +36,8 @@ class ProcessContract:
         deviations.
     solver_tolerance
         Largest difference between the exact law and the law by iterative solves, likewise.
+    inner
+        Numbers of observations that may be left out, five or more; None: all of them.
     n_samples, seed
         Number of draws in a statistical test, and the seed for all draws; the tests must pass for
         any seed.
@@ -48,6 +50,7 @@ class ProcessContract:
     size: ClassVar[int] = 8
     tolerance: ClassVar[float] = 1e-6
     solver_tolerance: ClassVar[float] = 1e-4
+    inner: IntArray | None = None
     n_samples: ClassVar[int] = 4000
     seed: int = 0
 
@@ -141,6 +144,46 @@ class ProcessContract:
         updated = self.process.updated(self.further)
         require(len(updated.data) == len(together), "data: rows are missing or counted twice")
         self._require_same_law(updated, at_once, "updated")
+
+    def test_what_is_left_out_is_predicted_as_without_it(self) -> None:
+        """The law of a group is that of the process given all others; one group is refused."""
+        data, process = self.process.data, self.process
+        inner = np.arange(len(data)) if self.inner is None else self.inner
+        groups = np.arange(len(data)) + 3
+        for number, members in enumerate((inner[:2], inner[2:3], inner[3::2])):
+            groups[members] = number
+        mean, variance = process.left_out_law(groups)
+        assert variance is not None
+        require(mean.shape == variance.shape == data.targets.shape, "left out: wrong shape")
+        for number in range(3):
+            own = np.flatnonzero(groups == number)
+            rest = process.conditioned(data.take(np.flatnonzero(groups != number)))
+            noise = np.zeros(own.size)
+            if data.weights is not None:
+                noise = process.noise.variance * (data.weights.noise[own] - 1)
+            expected = rest.law(data.points[own], "variance")
+            assert expected.spread is not None
+            if not process.is_gaussian and noise.any():
+                return  # the noise of the observation enters each part, not the law of new ones
+            spread = expected.spread + process.units.spread(noise)
+            scale = np.sqrt(spread)
+            gap = (mean[own] - expected.mean) / scale
+            require_close(gap, np.zeros_like(gap), self.solver_tolerance, "left out: mean")
+            ratio = np.sqrt(variance[own]) / scale
+            require_close(ratio, np.ones_like(ratio), self.solver_tolerance, "left out: std")
+        few = process.left_out_law(groups, rows=inner[[2, 0]])
+        require_close(few.mean, mean[inner[[2, 0]]], self.solver_tolerance, "left out: some rows")
+        correlation = process.left_out_correlation(groups, inner[:5])
+        if correlation is not None:
+            lowest = np.linalg.eigvalsh(correlation).min()
+            require(lowest > -self.tolerance, "correlation: not semidefinite")
+            diagonal = correlation.diagonal()
+            require_close(diagonal, np.ones(5), self.tolerance, "correlation: diagonal")
+        try:
+            process.left_out_law(np.zeros(len(data)))
+        except InvalidInputError:
+            return
+        raise AssertionError("left_out_law: expected an InvalidInputError for a single group")
 
     def test_conditioning_keeps_units(self) -> None:
         """A process that is given other data keeps its units."""

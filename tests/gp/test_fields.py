@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import trimesh
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.gp.field_fit import fit_fields
 from coupledgp.gp.fields import DENSE_SAMPLES, FieldHyperparameters, FieldPrior
@@ -105,18 +104,6 @@ def test_a_mixture_leaves_out_in_each_member():
     law = gp.conditioned(rest).law(gp.data.points[:1], "variance")
     np.testing.assert_allclose(mean[:1], law.mean, rtol=1e-7)
     np.testing.assert_allclose(variance[:1], law.spread, rtol=1e-7)
-
-
-def test_a_mixture_of_other_members_does_not_leave_out():
-    from coupledgp import SparseSpectrumGPRegressor
-
-    X = np.random.default_rng(0).normal(size=(40, 2))
-    fitted = [
-        SparseSpectrumGPRegressor(n_frequencies=8, random_state=seed, optimizer=None)
-        .fit(X, X[:, 0]).process_ for seed in (0, 1)
-    ]  # fmt: skip
-    with pytest.raises(InvalidInputError, match="leave-one-out"):
-        MixtureGP.of(fitted, np.array([0.5, 0.5]), fitted[0].data).left_out_law(np.arange(40))
 
 
 @pytest.mark.parametrize("name", ["sum", "surface", "network, alpha 1"])

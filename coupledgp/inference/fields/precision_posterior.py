@@ -12,6 +12,7 @@ and `c ~ N(c^, H^-1)`; `log|C| = log|L| - log|Q| - log|N| + log|H| - log|D|`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -171,25 +172,34 @@ class PrecisionPosterior:
         noise = prior_noise + self.rows.T @ (np.sqrt(self.weights)[:, None] * white)
         return self.factor.solve(np.asarray(noise)) - self.spread @ weights
 
-    def inverse_blocks(self, groups: list[IntArray]) -> list[FloatArray]:
+    @cached_property
+    def _half(self) -> FloatArray:
+        """`R^-1 W'` (q, n) with `H = R R'`."""
+        return np.asarray(linalg.solve_triangular(self.root[0], self.whitened.T, lower=True))
+
+    def inverse_diagonal(self, rows: IntArray) -> FloatArray:
+        """Diagonal entries of `C^-1` of observations (m,)."""
+        inner = np.square(self.weights[rows]) * self.field_variances(self.rows[rows])
+        entries: FloatArray = (
+            self.weights[rows] - inner - np.square(self._half[:, rows]).sum(axis=0)
+        )
+        return entries
+
+    def inverse_blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
         """Blocks `(C^-1)_GG` of groups of observations.
 
-        Observations of a group that share an element take entries on the pattern; others solves.
+        Observations of a group that share a place take entries on the pattern; others solves.
         """
-        half = linalg.solve_triangular(self.root[0], self.whitened.T, lower=True)
-        singles = self.field_variances(self.rows)
-        found = []
         for group in groups:
             weight = self.weights[group]
-            if group.size == 1:
-                inner = singles[group][:, None]
-            elif self._are_alike(group):
-                inner = np.full((group.size, group.size), singles[group[0]])
+            if self._are_alike(group):
+                single = self.field_variances(self.rows[group[:1]])[0]
+                inner = np.full((group.size, group.size), single)
             else:
                 inner = self.field_covariance(self.rows[group])
             block = np.diag(weight) - weight[:, None] * inner * weight
-            found.append(block - half[:, group].T @ half[:, group])
-        return found
+            half = self._half[:, group]
+            yield block - half.T @ half
 
     def _are_alike(self, group: IntArray) -> bool:
         """Whether observations are at the same place."""

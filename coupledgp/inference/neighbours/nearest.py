@@ -20,6 +20,8 @@ Places = NDArray[np.int64]
 TREE_DIM, BRUTE_ROWS = 9, 60_000
 # Distances that are formed at once.
 BLOCK_ENTRIES = 2**23
+# Most rows of a group whose neighbours outside of it are found among a few more near rows.
+SMALL_GROUP = 32
 # Stands for a neighbour that is missing.
 MISSING = -1
 
@@ -37,6 +39,51 @@ def nearest(rows: FloatArray, queries: FloatArray, k: int) -> Places:
         found = cKDTree(rows).query(queries, k=np.arange(1, k + 1), workers=-1)[1]
         return np.asarray(found, dtype=np.int64)
     return _by_blocks(rows, queries, k, None)
+
+
+def nearest_outside(rows: FloatArray, groups: list[Places], k: int) -> list[Places]:
+    """Places (g, k) of the rows nearest to those of each group among all that are in no such group.
+
+    Parameters
+    ----------
+    rows
+        All rows (n, d), in units of the lengthscales.
+    groups
+        Places of the rows of each group, which do not overlap.
+    k
+        Number of neighbours; `MISSING` stands for those that there are not.
+    """
+    found = [np.full((group.size, k), MISSING, dtype=np.int64) for group in groups]
+    if k == 0:
+        return found
+    small = [number for number, group in enumerate(groups) if group.size <= SMALL_GROUP]
+    if small:
+        _outside_small(rows, groups, small, found)
+    for number, group in enumerate(groups):
+        if group.size > SMALL_GROUP:
+            others = np.setdiff1d(np.arange(len(rows)), group)
+            near = others[nearest(rows[others], rows[group], k)]
+            found[number][:, : near.shape[1]] = near
+    return found
+
+
+def _outside_small(
+    rows: FloatArray, groups: list[Places], small: list[int], found: list[Places]
+) -> None:
+    """Fill `found` for groups of few rows, from a few neighbours more for all of them at once."""
+    own = np.concatenate([groups[number] for number in small])
+    sizes = [groups[number].size for number in small]
+    member = np.full(len(rows), -1)
+    member[own] = np.repeat(small, sizes)
+    k = found[small[0]].shape[1]
+    near = nearest(rows, rows[own], k + max(sizes))
+    inside = member[near] == member[own][:, None]
+    order = np.argsort(inside, axis=1, kind="stable")[:, :k]
+    chosen = np.where(
+        np.take_along_axis(inside, order, axis=1), MISSING, np.take_along_axis(near, order, axis=1)
+    )
+    for number, part in zip(small, np.split(chosen, np.cumsum(sizes)[:-1]), strict=True):
+        found[number][:, : part.shape[1]] = part
 
 
 def nearest_earlier(rows: FloatArray, wanted: Places, k: int) -> Places:

@@ -106,6 +106,13 @@ class LeadingPosterior(GraphPosterior):
         inner = linalg.cho_solve(self._factor, self._observed.T @ B)
         return (B - self._observed @ inner) / self.noise
 
+    @property
+    def whitened_root(self) -> tuple[FloatArray, FloatArray]:
+        """`E = F[T] L^-T` (n, rank), and `(s / v) L^-1 L^-T`, which is `I - E' E`."""
+        eye = np.sqrt(self.noise / self.outputscale) * np.eye(len(self._factor[0]))
+        half = linalg.solve_triangular(self._factor[0], eye, lower=self._factor[1])
+        return self._halved(self.nodes).T, half @ half.T
+
     def mean(self, nodes: IntArray) -> FloatArray:
         weights = linalg.cho_solve(self._factor, self._observed.T @ self._Y)
         return self.prior.root(nodes) @ weights

@@ -176,6 +176,11 @@ class DensePosterior(GraphPosterior):
             variance[part] = own - self.outputscale**2 * np.einsum("ij,ij->j", half, half)
         return np.maximum(variance, 0.0)
 
+    @property
+    def factor(self) -> FloatArray:
+        """Lower Cholesky factor (n, n) of the observations' covariance."""
+        return np.tril(self._factor[0])
+
     @cached_property
     def _inverse_diagonal(self) -> FloatArray:
         """Diagonal (n,) of the inverse of the observations' covariance."""

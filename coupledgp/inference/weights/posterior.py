@@ -88,13 +88,17 @@ class WeightPosterior:
         by rounding.
         """
         features = features.to(self.mean.dtype)
-        inside = features if self.basis is None else features @ self.basis
-        whitened = torch.linalg.solve_triangular(self.factor, inside.T, upper=False).T
-        root = math.sqrt(self.noise) * whitened
+        root = math.sqrt(self.noise) * self.whitened(features)
         if self.basis is None:
             return root
-        outside = features - inside @ self.basis.T
+        outside = features - features @ self.basis @ self.basis.T
         return torch.cat([root, math.sqrt(self.outputscale) * outside], dim=1)
+
+    def whitened(self, features: Tensor) -> Tensor:
+        """Rows `L^-1 Q' phi` (b, r) of features (b, M), Q the identity when r = M."""
+        features = features.to(self.mean.dtype)
+        inside = features if self.basis is None else features @ self.basis
+        return torch.linalg.solve_triangular(self.factor, inside.T, upper=False).T
 
     @property
     def n_innovations(self) -> int:

@@ -1,0 +1,307 @@
+"""Laws of observations that are left out, from the inverse covariance of all observations.
+
+With the covariance C of the observations and a group G of them, the residual of the group given all
+others and its covariance are
+
+    r_G = D_G C_G. y ,   D_G = ((C^-1)_GG)^-1 ,   C_G. = rows G of C^-1
+
+(Rasmussen and Williams, 2006, section 5.4.2, for groups of one): no factorisation is repeated. The
+residuals of all groups have the joint covariance `D C^-1 D`, D the block diagonal of the `D_G`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.gp.left_out import Groups
+from coupledgp.random import FloatArray, IntArray
+
+# Most observations of a block of the inverse covariance that is computed from parts, 200 MiB.
+MOST_BLOCK = 5000
+# Rows of a low-rank factor that are computed at once.
+CHUNK_ROWS = 4096
+
+
+class InverseCovariance(ABC):
+    """The inverse of the covariance C of n observations of k outputs, noise included, by blocks.
+
+    Attributes
+    ----------
+    residuals : FloatArray (n, k)
+        `C^-1 y`.
+    most_rows : int
+        Largest group whose block is computed.
+    """
+
+    residuals: FloatArray
+    most_rows: int = MOST_BLOCK
+
+    @abstractmethod
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        """Diagonal entries (m,) of `C^-1`."""
+
+    @abstractmethod
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        """Blocks `(C^-1)_GG` of groups of at most `most_rows` observations."""
+
+    def serves(self, groups: list[IntArray]) -> bool:
+        """Whether the laws of all these groups take less time than the user allows."""
+        return True
+
+    def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
+        """Residuals (n, k) and variances (n,) of observations given those of other groups.
+
+        Rows of other groups than these hold NaN.
+        """
+        residual = np.full_like(self.residuals, np.nan)
+        variance = np.full(len(residual), np.nan)
+        single = np.array([group[0] for group in groups if group.size == 1], dtype=np.int64)
+        if single.size:
+            variance[single] = 1 / self.diagonal(single)
+            residual[single] = variance[single, None] * self.residuals[single]
+        larger = [group for group in groups if group.size > 1]
+        for rows, block in zip(larger, self.blocks(larger), strict=True):
+            covariance = inverse_of(block)
+            residual[rows] = covariance @ self.residuals[rows]
+            variance[rows] = covariance.diagonal()
+        return residual, variance
+
+    def covariance(self, groups: Groups) -> FloatArray | None:
+        """Joint covariance (m, m) of the wanted residuals; None where it would take too much."""
+        together = np.concatenate(groups.members)
+        if together.size > self.most_rows:
+            return None
+        (whole,) = self.blocks([together])
+        start, bounds = 0, []
+        for group in groups.members:
+            bounds.append(slice(start, start + group.size))
+            start += group.size
+        for own in bounds:
+            covariance = inverse_of(whole[own, own])
+            whole[own] = covariance @ whole[own]
+            whole[:, own] = whole[:, own] @ covariance
+        place = np.empty(groups.n_rows, dtype=np.int64)
+        place[together] = np.arange(together.size)
+        wanted = place[groups.rows]
+        return whole[np.ix_(wanted, wanted)]
+
+
+def inverse_of(block: FloatArray) -> FloatArray:
+    """Inverse of a positive definite block."""
+    return np.asarray(np.linalg.inv(0.5 * (block + block.T)))
+
+
+class DenseInverse(InverseCovariance):
+    """The inverse of a covariance from its lower Cholesky factor: O(n^3) time, O(n^2) memory.
+
+    Parameters
+    ----------
+    factor
+        Factor (n, n).
+    residuals
+        `C^-1 y` (n, k).
+    """
+
+    def __init__(self, factor: Tensor, residuals: FloatArray) -> None:
+        self.factor, self.residuals = factor, residuals
+        self.most_rows = len(residuals)
+
+    @cached_property
+    def _inverse(self) -> FloatArray:
+        found: FloatArray = torch.cholesky_inverse(self.factor).numpy()
+        return found
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        """See the base class."""
+        return self._inverse.diagonal()[rows]
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        """See the base class."""
+        for group in groups:
+            yield self._inverse[np.ix_(group, group)]
+
+
+class LowRankInverse(InverseCovariance):
+    """The inverse of `C = s R^1/2 (I - E E')^-1 R^1/2`, R diagonal, with E of r columns.
+
+    For weights of features of output scale v, `E = R^-1/2 Phi L^-T` with the lower Cholesky factor
+    L of `A = Phi' R^-1 Phi + (s / v) I`. O(r^2) time for each observation, and O(r^3) for a group
+    of more than r, for which `(I - E E')^-1 = I + E S^-1 E'` with `S = I - E_G' E_G`.
+
+    Parameters
+    ----------
+    noise
+        Noise variance s.
+    relative
+        Diagonal (n,) of R.
+    errors
+        `y - f` (n, k) with the posterior mean f at the observations.
+    """
+
+    def __init__(self, noise: float, relative: FloatArray, errors: FloatArray) -> None:
+        self.noise, self.relative, self.errors = noise, relative, errors
+        self.residuals = errors / (noise * relative[:, None])
+        self.most_rows = len(errors)
+
+    @property
+    @abstractmethod
+    def rank(self) -> int:
+        """Number r of the columns of E."""
+
+    @abstractmethod
+    def rows(self, rows: IntArray) -> Tensor:
+        """Rows (m, r) of E, in float64."""
+
+    @abstractmethod
+    def prior(self) -> Tensor:
+        """`(s / v) L^-1 L^-T` (r, r), which is `I - E' E`."""
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        """See the base class."""
+        parts = [1 - part.square().sum(1).cpu().numpy() for _, part in self._chunks(rows)]
+        # An observation that nothing else informs: one minus its leverage may round to zero.
+        kept = np.maximum(np.concatenate(parts), np.finfo(float).eps)
+        return np.asarray(kept / (self.noise * self.relative[rows]))
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        """See the base class; groups share passes over the features."""
+        for batch in batches(groups):
+            E = self.rows(np.concatenate(batch))
+            start = 0
+            for group in batch:
+                own = E[start : start + group.size]
+                start += group.size
+                block = -(own @ own.T).cpu().numpy()
+                block[np.diag_indices_from(block)] += 1
+                root = self.relative[group] ** -0.5
+                yield block * np.multiply.outer(root, root) / self.noise
+
+    def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
+        """See the base class."""
+        small = [group for group in groups if group.size <= self.rank]
+        residual, variance = super().moments(small)
+        for group in groups:
+            if group.size > self.rank:
+                residual[group], variance[group] = self._large(group)
+        return residual, variance
+
+    def _large(self, group: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Residuals (g, k) and variances (g,) of a group of more observations than columns."""
+        root = self.relative[group] ** 0.5
+        errors = self.errors[group] / root[:, None]
+        factor = self._factor_without(group)
+        pull = sum(
+            (part.T @ torch.as_tensor(errors[own]).to(part.device)
+             for own, part in self._chunks(group)),
+            start=torch.zeros(self.rank, errors.shape[1], dtype=torch.float64,
+                              device=factor.device),
+        )  # fmt: skip
+        solved = torch.cholesky_solve(pull, factor)
+        variance = np.empty(group.size)
+        for own, part in self._chunks(group):
+            half = torch.linalg.solve_triangular(factor, part.T, upper=False)
+            variance[own] = 1 + half.square().sum(0).cpu().numpy()
+            errors[own] += (part @ solved).cpu().numpy()
+        return root[:, None] * errors, self.noise * self.relative[group] * variance
+
+    def _factor_without(self, group: IntArray) -> Tensor:
+        """Lower Cholesky factor (r, r) of `S = I - E_G' E_G`."""
+        n_rows = len(self.errors)
+        if 2 * group.size <= n_rows:
+            own = self._gram(group)
+            S = torch.eye(self.rank, dtype=own.dtype, device=own.device) - own
+        else:  # the difference would lose digits
+            S = self.prior() + self._gram(np.setdiff1d(np.arange(n_rows), group))
+        return torch.linalg.cholesky(S)
+
+    def _gram(self, rows: IntArray) -> Tensor:
+        """`E_G' E_G` (r, r) of some rows."""
+        total = torch.zeros_like(self.prior())
+        for _, part in self._chunks(rows):
+            total += part.T @ part
+        return total
+
+    def _chunks(self, rows: IntArray) -> Iterator[tuple[slice, Tensor]]:
+        for start in range(0, rows.size, CHUNK_ROWS):
+            own = slice(start, start + CHUNK_ROWS)
+            yield own, self.rows(rows[own])
+
+    def covariance(self, groups: Groups) -> FloatArray:
+        """See the base class: `-s Z Z'` between groups, `Z = (I - E_G E_G')^-1 E_G` in each."""
+        place = np.full(groups.n_rows, -1)
+        place[groups.rows] = np.arange(groups.rows.size)
+        Z = np.empty((groups.rows.size, self.rank))
+        own_blocks = []
+        for group in groups.members:
+            inside = np.flatnonzero(place[group] >= 0)
+            wanted = place[group[inside]]
+            Z[wanted], block = self._pulls(group, inside)
+            own_blocks.append((wanted, block))
+        covariance = -(Z @ Z.T)
+        for wanted, block in own_blocks:
+            covariance[np.ix_(wanted, wanted)] = block
+        root = self.relative[groups.rows] ** 0.5
+        return self.noise * covariance * np.multiply.outer(root, root)
+
+    def _pulls(self, group: IntArray, inside: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Rows of `(I - E E')^-1 E` (i, r) of a group, and entries (i, i) of `(I - E E')^-1`."""
+        if group.size <= self.rank:
+            E = self.rows(group).cpu().numpy()
+            inverse = inverse_of(np.eye(group.size) - E @ E.T)
+            return inverse[inside] @ E, inverse[np.ix_(inside, inside)]
+        factor, own = self._factor_without(group), self.rows(group[inside])
+        pulled = torch.cholesky_solve(own.T, factor).T
+        block = (pulled @ own.T).cpu().numpy()
+        block[np.diag_indices_from(block)] += 1
+        return pulled.cpu().numpy(), block
+
+
+def batches(groups: list[IntArray]) -> Iterator[list[IntArray]]:
+    """Groups in batches of about `CHUNK_ROWS` rows."""
+    batch: list[IntArray] = []
+    for group in groups:
+        if batch and sum(own.size for own in batch) + group.size > CHUNK_ROWS:
+            yield batch
+            batch = []
+        batch.append(group)
+    if batch:
+        yield batch
+
+
+class RootInverse(LowRankInverse):
+    """The same from all rows of E (n, r), R the identity, as of leading eigenpairs of a graph.
+
+    Parameters
+    ----------
+    noise, errors
+        As for `LowRankInverse`.
+    root
+        All rows of E.
+    prior
+        `I - E' E` (r, r), computed without a difference.
+    """
+
+    def __init__(
+        self, noise: float, errors: FloatArray, root: FloatArray, prior: FloatArray
+    ) -> None:
+        super().__init__(noise, np.ones(len(errors)), errors)
+        self._root, self._prior = torch.as_tensor(root), torch.as_tensor(prior)
+
+    @property
+    def rank(self) -> int:
+        """See the base class."""
+        return self._root.shape[1]
+
+    def rows(self, rows: IntArray) -> Tensor:
+        """See the base class."""
+        return self._root[torch.as_tensor(rows)]
+
+    def prior(self) -> Tensor:
+        """See the base class."""
+        return self._prior

@@ -1,0 +1,119 @@
+"""The inverse covariance of observations on the nodes of a graph, from any posterior of f.
+
+With the posterior covariance V of f at the observed nodes it is `(I - V / s) / s`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.inverse_covariance import DenseInverse, InverseCovariance, RootInverse
+from coupledgp.inference.nodes.leading import LeadingPosterior
+from coupledgp.inference.nodes.posterior import DensePosterior, GraphPosterior
+from coupledgp.random import FloatArray, IntArray
+
+
+class NodeInverse(InverseCovariance):
+    """By the variances and covariances of a posterior with a factor that gives all of them.
+
+    Parameters
+    ----------
+    posterior
+        The posterior, whose weights are `C^-1 y`.
+    """
+
+    def __init__(self, posterior: GraphPosterior) -> None:
+        self.posterior, self.residuals = posterior, posterior.weights
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        """See the base class."""
+        noise = self.posterior.noise
+        kept = 1 - self.posterior.variance(self.posterior.nodes[rows]) / noise
+        # An observation that nothing else informs: the difference may round to zero.
+        return np.asarray(np.maximum(kept, np.finfo(float).eps) / noise)
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        """See the base class."""
+        noise = self.posterior.noise
+        for group in groups:
+            covariance = self.posterior.covariance(self.posterior.nodes[group])
+            yield (np.eye(group.size) - covariance / noise) / noise
+
+
+class SolvedInverse(InverseCovariance):
+    """By a solve for each observation of a group, of which there is a limit.
+
+    Parameters
+    ----------
+    posterior
+        The posterior.
+    most_solves
+        Largest number of observations that are solved for.
+    """
+
+    def __init__(self, posterior: GraphPosterior, most_solves: int) -> None:
+        self.posterior, self.residuals = posterior, posterior.weights
+        self.most_rows = self.most_solves = most_solves
+
+    def serves(self, groups: list[IntArray]) -> bool:
+        """See the base class."""
+        return sum(group.size for group in groups) <= self.most_solves
+
+    def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
+        """See the base class.
+
+        Raises
+        ------
+        InvalidInputError
+            The groups hold more observations than are solved for.
+        """
+        if not self.serves(groups):
+            count = sum(group.size for group in groups)
+            raise InvalidInputError(
+                f"groups: {count} observations would take a solve each; raise exact_variances, now "
+                f"{self.most_solves}, ask for some rows only (max_rows of a report), or fit with "
+                "solver='dense'"
+            )
+        return super().moments(groups)
+
+    def diagonal(self, rows: IntArray) -> FloatArray:
+        """See the base class."""
+        return self._columns(rows)[rows, np.arange(rows.size)]
+
+    def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
+        """See the base class."""
+        for group in groups:
+            yield self._columns(group)[group]
+
+    def _columns(self, rows: IntArray) -> FloatArray:
+        """Columns (n, m) of `C^-1`."""
+        unit = np.zeros((len(self.residuals), rows.size))
+        unit[rows, np.arange(rows.size)] = 1.0
+        return self.posterior.solve(unit)
+
+
+def node_inverse(
+    posterior: GraphPosterior, errors: FloatArray, most_solves: int
+) -> InverseCovariance:
+    """The inverse covariance of the observations of a posterior of f.
+
+    Parameters
+    ----------
+    posterior
+        The posterior.
+    errors
+        Normalised targets less the posterior mean of f, (n, k).
+    most_solves
+        Largest number of solves, where there is no factor.
+    """
+    if isinstance(posterior, LeadingPosterior):
+        return RootInverse(posterior.noise, errors, *posterior.whitened_root)
+    if isinstance(posterior, DensePosterior):
+        return DenseInverse(torch.as_tensor(posterior.factor), posterior.weights)
+    if posterior.has_all_variances:
+        return NodeInverse(posterior)
+    return SolvedInverse(posterior, most_solves)

@@ -29,7 +29,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp.datasets import meshes
-from coupledgp.diagnostics.baselines import baseline_predictions
+from coupledgp.diagnostics.rivals.places import baseline_predictions
 from coupledgp.geometry.locations import location_rows
 
 FIELDS = ("given", "position", "geodesic", "waves")

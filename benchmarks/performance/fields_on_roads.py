@@ -20,7 +20,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp.datasets import traffic
-from coupledgp.diagnostics.baselines import baseline_predictions
+from coupledgp.diagnostics.rivals.places import baseline_predictions
 from coupledgp.kernels import WhittleMatern
 
 N_SEEN, MAX_EDGE = 250, 100.0

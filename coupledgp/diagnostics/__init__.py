@@ -7,9 +7,6 @@ from coupledgp.lazy import attach
 if TYPE_CHECKING:
     from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
     from coupledgp.diagnostics.auditing import audit as audit
-    from coupledgp.diagnostics.baselines import BaselinePrediction as BaselinePrediction
-    from coupledgp.diagnostics.baselines import baseline_predictions as baseline_predictions
-    from coupledgp.diagnostics.baselines import leave_one_out_baselines as leave_one_out_baselines
     from coupledgp.diagnostics.compare import compare as compare
     from coupledgp.diagnostics.divergences import gaussian_kl as gaussian_kl
     from coupledgp.diagnostics.misfit import ResidualCorrelation as ResidualCorrelation
@@ -18,6 +15,15 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.result import Accuracy as Accuracy
     from coupledgp.diagnostics.result import Figures as Figures
     from coupledgp.diagnostics.result import Predictions as Predictions
+    from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
+    from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
+    from coupledgp.diagnostics.rivals.of_process import rivals_of as rivals_of
+    from coupledgp.diagnostics.rivals.places import baseline_predictions as baseline_predictions
+    from coupledgp.diagnostics.rivals.places import (
+        leave_one_out_baselines as leave_one_out_baselines,
+    )
+    from coupledgp.diagnostics.rivals.prediction import BaselinePrediction as BaselinePrediction
+    from coupledgp.diagnostics.rivals.prediction import Rivals as Rivals
     from coupledgp.diagnostics.score_table import JointScore as JointScore
     from coupledgp.diagnostics.score_table import MarginalScore as MarginalScore
     from coupledgp.diagnostics.score_table import PointScore as PointScore
@@ -40,16 +46,18 @@ else:
         {
             "coupledgp.diagnostics.audit_report": ["AuditReport"],
             "coupledgp.diagnostics.auditing": ["audit"],
-            "coupledgp.diagnostics.baselines": [
-                "BaselinePrediction",
-                "baseline_predictions",
-                "leave_one_out_baselines",
-            ],
             "coupledgp.diagnostics.compare": ["compare"],
             "coupledgp.diagnostics.divergences": ["gaussian_kl"],
             "coupledgp.diagnostics.misfit": ["ResidualCorrelation", "residual_correlation"],
             "coupledgp.diagnostics.report": ["PosteriorReport"],
             "coupledgp.diagnostics.result": ["Accuracy", "Figures", "Predictions"],
+            "coupledgp.diagnostics.rivals.beside": ["BesideBaseline"],
+            "coupledgp.diagnostics.rivals.of_process": ["left_out_rivals", "rivals_of"],
+            "coupledgp.diagnostics.rivals.places": [
+                "baseline_predictions",
+                "leave_one_out_baselines",
+            ],
+            "coupledgp.diagnostics.rivals.prediction": ["BaselinePrediction", "Rivals"],
             "coupledgp.diagnostics.score_table": [
                 "JointScore",
                 "MarginalScore",

@@ -8,8 +8,8 @@ from typing import Any
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.rivals.beside import CLEAR, BesideBaseline
 from coupledgp.diagnostics.score_table import per_cent
-from coupledgp.diagnostics.table_baselines import CLEAR, BesideBaseline
 
 # Names of the baselines in sentences.
 NAMES = {"mean": "the mean", "nearest": "the nearest row", "linear": "a linear model"}
@@ -82,6 +82,8 @@ class AuditReport(PosteriorReport):
 
 def beside_baselines(baselines: tuple[BesideBaseline, ...]) -> str:
     """Whether a model predicts better than simple baselines, by the NLPD of each point."""
+    if not baselines:
+        return "There are too few training rows for baselines to tell their error."
     lost = [one for one in baselines if one.advantage() < -CLEAR]
     equal = [one for one in baselines if abs(one.advantage()) <= CLEAR]
     if lost:

@@ -14,8 +14,9 @@ from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
 from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
 from coupledgp.diagnostics.foreign.table import Table, tables
 from coupledgp.diagnostics.overlap import Overlap, counted
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.stochastic import StochasticOptions
-from coupledgp.diagnostics.table_baselines import BesideBaseline, table_baselines
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.progress import reporter

@@ -29,7 +29,7 @@ from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.foreign.recognised import kernel_of_model
 from coupledgp.diagnostics.pages.table import figure_rows
-from coupledgp.diagnostics.table_baselines import table_baselines
+from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.errors import InvalidInputError
 from coupledgp.spectra import parse_spectrum
 

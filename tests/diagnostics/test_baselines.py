@@ -5,13 +5,13 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.diagnostics import baselines
-from coupledgp.diagnostics.baselines import (
-    Sensors,
+from coupledgp.diagnostics.rivals import places
+from coupledgp.diagnostics.rivals.places import (
+    FieldRivals,
     baseline_predictions,
     leave_one_out_baselines,
+    nearest_places,
 )
-from coupledgp.diagnostics.network_distances import nearest_on_network
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import Locations, canonical, location_positions
 
@@ -84,7 +84,7 @@ def test_nearest_along_a_network(max_edge):
     queries = canonical(
         np.concatenate([on_network(operator, 20, 2), operator.at_edges([29], [0.3]).points])
     )
-    nearest = nearest_on_network(operator, sensors, queries)
+    nearest = nearest_places(operator, sensors, queries)
     assert nearest[-1] == -1
     for query, number in zip(queries[:-1], nearest[:-1], strict=True):
         distances = [ways(operator, sensor, query) for sensor in sensors]
@@ -109,7 +109,7 @@ def test_leaving_out_on_a_network_is_refitting(max_edge):
 
 
 def test_leaving_out_on_a_surface_is_refitting(monkeypatch):
-    monkeypatch.setattr(baselines, "_has_position_gp", lambda known: False)
+    monkeypatch.setattr(places, "MAX_POSITIONS", 0)
     operator, points = on_ball(20, 0)
     points = np.concatenate([points, points[:4], operator.at_vertices([7]).points])
     y = RNG.normal(size=len(points))
@@ -130,7 +130,9 @@ def test_the_position_gp_left_out_is_that_of_its_hyperparameters():
     x = location_positions(points, operator.positions)
     y = np.sin(3 * x[:, 0]) + 0.1 * RNG.normal(size=len(points))
     found = by_name(leave_one_out_baselines(operator, points, y))["position GP"]
-    scaled, model = baselines._fitted_gp(Sensors.of(operator, points, y))
+    rivals = FieldRivals.of(operator, canonical(points), y[:, None])
+    (model,) = rivals._position_gp.models
+    scaled = places.scaling(operator.positions, operator.extent)
     units = (y - y.mean()) / y.std()
     for k, place in enumerate(points):
         kept = ~(points == place).all(axis=1)
@@ -169,9 +171,10 @@ def test_a_vertex_is_one_place_however_it_is_given():
     face = operator.elements[5]
     rows = [[*face, 0, 1, 0], [face[1], face[2], face[0], 1, 0, 0]]
     at = operator.at_vertices([face[1]]).points[0]
-    known = Sensors.of(operator, np.array([*rows, at]), [1.0, 2.0, 6.0])
-    assert known.counts.tolist() == [3]
-    assert known.means.tolist() == [3]
+    y = np.array([[1.0], [2.0], [6.0]])
+    known = FieldRivals.of(operator, canonical(np.array([*rows, at])), y)
+    assert known.observations.site.tolist() == [0, 0, 0]
+    assert known.observations.site_means.tolist() == [[3]]
     with pytest.raises(InvalidInputError, match="two places at least"):
         leave_one_out_baselines(operator, np.array(rows), [1.0, 2.0])
 

@@ -14,11 +14,8 @@ from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.readers.domains import Domain
 from coupledgp.cli.readers.places import Places
 from coupledgp.diagnostics import coverage, nlpd, rmse
-from coupledgp.diagnostics.baselines import (
-    BaselinePrediction,
-    baseline_predictions,
-    leave_one_out_baselines,
-)
+from coupledgp.diagnostics.rivals.places import baseline_predictions, leave_one_out_baselines
+from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scores import LEVELS
 from coupledgp.geometry.locations import Locations, place_numbers
 from coupledgp.models.fields import FieldGPRegressor
@@ -129,7 +126,8 @@ def score(model: FieldGPRegressor, task: FieldTask) -> dict[str, Any] | None:
 def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str, Any]:
     """RMSE and R2 of means (n,) and, with std (n,), NLPD and coverage of Gaussians."""
     error, spread = rmse(y, mean), float(np.std(y))
-    if std is not None and not (std > 0).all():  # the mean of observations that are all alike
+    # Baselines of observations that are all alike have no error but rounding.
+    if std is not None and not (std > 1e-8 * np.abs(mean)).all():
         std = None
     return {
         "rmse": error,

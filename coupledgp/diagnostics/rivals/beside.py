@@ -1,0 +1,83 @@
+"""A model beside its baselines: paired differences of scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.score_table import paired_scores
+from coupledgp.diagnostics.scores import nlpd, paired_difference, rmse
+from coupledgp.random import FloatArray
+
+# A difference is told where it is this many standard errors.
+CLEAR = 2.0
+
+
+@dataclass(frozen=True)
+class BesideBaseline:
+    """A model beside a baseline.
+
+    Attributes
+    ----------
+    name : str
+    rmse, nlpd : float
+        Scores of the baseline.
+    differences : dict of str to dict
+        Losses of the model minus those of the baseline, as in `Figures.differences`:
+        `"squared_error"`, `"nlpd"` and others, each with `"mean"` and `"standard_error"`, which is
+        None for a single point.
+    """
+
+    name: str
+    rmse: float
+    nlpd: float
+    differences: dict[str, dict[str, float | None]]
+
+    @classmethod
+    def of(
+        cls,
+        y: FloatArray,
+        mean: FloatArray,
+        std: FloatArray,
+        other: BaselinePrediction,
+        mixture_nlpd: FloatArray | None = None,
+    ) -> BesideBaseline:
+        """Scores of a law of single points beside those of a baseline's.
+
+        Parameters
+        ----------
+        y, mean, std
+            Targets, means and standard deviations of the model, (p,) or (p, k).
+        other
+            Predictions of the baseline, of the same shape, with standard deviations.
+        mixture_nlpd
+            Negative log densities (p,) of the points where the model's law is no normal one.
+        """
+        assert other.std is not None
+        shape = (len(y), -1)
+        targets = y.reshape(shape)
+        own, theirs = (
+            (law[0].reshape(shape), law[1].reshape(shape))
+            for law in ((mean, std), (other.mean, other.std))
+        )
+        found: dict[str, dict[str, Any]] = {}
+        for score in paired_scores():
+            losses = score.losses(targets, *own, mixture_nlpd)
+            found[score.difference_name] = paired_difference(
+                losses, _like(losses, score.losses(targets, *theirs))
+            )._asdict()
+        return cls(other.name, rmse(targets, theirs[0]), nlpd(targets, *theirs), found)
+
+    def advantage(self) -> float:
+        """Standard errors by which the model's NLPD is smaller; negative where it is larger."""
+        gap = self.differences["nlpd"]
+        error = gap["standard_error"]
+        mean = gap["mean"]
+        assert mean is not None
+        return -mean / error if error else 0.0
+
+
+def _like(losses: FloatArray, others: FloatArray) -> FloatArray:
+    """Losses (p, k), their mean (p,) over outputs where those of a mixture are joint."""
+    return others.mean(axis=1) if losses.ndim == 1 else others

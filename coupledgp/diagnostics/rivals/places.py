@@ -1,0 +1,255 @@
+"""Predictions of a field that need no fit of its own: what a person would use instead.
+
+| name | prediction at a place |
+|---|---|
+| mean | mean of all observations |
+| nearest | observations at the nearest sensor, straight or, on networks, along the network |
+| harmonic | the solution of `S f = 0` that equals the observations at the sensors |
+| position GP | scikit-learn's `GaussianProcessRegressor` of the positions (surfaces) |
+
+Standard deviations of nearest and harmonic are the errors of the same predictions of sensors that
+are left out. Left-out predictions leave out all observations of a group together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.diagnostics.rivals.harmonic import Domain, HarmonicRival
+from coupledgp.diagnostics.rivals.links import linked
+from coupledgp.diagnostics.rivals.nearest import (
+    Finder,
+    RowFinder,
+    WayFinder,
+    left_out_by_nearest,
+    predicted_by_nearest,
+)
+from coupledgp.diagnostics.rivals.observations import Observations
+from coupledgp.diagnostics.rivals.position_gp import PositionGP, scaling
+from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
+from coupledgp.errors import InvalidInputError
+from coupledgp.geometry.locations import (
+    Locations,
+    canonical,
+    location_positions,
+    location_rows,
+)
+from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.inference.search.rows import RowWeights
+from coupledgp.random import FloatArray, IntArray
+
+# Variance of the harmonic baseline's noise, in units of 1 / (median diagonal entry of S): without
+# it, more sensors in an element than it has corners would contradict each other.
+NUGGET = 1e-6
+# Largest number of observations of which the position GP is fitted: it is cubic in them.
+MAX_POSITIONS = 2000
+
+
+def baseline_predictions(
+    operator: LaplaceOperator, sensors: Any, y: ArrayLike, queries: Any
+) -> list[BaselinePrediction]:
+    """Predict at places from observations at others, by every baseline that applies.
+
+    Parameters
+    ----------
+    operator
+        The surface or network.
+    sensors
+        Places of the observations: `Locations`, or their points (n, 2 (dimension + 1)).
+    y
+        Observations (n,).
+    queries
+        Places (p) of the predictions, as `sensors`.
+
+    Returns
+    -------
+    list of BaselinePrediction
+        The mean, the nearest, the harmonic and, on surfaces with at most 2000 sensors, the
+        position GP. Where a component of the operator has no sensor, nearest (on networks) and
+        harmonic predict the mean. Standard deviations of nearest and harmonic are the errors of
+        the same predictions of sensors that are left out; None where all are at one place.
+
+    Raises
+    ------
+    InvalidInputError
+        Places or observations have a wrong shape, or are not finite.
+    """
+    rivals = _given(operator, sensors, y)
+    return rivals.predict(rows_of(operator, queries, "queries")).first_outputs()
+
+
+def leave_one_out_baselines(
+    operator: LaplaceOperator, sensors: Any, y: ArrayLike
+) -> list[BaselinePrediction]:
+    """Predict every observation from those at all other places.
+
+    The mean, the harmonic (of at most 1000 places; of more a tenth is left out together) and the
+    position GP come from closed forms; the position GP keeps the hyperparameters of all
+    observations.
+
+    Parameters
+    ----------
+    operator, sensors, y
+        As for `baseline_predictions`.
+
+    Returns
+    -------
+    list of BaselinePrediction
+        Predictions (n,) at the sensors, as by `baseline_predictions`.
+
+    Raises
+    ------
+    InvalidInputError
+        As for `baseline_predictions`, or all observations are at one place.
+    """
+    rivals = _given(operator, sensors, y)
+    if len(rivals.places) < 2:
+        raise InvalidInputError("sensors: expected observations at two places at least, got one")
+    return rivals.left_out(rivals.observations.site).first_outputs()
+
+
+def _given(operator: LaplaceOperator, sensors: Any, y: ArrayLike) -> FieldRivals:
+    """Baselines given observations (n,), which are checked."""
+    rows = rows_of(operator, sensors, "sensors")
+    values = np.asarray(y, dtype=np.float64)
+    if values.shape != (len(rows),) or not np.isfinite(values).all():
+        raise InvalidInputError(
+            f"y: expected {len(rows)} finite observations, got shape {values.shape}"
+        )
+    return FieldRivals.of(operator, rows, values[:, None])
+
+
+def rows_of(operator: LaplaceOperator, points: Any, name: str) -> FloatArray:
+    """Canonical rows (p, 2 (dimension + 1)) of places of an operator, checked."""
+    rows = points.points if isinstance(points, Locations) else np.asarray(points, dtype=np.float64)
+    width = 2 * (operator.dimension + 1)
+    if rows.ndim != 2 or rows.shape[1] != width or not len(rows) or not np.isfinite(rows).all():
+        raise InvalidInputError(
+            f"{name}: expected finite rows of {width} numbers, places of this operator, got shape "
+            f"{rows.shape}"
+        )
+    return canonical(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class FieldRivals:
+    """Baselines of a field on a surface or network.
+
+    Attributes
+    ----------
+    operator : LaplaceOperator
+    places : FloatArray (g, 2 (dimension + 1))
+        Distinct places, the sites of the observations.
+    observations : Observations
+    """
+
+    operator: LaplaceOperator
+    places: FloatArray
+    observations: Observations
+
+    @classmethod
+    def of(
+        cls,
+        operator: LaplaceOperator,
+        rows: FloatArray,
+        y: FloatArray,
+        weights: RowWeights | None = None,
+    ) -> FieldRivals:
+        """Baselines given observations (n, k) at canonical places (n, 2 (dimension + 1))."""
+        places, site = np.unique(rows, axis=0, return_inverse=True)
+        return cls(operator, places, Observations.of(y, site.reshape(-1), weights))
+
+    def predict(self, queries: FloatArray) -> Rivals:
+        """Predictions (p, k) at canonical places (p, 2 (dimension + 1))."""
+        n_vertices = self.operator.n_vertices
+        return gathered(
+            {
+                "mean": lambda: self.observations.predicted_by_mean(len(queries)),
+                "nearest": lambda: self._nearest(queries),
+                "harmonic": lambda: self._harmonic.predict(location_rows(queries, n_vertices)),
+            }
+            | self._position_makers(lambda gp: gp.predict(self._scaled(queries)))
+        )
+
+    def left_out(self, groups: IntArray) -> Rivals:
+        """Predictions (n, k) of each observation from those of other groups (n,)."""
+        numbers = self.observations.as_groups(groups)
+        return gathered(
+            {
+                "mean": lambda: self.observations.left_out_by_mean(numbers),
+                "nearest": lambda: left_out_by_nearest(self.observations, self._finder, numbers),
+                "harmonic": lambda: self._harmonic.left_out(numbers),
+            }
+            | self._position_makers(lambda gp: gp.left_out(numbers))
+        )
+
+    @cached_property
+    def _finder(self) -> Finder:
+        """Distances between the places: straight, or along the network."""
+        if self.operator.dimension == 1:
+            links = linked(self.operator, self.places)
+            return WayFinder(links.graph, links.vertices)
+        return RowFinder(self._positions(self.places))
+
+    def _nearest(self, queries: FloatArray) -> BaselinePrediction:
+        number = nearest_places(self.operator, self.places, queries)
+        return predicted_by_nearest(self.observations, self._finder, number)
+
+    @cached_property
+    def _harmonic(self) -> HarmonicRival:
+        operator = self.operator
+        diagonal = operator.stiffness.diagonal()
+        stiff = float(np.median(diagonal[diagonal > 0])) / NUGGET
+        domain = Domain(
+            operator.stiffness, np.full(operator.n_vertices, stiff), operator.positions, True
+        )
+        sites = location_rows(self.places, operator.n_vertices)
+        return HarmonicRival(domain, self.observations, sites)
+
+    def _position_makers(
+        self, use: Callable[[PositionGP], BaselinePrediction]
+    ) -> dict[str, Callable[[], BaselinePrediction | str]]:
+        """What makes the position GP's prediction; nothing on networks."""
+        if self.operator.dimension == 1:
+            return {}
+        n = len(self.observations)
+        if n < 2 or n > MAX_POSITIONS:
+            reason = f"expected from 2 to {MAX_POSITIONS} observations, got {n}"
+            return {"position GP": lambda: reason}
+        return {"position GP": lambda: use(self._position_gp)}
+
+    @cached_property
+    def _position_gp(self) -> PositionGP:
+        site = self.observations.site
+        return PositionGP(self._scaled(self.places)[site], self.observations.y)
+
+    def _scaled(self, places: FloatArray) -> FloatArray:
+        """Positions of places (p, ...) about the middle, in units of the extent."""
+        vertices = self.operator.positions
+        assert vertices is not None
+        return scaling(vertices, self.operator.extent or 1.0)(self._positions(places))
+
+    def _positions(self, places: FloatArray) -> FloatArray:
+        assert self.operator.positions is not None
+        return location_positions(places, self.operator.positions)
+
+
+def nearest_places(operator: LaplaceOperator, sensors: FloatArray, queries: FloatArray) -> IntArray:
+    """Number (p,) of the sensor (g, ...) nearest to each query (p, ...), straight or by network.
+
+    -1 where no sensor is in the query's part of a network.
+    """
+    if operator.dimension == 1:
+        links = linked(operator, np.concatenate([sensors, queries]))
+        own, others = np.split(links.vertices, [len(sensors)])
+        return WayFinder(links.graph, own).nearest_to(others).number
+    assert operator.positions is not None
+    ends = (location_positions(places, operator.positions) for places in (sensors, queries))
+    rows, wanted = ends
+    return RowFinder(rows).nearest_to(wanted).number

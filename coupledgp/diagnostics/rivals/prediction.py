@@ -1,0 +1,88 @@
+"""Predictions of baselines, and those that were left out with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledgp.errors import MemoryLimitError, NumericalError
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class BaselinePrediction:
+    """A baseline's predictions.
+
+    Attributes
+    ----------
+    name : str
+        `"mean"`, `"nearest"`, `"linear"`, `"harmonic"` or `"position GP"`.
+    mean : FloatArray (p,) or (p, k)
+        Predictions, in units of y.
+    std : FloatArray (p,) or (p, k), or None
+        Standard deviations of observations; None where too few observations tell one.
+    """
+
+    name: str
+    mean: FloatArray
+    std: FloatArray | None = None
+
+    def first_output(self) -> BaselinePrediction:
+        """The predictions (p,) of the first output, from those (p, k) of all."""
+        return BaselinePrediction(
+            self.name, self.mean[:, 0], None if self.std is None else self.std[:, 0]
+        )
+
+
+class Rivals(list[BaselinePrediction]):
+    """Baselines that apply.
+
+    Attributes
+    ----------
+    left_out : dict of str to str
+        Names of baselines that are left out, and why.
+    """
+
+    def __init__(
+        self, found: Iterable[BaselinePrediction] = (), left_out: dict[str, str] | None = None
+    ) -> None:
+        super().__init__(found)
+        self.left_out = dict(left_out or {})
+
+    def with_laws(self) -> Rivals:
+        """Those that have a standard deviation; the others are left out."""
+        lacking = {
+            one.name: "too few observations to tell its error" for one in self if one.std is None
+        }
+        return Rivals((one for one in self if one.std is not None), self.left_out | lacking)
+
+    def first_outputs(self) -> Rivals:
+        """The predictions (p,) of the first output."""
+        return Rivals((one.first_output() for one in self), self.left_out)
+
+
+def gathered(makers: dict[str, Callable[[], BaselinePrediction | str]]) -> Rivals:
+    """Call functions by the names of baselines; each returns one, or why there is none.
+
+    A matrix that cannot be factorised, or does not fit in memory, leaves its baseline out.
+    """
+    rivals = Rivals()
+    for name, make in makers.items():
+        try:
+            made = make()
+        except (NumericalError, MemoryLimitError) as error:
+            made = str(error)
+        if isinstance(made, str):
+            rivals.left_out[name] = made
+        else:
+            rivals.append(made)
+    return rivals
+
+
+def positive(std: FloatArray, y: FloatArray) -> FloatArray:
+    """Standard deviations (k,) that are not zero: rounding of the targets (n, k) at least."""
+    least = np.maximum(1e-9 * np.abs(y).max(axis=0, initial=0.0), 1e-300)
+    found: FloatArray = np.maximum(std, least)
+    return found

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.gp.left_out import left_out, rows_of_groups
+from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.random import FloatArray, IntArray
 
 # Observations, drawn at random, from which its hyperparameters are found, and restarts of that.
@@ -43,18 +43,16 @@ class PositionGP:
         Hyperparameters, mean and scale are those of all observations.
         """
         members = rows_of_groups(groups)
-        means, variances = [], []
-        for model, column in zip(self.models, self.y.T, strict=True):
-            centre, scale = column.mean(), _scale(column)
+        mean, std = np.empty_like(self.y), np.empty_like(self.y)
+        for k, model in enumerate(self.models):
+            column = self.y[:, k]
             inverse = np.linalg.inv(model.kernel_(self.positions))
-            targets = ((column - centre) / scale)[:, None]
-            blocks = (inverse[np.ix_(rows, rows)] for rows in members)
-            mean, variance = left_out(targets, inverse @ targets, members, blocks)
-            means.append(centre + scale * mean[:, 0])
-            variances.append(scale**2 * variance)
-        return BaselinePrediction(
-            "position GP", np.column_stack(means), np.sqrt(np.column_stack(variances))
-        )
+            pulls = inverse @ (column - column.mean())
+            for rows in members:
+                covariance = np.linalg.inv(inverse[np.ix_(rows, rows)])
+                mean[rows, k] = column[rows] - covariance @ pulls[rows]
+                std[rows, k] = _scale(column) * np.sqrt(covariance.diagonal())
+        return BaselinePrediction("position GP", mean, std)
 
 
 def scaling(vertices: FloatArray, extent: float) -> Callable[[FloatArray], FloatArray]:

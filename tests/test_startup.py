@@ -122,7 +122,7 @@ def test_import_loads_nothing_heavy(code):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["fit"], ["predict"], ["interpolate"], ["report"], ["demo"]]
+    "arguments", [[], ["fit"], ["predict"], ["interpolate"], ["report"], ["audit"], ["demo"]]
 )
 def test_help_loads_nothing_heavy_but_typer(arguments):
     code = f"from coupledgp.cli import run\nassert run({[*arguments, '--help']}) == 0"
@@ -138,7 +138,8 @@ def test_the_package_runs_as_the_command_line():
     by_name = python("from coupledgp.cli import main\nmain()", "--help")
     assert by_module.stdout.strip() == by_name
     assert all(
-        f" {name} " in by_name for name in ("fit", "predict", "interpolate", "report", "demo")
+        f" {name} " in by_name
+        for name in ("fit", "predict", "interpolate", "report", "audit", "demo")
     )
     wrong = subprocess.run(
         [sys.executable, "-m", "coupledgp", "nothing"], capture_output=True, text=True, check=False

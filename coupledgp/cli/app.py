@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from coupledgp.cli.commands.audit import audit
 from coupledgp.cli.commands.demo import demo
 from coupledgp.cli.commands.fit import fit
 from coupledgp.cli.commands.interpolate import interpolate
@@ -96,6 +97,23 @@ Examples:
 
   coupledgp report y.model test.csv -o report.html --couplings iid,orthogonal --sizes 64,256
 """
+AUDIT_HELP = """Write one page on predictions that any program made.
+
+TRAIN and TEST are tables of the rows that the predictions were made from and at, PREDICTIONS has a
+mean and a standard deviation of an observation for each test row, or draws in its columns. The page
+says whether they are better than simple ones and whether their intervals are honest; with --kernel
+and its hyperparameters in units of the target, or --model, also how far they are from the exact GP.
+
+Examples:
+
+  coupledgp audit --train train.csv --test test.csv -t y --predictions pred.csv -o audit.html
+
+  coupledgp audit --train train.csv --test test.csv -t y --predictions draws.csv --samples --id row
+-o audit.html
+
+  coupledgp audit --train train.csv --test predicted.csv -t y --kernel matern-5/2
+--lengthscale 0.8,3 --outputscale 1.2 --noise 0.05 -o audit.html
+"""
 DEMO_HELP = """Compare couplings on embedded data and a mesh: under a minute, nothing is downloaded.
 
 Writes DIR/report.html, a page to look at, posterior-table.html and posterior-mesh.html, the reports
@@ -127,6 +145,7 @@ app.command("fit", help=_paragraphs(FIT_HELP))(fit)
 app.command("predict", help=_paragraphs(PREDICT_HELP))(predict)
 app.command("interpolate", help=_paragraphs(INTERPOLATE_HELP))(interpolate)
 app.command("report", help=_paragraphs(REPORT_HELP))(report)
+app.command("audit", help=_paragraphs(AUDIT_HELP))(audit)
 app.command("demo", help=_paragraphs(DEMO_HELP))(demo)
 
 

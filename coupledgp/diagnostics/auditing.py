@@ -76,8 +76,8 @@ def audit(
         What `predict` states is the law of f, to which the noise is added.
     method, options
         How the exact law is computed, as in `compare`: by dense algebra up to 5000 training rows,
-        by iterative solves with bounds for more. Of more than `options.n_columns` test points a
-        random subset is compared with the exact law.
+        by iterative solves with bounds for more. Of more than `options.n_columns` test points, or
+        of more than 5000 without an exact law and options, a random subset is judged.
     leave_out_overlap
         Leave out test rows that are training rows, as in `compare`.
     title
@@ -98,20 +98,20 @@ def audit(
         A covariance is not positive definite, or the solver does not reach its tolerance.
     """
     check_choice(method, ["auto", "dense", "stochastic"], "method")
-    options = StochasticOptions() if options is None else options
+    chosen = StochasticOptions() if options is None else options
     train, test = tables(X_train, y_train, X_test, y_test)
     hyper = {"lengthscale": lengthscale, "outputscale": outputscale, "noise": noise, "mean": mean}
     stated, reason = _stated(predict, kernel, hyper, train, latent)
     overlap, rows = _rows(train, test, leave_out_overlap)
-    limit = MAX_ALONE if stated is None else options.n_columns
-    judged = _subset(rows, limit, options.seed)
+    limit = MAX_ALONE if stated is None and options is None else chosen.n_columns
+    judged = _subset(rows, limit, chosen.seed)
     law, points = law_at_rows(predict, test, judged), test.take(judged)
     law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
         if stated is None:
             found, calibration = beside_data(law, points)
         else:
-            way = Way(method, options, report)
+            way = Way(method, chosen, report)
             found, calibration = beside_exact(law, stated, train, points, way)
     remarks = list(found.remarks) + ([reason] if reason else [])
     if judged.size < rows.size:
@@ -152,6 +152,10 @@ def _stated(
 def _as_stated(kernel: Any, hyper: dict[str, Any], train: Table) -> StatedKernel:
     """The kernel that the arguments state."""
     if is_model(kernel):
+        if given := [name for name, value in hyper.items() if value is not None]:
+            raise InvalidInputError(
+                f"{', '.join(given)}: expected none beside a fitted model, which has its own"
+            )
         return kernel_of_model(kernel, train.X.shape[1])
     mean = float(train.y.mean()) if hyper["mean"] is None else float(hyper["mean"])
     needed = ["noise"] if _is_function(kernel) else ["lengthscale", "outputscale", "noise"]

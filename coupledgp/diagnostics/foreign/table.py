@@ -62,20 +62,32 @@ def tables(X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> tuple[Table,
     InvalidInputError
         The columns of both differ, or see `Table.of`.
     """
-    special = special_columns(X_train)
-    if special is None:
+    if _is_plain(X_train) and _is_plain(X_test):
         train, test = Table.of(X_train, y_train, "train"), Table.of(X_test, y_test, "test")
     else:
-        names = [name for name, _ in arrow_columns(X_train)]
-        columns = dict(arrow_columns(X_test))
-        if missing := [name for name in names if name not in columns]:
-            raise InvalidInputError(f"X_test: expected columns {', '.join(map(repr, missing))}")
-        encoding = TableEncoding.learn(special, [str(name) for name in names], "indicator")
-        train = Table.of(encoding.encode(special), y_train, "train", X_train)
-        encoded = encoding.encode([columns[name] for name in names])
-        test = Table.of(encoded, y_test, "test", X_test)
+        train, test = _encoded(X_train, y_train, X_test, y_test)
     if test.X.shape[1] != train.X.shape[1]:
         raise InvalidInputError(
             f"X_test: expected {train.X.shape[1]} columns, got {test.X.shape[1]}"
         )
     return train, test
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether rows are an array, or a table of numbers without missing ones."""
+    if not hasattr(X, "columns"):
+        return True
+    return special_columns(X) is None and bool(np.isfinite(np.asarray(X, dtype=float)).all())
+
+
+def _encoded(X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> tuple[Table, Table]:
+    """Rows of tables by the codes of the training columns, found by name."""
+    learned, columns = arrow_columns(X_train), dict(arrow_columns(X_test))
+    names = [str(name) for name, _ in learned]
+    if missing := [name for name in names if name not in columns]:
+        raise InvalidInputError(f"X_test: expected columns {', '.join(map(repr, missing))}")
+    special = [column for _, column in learned]
+    encoding = TableEncoding.learn(special, names, "indicator")
+    train = Table.of(encoding.encode(special), y_train, "train", X_train)
+    encoded = encoding.encode([columns[name] for name in names])
+    return train, Table.of(encoded, y_test, "test", X_test)

@@ -9,12 +9,14 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.diagnostics.compare import compare as compare
     from coupledgp.diagnostics.divergences import gaussian_kl as gaussian_kl
-    from coupledgp.diagnostics.misfit import ResidualCorrelation as ResidualCorrelation
+    from coupledgp.diagnostics.figures import Accuracy as Accuracy
+    from coupledgp.diagnostics.figures import Figures as Figures
+    from coupledgp.diagnostics.figures import Predictions as Predictions
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
+    from coupledgp.diagnostics.neighbour_residuals import (
+        ResidualCorrelation as ResidualCorrelation,
+    )
     from coupledgp.diagnostics.report import PosteriorReport as PosteriorReport
-    from coupledgp.diagnostics.result import Accuracy as Accuracy
-    from coupledgp.diagnostics.result import Figures as Figures
-    from coupledgp.diagnostics.result import Predictions as Predictions
     from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
     from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
     from coupledgp.diagnostics.rivals.of_process import rivals_of as rivals_of
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.scores import rmse as rmse
     from coupledgp.diagnostics.scores import sharpness as sharpness
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
+    from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
+    from coupledgp.diagnostics.verdicts.verdict import Advice as Advice
+    from coupledgp.diagnostics.verdicts.verdict import Verdict as Verdict
 else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
@@ -48,9 +53,10 @@ else:
             "coupledgp.diagnostics.auditing": ["audit"],
             "coupledgp.diagnostics.compare": ["compare"],
             "coupledgp.diagnostics.divergences": ["gaussian_kl"],
-            "coupledgp.diagnostics.misfit": ["ResidualCorrelation", "residual_correlation"],
+            "coupledgp.diagnostics.misfit": ["residual_correlation"],
+            "coupledgp.diagnostics.neighbour_residuals": ["ResidualCorrelation"],
             "coupledgp.diagnostics.report": ["PosteriorReport"],
-            "coupledgp.diagnostics.result": ["Accuracy", "Figures", "Predictions"],
+            "coupledgp.diagnostics.figures": ["Accuracy", "Figures", "Predictions"],
             "coupledgp.diagnostics.rivals.beside": ["BesideBaseline"],
             "coupledgp.diagnostics.rivals.of_process": ["left_out_rivals", "rivals_of"],
             "coupledgp.diagnostics.rivals.places": [
@@ -78,5 +84,7 @@ else:
                 "sharpness",
             ],
             "coupledgp.diagnostics.stochastic": ["StochasticOptions"],
+            "coupledgp.diagnostics.verdicts.evidence": ["Evidence"],
+            "coupledgp.diagnostics.verdicts.verdict": ["Advice", "Verdict"],
         },
     )

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.compare import ReferenceLaw
+from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import Table
@@ -22,10 +22,12 @@ from coupledgp.diagnostics.measures import (
     score_figures,
 )
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
 from coupledgp.diagnostics.score_table import PREFIXES, SCORES, JointScore
 from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
+from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.gathering import correlations, gather, with_cost
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -39,15 +41,12 @@ class Way(NamedTuple):
     report: Progress
 
 
-def beside_data(law: ForeignLaw, test: Table) -> tuple[PosteriorReport, Calibration]:
-    """Report on a law and its calibration, without a reference."""
+def beside_data(law: ForeignLaw, train: Table, test: Table) -> PosteriorReport:
+    """Report on a law without a reference."""
     own, y = law.law, test.y[:, None]
     scores = marginal_scores(y, own.mean, own.std, "")
-    correlation = None
     if law.cov is not None:
         scores |= joint_scores(own, y, "")
-        correlation = correlation_of(own.cov[..., 0])
-    calibration = Calibration.of(test.y, law.mean, np.sqrt(law.variance), correlation)
     figures = Figures(n_test=len(y), n_outputs=1, **scores)
     predictions = Predictions(own.mean, own.std, None, None, y)
     remarks = tuple(_remarks(law))
@@ -56,18 +55,18 @@ def beside_data(law: ForeignLaw, test: Table) -> tuple[PosteriorReport, Calibrat
             "Nothing is known on how errors of neighbours go together, so that chance is that of "
             "independent points.",
         )
-    return PosteriorReport(figures, predictions, "", None, remarks=remarks), calibration
+    evidence = _evidence(own, train, test)
+    return PosteriorReport(figures, predictions, "", None, remarks=remarks, evidence=evidence)
 
 
 def beside_exact(
     law: ForeignLaw, stated: StatedKernel, train: Table, test: Table, way: Way
-) -> tuple[PosteriorReport, Calibration]:
-    """Report on a law beside the exact one, and its calibration."""
+) -> PosteriorReport:
+    """Report on a law beside the exact one."""
     exact = exact_law(stated, train, test.X, way)
     own, other = law.law, replace(exact.law, prior=None)
     # Where the model says nothing on how errors go together, the exact law does.
-    correlation = correlation_of((other if law.cov is None else own).cov[..., 0])
-    calibration = Calibration.of(test.y, law.mean, np.sqrt(law.variance), correlation)
+    evidence = _evidence(own, train, test, other if law.cov is None else own)
     remarks = _remarks(law)
     if law.cov is None:
         other = marginals(other)
@@ -80,15 +79,21 @@ def beside_exact(
     if exact.settings is not None:
         accuracy = replace(accuracy, method="stochastic", settings=exact.settings)
     predictions = Predictions(own.mean, own.std, other.mean, other.std, test.y[:, None])
-    found = PosteriorReport(figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks))
-    return found, calibration
+    evidence = with_cost(evidence, other, own, figures, accuracy)
+    return PosteriorReport(
+        figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks), evidence=evidence
+    )
 
 
-def correlation_of(cov: FloatArray) -> FloatArray:
-    """Correlations (p, p) of a covariance (p, p)."""
-    std = np.sqrt(np.diagonal(cov))
-    correlation: FloatArray = cov / np.multiply.outer(std, std)
-    return correlation
+def _evidence(own: Law, train: Table, test: Table, joint: Law | None = None) -> Evidence:
+    """What the targets say of a law; `joint` is one that knows how errors of points go together."""
+    return gather(
+        test.y[:, None],
+        own,
+        table_baselines(train.X, train.y, test.X),
+        correlation=correlations((own if joint is None else joint).cov),
+        n_train=len(train.y),
+    )
 
 
 def _figures(own: Law, other: Law, y: FloatArray, joint: bool) -> tuple[Figures, Accuracy]:

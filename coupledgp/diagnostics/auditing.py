@@ -14,8 +14,6 @@ from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
 from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
 from coupledgp.diagnostics.foreign.table import Table, tables
 from coupledgp.diagnostics.overlap import Overlap, counted
-from coupledgp.diagnostics.rivals.beside import BesideBaseline
-from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
@@ -109,23 +107,16 @@ def audit(
     law = law.with_noise(_noise(stated, noise)) if latent else law
     with reporter("audit", progress) as report:
         if stated is None:
-            found, calibration = beside_data(law, points)
+            found = beside_data(law, train, points)
         else:
             way = Way(method, chosen, report)
-            found, calibration = beside_exact(law, stated, train, points, way)
+            found = beside_exact(law, stated, train, points, way)
     remarks = list(found.remarks) + ([reason] if reason else [])
     if judged.size < rows.size:
         remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")
-    baselines = table_baselines(train.X, train.y, points.X)
-    std = np.sqrt(law.variance)
     found = replace(found, model=_name(predict), remarks=tuple(remarks))
     audited = AuditReport(
-        **vars(found),
-        title=title,
-        n_train=len(train.y),
-        joint=law.cov is not None,
-        calibration=calibration,
-        baselines=tuple(BesideBaseline.of(points.y, law.mean, std, one) for one in baselines),
+        **vars(found), title=title, n_train=len(train.y), joint=law.cov is not None
     )
     return audited.with_overlap(overlap)
 

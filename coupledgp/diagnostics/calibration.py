@@ -1,21 +1,63 @@
-"""Whether intervals are honest: coverage and PIT beside what chance gives an honest joint law."""
+"""Whether intervals are honest: coverage and PIT beside the chance that an honest law gives."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from coupledgp.diagnostics.divergences import covariance_root
-from coupledgp.diagnostics.scores import LEVELS, coverage, half_width
-from coupledgp.random import FloatArray
+from coupledgp.diagnostics.scores import LEVELS, half_width
+from coupledgp.random import FloatArray, IntArray
 
-# Coverage is off where it is this many standard errors from its level, PIT where this share of
-# draws of the law or fewer are as far from uniform: together a few honest laws in a hundred are.
-CLEAR, SURE = 3.0, 0.005
-# Draws of the law, which settle a standard error to two per cent and a share of .005 to half.
+# Share of honest laws for which coverage, the worst group or the shape is called off: each of the
+# three, so that together they call one and a half honest laws in a hundred dishonest.
+SURE = 0.005
+# Draws of the law, which settle a standard error to two per cent and a share of .005 to a third.
 N_DRAWS = 2000
+# Fewest points of a group.
+MIN_GROUP = 8
+# Transforms nearer to 0 or 1 than this are beyond eight standard deviations.
+EDGE = 1e-15
+
+
+@dataclass(frozen=True)
+class GroupCoverage:
+    """Coverage of the central intervals of one level among some of the points.
+
+    Attributes
+    ----------
+    grouping, name : str
+        The quantity by which points are grouped, and the group.
+    n_points : int
+    level, share : float
+        Nominal level, and share of the group's targets in the intervals.
+    standard_error : float
+        Standard deviation of the share over draws of an honest law.
+    """
+
+    grouping: str
+    name: str
+    n_points: int
+    level: float
+    share: float
+    standard_error: float
+
+    @property
+    def off(self) -> float:
+        """Standard errors by which the share is above (positive) or below the level."""
+        return (self.share - self.level) / self.standard_error
+
+    def text(self) -> str:
+        """The group and its share in words."""
+        return (
+            f"{100 * self.level:.0f} % intervals hold {100 * self.share:.0f} % (chance ± "
+            f"{100 * self.standard_error:.0f}) of {self.n_points} targets where {self.grouping} is "
+            f"{self.name}"
+        )
 
 
 @dataclass(frozen=True)
@@ -33,16 +75,34 @@ class Calibration:
         Standard deviations `(c (1 - c) / n)^1/2` of the shares of independent points, c the level.
     standard_error : dict of float to float
         Those of the shares over draws of the joint law.
+    coverage_p_value : float
+        Share of draws with a level at least as many standard errors off as the worst one here.
     pit_distance, pit_p_value : float
         Largest distance of the distribution of `F(y)` from the uniform one, and the share of draws
         that are as far from it.
+    worst_group : GroupCoverage or None
+        The group and level that is most standard errors off; None without groups.
+    group_p_value : float
+        Share of draws in which some group and level is as far off.
+    rescaling, rescaling_gain : float
+        Factor on all standard deviations that is best for these targets, the root mean square of
+        the standardised residuals `r = Phi^-1(F(y))`, and the nats per point that it gains:
+        `(s^2 - 1 - log s^2) / 2`, s the factor.
+    n_points : int
+        Number of targets.
     """
 
     coverage: dict[float, float]
     binomial_error: dict[float, float]
     standard_error: dict[float, float]
+    coverage_p_value: float
     pit_distance: float
     pit_p_value: float
+    worst_group: GroupCoverage | None = None
+    group_p_value: float = 1.0
+    rescaling: float = 1.0
+    rescaling_gain: float = 0.0
+    n_points: int = 0
 
     @classmethod
     def of(
@@ -51,51 +111,164 @@ class Calibration:
         mean: FloatArray,
         std: FloatArray,
         correlation: FloatArray | None = None,
+        groups: Mapping[str, Any] | None = None,
+        n_train: int | None = None,
     ) -> Calibration:
-        """Calibration of the law of observations at p points.
+        """Calibration of Gaussian laws of observations at p points.
 
         Parameters
         ----------
         y, mean, std
-            Targets, means and standard deviations (p,).
+            Targets, means and standard deviations (p,) or (p, k).
         correlation
-            Correlations (p, p) of observations, positive definite; None for independent ones.
+            Correlations (p, p) or (p, p, k) of observations, positive definite; None for
+            independent ones.
+        groups
+            Labels (p,) of the points by the name of what groups them. Groups of fewer than 8
+            points are left out.
+        n_train
+            Number of rows from which the scale of the law was fitted, so that it is known up to a
+            relative error of `(2 n_train)^-1/2`, by which the draws are scaled at random; None
+            where it is known.
         """
-        draws = np.random.default_rng(0).standard_normal((N_DRAWS, y.size))
-        if correlation is not None:
-            draws = draws @ covariance_root(correlation, "correlation of the law").T
-        shares = {level: (np.abs(draws) <= half_width(level)).mean(axis=1) for level in LEVELS}
+        return cls.of_transforms(ndtr((y - mean) / std), correlation, groups, n_train)
+
+    @classmethod
+    def of_transforms(
+        cls,
+        transforms: FloatArray,
+        correlation: FloatArray | None = None,
+        groups: Mapping[str, Any] | None = None,
+        n_train: int | None = None,
+    ) -> Calibration:
+        """Calibration of any laws from the transforms `F(y)` (p,) or (p, k); see `of`."""
+        z = ndtri(np.clip(transforms.reshape(len(transforms), -1), EDGE, 1 - EDGE))
+        members = _members(groups or {}, z.shape)
+        draws = _draws(z.shape, correlation, n_train)
+        inside = np.array([np.abs(draws) <= half_width(level) for level in LEVELS])
+        own = np.array([np.abs(z).ravel() <= half_width(level) for level in LEVELS])
+        shares, own_shares = inside.mean(axis=2), own.mean(axis=1)
+        errors = shares.std(axis=1, ddof=1)
+        worst, p_group = _worst_group(own, inside, members)
         distances = _distances(ndtr(draws))
-        distance = float(_distances(ndtr((y - mean) / std)[None])[0])
+        distance = float(_distances(ndtr(z.reshape(1, -1)))[0])
+        square = float(np.mean(np.square(z)))
         return cls(
-            coverage(y, mean, std),
-            {level: float(np.sqrt(level * (1 - level) / y.size)) for level in LEVELS},
-            {level: float(share.std(ddof=1)) for level, share in shares.items()},
+            dict(zip(LEVELS, own_shares.tolist(), strict=True)),
+            {level: float(np.sqrt(level * (1 - level) / z.size)) for level in LEVELS},
+            dict(zip(LEVELS, errors.tolist(), strict=True)),
+            _share_beyond(_off(own_shares[:, None], errors), _off(shares, errors)),
             distance,
             float((1 + (distances >= distance).sum()) / (1 + N_DRAWS)),
+            worst,
+            p_group,
+            float(np.sqrt(square)),
+            0.5 * (square - 1 - np.log(max(square, 1e-300))),
+            z.size,
         )
 
     def off(self, level: float) -> float:
         """Standard errors by which the share is above (positive) or below a level."""
         return (self.coverage[level] - level) / self.standard_error[level]
 
-    def verdict(self) -> str:
-        """Whether the intervals are honest, with the figures that say so."""
-        worst = max(self.coverage, key=lambda level: abs(self.off(level)))
-        share = (
-            f"{100 * worst:.0f} % intervals hold {100 * self.coverage[worst]:.1f} % of the targets "
-            f"(chance ± {100 * self.standard_error[worst]:.1f})"
-        )
-        if self.off(worst) < -CLEAR:
-            return f"Its intervals are too narrow: {share}."
-        if self.off(worst) > CLEAR:
-            return f"Its intervals are too wide: {share}."
-        if self.pit_p_value < SURE:
-            return (
-                "Its intervals hold what they should, but its law is off in shape or place (PIT: "
-                f"p = {self.pit_p_value:.1g})."
+    @property
+    def worst_level(self) -> float:
+        """The level whose share is most standard errors off."""
+        return max(self.coverage, key=lambda level: abs(self.off(level)))
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the shares of all points are further off than an honest law's."""
+        return self.coverage_p_value <= SURE
+
+    @property
+    def is_group_off(self) -> bool:
+        """Whether the shares of some group are further off than any of an honest law's."""
+        return self.group_p_value <= SURE
+
+    @property
+    def is_shape_off(self) -> bool:
+        """Whether the transforms are further from uniform than an honest law's."""
+        return self.pit_p_value <= SURE
+
+    def text(self) -> str:
+        """The shares of all levels in words."""
+        levels, shares, errors = (
+            _listed([100 * value for value in values], form)
+            for values, form in (
+                (list(self.coverage), "{:.0f}"),
+                (list(self.coverage.values()), "{:.1f}"),
+                (list(self.standard_error.values()), "{:.1f}"),
             )
-        return f"Its intervals are honest: at worst, {share}."
+        )
+        return f"{levels} % intervals hold {shares} % of the targets (chance ± {errors})"
+
+
+def _listed(values: list[float], form: str) -> str:
+    """Numbers in a sentence."""
+    texts = [form.format(value) for value in values]
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]
+
+
+def _draws(
+    shape: tuple[int, ...], correlation: FloatArray | None, n_train: int | None
+) -> FloatArray:
+    """Standardised draws (N_DRAWS, p k) of a law with correlations (p, p) or (p, p, k)."""
+    p, k = shape
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((N_DRAWS, k, p))
+    if correlation is not None:
+        matrices = correlation.reshape(p, p, -1)
+        for j in range(k):
+            root = covariance_root(matrices[..., min(j, matrices.shape[2] - 1)], "correlation")
+            draws[:, j] = draws[:, j] @ root.T
+    if n_train is not None:
+        draws *= np.exp(rng.standard_normal((N_DRAWS, k, 1)) / np.sqrt(2 * n_train))
+    return draws.transpose(0, 2, 1).reshape(N_DRAWS, -1)
+
+
+def _members(groups: Mapping[str, Any], shape: tuple[int, ...]) -> list[tuple[str, str, IntArray]]:
+    """Grouping, name and targets of each group that is large enough."""
+    found = []
+    for grouping, labels in groups.items():
+        values, number = np.unique(np.asarray(labels).astype(str), return_inverse=True)
+        each = np.repeat(number.reshape(-1), shape[1])
+        for place, name in enumerate(values):
+            rows = np.flatnonzero(each == place)
+            if MIN_GROUP <= rows.size < each.size:
+                found.append((grouping, str(name), rows))
+    return found
+
+
+def _worst_group(
+    own: FloatArray, inside: FloatArray, members: list[tuple[str, str, IntArray]]
+) -> tuple[GroupCoverage | None, float]:
+    """The group of own (3, m) that is furthest off, and the share of draws (3, N, m) as far."""
+    worst: GroupCoverage | None = None
+    furthest = np.zeros(N_DRAWS)
+    for grouping, name, rows in members:
+        shares = inside[:, :, rows].mean(axis=2)
+        own_shares = own[:, rows].mean(axis=1)
+        # A share of few targets that never varies among draws is not certain.
+        errors = np.maximum(shares.std(axis=1, ddof=1), 0.5 / rows.size)
+        furthest = np.maximum(furthest, _off(shares, errors))
+        for level, share, error in zip(LEVELS, own_shares, errors, strict=True):
+            one = GroupCoverage(grouping, name, rows.size, level, float(share), float(error))
+            if worst is None or abs(one.off) > abs(worst.off):
+                worst = one
+    return (None, 1.0) if worst is None else (worst, _share_beyond(abs(worst.off), furthest))
+
+
+def _off(shares: FloatArray, errors: FloatArray) -> FloatArray:
+    """Largest number (m,) of standard errors (l,) by which shares (l, m) are off their levels."""
+    gaps = np.abs(shares - np.array(LEVELS)[:, None])
+    largest: FloatArray = (gaps / np.maximum(errors, 1e-12)[:, None]).max(axis=0)
+    return largest
+
+
+def _share_beyond(value: Any, draws: FloatArray) -> float:
+    """Share of draws (N,) that are at least a value, rounding aside; the value counts as one."""
+    return float((1 + (draws >= np.max(value) * (1 - 1e-9)).sum()) / (1 + draws.size))
 
 
 def _distances(transforms: FloatArray) -> FloatArray:

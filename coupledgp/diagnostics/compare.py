@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_nlpd
@@ -19,11 +20,13 @@ from coupledgp.diagnostics.measures import (
 )
 from coupledgp.diagnostics.overlap import overlap_of, without_overlap
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.score_errors import solver_errors
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
 from coupledgp.diagnostics.subject import Subject, process_of
 from coupledgp.diagnostics.transformed import Comparison
+from coupledgp.diagnostics.verdicts.closing import closings
+from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
+from coupledgp.diagnostics.verdicts.judging import judged
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.memory import check_memory
@@ -236,12 +239,19 @@ def report_beside(
             "stochastic", found.bounds, unbounded=found.unbounded, settings=exact.settings | work
         )
     predictions = Predictions(law.mean, law.std, exact.law.mean, exact.law.std, y)
+    evidence = None
+    if y is not None:
+        evidence = with_cost(gathered(subject, y, law, nlpds[0]), exact.law, law, figures,
+                                accuracy)  # fmt: skip
+        if judged(figures, accuracy, evidence)[2].colour != "green":
+            evidence = replace(evidence, closings=closings(subject, exact.law, y))
     errors = None
     if law.prior is not None and exact.law.prior is not None:
         errors = KernelErrors.of(law.prior[..., 0], exact.law.prior[..., 0])
     return PosteriorReport(
-        figures, predictions, repr(subject.model), exact.text, accuracy, errors, subject.remarks
-    )
+        figures, predictions, repr(subject.model), exact.text, accuracy, errors, subject.remarks,
+        evidence=evidence,
+    )  # fmt: skip
 
 
 def law_of_model(

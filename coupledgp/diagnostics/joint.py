@@ -10,6 +10,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from coupledgp.diagnostics.divergences import covariance_root
+from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.laws import (
     Law,
     check_shapes,
@@ -25,7 +26,6 @@ from coupledgp.diagnostics.measures import (
 )
 from coupledgp.diagnostics.probes import ProbeEstimate, RelativeCovariance, divergences
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.score_errors import (
     SolverErrors,
     add_score_errors,
@@ -35,6 +35,7 @@ from coupledgp.diagnostics.score_errors import (
 from coupledgp.diagnostics.score_table import PREFIXES, paired_scores
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.inference.linalg.system import LinearSystem, predictive_law
 from coupledgp.memory import check_memory
@@ -101,20 +102,25 @@ def compare_jointly(
         law.mean[chosen], law.std[chosen], columns.mean, columns.std,
         None if y is None else y[chosen],
     )  # fmt: skip
+    evidence = None
     if y is not None:
         density = mixture_nlpd(subject, y)
         density = None if density is None else density[chosen]
         figures |= _scores(predictions, density)
         _add_errors(accuracy, predictions, columns, len(points), density)
+        evidence = gathered(subject.take(chosen), y[chosen], law.take(chosen), density)
     accuracy.settings.update(
         asdict(options),
         reference_iterations=exact.n_iterations,
         seconds=time.perf_counter() - start,
     )
     size = {"n_test": len(points), "n_outputs": law.mean.shape[1], "n_scored": len(chosen)}
+    made = Figures(**size, **figures)
+    if evidence is not None:
+        evidence = with_cost(evidence, columns, law.take(chosen), made, accuracy)
     return PosteriorReport(
-        Figures(**size, **figures), predictions, repr(subject.model), reference, accuracy,
-        remarks=subject.remarks,
+        made, predictions, repr(subject.model), reference, accuracy, remarks=subject.remarks,
+        evidence=evidence,
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.inference.linalg.system import BoundedLaw
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,18 @@ class Law:
     def std(self) -> FloatArray:
         """Standard deviations (p, k)."""
         return np.sqrt(np.einsum("iik->ik", self.cov))
+
+    def take(self, chosen: IntArray) -> Law:
+        """The law at some of the points, by their numbers (m,)."""
+        square = np.ix_(chosen, chosen)
+        return Law(
+            self.mean[chosen],
+            self.cov[square],
+            None if self.prior is None else self.prior[square],
+            self.noise,
+            None if self.cov_error is None else self.cov_error[square],
+            self.mean_error,
+        )
 
     def floor(self, k: int) -> FloatArray:
         """Lower bound (p, p) of the covariance of output k."""

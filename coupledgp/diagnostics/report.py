@@ -14,7 +14,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
 # Raised when a key of the JSON changes its meaning or goes.
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class PosteriorReport(ComparisonResult):
         Sentences that a reader needs beside single figures.
     overlap : Overlap or None
         How many test rows are training rows; None where none were looked for.
+    evidence : Evidence or None
+        What the targets say of the model; None without targets.
     """
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,6 +48,9 @@ class PosteriorReport(ComparisonResult):
             "model": self.model,
             "reference": self.reference,
             "verdict": self.verdict(),
+            "verdicts": [one.to_dict() for one in self.verdicts],
+            "advice": [one.to_dict() for one in self.advice],
+            "evidence": None if self.evidence is None else self.evidence.to_dict(),
             "remarks": list(self.remarks),
             "overlap": None if self.overlap is None else asdict(self.overlap),
             **self.figures.to_dict(),

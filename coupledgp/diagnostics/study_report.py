@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coupledgp.diagnostics.figures import Figures
 from coupledgp.diagnostics.pages.mesh import NodeMap
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.result import Figures
 from coupledgp.diagnostics.study import CouplingStudy
 
 

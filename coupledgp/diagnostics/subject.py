@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +46,10 @@ class Subject:
             raise
         except ValueError as error:
             raise InvalidInputError(f"X_test: {error}") from error
+
+    def take(self, chosen: IntArray) -> Subject:
+        """The model at some of its points, by their numbers (m,)."""
+        return replace(self, points=self.points[chosen])
 
     def log_density_of_mixture(self, y: FloatArray | None) -> FloatArray | None:
         """Log density (p,) of targets (p, k) where it is not that of a Gaussian law, else None."""

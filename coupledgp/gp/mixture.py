@@ -250,6 +250,11 @@ class MixtureGP(GaussianProcess):
             low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
         return 0.5 * (low + high)
 
+    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+        """See the base class."""
+        chances = np.array([member.cdf(points, targets) for member in self.members])
+        return np.einsum("q,qpk->pk", self.weights, chances)
+
     def prior(self, points: Points) -> FloatArray:
         """See the base class; the weighted mean over members, whose priors have mean zero."""
         covariance: FloatArray = sum(
@@ -259,12 +264,7 @@ class MixtureGP(GaussianProcess):
         return covariance
 
     def exact(self) -> MixtureGP | ExactGP | PreciseFieldGP:
-        """Return the exact process with the hyperparameters of the first member.
-
-        Of a mixture over hyperparameters the mixture of the members' exact processes.
-        """
-        if self.purpose == "prediction":
-            return self.first.exact()
+        """Return the mixture of the members' exact processes, with the same weights."""
         members = self.members_with_data
         exact = [member.exact() for member in members]
         if all(own is member for own, member in zip(exact, members, strict=True)):

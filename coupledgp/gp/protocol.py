@@ -337,6 +337,12 @@ class GaussianProcess(ABC):
         """
         return None
 
+    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+        """Chances (p, k) that an observation at each point alone is at most the targets (p, k)."""
+        mean, variance = self.law(points, "variance", report=report)
+        assert variance is not None
+        return self.noise.probabilities(targets[..., None], mean, variance)[..., 0]
+
     @abstractmethod
     def prior(self, points: Points) -> FloatArray:
         """Prior covariance (p, p, k) of f at points, units of y squared."""

@@ -209,6 +209,10 @@ class TransformedGP(GaussianProcess):
         """See the base class; those of z, mapped."""
         return self._back(self.inner.quantiles(points, probabilities, report=report))
 
+    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+        """See the base class; that of z, whose transform increases."""
+        return self.inner.cdf(points, forward(targets, self.transforms), report=report)
+
     def _back(self, values: FloatArray) -> FloatArray:
         """Targets (p, k, q) of values (p, k, q) of z."""
         mapped = [mapped_back(t, values[:, k]) for k, t in enumerate(self.transforms)]

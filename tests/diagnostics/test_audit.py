@@ -30,6 +30,7 @@ from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.foreign.recognised import kernel_of_model
 from coupledgp.diagnostics.pages.table import figure_rows
 from coupledgp.diagnostics.rivals.tables import table_baselines
+from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.errors import InvalidInputError
 from coupledgp.spectra import parse_spectrum
 
@@ -394,10 +395,11 @@ class TestPredictions:
 def test_page_and_json_have_the_three_verdicts() -> None:
     narrow = (EXACT[0], 0.1 * np.sqrt(np.diagonal(EXACT[1])))
     report = cgp.audit(narrow, *TABLES, kernel="gaussian", title="Rival", **HYPER)
-    worth, honest, close = report.conclusions()
-    assert worth.startswith("It predicts worse than ")
-    assert honest.startswith("Its intervals are too narrow: ")
-    assert close.startswith("The posterior is far from the reference: ")
+    worth, honest, close = report.verdicts
+    assert worth.sentence.startswith("The nearest observation predicts better")
+    assert honest.sentence.startswith("Its intervals are too narrow: ")
+    assert close.sentence.startswith("The posterior is far from the reference: ")
+    assert [one.colour for one in report.verdicts] == ["red"] * 3
     page = report.to_html()
     for text in ("Rival", "Beside simple predictions", "Are its intervals honest?", "the mean"):
         assert text in page
@@ -570,13 +572,13 @@ class TestCalibration:
             Calibration.of(rng.normal(size=400), np.full(400, shift), np.full(400, factor))
             for _ in range(20)
         ]
-        assert sum(said in one.verdict() for one in verdicts) >= 18
+        assert sum(said in honesty(one).sentence for one in verdicts) >= 18
 
     def test_false_alarms(self) -> None:
         rng = np.random.default_rng(4)
         laws = np.zeros(80), np.ones(80)
-        verdicts = [Calibration.of(rng.normal(size=80), *laws).verdict() for _ in range(200)]
-        assert sum("honest" not in verdict for verdict in verdicts) <= 8
+        found = [honesty(Calibration.of(rng.normal(size=80), *laws)) for _ in range(200)]
+        assert sum(one.colour != "green" for one in found) <= 8
 
 
 class TestErrors:

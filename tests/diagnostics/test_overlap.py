@@ -96,13 +96,13 @@ def test_the_verdict_begins_with_it(tmp_path: Any) -> None:
     warning = "5 of 16 test rows are training rows: scores at them are not those of new data."
     assert report.overlap == Overlap(16, 5, 2)
     assert report.warnings == (warning,)
-    assert report.verdict().startswith(f"{warning} The posterior is ")
+    assert report.verdict().startswith(f"{warning} {report.verdicts[0].sentence}")
     assert report.remarks[-1].startswith("2 of 16 test rows have the inputs of a training row")
     found = json.loads(report.to_json())
     assert found["overlap"] == {"n_test": 16, "n_rows": 5, "n_inputs": 2, "left_out": False}
     assert found["verdict"].startswith(warning)
     body = report.to_html().split("<body>")[1]
-    assert body.index(warning) < body.index("The posterior is ") < body.index("<table")
+    assert body.index(warning) < body.index(report.verdicts[1].sentence)
     assert body.count(warning) == 1
     assert not compare(sparse(), NEW, Y_TEST[7:]).warnings
 

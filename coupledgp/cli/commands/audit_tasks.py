@@ -16,7 +16,7 @@ from coupledgp.cli.evaluate import Rows, announce
 from coupledgp.cli.options import MAX_SOLVED_ROWS
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.show import table as show
-from coupledgp.diagnostics.audit_report import AuditReport, baseline_section, calibration_section
+from coupledgp.diagnostics.audit_report import AuditReport, evidence_sections
 from coupledgp.diagnostics.auditing import MAX_ALONE
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.pages.html import figures_section
@@ -158,8 +158,7 @@ def show_audit(report: AuditReport, output: Path) -> None:
     console.print(Text(report.title, style="bold"), soft_wrap=True)
     show.print_warnings(console, report.warnings)
     heading = "Scores" if report.reference is None else "Beside the exact GP"
-    sections = baseline_section(report), calibration_section(report.calibration)
-    for section in (*sections, figures_section(report, heading)):
+    for section in (*evidence_sections(report), figures_section(report, heading)):
         console.print()
         show.print_section(console, section)
     console.print()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coupledgp.diagnostics.result import Accuracy, Figures
+from coupledgp.diagnostics.figures import Accuracy, Figures
 from coupledgp.diagnostics.score_table import PREFIXES, SCORES, Score, paired_scores, per_cent
 
 # Texts and names of the figures that compare the two laws, so that the reference has none.

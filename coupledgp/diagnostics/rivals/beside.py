@@ -10,9 +10,6 @@ from coupledgp.diagnostics.score_table import paired_scores
 from coupledgp.diagnostics.scores import nlpd, paired_difference, rmse
 from coupledgp.random import FloatArray
 
-# A difference is told where it is this many standard errors.
-CLEAR = 2.0
-
 
 @dataclass(frozen=True)
 class BesideBaseline:

@@ -45,6 +45,11 @@ class Verdict:
     error: float | None = None
     unit: str = "nats per point"
 
+    @property
+    def is_given(self) -> bool:
+        """Whether there was anything to judge by."""
+        return not self.sentence.startswith("Not judged")
+
     def to_dict(self) -> dict[str, Any]:
         """Return all parts by name."""
         return asdict(self)
@@ -70,6 +75,12 @@ class Advice:
     gain: float
     error: float | None = None
     basis: str = "measured"
+
+    def text(self) -> str:
+        """The action and its gain in words."""
+        error = "" if self.error is None else f" ± {self.error:.1g}"
+        amount = f"{self.gain:.2g}{error} nats per point, {self.basis}"
+        return f"{self.action} It gains {amount}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return all parts by name."""

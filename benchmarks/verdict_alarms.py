@@ -1,0 +1,119 @@
+"""How often verdicts find fault with true models, and how often they find known faults.
+
+    python benchmarks/verdict_alarms.py --models 200
+
+Targets are drawn from a kernel's prior. A true model of it, with its hyperparameters known or
+fitted, should be green three times; models with one fault should be called out by the verdict that
+the fault concerns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import coupledgp as cgp
+from coupledgp.random import FloatArray
+
+ALARMS = ("amber", "red")
+N_TEST = 200
+
+
+@dataclass(frozen=True)
+class Case:
+    """Tables (n, d) and (n,) of a prior, and its hyperparameters."""
+
+    X: FloatArray
+    y: FloatArray
+    X_test: FloatArray
+    y_test: FloatArray
+    hyper: dict[str, Any]
+
+    @classmethod
+    def of(cls, seed: int, kernel: str | None = None, n_rows: int | None = None) -> Case:
+        """A case of few rows or many, smooth or rough, noisy or not."""
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.choice([60, 150, 400])), int(rng.choice([1, 2, 4]))
+        n = n if n_rows is None else n_rows
+        X = rng.uniform(-2, 2, (n + N_TEST, d))
+        hyper = {
+            "kernel": str(rng.choice(["gaussian", "matern-3/2", "matern-1/2"])),
+            "lengthscale": float(rng.choice([0.7, 1.0, 2.0])),
+            "noise": float(rng.choice([0.01, 0.1, 0.3])),
+            "outputscale": 1.0,
+        }
+        hyper["kernel"] = hyper["kernel"] if kernel is None else kernel
+        prior = exact(hyper).fit(X[:1], np.zeros(1)).prior_covariance(X)
+        y = np.linalg.cholesky(prior + hyper["noise"] * np.eye(len(X))) @ rng.normal(size=len(X))
+        return cls(X[:n], y[:n], X[n:], y[n:], hyper)
+
+
+def exact(hyper: dict[str, Any], **changes: Any) -> cgp.ExactGPRegressor:
+    """An exact model whose hyperparameters are given."""
+    return cgp.ExactGPRegressor(**{**hyper, **changes}, optimizer=None, normalize_y=False)
+
+
+def fitted(kernel: str) -> cgp.ExactGPRegressor:
+    """An exact model whose hyperparameters are fitted."""
+    return cgp.ExactGPRegressor(kernel, ard=False, n_restarts=0, random_state=0)
+
+
+def features(case: Case, n_frequencies: int) -> Any:
+    """A sparse-spectrum model at the case's hyperparameters."""
+    return cgp.SparseSpectrumGPRegressor(
+        **case.hyper, n_frequencies=n_frequencies, optimizer=None, normalize_y=False, random_state=0
+    )
+
+
+GOOD: dict[str, Callable[[Case], Any]] = {
+    "true kernel, hyperparameters known": lambda case: exact(case.hyper),
+    "true kernel, hyperparameters fitted": lambda case: fitted(case.hyper["kernel"]),
+}
+# Faults, and the number of the verdict that they concern.
+FAULTS: dict[str, tuple[int, Callable[[Case], Any]]] = {
+    "noise a tenth of the true one": (
+        1, lambda case: exact(case.hyper, noise=0.1 * case.hyper["noise"])),
+    "noise ten times the true one": (
+        1, lambda case: exact(case.hyper, noise=10 * case.hyper["noise"])),
+    "lengthscale eight times the true one": (
+        0, lambda case: exact(case.hyper, lengthscale=8 * case.hyper["lengthscale"])),
+    "lengthscale an eighth of the true one": (
+        0, lambda case: exact(case.hyper, lengthscale=case.hyper["lengthscale"] / 8)),
+    "four frequencies": (2, lambda case: features(case, 4)),
+    "sixteen frequencies": (2, lambda case: features(case, 16)),
+}  # fmt: skip
+
+
+def colours(model: Any, case: Case) -> list[str]:
+    """Colours of the three verdicts on a model of a case."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(case.X, case.y)
+    report = cgp.diagnostics.compare(model, case.X_test, case.y_test, progress=False)
+    return [one.colour for one in report.verdicts]
+
+
+def main() -> None:
+    """Print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", type=int, default=200)
+    n_models = parser.parse_args().models
+    for name, make in GOOD.items():
+        found = [colours(make(case), case) for case in map(Case.of, range(n_models))]
+        alarms = [sum(one[k] in ALARMS for one in found) for k in range(3)]
+        some = sum(any(colour in ALARMS for colour in one) for one in found)
+        print(f"{name}: false alarms {some} of {n_models} (by verdict {alarms})", flush=True)
+    for name, (place, make) in FAULTS.items():
+        cases = [Case.of(seed) for seed in range(n_models)]
+        count = Counter(colours(make(case), case)[place] for case in cases)
+        print(f"{name}: verdict {place + 1} is {dict(count)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

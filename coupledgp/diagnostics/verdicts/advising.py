@@ -1,0 +1,109 @@
+"""What to do next, the greatest gain first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.quality import loses, name_of
+from coupledgp.diagnostics.verdicts.rules import MATTERS
+from coupledgp.diagnostics.verdicts.verdict import Advice
+
+# What to do where a baseline is better.
+BASELINE_ACTIONS = {
+    "nearest": "the model does not use what near observations say: give it distances (positions, a "
+    "mesh with FieldGPRegressor, edge weights), a rougher kernel or a local part",
+    "linear": "give it a trend (trend='linear'), or more restarts of the search",
+    "mean": "its signal is not there: look for mistakes in inputs or units, or fit again",
+}
+
+
+def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
+    """Everything that is known to gain, in nats per point, the greatest gain first."""
+    found = [
+        *_alternatives(evidence),
+        *_variations(evidence),
+        *_baselines(evidence, rmse),
+        *_rescaling(evidence),
+        *_closing(evidence, own_nlpd),
+        *_misfit(evidence),
+    ]
+    return tuple(sorted(found, key=lambda one: -one.gain))
+
+
+def _alternatives(evidence: Evidence) -> list[Advice]:
+    return [
+        Advice(one.action, one.gain, one.standard_error) for one in evidence.better_alternatives
+    ]
+
+
+def _variations(evidence: Evidence) -> list[Advice]:
+    return [
+        Advice(f"Fit again, from {one.name} on.", one.gain, one.standard_error)
+        for one in sorted(evidence.better_variations, key=lambda one: -one.gain)[:1]
+    ]
+
+
+def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
+    found = []
+    for one in evidence.baselines:
+        if loses(one, rmse):
+            gap = one.differences["nlpd"]
+            action = BASELINE_ACTIONS.get(one.name, "look for what it uses and the model does not")
+            found.append(
+                Advice(
+                    f"{name_of(one).capitalize()} predicts better: {action}.",
+                    float(gap["mean"] or 0.0),
+                    gap["standard_error"],
+                )
+            )
+    return found
+
+
+def _rescaling(evidence: Evidence) -> list[Advice]:
+    """A factor on all standard deviations, where coverage is off on the whole."""
+    found = evidence.calibration
+    if found is None or not found.is_off or found.rescaling_gain < MATTERS:
+        return []
+    return [
+        Advice(
+            f"Multiply its standard deviations by {found.rescaling:.2g}: fit the noise again, on "
+            "rows put aside, or average over hyperparameters (hyperparameters='averaged').",
+            found.rescaling_gain,
+            None,
+        )
+    ]
+
+
+def _closing(evidence: Evidence, own_nlpd: float | None) -> list[Advice]:
+    """More features or another coupling, where these were tried, and the exact process."""
+    cost, found = evidence.cost, []
+    if cost is not None and cost.loss > 0:
+        gain, error = float(cost.nlpd["mean"]), cost.nlpd["standard_error"]
+        found.append(Advice("Use the exact process: exact_twin().", gain, error))
+    for one in evidence.closings:
+        if one.nlpd is not None and own_nlpd is not None and one.nlpd < own_nlpd:
+            action = f"{one.action} Its KL from the reference is {one.kl_per_point:.2g}."
+            found.append(Advice(action, own_nlpd - one.nlpd))
+    return found
+
+
+def _misfit(evidence: Evidence) -> list[Advice]:
+    """A guess from the residuals that neighbours share, where no other model was found better.
+
+    Residuals that correlate by r with a neighbour's are known from it up to `1 - r^2` of their
+    variance, which is `-log(1 - r^2) / 2` nats.
+    """
+    found = evidence.misfit
+    if found is None or not found.is_misfit or evidence.better_alternatives:
+        return []
+    excess = min(max(found.value - found.expected, 0.0), 0.99)
+    return [
+        Advice(
+            "Try a rougher kernel, a local part (LocalGPRegressor, GPRegressor), a trend or other "
+            "inputs: cgp.alternatives measures them.",
+            float(-0.5 * np.log1p(-(excess**2))),
+            None,
+            "estimated",
+        )
+    ]

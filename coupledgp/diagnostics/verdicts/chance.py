@@ -1,0 +1,81 @@
+"""Standard errors of paired differences at points whose errors go together.
+
+Near points share errors of the function, so that a mean over p points varies more than over p
+independent ones. With observations `y ~ N(m, C)` of standard deviations s, and a rival law of means
+b and standard deviations t, the model's NLPD minus the rival's at point i is, constants aside,
+
+    d_i = e_i^2 (1 / s_i^2 - 1 / t_i^2) / 2 - e_i (m_i - b_i) / t_i^2,    e = y - m,
+
+so that, with `a = 1 / s^2 - 1 / t^2` and `c = (m - b) / t^2`,
+
+    cov(d_i, d_j) = a_i a_j C_ij^2 / 2 + c_i c_j C_ij.
+
+The terms of `i != j` are added to the variance over points taken as independent. Those of a
+difference of squared errors, `d_i = 2 e_i (b_i - m_i)` and a constant, are `4 c_i c_j C_ij` with
+`c = b - m`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from coupledgp.diagnostics.laws import Law
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.random import FloatArray
+
+
+def widened(
+    beside: BesideBaseline, law: Law, correlation: FloatArray, rival: BaselinePrediction
+) -> BesideBaseline:
+    """The comparison with standard errors that allow for what near points share."""
+    assert rival.std is not None
+    shape = law.mean.shape
+    mean, std = rival.mean.reshape(shape), rival.std.reshape(shape)
+    shared = shared_variances(law, correlation, mean, std)
+    found = {name: dict(gap) for name, gap in beside.differences.items()}
+    for name, variance in shared.items():
+        error = found.get(name, {}).get("standard_error")
+        if error is not None:
+            found[name]["standard_error"] = float(np.sqrt(error**2 + variance))
+    return replace(beside, differences=found)
+
+
+def shared_variances(
+    law: Law, correlation: FloatArray, mean: FloatArray, std: FloatArray
+) -> dict[str, float]:
+    """What errors that points share add to the variances of mean differences from a rival's law.
+
+    Parameters
+    ----------
+    law
+        The model's law at p points, k outputs.
+    correlation
+        Correlations (p, p, k) of its observations.
+    mean, std
+        Those of the rival, (p, k).
+    """
+    own = law.std
+    squared = nlpd = 0.0
+    for k in range(own.shape[1]):
+        matrix = correlation[..., min(k, correlation.shape[2] - 1)].copy()
+        np.fill_diagonal(matrix, 0.0)
+        s, t, gap = own[:, k], std[:, k], law.mean[:, k] - mean[:, k]
+        a, c = 1 - np.square(s / t), s * gap / np.square(t)
+        nlpd += 0.5 * _form(np.square(matrix), a) + _form(matrix, c)
+        squared += 4 * _form(matrix, s * gap)
+    count = own.size**2
+    return {"squared_error": max(squared, 0.0) / count, "nlpd": max(nlpd, 0.0) / count}
+
+
+def _form(matrix: FloatArray, vector: FloatArray) -> float:
+    return float(vector @ (matrix @ vector))
+
+
+def clear_gap(gap: dict[str, Any], n_errors: float) -> bool:
+    """Whether a paired difference is above zero by more than some standard errors."""
+    mean, error = gap["mean"], gap["standard_error"]
+    return error is not None and mean is not None and mean > n_errors * error

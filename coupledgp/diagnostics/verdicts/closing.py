@@ -1,0 +1,83 @@
+"""What would bring an approximation closer to the exact process: measured, not guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coupledgp.diagnostics.laws import Law, law_of_process
+from coupledgp.diagnostics.measures import kl_per_point
+from coupledgp.diagnostics.scores import nlpd
+from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.errors import CoupledGPError
+from coupledgp.random import FloatArray
+
+# Factor on the number of features or walkers that is tried.
+LARGER = 4
+# Multiplications that a draw may take: some seconds.
+MOST_WORK = 1e11
+
+
+@dataclass(frozen=True)
+class Closing:
+    """Another draw of an approximation.
+
+    Attributes
+    ----------
+    action : str
+        How to get it, as a sentence.
+    kl_per_point : float
+        `KL(reference || it)`, nats per point.
+    nlpd : float or None
+        Its negative log predictive density, nats per point; None without targets.
+    """
+
+    action: str
+    kl_per_point: float
+    nlpd: float | None
+
+
+def closings(subject: Subject, exact: Law, y: FloatArray | None) -> tuple[Closing, ...]:
+    """Try more features or walkers, and the default coupling, at the points of an exact law.
+
+    Empty for processes that draw nothing, and where a draw would take long.
+    """
+    found: list[Closing] = []
+    try:
+        candidates = list(_candidates(subject))
+    except CoupledGPError:  # the observations were not kept
+        return ()
+    for action, coupling, size in candidates:
+        assert subject.process is not None
+        try:
+            law = law_of_process(subject.process.redrawn(coupling, size, 0), subject.points)
+        except CoupledGPError:
+            continue
+        density = None if y is None else nlpd(y, law.mean, law.std)
+        found.append(Closing(action, kl_per_point(exact, law), density))
+    return tuple(found)
+
+
+def _candidates(subject: Subject) -> Iterator[tuple[str, Any, int]]:
+    """Sentences, couplings and sizes to try."""
+    model = subject.model
+    name, process = getattr(model, "size_parameter", None), process_of(model)
+    if name is None or process is None or process is not subject.process:
+        return
+    size, coupling = getattr(model, f"{name}_", None), _coupling(model)
+    if not isinstance(size, int | np.integer) or coupling is None:
+        return
+    n_rows, size = len(process.data), int(size)
+    if n_rows * (2.0 * LARGER * size) ** 2 <= MOST_WORK:
+        yield f"Take {name}={LARGER * size} instead of {size}.", coupling, LARGER * size
+    default = getattr(model, "default_coupling", coupling)
+    if default != coupling and n_rows * (2.0 * size) ** 2 <= MOST_WORK:
+        yield f"Take coupling={default!r} instead of {coupling!r}.", default, size
+
+
+def _coupling(model: Any) -> Any:
+    chosen = getattr(model, "coupling_", None)
+    return getattr(model, "coupling", None) if chosen is None else chosen

@@ -1,0 +1,77 @@
+"""What test points say of a model: the measurements on which verdicts rest."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from coupledgp.diagnostics.calibration import Calibration
+from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.verdicts.adequacy import Cost
+from coupledgp.diagnostics.verdicts.chance import clear_gap
+from coupledgp.diagnostics.verdicts.closing import Closing
+from coupledgp.diagnostics.verdicts.rules import BEATEN, EVIDENCE, MATTERS, TOLD
+from coupledgp.diagnostics.verdicts.variations import Variation
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Measurements at test points with targets.
+
+    Attributes
+    ----------
+    baselines : tuple of BesideBaseline
+        Simple predictions, and paired differences of the model from them; standard errors allow
+        for errors that near points share.
+    calibration : Calibration or None
+        Coverage and probability integral transforms.
+    misfit : ResidualCorrelation or None
+        Correlation of the residuals of neighbours; None where no neighbours are known.
+    cost : Cost or None
+        How much better the reference predicts.
+    variations : tuple of Variation
+        Nearby hyperparameters and kernels on the same rows.
+    alternatives : tuple
+        Other models, each with `name`, `action`, `gain` in nats per point and its
+        `standard_error`.
+    closings : tuple of Closing
+        Other draws of the same approximation, with their distance from the reference.
+    n_judged, n_points : int
+        Number of points of calibration and misfit, and of all.
+    """
+
+    baselines: tuple[BesideBaseline, ...] = ()
+    calibration: Calibration | None = None
+    misfit: ResidualCorrelation | None = None
+    cost: Cost | None = None
+    variations: tuple[Variation, ...] = ()
+    alternatives: tuple[Any, ...] = ()
+    closings: tuple[Closing, ...] = ()
+    n_judged: int = 0
+    n_points: int = 0
+
+    @property
+    def better_alternatives(self) -> list[Any]:
+        """Other models that are better beyond chance, by an amount that matters."""
+        return [
+            one
+            for one in self.alternatives
+            if clear_gap({"mean": one.gain, "standard_error": one.standard_error}, BEATEN)
+            and one.gain > MATTERS
+        ]
+
+    @property
+    def better_variations(self) -> list[Variation]:
+        """Nearby kernels that are better by evidence and at the test points."""
+        return [
+            one
+            for one in self.variations
+            if one.evidence_gain > EVIDENCE
+            and one.gain > MATTERS
+            and clear_gap({"mean": one.gain, "standard_error": one.standard_error}, TOLD)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all measurements as plain values."""
+        return asdict(self)

@@ -1,0 +1,180 @@
+"""Measurements of a law against targets; see `Evidence`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from coupledgp.diagnostics.calibration import Calibration
+from coupledgp.diagnostics.figures import Accuracy, Figures
+from coupledgp.diagnostics.laws import Law
+from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, residual_correlation_of
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.of_process import rivals_of
+from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.verdicts.adequacy import Cost
+from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
+from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.variations import variations
+from coupledgp.errors import CoupledGPError, NumericalError
+from coupledgp.random import FloatArray, IntArray
+
+# Most points at which calibration and misfit are measured: draws of the joint law of more cost
+# seconds. Of more, a random part is taken.
+MAX_JUDGED = 1000
+# Fewest points among which the errors of neighbours say anything.
+MIN_NEIGHBOURS = 10
+# Parts of the points, by standard deviation and by mean, among which the worst group is sought.
+N_PARTS = 3
+
+
+def gathered(
+    subject: Subject, y: FloatArray, law: Law, losses: FloatArray | None = None
+) -> Evidence:
+    """Measure a model with law `law` at its points against targets (p, k).
+
+    `losses` are negative log densities (p,) of a mixture.
+    """
+    process = subject.process
+    transforms = None
+    if process is not None and not process.is_gaussian:
+        transforms = process.cdf(subject.points, y)
+    found = gather(
+        y, law, baselines_of(subject), losses=losses, transforms=transforms, n_train=_rows(subject)
+    )
+    return replace(found, variations=variations(subject, y))
+
+
+def _rows(subject: Subject) -> int | None:
+    """Number of training rows, where it is known."""
+    try:
+        return None if subject.process is None else len(subject.process.data)
+    except CoupledGPError:
+        return None
+
+
+def baselines_of(subject: Subject) -> list[BaselinePrediction]:
+    """Simple predictions from the model's own observations; none where they were not kept."""
+    if subject.process is None:
+        return []
+    try:
+        return rivals_of(subject.process, subject.points)
+    except CoupledGPError:
+        return []
+
+
+def with_cost(
+    evidence: Evidence, exact: Law, law: Law, figures: Figures, accuracy: Accuracy
+) -> Evidence:
+    """The evidence with what the reference would gain, of laws at the points that are scored."""
+    if figures.differences is None:
+        return evidence
+    shared = shared_variances(law, correlations(law.cov), exact.mean, exact.std)
+    found = {name: dict(gap) for name, gap in figures.differences.items()}
+    for name, variance in shared.items():
+        error = found[name]["standard_error"]
+        if error is not None:
+            found[name]["standard_error"] = float(np.sqrt(error**2 + variance))
+    ratio = None
+    if figures.rmse is not None and figures.reference_rmse:
+        ratio = figures.rmse / figures.reference_rmse
+    bound = max(accuracy.bounds.get("differences.nlpd", (0.0, 0.0)))
+    cost = Cost(found["nlpd"], bound, ratio, found["squared_error"])
+    return replace(evidence, cost=cost)
+
+
+def gather(
+    y: FloatArray,
+    law: Law,
+    baselines: Sequence[BaselinePrediction] = (),
+    *,
+    losses: FloatArray | None = None,
+    transforms: FloatArray | None = None,
+    correlation: FloatArray | None = None,
+    groups: Mapping[str, Any] | None = None,
+    n_train: int | None = None,
+    seed: int = 0,
+) -> Evidence:
+    """Measure a law against targets (p, k).
+
+    Parameters
+    ----------
+    y, law
+        Targets, and the joint law of their observations, with its prior where it is known.
+    baselines
+        Predictions (p, k) with standard deviations.
+    losses
+        Negative log densities (p,) of a mixture, per output; None: those of the Gaussian law.
+    transforms
+        `F(y)` (p, k) of a mixture; None: those of the Gaussian law.
+    correlation
+        Correlations (p, p, k) of observations; None: those of the law.
+    groups
+        Labels (p,) of the points by name; groups by standard deviation and mean are added.
+    n_train
+        Number of training rows, from which the scale of the law is known up to an error.
+    seed
+        Seed of the choice of points and of draws.
+    """
+    p, k = y.shape
+    if correlation is None:
+        correlation = correlations(law.cov)
+    beside = tuple(
+        widened(BesideBaseline.of(y, law.mean, law.std, one, losses), law, correlation, one)
+        for one in baselines
+        if one.std is not None
+    )
+    chosen = _chosen(p, k, seed)
+    part, targets = law.take(chosen), y[chosen]
+    parts = {name: np.asarray(labels)[chosen] for name, labels in (groups or {}).items()}
+    parts |= usual_groups(part.mean, part.std)
+    matrix = correlation[np.ix_(chosen, chosen)]
+    if transforms is None:
+        transforms = ndtr((y - law.mean) / law.std)
+    calibration = Calibration.of_transforms(transforms[chosen], matrix, parts, n_train)
+    misfit = _misfit(part, targets, seed)
+    return Evidence(beside, calibration, misfit, n_judged=len(chosen), n_points=p)
+
+
+def correlations(cov: FloatArray) -> FloatArray:
+    """Correlations (p, p, k) of covariances (p, p, k)."""
+    std = np.sqrt(np.einsum("iik->ik", cov))
+    found: FloatArray = cov / (std[:, None] * std[None])
+    return found
+
+
+def usual_groups(mean: FloatArray, std: FloatArray) -> dict[str, Any]:
+    """Thirds of the points by predicted standard deviation and by predicted mean, both (p, k)."""
+    named = {"its standard deviation": std.mean(axis=1), "its mean": mean.mean(axis=1)}
+    found = {}
+    for name, values in named.items():
+        if np.ptp(values) > 0.05 * np.abs(values).mean():
+            place = np.argsort(np.argsort(values, kind="stable"), kind="stable")
+            number = np.minimum(place * N_PARTS // len(values), N_PARTS - 1)
+            found[name] = np.array(["in the least third", "in the middle", "in the largest third"])[
+                number
+            ]
+    return found
+
+
+def _chosen(n_points: int, n_outputs: int, seed: int) -> IntArray:
+    """Numbers of at most `MAX_JUDGED` points, fewer of many outputs."""
+    most = max(MAX_JUDGED // n_outputs, 100)
+    if n_points <= most:
+        return np.arange(n_points)
+    rng = np.random.default_rng([seed, 7])
+    return np.sort(rng.choice(n_points, most, replace=False))
+
+
+def _misfit(law: Law, y: FloatArray, seed: int) -> ResidualCorrelation | None:
+    if law.prior is None or len(y) < MIN_NEIGHBOURS:
+        return None
+    try:
+        return residual_correlation_of(law, y, seed=seed)
+    except NumericalError:
+        return None

@@ -1,0 +1,60 @@
+"""Are the intervals honest? They are judged against draws of the model's own joint law."""
+
+from __future__ import annotations
+
+from coupledgp.diagnostics.calibration import SURE, Calibration
+from coupledgp.diagnostics.verdicts.rules import LOST, SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
+from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
+
+RULE = (
+    "Coverage of 50, 80 and 95 % intervals, the worst group and the shape (PIT) are each beside "
+    f"2000 draws of the joint law, and off where {SURE:.1%} of them or fewer are as far. Red where "
+    f"intervals hold {SERIOUS_SHARE:.0%} too few targets, the 95 % ones {SERIOUS_TAIL:.0%}, or "
+    f"another scale of the standard deviations gains {SERIOUS} nats per point."
+)
+
+
+def honesty(found: Calibration, width: float | None = None) -> Verdict:
+    """The verdict on intervals, `width` the mean width of the 95 % ones in units of y."""
+    level = found.worst_level
+    gap, error = found.coverage[level] - level, found.standard_error[level]
+    if found.is_off:
+        colour: Colour = "red" if is_serious(found) else "amber"
+        return _verdict(colour, f"{_kind(found)}: {found.text()}.", gap, error)
+    worst = found.worst_group
+    if found.is_group_off and worst is not None:
+        sentence = f"Its intervals are honest on the whole but not everywhere: {worst.text()}."
+        return _verdict("amber", sentence, worst.share - worst.level, worst.standard_error)
+    if found.is_shape_off:
+        sentence = (
+            "Its intervals hold the right shares, but its law is off in shape or place: "
+            f"transforms are {found.pit_distance:.2g} from uniform (PIT, p = "
+            f"{found.pit_p_value:.1g})."
+        )
+        return _verdict("amber", sentence, found.pit_distance, None, "distance of PIT")
+    wide = "" if width is None else f"; the widest are {width:.3g} units of y on average"
+    return _verdict("green", f"Its intervals are honest: {found.text()}{wide}.", gap, error)
+
+
+def _kind(found: Calibration) -> str:
+    """How intervals are off, in words."""
+    off = [found.off(level) for level in found.coverage]
+    if (off[0] > LOST and off[-1] < 0) or (off[0] < 0 and off[-1] > LOST):
+        tails = "heavier" if off[0] > 0 else "lighter"
+        return f"Its errors have {tails} tails than its law"
+    worst = found.off(found.worst_level)
+    return f"Its intervals are too {'narrow' if worst < 0 else 'wide'}"
+
+
+def is_serious(found: Calibration) -> bool:
+    """Whether intervals hold far too few targets, or are on the wrong scale."""
+    last = max(found.coverage)
+    lacking = max(level - share for level, share in found.coverage.items())
+    short = last - found.coverage[last] > SERIOUS_TAIL
+    return lacking > SERIOUS_SHARE or short or found.rescaling_gain > SERIOUS
+
+
+def _verdict(
+    colour: Colour, sentence: str, figure: float, error: float | None, unit: str = "share"
+) -> Verdict:
+    return Verdict(HONESTY, colour, sentence, RULE, figure, error, unit)

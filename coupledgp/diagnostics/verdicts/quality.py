@@ -1,0 +1,194 @@
+"""Is the model good? It is judged against what its user would pick instead."""
+
+from __future__ import annotations
+
+from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.verdicts.chance import clear_gap
+from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, SERIOUS, TOLD, WORSE_RMSE
+from coupledgp.diagnostics.verdicts.verdict import QUALITY, Verdict
+
+# Names of the baselines in sentences.
+NAMES = {
+    "mean": "the mean of the training targets",
+    "nearest": "the nearest observation",
+    "linear": "a linear model",
+    "harmonic": "harmonic interpolation",
+    "position GP": "a GP of the positions",
+}
+# Baselines that ask for no fit worth the name: to lose to one is a red verdict.
+NO_SIGN = "Beside the baselines, no sign of structure that it misses."
+
+
+def quality(evidence: Evidence, rmse: float | None) -> Verdict:
+    """The verdict on predictions.
+
+    Red: a baseline is clearly better in NLPD or in RMSE, or another model or a nearby kernel by a
+    tenth of a nat. Amber: those by a hundredth, it is clearly no better than the mean, or the
+    residuals of neighbours go together. Grey: too few points to tell.
+    """
+    lost = [one for one in evidence.baselines if loses(one, rmse)]
+    if lost:
+        return _lost(max(lost, key=lambda one: one.differences["nlpd"]["mean"] or 0.0), rmse)
+    best = _strongest_alternative(evidence)
+    if best is not None:
+        return best
+    nearby = _better_variation(evidence)
+    if nearby is not None:
+        return nearby
+    if evidence.misfit is not None and evidence.misfit.is_misfit:
+        return _misfit(evidence)
+    if not evidence.baselines:
+        return Verdict(QUALITY, "grey", "There is no baseline to judge it by.", "No baseline.")
+    return _beside_the_baselines(evidence.baselines)
+
+
+def loses(one: BesideBaseline, rmse: float | None) -> bool:
+    """Whether a baseline is better, beyond chance and by an amount that matters."""
+    nlpd = one.differences["nlpd"]
+    if clear_gap(nlpd, LOST) and (nlpd["mean"] or 0.0) > MATTERS:
+        return True
+    larger = rmse is not None and rmse > WORSE_RMSE * one.rmse
+    return larger and clear_gap(one.differences["squared_error"], LOST)
+
+
+def _lost(one: BesideBaseline, rmse: float | None) -> Verdict:
+    nlpd = one.differences["nlpd"]
+    mean, error = nlpd["mean"], nlpd["standard_error"]
+    by_density = clear_gap(nlpd, LOST) and (mean or 0.0) > MATTERS
+    amount = f"{gap_text(nlpd)} nats per point" if by_density else f"RMSE {rmse:.3g}"
+    against = "" if by_density else f" against {one.rmse:.3g}"
+    return Verdict(
+        QUALITY,
+        "red",
+        f"{name_of(one).capitalize()} predicts better than this model: {amount}{against}.",
+        f"A baseline is better by more than {LOST} standard errors, and by {MATTERS} nats per "
+        f"point or one per cent of the RMSE.",
+        mean if by_density else rmse,
+        error if by_density else None,
+        "nats per point" if by_density else "units of y",
+    )
+
+
+def _strongest_alternative(evidence: Evidence) -> Verdict | None:
+    """The verdict where another model is better."""
+    clear = evidence.better_alternatives
+    if not clear:
+        return None
+    best = max(clear, key=lambda one: one.gain)
+    return Verdict(
+        QUALITY,
+        "red" if best.gain > SERIOUS else "amber",
+        f"Another model predicts better: {best.name}, by {best.gain:.3g} (standard error "
+        f"{best.standard_error:.1g}) nats per point.",
+        f"Of {len(evidence.alternatives)} other models one is better beyond chance by {MATTERS} "
+        f"nats per point (red: {SERIOUS}).",
+        best.gain,
+        best.standard_error,
+    )
+
+
+def _better_variation(evidence: Evidence) -> Verdict | None:
+    """The verdict where a nearby kernel is better."""
+    clear = evidence.better_variations
+    if not clear:
+        return None
+    best = max(clear, key=lambda one: one.gain)
+    return Verdict(
+        QUALITY,
+        "red" if best.gain > SERIOUS else "amber",
+        f"Its kernel or its fit is not the best: with {best.name} and no other change the NLPD is "
+        f"smaller by {best.gain:.3g} (standard error {best.standard_error:.1g}) nats per point, "
+        f"the log evidence of {best.n_rows} training rows higher by {best.evidence_gain:.3g}.",
+        f"A nearby kernel has a log evidence higher by {EVIDENCE} nats, and predicts better by "
+        f"{MATTERS} nats per point (red: {SERIOUS}) and {TOLD} standard errors.",
+        best.gain,
+        best.standard_error,
+    )
+
+
+def _misfit(evidence: Evidence) -> Verdict:
+    found = evidence.misfit
+    assert found is not None
+    return Verdict(
+        QUALITY,
+        "amber",
+        f"Its kernel misses structure that near points share: residuals of neighbours correlate by "
+        f"{found.value:.2g}, a true model's by {found.expected:.2g} ± {found.standard_error:.1g}.",
+        "Moran's I of the standardised residuals is above that of 997 in 1000 draws of the model's "
+        "own joint law.",
+        found.value - found.expected,
+        found.standard_error,
+        "correlation",
+    )
+
+
+def _beside_the_baselines(baselines: tuple[BesideBaseline, ...]) -> Verdict:
+    """The verdict on a model that no rival beats."""
+    mean = next((one for one in baselines if one.name == "mean"), baselines[0])
+    gap = mean.differences["nlpd"]
+    if gap["standard_error"] is None or gap["mean"] is None:
+        return Verdict(
+            QUALITY, "grey", "One point does not say whether it is good.", "One test point."
+        )
+    if not _gains(mean):
+        return _no_better(mean)
+    least = max(baselines, key=lambda one: one.differences["nlpd"]["mean"] or 0.0)
+    nearest = least.differences["nlpd"]
+    if _gains(least):
+        sentence = (
+            f"It predicts better than every simple baseline; than the best of them, "
+            f"{name_of(least)}, by {gap_text(nearest)} nats per point."
+        )
+    else:
+        sentence = (
+            f"It predicts better than {name_of(mean)}, by {gap_text(gap)} nats per point, and "
+            f"{name_of(least)} does as well as it: {gap_text(nearest)} nats per point between them."
+        )
+    return Verdict(
+        QUALITY,
+        "green",
+        sentence,
+        f"No baseline is better, and it is better than the mean by more than {TOLD} standard "
+        f"errors. {NO_SIGN}",
+        -(nearest["mean"] or 0.0),
+        nearest["standard_error"],
+    )
+
+
+def _no_better(mean: BesideBaseline) -> Verdict:
+    gap = mean.differences["nlpd"]
+    most = -(gap["mean"] or 0.0) + TOLD * (gap["standard_error"] or 0.0)
+    sure = most < 2 * MATTERS
+    return Verdict(
+        QUALITY,
+        "amber" if sure else "grey",
+        (
+            f"It predicts no better than {name_of(mean)}: "
+            if sure
+            else f"The test points do not tell whether it predicts better than {name_of(mean)}: "
+        )
+        + f"{gap_text(gap)} nats per point between them.",
+        f"Its advantage over the mean is below {2 * MATTERS} nats per point with its error "
+        "(amber), or not known to be above zero (grey).",
+        -(gap["mean"] or 0.0),
+        gap["standard_error"],
+    )
+
+
+def _gains(one: BesideBaseline) -> bool:
+    gap = one.differences["nlpd"]
+    reverse = {"mean": -(gap["mean"] or 0.0), "standard_error": gap["standard_error"]}
+    return clear_gap(reverse, TOLD)
+
+
+def name_of(one: BesideBaseline) -> str:
+    """Name of a baseline in a sentence."""
+    return NAMES.get(one.name, one.name)
+
+
+def gap_text(gap: dict[str, float | None]) -> str:
+    """Amount of a paired difference with its standard error."""
+    error = gap["standard_error"]
+    spread = "" if error is None else f" (standard error {error:.1g})"
+    return f"{abs(gap['mean'] or 0.0):.3g}{spread}"

@@ -81,7 +81,7 @@ def test_without_a_kernel(files, tmp_path, capsys):
     assert audit(files, page, "--predictions", "pred.csv") == 0
     out = capsys.readouterr().out
     for text in ("Audit of pred.csv", "Beside simple predictions", "Are its intervals honest?",
-                 "Scores", "It predicts better than every baseline", "No kernel is stated",
+                 "Scores", "It predicts better than every simple baseline", "No kernel is stated",
                  f"Written: {page}"):  # fmt: skip
         assert text in out
     assert "reference" not in out

@@ -45,9 +45,10 @@ FLOORS = [
 ]
 # Slow to import or optional: a function may import them when it is called.
 HEAVY = {
-    "botorch", "gpytorch", "importlib", "jinja2", "linear_operator", "matplotlib", "networkx",
-    "numba", "pandas", "pooch", "pyarrow", "rdata", "rich", "robust_laplacian", "safetensors",
-    "scipy", "sklearn", "threadpoolctl", "torch", "torch_geometric", "trimesh", "typer",
+    "arviz", "botorch", "gpytorch", "importlib", "jinja2", "linear_operator", "matplotlib",
+    "networkx", "numba", "pandas", "pooch", "pyarrow", "rdata", "rich", "robust_laplacian",
+    "safetensors", "scipy", "sklearn", "threadpoolctl", "torch", "torch_geometric", "trimesh",
+    "typer", "xarray",
 }  # fmt: skip
 # Files whose functions import files of the package when they are called, and which: a command's
 # libraries are imported when it runs, matplotlib and jinja2 when a page is drawn.

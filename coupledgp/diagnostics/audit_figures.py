@@ -48,7 +48,9 @@ def beside_data(law: ForeignLaw, train: Table, test: Table) -> PosteriorReport:
     if law.cov is not None:
         scores |= joint_scores(own, y, "")
     figures = Figures(n_test=len(y), n_outputs=1, **scores)
-    predictions = Predictions(own.mean, own.std, None, None, y)
+    predictions = Predictions(
+        own.mean, own.std, None, None, y, None if law.cov is None else own.cov, None, test.X
+    )
     remarks = tuple(_remarks(law))
     if law.cov is None:
         remarks += (
@@ -78,7 +80,10 @@ def beside_exact(
     figures, accuracy = _figures(own, other, test.y[:, None], law.cov is not None)
     if exact.settings is not None:
         accuracy = replace(accuracy, method="stochastic", settings=exact.settings)
-    predictions = Predictions(own.mean, own.std, other.mean, other.std, test.y[:, None])
+    predictions = Predictions(own.mean, own.std, other.mean, other.std, test.y[:, None],
+                              points=test.X)  # fmt: skip
+    if law.cov is not None:
+        predictions = replace(predictions, cov=own.cov, reference_cov=other.cov)
     evidence = with_cost(evidence, other, own, figures, accuracy)
     return PosteriorReport(
         figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks), evidence=evidence

@@ -238,7 +238,10 @@ def report_beside(
         accuracy = Accuracy(
             "stochastic", found.bounds, unbounded=found.unbounded, settings=exact.settings | work
         )
-    predictions = Predictions(law.mean, law.std, exact.law.mean, exact.law.std, y)
+    predictions = Predictions(
+        law.mean, law.std, exact.law.mean, exact.law.std, y,
+        law.cov, exact.law.cov, subject.points,
+    )  # fmt: skip
     evidence = None
     if y is not None:
         evidence = with_cost(gathered(subject, y, law, nlpds[0]), exact.law, law, figures,

@@ -187,6 +187,10 @@ class Predictions:
         Means and standard deviations of the reference, in units of y, if there is one.
     y : FloatArray (p, k) or None
         Targets, if there are any.
+    cov, reference_cov : FloatArray (p, p, k) or None
+        Joint covariances of observations, where they are known.
+    points : array or None
+        The points themselves, of any kind.
     """
 
     mean: FloatArray
@@ -194,6 +198,9 @@ class Predictions:
     reference_mean: FloatArray | None
     reference_std: FloatArray | None
     y: FloatArray | None
+    cov: FloatArray | None = None
+    reference_cov: FloatArray | None = None
+    points: Any = None
 
     def laws(self) -> Iterator[tuple[str, FloatArray, FloatArray]]:
         """The prefix of its names, means and standard deviations of each law there is."""

@@ -13,9 +13,9 @@ from coupledgp.diagnostics.divergences import covariance_root
 from coupledgp.diagnostics.scores import LEVELS, half_width
 from coupledgp.random import FloatArray, IntArray
 
-# Share of honest laws for which coverage, the worst group or the shape is called off: each of the
-# three, so that together they call one and a half honest laws in a hundred dishonest.
-SURE = 0.005
+# Share of honest laws whose coverage is called off, and of those whose worst group or shape is, so
+# that together they call two honest laws in a hundred dishonest.
+SURE, SURE_OF_DETAIL = 0.01, 0.005
 # Draws of the law, which settle a standard error to two per cent and a share of .005 to a third.
 N_DRAWS = 2000
 # Fewest points of a group.
@@ -184,12 +184,12 @@ class Calibration:
     @property
     def is_group_off(self) -> bool:
         """Whether the shares of some group are further off than any of an honest law's."""
-        return self.group_p_value <= SURE
+        return self.group_p_value <= SURE_OF_DETAIL
 
     @property
     def is_shape_off(self) -> bool:
         """Whether the transforms are further from uniform than an honest law's."""
-        return self.pit_p_value <= SURE
+        return self.pit_p_value <= SURE_OF_DETAIL
 
     def text(self) -> str:
         """The shares of all levels in words."""

@@ -162,5 +162,5 @@ def show_audit(report: AuditReport, output: Path) -> None:
         console.print()
         show.print_section(console, section)
     console.print()
-    for line in [*report.conclusions(), *report.remarks, f"Written: {output}"]:
-        console.print(Text(line), soft_wrap=True)
+    show.print_verdicts(console, report)
+    console.print(Text(f"Written: {output}"), soft_wrap=True)

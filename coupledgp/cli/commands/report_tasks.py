@@ -114,7 +114,7 @@ def show_report(result: StudyReport, output: Path) -> None:
         console.print()
         show.print_section(console, study_section(result.study, result.figures))
     console.print()
-    lines = [*result.conclusions(), *result.remarks]
-    lines += [] if result.study is None else [result.study.verdict()]
+    show.print_verdicts(console, result)
+    lines = [] if result.study is None else [result.study.verdict()]
     for line in [*lines, f"Written: {output}"]:
         console.print(Text(line), soft_wrap=True)

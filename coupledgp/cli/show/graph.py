@@ -27,8 +27,9 @@ def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
         console.print()
         show.print_section(console, section)
     console.print()
-    verdict = show.verdict_lines(comparison)
-    for line in [*verdict, *selection_line(result["selection"]), *closing_lines(result)]:
+    if comparison is not None:
+        show.print_verdicts(console, comparison.report)
+    for line in [*selection_line(result["selection"]), *closing_lines(result)]:
         console.print(Text(line), soft_wrap=True)
 
 

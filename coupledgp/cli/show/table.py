@@ -15,9 +15,12 @@ from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.options import selection_line
 from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
+from coupledgp.diagnostics.result import ComparisonResult
 
 # Most lengthscales that are listed, those of the columns that matter most, to fit on a screen.
 MAX_LENGTHSCALES = 20
+# Colours of verdicts on a terminal.
+STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
 PLAIN = NumberCode().describe()
 
 
@@ -43,8 +46,9 @@ def fit(
             console.print()
             print_section(console, section)
     console.print()
-    verdict = verdict_lines(comparison)
-    for line in [*verdict, *closing_lines(result)]:
+    if comparison is not None:
+        print_verdicts(console, comparison.report)
+    for line in closing_lines(result):
         console.print(Text(line), soft_wrap=True)
 
 
@@ -54,11 +58,17 @@ def print_warnings(console: Console, warnings: Sequence[str]) -> None:
         console.print(Text(line, style="bold yellow"), soft_wrap=True)
 
 
-def verdict_lines(comparison: Comparison | None) -> list[str]:
-    """Verdict of the comparison in words, if it was made."""
-    if comparison is None:
-        return []
-    return [*comparison.report.conclusions(), *comparison.report.remarks]
+def print_verdicts(console: Console, report: ComparisonResult) -> None:
+    """Print the three verdicts with their colours, what to do next, and remarks."""
+    for one in report.verdicts:
+        colour = STYLES[one.colour]
+        line = Text.assemble((f"{one.question} ", "bold"), (f"[{one.colour}] ", f"bold {colour}"))
+        console.print(line + Text(one.sentence), soft_wrap=True)
+    for number, advice in enumerate(report.advice, start=1):
+        heading = "To do next: " if number == 1 else "Or: "
+        console.print(Text(f"{heading}{advice.text()}"), soft_wrap=True)
+    for remark in report.remarks:
+        console.print(Text(remark), soft_wrap=True)
 
 
 def page(result: dict[str, Any], comparison: Comparison) -> str:

@@ -28,7 +28,7 @@ RULE = (
 
 
 def adequacy(
-    kl: float, errors: tuple[float, float, float], text: str, cost: Cost | None
+    kl: float, errors: tuple[float, float, float], text: str, cost: Cost | None, closer: str = ""
 ) -> Verdict:
     """The verdict on an approximation.
 
@@ -42,6 +42,8 @@ def adequacy(
         Those in words.
     cost
         How much better the reference predicts; None without targets.
+    closer
+        What would bring it closer, in words.
     """
     below, above, spread = errors
     least, most = kl - below - 2 * spread, kl + above + 2 * spread
@@ -58,7 +60,7 @@ def adequacy(
         colour = "amber"
     if loss > SERIOUS or (least > SERIOUS and not (cost is not None and cost.is_gain)):
         colour = "red"
-    return Verdict(ADEQUACY, colour, f"{sentence}.", RULE, kl, spread or None)
+    return Verdict(ADEQUACY, colour, f"{sentence}{closer}.", RULE, kl, spread or None)
 
 
 @dataclass(frozen=True)

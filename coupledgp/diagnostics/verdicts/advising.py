@@ -14,6 +14,9 @@ BASELINE_ACTIONS = {
     "nearest": "the model does not use what near observations say: give it distances (positions, a "
     "mesh with FieldGPRegressor, edge weights), a rougher kernel or a local part",
     "linear": "give it a trend (trend='linear'), or more restarts of the search",
+    "harmonic": "the kernel is too rough, too smooth or knows no distances: leave the choice of "
+    "the kernel to the fit, weight edges by distance, or use FieldGPRegressor on a mesh or roads",
+    "position GP": "position says more than the surface does: add the coordinates as inputs",
     "mean": "its signal is not there: look for mistakes in inputs or units, or fit again",
 }
 
@@ -45,19 +48,18 @@ def _variations(evidence: Evidence) -> list[Advice]:
 
 
 def _baselines(evidence: Evidence, rmse: float | None) -> list[Advice]:
-    found = []
-    for one in evidence.baselines:
-        if loses(one, rmse):
-            gap = one.differences["nlpd"]
-            action = BASELINE_ACTIONS.get(one.name, "look for what it uses and the model does not")
-            found.append(
-                Advice(
-                    f"{name_of(one).capitalize()} predicts better: {action}.",
-                    float(gap["mean"] or 0.0),
-                    gap["standard_error"],
-                )
-            )
-    return found
+    """What the best of the baselines that win has, and the model lacks."""
+    lost = [one for one in evidence.baselines if loses(one, rmse)]
+    if not lost:
+        return []
+    best = max(lost, key=lambda one: one.differences["nlpd"]["mean"] or 0.0)
+    gap = best.differences["nlpd"]
+    gain, error, basis = float(gap["mean"] or 0.0), gap["standard_error"], "measured"
+    if gain <= 0 and rmse is not None:  # it is the RMSE that is worse: the nats of its square
+        gain, error, basis = float(np.log(rmse / max(best.rmse, 1e-6 * rmse))), None, "estimated"
+    reason = BASELINE_ACTIONS.get(best.name, "look for what it uses and the model does not")
+    action = f"{name_of(best).capitalize()} predicts better: {reason}."
+    return [Advice(action, gain, error, basis)]
 
 
 def _rescaling(evidence: Evidence) -> list[Advice]:

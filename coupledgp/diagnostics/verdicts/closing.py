@@ -27,17 +27,25 @@ class Closing:
 
     Attributes
     ----------
-    action : str
-        How to get it, as a sentence.
+    name : str
+        The parameter that differs, with its value.
+    own : str
+        The model's value.
     kl_per_point : float
         `KL(reference || it)`, nats per point.
     nlpd : float or None
         Its negative log predictive density, nats per point; None without targets.
     """
 
-    action: str
+    name: str
+    own: str
     kl_per_point: float
     nlpd: float | None
+
+    @property
+    def action(self) -> str:
+        """How to get it, as a sentence."""
+        return f"Take {self.name} instead of {self.own}."
 
 
 def closings(subject: Subject, exact: Law, y: FloatArray | None) -> tuple[Closing, ...]:
@@ -50,19 +58,28 @@ def closings(subject: Subject, exact: Law, y: FloatArray | None) -> tuple[Closin
         candidates = list(_candidates(subject))
     except CoupledGPError:  # the observations were not kept
         return ()
-    for action, coupling, size in candidates:
+    for (name, own), coupling, size in candidates:
         assert subject.process is not None
         try:
             law = law_of_process(subject.process.redrawn(coupling, size, 0), subject.points)
         except CoupledGPError:
             continue
         density = None if y is None else nlpd(y, law.mean, law.std)
-        found.append(Closing(action, kl_per_point(exact, law), density))
+        found.append(Closing(name, own, kl_per_point(exact, law), density))
     return tuple(found)
 
 
-def _candidates(subject: Subject) -> Iterator[tuple[str, Any, int]]:
-    """Sentences, couplings and sizes to try."""
+def closest(found: tuple[Closing, ...], kl: float) -> str:
+    """What takes an approximation closest to the reference, in words; empty if nothing does."""
+    nearer = [one for one in found if one.kl_per_point < 0.9 * kl]
+    if not nearer:
+        return ""
+    best = min(nearer, key=lambda one: one.kl_per_point)
+    return f"; with {best.name} the KL is {best.kl_per_point:.2g}"
+
+
+def _candidates(subject: Subject) -> Iterator[tuple[tuple[str, str], Any, int]]:
+    """Texts of the new and the own value, couplings and sizes to try."""
     model = subject.model
     name, process = getattr(model, "size_parameter", None), process_of(model)
     if name is None or process is None or process is not subject.process:
@@ -72,10 +89,10 @@ def _candidates(subject: Subject) -> Iterator[tuple[str, Any, int]]:
         return
     n_rows, size = len(process.data), int(size)
     if n_rows * (2.0 * LARGER * size) ** 2 <= MOST_WORK:
-        yield f"Take {name}={LARGER * size} instead of {size}.", coupling, LARGER * size
+        yield (f"{name}={LARGER * size}", f"{size}"), coupling, LARGER * size
     default = getattr(model, "default_coupling", coupling)
     if default != coupling and n_rows * (2.0 * size) ** 2 <= MOST_WORK:
-        yield f"Take coupling={default!r} instead of {coupling!r}.", default, size
+        yield (f"coupling={default!r}", f"{coupling!r}"), default, size
 
 
 def _coupling(model: Any) -> Any:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from coupledgp.diagnostics.calibration import SURE, Calibration
-from coupledgp.diagnostics.verdicts.rules import LOST, SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
+from coupledgp.diagnostics.calibration import SURE, SURE_OF_DETAIL, Calibration
+from coupledgp.diagnostics.verdicts.rules import SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 
 RULE = (
     "Coverage of 50, 80 and 95 % intervals, the worst group and the shape (PIT) are each beside "
-    f"2000 draws of the joint law, and off where {SURE:.1%} of them or fewer are as far. Red where "
+    f"2000 draws of the joint law, and off where {SURE:.0%} of them or fewer are as far (group and "
+    f"shape: {SURE_OF_DETAIL:.1%}). Red where "
     f"intervals hold {SERIOUS_SHARE:.0%} too few targets, the 95 % ones {SERIOUS_TAIL:.0%}, or "
     f"another scale of the standard deviations gains {SERIOUS} nats per point."
 )
@@ -39,7 +40,7 @@ def honesty(found: Calibration, width: float | None = None) -> Verdict:
 def _kind(found: Calibration) -> str:
     """How intervals are off, in words."""
     off = [found.off(level) for level in found.coverage]
-    if (off[0] > LOST and off[-1] < 0) or (off[0] < 0 and off[-1] > LOST):
+    if max(off) > 0.5 and min(off) < -0.5:
         tails = "heavier" if off[0] > 0 else "lighter"
         return f"Its errors have {tails} tails than its law"
     worst = found.off(found.worst_level)

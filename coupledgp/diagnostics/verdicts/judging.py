@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from coupledgp.diagnostics.verdicts.adequacy import adequacy
 from coupledgp.diagnostics.verdicts.advising import advise
+from coupledgp.diagnostics.verdicts.closing import closest
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.diagnostics.verdicts.quality import quality
@@ -47,8 +48,10 @@ def _adequacy(figures: Figures, accuracy: Accuracy, evidence: Evidence | None) -
         )  # fmt: skip
     errors = (*accuracy.bounds.get("kl_per_point", (0.0, 0.0)),
               accuracy.standard_errors.get("kl_per_point", 0.0))  # fmt: skip
-    cost = None if evidence is None else evidence.cost
-    return adequacy(kl, errors, accuracy.text("kl_per_point"), cost)
+    cost, closer = None, ""
+    if evidence is not None:
+        cost, closer = evidence.cost, closest(evidence.closings, kl)
+    return adequacy(kl, errors, accuracy.text("kl_per_point"), cost, closer)
 
 
 def advised(figures: Figures, evidence: Evidence | None) -> tuple[Advice, ...]:

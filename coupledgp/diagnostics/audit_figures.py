@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coupledgp.diagnostics.audit_evidence import evidence_of
 from coupledgp.diagnostics.compare import ReferenceLaw
 from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
@@ -22,12 +23,10 @@ from coupledgp.diagnostics.measures import (
     score_figures,
 )
 from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
 from coupledgp.diagnostics.score_table import PREFIXES, SCORES, JointScore
 from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
-from coupledgp.diagnostics.verdicts.evidence import Evidence
-from coupledgp.diagnostics.verdicts.gathering import correlations, gather, with_cost
+from coupledgp.diagnostics.verdicts.gathering import with_cost
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -57,7 +56,7 @@ def beside_data(law: ForeignLaw, train: Table, test: Table) -> PosteriorReport:
             "Nothing is known on how errors of neighbours go together, so that chance is that of "
             "independent points.",
         )
-    evidence = _evidence(own, train, test)
+    evidence = evidence_of(law, train, test, None if law.cov is None else own)
     return PosteriorReport(figures, predictions, "", None, remarks=remarks, evidence=evidence)
 
 
@@ -68,7 +67,8 @@ def beside_exact(
     exact = exact_law(stated, train, test.X, way)
     own, other = law.law, replace(exact.law, prior=None)
     # Where the model says nothing on how errors go together, the exact law does.
-    evidence = _evidence(own, train, test, other if law.cov is None else own)
+    joint = other if law.cov is None else own
+    evidence = evidence_of(law, train, test, joint, stated.in_its_metric(test.X))
     remarks = _remarks(law)
     if law.cov is None:
         other = marginals(other)
@@ -87,17 +87,6 @@ def beside_exact(
     evidence = with_cost(evidence, other, own, figures, accuracy)
     return PosteriorReport(
         figures, predictions, "", exact.text, accuracy, remarks=tuple(remarks), evidence=evidence
-    )
-
-
-def _evidence(own: Law, train: Table, test: Table, joint: Law | None = None) -> Evidence:
-    """What the targets say of a law; `joint` is one that knows how errors of points go together."""
-    return gather(
-        test.y[:, None],
-        own,
-        table_baselines(train.X, train.y, test.X),
-        correlation=correlations((own if joint is None else joint).cov),
-        n_train=len(train.y),
     )
 
 

@@ -15,6 +15,7 @@ from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, 
 from coupledgp.diagnostics.foreign.table import Table, tables
 from coupledgp.diagnostics.overlap import Overlap, counted
 from coupledgp.diagnostics.stochastic import StochasticOptions
+from coupledgp.diagnostics.subject import process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.progress import reporter
@@ -114,7 +115,9 @@ def audit(
     remarks = list(found.remarks) + ([reason] if reason else [])
     if judged.size < rows.size:
         remarks.append(f"Measured at {judged.size} of {rows.size} test points, drawn at random.")
-    found = replace(found, model=_name(predict), remarks=tuple(remarks))
+    assert found.evidence is not None
+    evidence = replace(found.evidence, is_own=process_of(predict) is not None)
+    found = replace(found, model=_name(predict), remarks=tuple(remarks), evidence=evidence)
     audited = AuditReport(
         **vars(found), title=title, n_train=len(train.y), joint=law.cov is not None
     )

@@ -25,7 +25,12 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 
 import coupledgp as cgp
-from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
+from coupledgp.diagnostics import (
+    StochasticOptions,
+    compare,
+    gaussian_kl,
+    residual_correlation,
+)
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.foreign.recognised import kernel_of_model
 from coupledgp.diagnostics.pages.table import figure_rows
@@ -448,6 +453,53 @@ class TestWithoutAKernel:
         report = cgp.audit(EXACT, *TABLES)
         assert report.n_test == 12
         assert "Measured at 12 of 30 test points" in report.remarks[-1]
+
+
+class TestResidualsOfNeighbours:
+    def test_in_the_metric_of_the_kernel(self) -> None:
+        kernel = {"kernel": "gaussian", "lengthscale": [0.8, 3.0], "noise": 0.05}
+        gp = cgp.ExactGPRegressor(**kernel, optimizer=None).fit(*TABLES[:2])
+        law = gp.predict(TABLES[2], return_cov=True)
+        expected = residual_correlation(gp, *TABLES[2:])
+        for predict in (gp, law, (law[0], np.sqrt(np.diagonal(law[1])))):
+            found = cgp.audit(predict, *TABLES, kernel=gp).evidence.misfit
+            assert found.value == pytest.approx(expected.value)
+            assert found.expected == pytest.approx(expected.expected, abs=0.02)
+
+    def test_without_a_kernel(self) -> None:
+        """Rows are in unit variances, so that another unit of a column changes nothing."""
+        scaled = (X[:60] * [1, 50], Y[:60], X[60:] * [1, 50], Y[60:])
+        one, other = (cgp.audit(EXACT, *rows).evidence.misfit for rows in (TABLES, scaled))
+        assert one == other
+        places = TABLES[2] / TABLES[0].std(axis=0)
+        gaps = np.linalg.norm(places[:, None] - places[None], axis=2) + np.diag(np.full(30, np.inf))
+        residual = (TABLES[3] - EXACT[0]) / np.sqrt(np.diagonal(EXACT[1]))
+        expected = residual @ residual[gaps.argmin(axis=1)] / (residual @ residual)
+        assert one.value == pytest.approx(expected)
+        alone = cgp.audit((EXACT[0], np.sqrt(np.diagonal(EXACT[1]))), *TABLES)
+        assert alone.evidence.misfit is None
+
+    def test_a_function_that_is_missed(self) -> None:
+        rng = np.random.default_rng(0)
+        rows = rng.uniform(-2, 2, (300, 1))
+        y = np.sin(6 * rows[:, 0]) + 0.1 * rng.normal(size=300)
+        smooth = GaussianProcessRegressor(RBF(3.0), alpha=0.5, optimizer=None)
+        report = cgp.audit(
+            smooth.fit(rows[:100], y[:100]), rows[:100], y[:100], rows[100:], y[100:]
+        )
+        assert report.evidence.misfit.is_misfit
+        assert report.verdicts[0].colour in ("amber", "red")
+
+
+def test_advice_names_no_parameter_of_this_package_for_others() -> None:
+    wide = EXACT[0] + 1.0, EXACT[1]
+    report = cgp.audit(wide, *TABLES, kernel="gaussian", **HYPER)
+    actions = " ".join(one.action for one in report.advice)
+    assert "more inducing points, features or neighbours" in actions
+    assert "exact_twin" not in actions
+    gp = cgp.ExactGPRegressor(optimizer=None).fit(*TABLES[:2])
+    assert cgp.audit(gp, *TABLES).evidence.is_own
+    assert not report.evidence.is_own
 
 
 class TestFormsOfPredictions:

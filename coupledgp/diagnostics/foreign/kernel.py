@@ -152,6 +152,13 @@ class StatedKernel:
         """Training rows (n, d) and targets (n,) as the prior takes them."""
         return Data.of(np.ascontiguousarray(self.inputs(X)), y[:, None])
 
+    def in_its_metric(self, X: FloatArray) -> FloatArray | None:
+        """Rows (n, d) in units of the lengthscales; None for a kernel that is a function."""
+        if not isinstance(self.prior, StationaryPrior):
+            return None
+        found: FloatArray = self.inputs(X) / self.prior.hyperparameters.lengthscale
+        return found
+
     def problem(self, X: FloatArray, y: FloatArray) -> Problem:
         """The exact process of training rows as equations to solve."""
         return self.prior.problem(self.data(X, y), self.units)

@@ -19,6 +19,11 @@ BASELINE_ACTIONS = {
     "position GP": "position says more than the surface does: add the coordinates as inputs",
     "mean": "its signal is not there: look for mistakes in inputs or units, or fit again",
 }
+# What to do where the exact process of another package's model is better.
+EXACT_OR_FINER = (
+    "Use the exact process of this kernel, or approximate it more closely: more inducing points, "
+    "features or neighbours."
+)
 
 
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
@@ -67,10 +72,11 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
     found = evidence.calibration
     if found is None or not found.is_off or found.rescaling_gain < MATTERS:
         return []
+    how = " (hyperparameters='averaged')" if evidence.is_own else ""
     return [
         Advice(
             f"Multiply its standard deviations by {found.rescaling:.2g}: fit the noise again, on "
-            "rows put aside, or average over hyperparameters (hyperparameters='averaged').",
+            f"rows put aside, or average over hyperparameters{how}.",
             found.rescaling_gain,
             None,
         )
@@ -82,7 +88,8 @@ def _closing(evidence: Evidence, own_nlpd: float | None) -> list[Advice]:
     cost, found = evidence.cost, []
     if cost is not None and cost.loss > 0:
         gain, error = float(cost.nlpd["mean"]), cost.nlpd["standard_error"]
-        found.append(Advice("Use the exact process: exact_twin().", gain, error))
+        action = "Use the exact process: exact_twin()." if evidence.is_own else EXACT_OR_FINER
+        found.append(Advice(action, gain, error))
     for one in evidence.closings:
         if one.nlpd is not None and own_nlpd is not None and one.nlpd < own_nlpd:
             action = f"{one.action} Its KL from the reference is {one.kl_per_point:.2g}."

@@ -39,6 +39,8 @@ class Evidence:
         Other draws of the same approximation, with their distance from the reference.
     n_judged, n_points : int
         Number of points of calibration and misfit, and of all.
+    is_own : bool
+        Whether the model is one of this package, whose parameters advice may name.
     """
 
     baselines: tuple[BesideBaseline, ...] = ()
@@ -50,6 +52,7 @@ class Evidence:
     closings: tuple[Closing, ...] = ()
     n_judged: int = 0
     n_points: int = 0
+    is_own: bool = True
 
     @property
     def better_alternatives(self) -> list[Any]:

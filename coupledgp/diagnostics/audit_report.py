@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.score_table import per_cent
 from coupledgp.diagnostics.verdicts.quality import name_of
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.page import Page
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class AuditReport(PosteriorReport):
             "baselines": [asdict(one) for one in self.baselines],
         }
 
-    def _page(self) -> str:
+    def _page(self) -> Page:
         from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
 
         kind = "joint laws" if self.joint else "laws of single points"
@@ -83,7 +86,7 @@ def baseline_section(report: PosteriorReport) -> Section:
             [name_of(one), f"{one.rmse:.4g}", f"{one.nlpd:.4g}", *(_cell(gap) for gap in gaps)]
         )
     columns = ("baseline", "RMSE", "NLPD", "model - it, squared error", "model - it, NLPD")
-    return Section("Beside simple predictions", columns, rows)
+    return Section("Beside simple predictions", columns, rows, "baselines")
 
 
 def _cell(gap: dict[str, float | None]) -> str:
@@ -103,4 +106,5 @@ def calibration_section(calibration: Calibration) -> Section:
     ]
     distance, p = calibration.pit_distance, calibration.pit_p_value
     rows.append(["PIT, distance from uniform", f"{distance:.3f}", f"p = {p:.2g}"])
-    return Section("Are its intervals honest?", ("", "share ± chance", "standard errors off"), rows)
+    columns = ("", "share ± chance", "standard errors off")
+    return Section("Are its intervals honest?", columns, rows, "calibration")

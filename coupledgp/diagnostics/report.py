@@ -6,14 +6,18 @@ import json
 from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coupledgp.diagnostics.arviz_groups import as_arviz, groups_of
+from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.scores import point_crps, point_nlpd
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.page import Page
 
 # Raised when a key of the JSON changes its meaning or goes.
 SCHEMA_VERSION = 4
@@ -134,12 +138,58 @@ class PosteriorReport(ComparisonResult):
 
     def to_html(self, path: str | PathLike[str] | None = None) -> str:
         """Return one self-contained HTML page with tables and pictures, and write it to `path`."""
-        page = self._page()
+        from coupledgp.diagnostics.pages.html import html_of  # matplotlib is slow to import
+
+        page = html_of(self._page())
         if path is not None:
             Path(path).write_text(page, encoding="utf-8")
         return page
 
-    def _page(self) -> str:
+    def pictures(self) -> dict[str, str]:
+        """Return the pictures of the page as SVG documents in light colours, by name."""
+        return {name: picture.svg() for name, picture in self._page().drawn().items()}
+
+    def save_pictures(self, folder: str | PathLike[str], format: str = "svg") -> list[Path]:
+        """Write each picture of the page as `<name>.<format>` into a folder.
+
+        Parameters
+        ----------
+        folder
+            It is made if it is missing; files of the same names are replaced.
+        format
+            `"svg"`, or `"png"` at 200 dots an inch.
+
+        Returns
+        -------
+        list of Path
+            The files, in the order of the page.
+
+        Raises
+        ------
+        InvalidInputError
+            The format is another one.
+        OSError
+            A file cannot be written.
+        """
+        return self._page().save_pictures(folder, format)
+
+    def tables(self) -> dict[str, Section]:
+        """Return the tables of the page by name: `title`, `columns`, `rows` and `to_csv()`."""
+        return self._page().listed()
+
+    def save_tables(self, folder: str | PathLike[str]) -> list[Path]:
+        """Write each table of the page as `<name>.csv` into a folder, and return the paths.
+
+        The folder is made if it is missing. Errors of numbers stand in columns of their own.
+
+        Raises
+        ------
+        OSError
+            A file cannot be written.
+        """
+        return self._page().save_tables(folder)
+
+    def _page(self) -> Page:
         from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
 
         return render(self)

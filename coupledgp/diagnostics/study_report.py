@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from coupledgp.diagnostics.figures import Figures
 from coupledgp.diagnostics.pages.mesh import NodeMap
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.study import CouplingStudy
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.page import Page
 
 
 @dataclass(frozen=True)
@@ -42,22 +45,19 @@ class StudyReport(PosteriorReport):
             "provenance": dict(self.provenance),
         }
 
-    def _page(self) -> str:
-        from coupledgp.diagnostics.pages import pictures  # matplotlib is slow to import
-        from coupledgp.diagnostics.pages.html import render
+    def _page(self) -> Page:
+        from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+        from coupledgp.diagnostics.pages.study_pictures import study_pictures
 
         further, after = [], [provenance_section(self.provenance)]
         if self.study is not None:
-            table = study_section(self.study, self.figures)
-            further, after = pictures.study_pictures(self.study), [table, *after]
-        opening = None
-        if self.picture is not None:
-            opening = (None, self.picture.caption(), self.picture.svg())
+            after = [study_section(self.study, self.figures), *after]
+            further = study_pictures(self.study)
         return render(
             self,
             title=self.title,
             lead=self._lead(),
-            opening=opening,
+            opening=None if self.picture is None else self.picture.picture(),
             further=further,
             after=after,
         )
@@ -99,10 +99,10 @@ def study_section(study: CouplingStudy, own: Figures | None = None) -> Section:
         f"Couplings side by side at {study.n_test} test points, means over {n_draws} draws ± "
         "standard errors"
     )
-    return Section(title, columns, rows)
+    return Section(title, columns, rows, "couplings", note=study.verdict())
 
 
 def provenance_section(provenance: Mapping[str, Any]) -> Section:
     """Return the table of data, settings and versions that the figures depend on."""
     rows = [[name, f"{value}"] for name, value in provenance.items() if name != "model"]
-    return Section("How to make this again", ("", "value"), rows)
+    return Section("How to make this again", ("", "value"), rows, "provenance", folded=True)

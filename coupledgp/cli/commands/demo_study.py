@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -195,34 +195,35 @@ def section_of(study: Study) -> Section:
 
 def page_of(study: Study) -> str:
     """Return the study as an HTML page."""
-    from coupledgp.diagnostics.pages import html, pictures  # matplotlib is slow to import
+    from coupledgp.diagnostics.pages.html import html_of, render  # matplotlib is slow to import
+    from coupledgp.diagnostics.pages.palette import coupling_style
+    from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, log_axis
 
-    figure, axes = pictures.axes_of(7, 6.8)
-    grid = figure.add_gridspec(2, 2, height_ratios=(4, 2.8))
-    axes.set_subplotspec(grid[0, :])
-    panels = [figure.add_subplot(grid[1, column]) for column in (0, 1)]
-    for coupling in study.figures:
+    figure, axes = axes_of(7.6, 4.0)
+    for k, coupling in enumerate(study.figures):
         laws = [study.mean_and_error(coupling, size, "kl_per_point") for size in SIZES]
         means, errors = np.array(laws).T
-        axes.errorbar(SIZES, means, yerr=errors, marker="o", capsize=3, label=coupling)
+        axes.errorbar(SIZES, means, yerr=errors, capsize=3, label=coupling, **coupling_style(k))
     axes.set(xscale="log", yscale="log", xlabel="frequencies", ylabel="KL, nats per point")
-    axes.set_xticks(SIZES, [str(size) for size in SIZES])
-    axes.minorticks_off()
-    axes.legend(frameon=False)
+    log_axis(axes.xaxis, [float(size) for size in SIZES])
+    log_axis(axes.yaxis)
+    legend(figure, axes, 4)
+    caption = "KL(exact || approximate) by the number of frequencies; bars are standard errors"
     mesh = study.mesh
-    show_graph.node_map(mesh.network, mesh.observed, *mesh.law).draw(figure, panels)
-    caption = (
-        "Above: KL(exact || approximate) by the number of frequencies; bars are standard errors. "
-        f"Below: z component of the normals of the {mesh.data['name']}, predicted at every face"
+    law = show_graph.node_map(mesh.network, mesh.observed, *mesh.law).picture()
+    shown = (
+        f"z component of the normals of the {mesh.data['name']}, predicted at every face: "
+        f"{law.caption.lower()}"
     )
     times = study.seconds | mesh.seconds
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in times.items())
-    return html.render(
+    content = render(
         study.report,
         title="Couplings of random features compared",
         lead=lead_of(study),
-        sections=[mesh.section()],
-        opening=(section_of(study), caption, pictures.svg_of(figure)),
+        sections=[section_of(study), mesh.section()],
+        opening=Picture("couplings", caption, figure),
+        further=[replace(law, caption=shown)],
         comparison=f"One model, {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP",
         closing=[f"Time: {seconds}."],
         links=[
@@ -231,3 +232,4 @@ def page_of(study: Study) -> str:
             (f"{demo_field.NAME}.html", "A field on a mesh from forty sensors"),
         ],
     )
+    return html_of(content)

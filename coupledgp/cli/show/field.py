@@ -51,29 +51,26 @@ def interpolate(result: dict[str, Any]) -> None:
 
 def page(result: dict[str, Any], shown: Shown) -> str:
     """Return the HTML page."""
-    from coupledgp.diagnostics.pages.field import left_out, residuals  # matplotlib is slow
-    from coupledgp.diagnostics.pages.html import render_field
+    from coupledgp.diagnostics.pages.html import html_of, render_field  # matplotlib is slow
+    from coupledgp.diagnostics.pages.left_out import left_out, residuals
 
     further = []
     loo = shown.left_out
     if loo is not None:
         law = loo.y, loo.mean, loo.std, loo.names
-        further = [
-            ("Each sensor against its prediction from the others", left_out(*law, LEVEL)),
-            ("The sensors that deviate the most from their prediction", residuals(*law)),
-        ]
-    opening = None if shown.picture is None else (shown.picture.caption, shown.picture.svg())
-    return render_field(
+        further = [left_out(*law, LEVEL), residuals(*law)]
+    content = render_field(
         title=f"Field on {Path(result['data']['path']).name}",
         lead=[headline(result), model_line(result)],
         verdict=verdict(result),
         warnings=result["warnings"],
-        opening=opening,
+        opening=None if shown.picture is None else shown.picture.picture(),
         sections=sections(result),
         further=further,
         after=_present(sensor_section(result)),
         closing=closing_lines(result),
     )
+    return html_of(content)
 
 
 def headline(result: dict[str, Any]) -> str:

@@ -44,23 +44,19 @@ def page(
 
     `observed` holds node numbers (n,), `law` the mean and standard deviation (n_nodes,).
     """
-    from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+    from coupledgp.diagnostics.pages.html import html_of, render  # matplotlib is slow to import
 
-    tables = sections(result, None)
     drawn = network.mesh is not None or network.positions is not None
-    opening = None
-    if drawn:
-        picture = node_map(network, observed, *law)
-        opening = (tables[0], picture.caption(), picture.svg())
-    return render(
+    content = render(
         comparison.report,
         title=f"Interpolation on {Path(result['data']['path']).name}",
         lead=[headline(result), model_line(result)],
-        opening=opening,
-        sections=tables[1:] if drawn else tables,
+        opening=node_map(network, observed, *law).picture() if drawn else None,
+        sections=sections(result, None),
         comparison=comparison_title(result),
         closing=closing_lines(result),
     )
+    return html_of(content)
 
 
 def headline(result: dict[str, Any]) -> str:

@@ -73,7 +73,7 @@ def print_verdicts(console: Console, report: ComparisonResult) -> None:
 
 def page(result: dict[str, Any], comparison: Comparison) -> str:
     """Return the HTML page of a fit."""
-    from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+    from coupledgp.diagnostics.pages.html import html_of, render  # matplotlib is slow to import
 
     sections = [
         score_section(result["scores"]),
@@ -81,7 +81,7 @@ def page(result: dict[str, Any], comparison: Comparison) -> str:
         column_section(result),
         hyperparameter_section(result),
     ]
-    return render(
+    content = render(
         comparison.report,
         title=f"Gaussian process for {result['data']['target']}",
         lead=[headline(result), model_line(result)],
@@ -89,6 +89,7 @@ def page(result: dict[str, Any], comparison: Comparison) -> str:
         comparison=comparison_title(result),
         closing=closing_lines(result),
     )
+    return html_of(content)
 
 
 def headline(result: dict[str, Any]) -> str:

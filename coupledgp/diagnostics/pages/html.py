@@ -1,4 +1,4 @@
-"""Pages of comparisons: tables and inline pictures in one file that fetches nothing."""
+"""Pages of comparisons and fields: tables and pictures in one file that fetches nothing."""
 
 from __future__ import annotations
 
@@ -7,17 +7,45 @@ from collections.abc import Sequence
 
 import jinja2
 
-from coupledgp.diagnostics.pages import pictures
-from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
-from coupledgp.diagnostics.result import ComparisonResult
-
-ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.PackageLoader("coupledgp.diagnostics.pages"), autoescape=True
+from coupledgp.diagnostics.pages.page import Page
+from coupledgp.diagnostics.pages.palette import THEME
+from coupledgp.diagnostics.pages.picture import Picture
+from coupledgp.diagnostics.pages.pictures import SIZE, WIDE, comparison_pictures
+from coupledgp.diagnostics.pages.table import (
+    Section,
+    figure_columns,
+    figure_rows,
+    figure_sections,
 )
+from coupledgp.diagnostics.result import ComparisonResult
+from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
+
+# Signs and words of the colours of verdicts: nobody has to tell colours apart.
+SIGNS = {
+    "green": ("✓", "good"),
+    "amber": ("!", "look at it"),
+    "red": ("✕", "do not use as it is"),
+    "grey": ("–", "not judged"),
+}
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.PackageLoader("coupledgp.diagnostics.pages"), autoescape=True, trim_blocks=True,
+    lstrip_blocks=True,
+)  # fmt: skip
+ENVIRONMENT.globals |= {"SIGNS": SIGNS, "THEME": THEME}
 # Exponents in cells hold together at the ends of lines.
 ENVIRONMENT.filters["unbroken"] = lambda cell: re.sub(
     r"(?<=\d)e-0?(?=\d)", "e\N{NON-BREAKING HYPHEN}", f"{cell}"
 )
+
+
+def html_of(page: Page) -> str:
+    """Return a page as one HTML document."""
+    tables, pictures = list(page.listed().items()), list(page.drawn().items())
+    above, first = len(page.sections), 0 if page.opening is None else 1
+    return ENVIRONMENT.get_template("page.html").render(
+        page=page, opening=pictures[:first], tables=tables[:above], pictures=pictures[first:],
+        after=tables[above:],
+    )  # fmt: skip
 
 
 def render(
@@ -25,15 +53,15 @@ def render(
     *,
     title: str = "Posterior report",
     lead: Sequence[str] = (),
-    opening: tuple[Section | None, str, str] | None = None,
+    opening: Picture | None = None,
     sections: Sequence[Section] = (),
     comparison: str = "Beside the reference",
     closing: Sequence[str] = (),
-    further: Sequence[tuple[str, str]] = (),
+    further: Sequence[Picture] = (),
     after: Sequence[Section] = (),
     links: Sequence[tuple[str, str]] = (),
-) -> str:
-    """Return the whole page of a comparison.
+) -> Page:
+    """Return the page of a comparison.
 
     Parameters
     ----------
@@ -44,29 +72,38 @@ def render(
     lead, closing
         Paragraphs below the heading, and at the end.
     opening
-        A table or None, and the caption and the SVG of a picture, all above the rest of the page.
+        Picture above the tables; None: the one that says the most of the comparison.
     sections
-        Further tables, above the table of the comparison.
+        Further tables, above those of the comparison.
     comparison
         Title of the table of the comparison.
     further
-        Captions and SVGs of more pictures.
+        More pictures.
     after
         Tables below the pictures.
     links
         Addresses and texts of pages beside this one, below the heading.
     """
-    return ENVIRONMENT.get_template("report.html").render(
-        report=report,
-        figures=figures_section(report, comparison),
-        pictures=[*pictures.comparison_pictures(report), *further],
+    drawn = comparison_pictures(report, WIDE if opening is None else SIZE)
+    if opening is None and drawn:
+        opening, *drawn = drawn
+    figures = figure_sections(report.figures, report.accuracy, comparison)
+    reference = [] if report.reference is None else [("reference", report.reference)]
+    return Page(
         title=title,
         lead=lead,
-        opening=opening,
-        sections=sections,
         closing=closing,
-        after=after,
         links=links,
+        warnings=report.warnings,
+        verdicts=report.verdicts,
+        statements=[] if report.verdicts else report.conclusions(),
+        remarks=report.remarks,
+        advice=report.advice,
+        opening=opening,
+        sections=[*sections, *figures],
+        pictures=[*drawn, *further],
+        after=after,
+        models=[("model", report.model), *reference],
     )
 
 
@@ -76,13 +113,15 @@ def render_field(
     lead: Sequence[str],
     verdict: Sequence[str] = (),
     warnings: Sequence[str] = (),
-    opening: tuple[str, str] | None = None,
+    verdicts: Sequence[Verdict] = (),
+    advice: Sequence[Advice] = (),
+    opening: Picture | None = None,
     sections: Sequence[Section] = (),
-    further: Sequence[tuple[str, str]] = (),
+    further: Sequence[Picture] = (),
     after: Sequence[Section] = (),
     closing: Sequence[str] = (),
-) -> str:
-    """Return the whole page of a field.
+) -> Page:
+    """Return the page of a field.
 
     Parameters
     ----------
@@ -92,33 +131,29 @@ def render_field(
         Paragraphs below the heading, and at the end.
     verdict, warnings
         Sentences on how good the field is, and on what a reader should doubt.
+    verdicts, advice
+        Answers to the three questions, and what to do next.
     opening
-        The caption and the SVG of the first picture.
+        The first picture.
     sections, after
         Tables above and below the pictures.
     further
-        Captions and SVGs of more pictures.
+        More pictures.
     """
-    return ENVIRONMENT.get_template("field.html").render(
-        title=title,
-        lead=lead,
-        verdict=verdict,
-        warnings=warnings,
-        opening=opening,
-        sections=sections,
-        pictures=further,
-        after=after,
+    return Page(
+        title=title, lead=lead, statements=verdict, warnings=warnings, verdicts=verdicts,
+        advice=advice, opening=opening, sections=sections, pictures=further, after=after,
         closing=closing,
-    )
+    )  # fmt: skip
 
 
 def render_table(report: ComparisonResult) -> str:
     """Return the table of figures alone as HTML, for notebooks."""
     section = figures_section(report, report.verdict())
-    return ENVIRONMENT.get_template("table.html").render(section=section)
+    return ENVIRONMENT.get_template("notebook.html").render(section=section)
 
 
 def figures_section(report: ComparisonResult, title: str) -> Section:
-    """Return the table of figures of a comparison."""
+    """Return the table of all figures of a comparison."""
     figures = report.figures
     return Section(title, figure_columns(figures), figure_rows(figures, report.accuracy))

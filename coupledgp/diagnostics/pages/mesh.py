@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from coupledgp.diagnostics.pages.maps import Quantity, draw_faces, face_means, panels
+from coupledgp.diagnostics.pages.scale import error_scale, mean_scale, spread_scale
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-# Direction from which a mesh is looked at, in degrees: from the side and a little above, so that
-# three sides of a solid are in view.
-AZIMUTH, ELEVATION = -60.0, 25.0
-# Pixels per inch of the parts drawn as pixels, which are meshes and edges: sharp on fine screens.
-DPI = 200
-# Colour of faces without a value.
-GREY = "#c9ced3"
+    from coupledgp.diagnostics.pages.picture import Picture
+
 # Colours of edges, and of the rings around observed nodes.
 EDGES, RINGS = "#9aa3ab", "#57606a"
-# Share of its brightness that a face in the shade loses: enough to see the shape, too little to
-# mistake a colour for another.
-SHADE = 0.22
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,62 +101,36 @@ class NodeMap:
             return f"{quantities} at the {self.layout.nodes}, lightly shaded"
         return f"{quantities} at the nodes; observed ones are circled"
 
-    def svg(self) -> str:
-        """Return the picture as an SVG element, one panel for each quantity."""
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
+    def picture(self) -> Picture:
+        """Return the picture, one panel for each quantity."""
+        from coupledgp.diagnostics.pages.picture import Picture
 
-        from coupledgp.diagnostics.pages.pictures import svg_of
+        draw = self._draw_nodes if self.layout.mesh is None else self._draw_mesh
+        return Picture("map", self.caption(), panels(self.quantities(), draw))
 
-        n_panels = 3 if self._has_error() else 2
-        figure = Figure(figsize=(4 * n_panels, 3.6), layout="constrained")
-        FigureCanvasSVG(figure)
-        self.draw(figure, list(figure.subplots(1, n_panels)))
-        return svg_of(figure)
-
-    def draw(self, figure: Figure, panels: Sequence[Axes]) -> None:
-        """Draw the mean, the standard deviation and, into a third panel, the error."""
-        figure.set_dpi(DPI)
-        quantities = [("mean", self.mean, "viridis"), ("standard deviation", self.std, "magma")]
-        if len(panels) > 2 and self.error is not None:
-            quantities.append(("target - mean", self.error, "RdBu"))
-        for axes, (title, values, name) in zip(panels, quantities, strict=False):
-            scale = colour_scale(values, name, symmetric=values is self.error)
-            if self.layout.mesh is not None:
-                self._draw_mesh(axes, values, scale)
-            else:
-                self._draw_nodes(axes, values, scale)
-            axes.set_title(title, fontsize=10)
-            axes.set_axis_off()
-            axes.autoscale_view()
-            figure.colorbar(scale, ax=axes, shrink=0.75)
+    def quantities(self) -> list[Quantity]:
+        """Mean, standard deviation and, if any is known, the error, with their colours."""
+        found = [
+            Quantity("mean", "mean", self.mean, mean_scale(self.mean, self.std)),
+            Quantity("std", "standard deviation", self.std, spread_scale(self.std)),
+        ]
+        if self._has_error() and self.error is not None:
+            found.append(Quantity("error", "target - mean", self.error, error_scale(self.error)))
+        return found
 
     def _has_error(self) -> bool:
         return self.error is not None and bool(np.isfinite(self.error).any())
 
-    def _draw_mesh(self, axes: Axes, values: FloatArray, scale: Any) -> None:
-        """Draw the faces from back to front, seen from afar; those without a value are grey."""
-        from matplotlib.collections import PolyCollection
-
-        right, up, towards = view()
-        mesh = self.layout.mesh
-        faces = np.asarray(mesh.faces)
-        corners = np.asarray(mesh.vertices)[faces]
+    def _draw_mesh(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
+        """Draw the faces; a face between nodes has the mean of their values."""
+        faces, values = np.asarray(self.layout.mesh.faces), quantity.values
+        corners = np.asarray(self.layout.mesh.vertices)[faces]
         levels = values if self.layout.nodes == "faces" else face_means(values[faces])
-        rgba = shaded(levels, np.asarray(mesh.face_normals), scale)
-        order = np.argsort((corners @ towards).mean(axis=1))
-        flat = np.stack([corners @ right, corners @ up], axis=-1)[order]
-        axes.add_collection(
-            PolyCollection(
-                list(flat), facecolors=rgba[order], edgecolors=rgba[order], linewidths=0.2,
-                rasterized=True,
-            )
-        )  # fmt: skip
-        axes.set_aspect("equal")
+        draw_faces(axes, corners, levels, mappable)
 
-    def _draw_nodes(self, axes: Axes, values: FloatArray, scale: Any) -> None:
+    def _draw_nodes(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         """Draw edges as lines, nodes with a value as dots, and rings around the observed."""
-        places = self.layout.positions
+        places, values = self.layout.positions, quantity.values
         assert places is not None
         _draw_edges(axes, self.layout.graph, places)
         # Dots of many nodes are small, lest they cover each other.
@@ -177,7 +143,7 @@ class NodeMap:
             )  # fmt: skip
         known = np.isfinite(values)
         x, y = places[known].T
-        dots = scale.to_rgba(values[known])
+        dots = mappable.to_rgba(values[known])
         axes.scatter(x, y, c=dots, s=size, zorder=3, rasterized=True)
         axes.set_aspect("equal", adjustable="datalim")
 
@@ -191,50 +157,3 @@ def _draw_edges(axes: Axes, graph: Graph, places: FloatArray) -> None:
     axes.add_collection(
         LineCollection(list(segments), colors=EDGES, linewidths=0.4, zorder=1, rasterized=True)
     )
-
-
-def shaded(levels: FloatArray, normals: FloatArray, scale: Any) -> FloatArray:
-    """Colours (n, 4) of faces with values (n,) and normals (n, 3), in a light from the side."""
-    from matplotlib.colors import to_rgba
-
-    right, up, towards = view()
-    rgba: FloatArray = scale.to_rgba(levels)
-    rgba[~np.isfinite(levels)] = to_rgba(GREY)
-    light = np.abs(normals @ (towards + 0.6 * up - 0.4 * right))
-    rgba[:, :3] *= (1 - SHADE + SHADE * np.clip(light, 0, 1))[:, None]
-    return rgba
-
-
-def view() -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Directions (3,) of a picture: to the right, upwards, and towards the eye."""
-    azimuth, elevation = np.radians([AZIMUTH, ELEVATION])
-    right = np.array([-np.sin(azimuth), np.cos(azimuth), 0.0])
-    towards = np.array(
-        [
-            np.cos(azimuth) * np.cos(elevation),
-            np.sin(azimuth) * np.cos(elevation),
-            np.sin(elevation),
-        ]
-    )
-    return right, np.cross(towards, right), towards
-
-
-def colour_scale(values: FloatArray, name: str, symmetric: bool = False) -> Any:
-    """Colour scale over the finite ones of values (n,), about zero if symmetric."""
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
-
-    known = values[np.isfinite(values)]
-    low, high = float(known.min()), float(known.max())
-    if symmetric:
-        high = max(abs(low), abs(high)) or 1.0
-        low = -high
-    return ScalarMappable(Normalize(low, high if high > low else low + 1.0), name)
-
-
-def face_means(values: FloatArray) -> FloatArray:
-    """Mean (n,) over those corners (n, 3) of a face that have a value; NaN if none has."""
-    known = np.isfinite(values)
-    count = known.sum(axis=1)
-    total = np.where(known, values, 0.0).sum(axis=1)
-    return np.divide(total, count, out=np.full(len(values), np.nan), where=count > 0)

@@ -1,0 +1,93 @@
+"""Pictures of sensors that are left out, beside their predictions from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, MODEL, PAPER
+from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
+from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.random import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Most sensors that are all drawn with intervals (of more, those outside theirs), and number of the
+# worst that are named.
+MAX_INTERVALS, NAMED = 80, 5
+# Standardised residual from which a sensor is named.
+NOTABLE = 2.0
+
+
+def left_out(
+    y: FloatArray, mean: FloatArray, std: FloatArray, names: Sequence[str], level: float
+) -> Picture:
+    """Draw observations (n,) against their predictions from the others; the worst are named."""
+    figure, axes = axes_of(*SIZE)
+    residual = (y - mean) / std
+    worst = np.argsort(-np.abs(residual), kind="stable")
+    width = ndtri((1 + level) / 2) * std
+    outside = np.abs(y - mean) > width
+    bars = y.size <= MAX_INTERVALS
+    for chosen, colour, label in ((~outside, MODEL, "inside"), (outside, ALERT, "outside")):
+        if chosen.any():
+            axes.errorbar(
+                mean[chosen], y[chosen], xerr=width[chosen] if bars or label == "outside" else None,
+                fmt=".", color=colour, ecolor=colour, elinewidth=0.7, alpha=0.75, markersize=5,
+                label=f"{label} its {100 * level:.0f} % interval ({chosen.sum()})",
+            )  # fmt: skip
+    axes.axline((y.mean(), y.mean()), slope=1, color=GUIDE, linewidth=1, zorder=1)
+    _name(axes, mean, y, [k for k in worst[:NAMED] if abs(residual[k]) > NOTABLE], names)
+    axes.set_xlabel("prediction from the other sensors")
+    axes.set_ylabel("observed")
+    plain_axis(axes.xaxis)
+    plain_axis(axes.yaxis)
+    legend(figure, axes, 2)
+    return Picture("left-out", "Each sensor against its prediction from the others", figure)
+
+
+def residuals(y: FloatArray, mean: FloatArray, std: FloatArray, names: Sequence[str]) -> Picture:
+    """Draw standardised residuals (n,), the largest on top: who deviates, and by how much."""
+    residual = (y - mean) / std
+    worst = np.argsort(-np.abs(residual), kind="stable")[:20][::-1]
+    figure, axes = axes_of(SIZE[0], max(1.8, 0.7 + 0.16 * worst.size))
+    axes.axvspan(-NOTABLE, NOTABLE, color=GUIDE, alpha=0.15, linewidth=0)
+    axes.axvline(0, color=GUIDE, linewidth=1)
+    heights = np.arange(worst.size)
+    far = np.abs(residual[worst]) > NOTABLE
+    for chosen, colour in ((~far, MODEL), (far, ALERT)):
+        axes.hlines(heights[chosen], 0, residual[worst][chosen], color=colour, linewidth=1.2)
+        axes.plot(residual[worst][chosen], heights[chosen], ".", color=colour)
+    axes.set_yticks(heights, [_short(names[k]) for k in worst], fontsize=7,
+                    parse_math=False)  # fmt: skip
+    axes.set_xlabel("observed minus predicted, standard deviations")
+    axes.grid(axis="y", visible=False)
+    plain_axis(axes.xaxis)
+    caption = "The sensors that deviate the most from their prediction"
+    return Picture("residuals", caption, figure)
+
+
+def _name(
+    axes: Axes, x: FloatArray, y: FloatArray, rows: Sequence[int], names: Sequence[str]
+) -> None:
+    """Write the names of some points beside them."""
+    from matplotlib.patheffects import withStroke
+
+    middle = (x.min() + x.max()) / 2
+    for k in rows:
+        left = x[k] > middle
+        axes.annotate(
+            _short(names[k]), (x[k], y[k]), xytext=(-5 if left else 5, 4),
+            textcoords="offset points", ha="right" if left else "left", fontsize=7,
+            path_effects=[withStroke(linewidth=2, foreground=PAPER)], parse_math=False,
+        )  # fmt: skip
+
+
+def _short(name: str) -> str:
+    """A name of printable characters that fits beside a point."""
+    name = "".join(one if one.isprintable() else " " for one in name)
+    return name if len(name) <= 18 else f"{name[:17]}…"

@@ -58,6 +58,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--graphs", nargs="+", default=list(COMMUNITY_GRAPHS))
+    parser.add_argument("--halts", nargs="+", type=float, default=list(HALTS))
     parser.add_argument("--work", type=int, default=100_000, help="start nodes in all draws")
     parser.add_argument("--json", help="also write every figure to this file, one object a line")
     arguments = parser.parse_args()
@@ -67,7 +68,7 @@ def main() -> None:
         for name in arguments.graphs:
             target = Target(graphs.load(name).graph, KERNEL)
             draws = n_draws(target.graph.n_nodes, arguments.work)
-            for p in HALTS:
+            for p in arguments.halts:
                 tick(f"{name} p={p}")
                 found = coupling_errors({"": target}, N_WALKS, p, couplings, range(draws))
                 base = found["", "iid"]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.neighbour_residuals import (
         ResidualCorrelation as ResidualCorrelation,
     )
+    from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
+    from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration
     from coupledgp.diagnostics.report import PosteriorReport as PosteriorReport
     from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
     from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
@@ -41,6 +43,10 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.scores import pit_histogram as pit_histogram
     from coupledgp.diagnostics.scores import rmse as rmse
     from coupledgp.diagnostics.scores import sharpness as sharpness
+    from coupledgp.diagnostics.simulation_based import ProcessSimulation as ProcessSimulation
+    from coupledgp.diagnostics.simulation_based import (
+        simulation_based_calibration as simulation_based_calibration,
+    )
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
     from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
     from coupledgp.diagnostics.verdicts.verdict import Advice as Advice
@@ -64,6 +70,12 @@ else:
                 "leave_one_out_baselines",
             ],
             "coupledgp.diagnostics.rivals.prediction": ["BaselinePrediction", "Rivals"],
+            "coupledgp.diagnostics.compare": ["compare"],
+            "coupledgp.diagnostics.divergences": ["gaussian_kl"],
+            "coupledgp.diagnostics.misfit": ["ResidualCorrelation", "residual_correlation"],
+            "coupledgp.diagnostics.rank_statistics": ["RankCheck", "SimulatedCalibration"],
+            "coupledgp.diagnostics.report": ["PosteriorReport"],
+            "coupledgp.diagnostics.result": ["Accuracy", "Figures", "Predictions"],
             "coupledgp.diagnostics.score_table": [
                 "JointScore",
                 "MarginalScore",
@@ -82,6 +94,10 @@ else:
                 "pit_histogram",
                 "rmse",
                 "sharpness",
+            ],
+            "coupledgp.diagnostics.simulation_based": [
+                "ProcessSimulation",
+                "simulation_based_calibration",
             ],
             "coupledgp.diagnostics.stochastic": ["StochasticOptions"],
             "coupledgp.diagnostics.verdicts.evidence": ["Evidence"],

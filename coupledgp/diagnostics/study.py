@@ -241,7 +241,7 @@ class CouplingStudy:
 
     def save_figure(self, path: str | Path, figures: Sequence[str] | None = None) -> None:
         """Write `figure(figures)` as PDF, PNG (600 dots an inch) or SVG, by the path's ending."""
-        from coupledgp.diagnostics.pages.study_figure import save_figure
+        from coupledgp.diagnostics.pages.print_figure import save_figure
 
         save_figure(self.figure(figures), path)
 

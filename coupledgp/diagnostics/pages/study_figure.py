@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -12,28 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from coupledgp.diagnostics.pages.palette import coupling_style
+from coupledgp.diagnostics.pages.print_figure import PANEL, PRINT
 from coupledgp.diagnostics.studies.draws import StudyRow, values_of
-from coupledgp.errors import InvalidInputError
-from coupledgp.output import written_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Letters of a figure are as large as the captions of most journals, its fonts are embedded whole,
-# and texts of an SVG stay texts.
-PRINT: Any = {  # matplotlib's stubs name every key
-    "font.size": 8, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1,
-    "lines.markersize": 3.5, "axes.linewidth": 0.6, "pdf.fonttype": 42, "svg.fonttype": "none",
-    "svg.hashsalt": "coupledgp",
-}  # fmt: skip
 LABELS = {
     "kl_per_point": "KL(exact || model), nats per point",
     "rmse": "RMSE (units of y)",
     "nlpd": "NLPD, nats per point",
 }
-FORMATS = ("pdf", "png", "svg")
-DPI = 600
-PANEL = (2.5, 2.2)  # inches; three of them fit across a page
 
 
 def study_figure(
@@ -73,23 +61,6 @@ def study_figure(
         drawn.legend(handles.values(), handles.keys(), loc="outside upper center", frameon=False,
                      ncols=min(len(handles), 2 * len(figures)))  # fmt: skip
     return drawn
-
-
-def save_figure(figure: Figure, path: str | Path) -> None:
-    """Write a figure as PDF, PNG or SVG, by the ending of the path, of the same bytes each time.
-
-    Raises
-    ------
-    InvalidInputError
-        The path has another ending.
-    """
-    kind = Path(path).suffix.lstrip(".").lower()
-    if kind not in FORMATS:
-        endings = ", ".join(f".{one}" for one in FORMATS)
-        raise InvalidInputError(f"path: expected an ending of {endings}, got {str(path)!r}")
-    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[kind]
-    with mpl.rc_context(PRINT), written_whole(path) as whole:
-        figure.savefig(whole, format=kind, dpi=DPI, metadata=undated)
 
 
 def _draw(axes: Axes, rows: Sequence[StudyRow], figure: str, k: int, n: int) -> None:

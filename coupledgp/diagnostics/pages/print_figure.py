@@ -1,0 +1,40 @@
+"""Figures for print: their letters, sizes and files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.output import written_whole
+
+# Letters of a figure are as large as the captions of most journals, its fonts are embedded whole,
+# and texts of an SVG stay texts.
+PRINT: Any = {  # matplotlib's stubs name every key
+    "font.size": 8, "axes.titlesize": 8, "legend.fontsize": 7, "lines.linewidth": 1.1,
+    "lines.markersize": 3.5, "axes.linewidth": 0.6, "pdf.fonttype": 42, "svg.fonttype": "none",
+    "svg.hashsalt": "coupledgp",
+}  # fmt: skip
+FORMATS = ("pdf", "png", "svg")
+DPI = 600
+PANEL = (2.5, 2.2)  # inches; three of them fit across a page
+
+
+def save_figure(figure: Figure, path: str | Path) -> None:
+    """Write a figure as PDF, PNG or SVG, by the ending of the path, of the same bytes each time.
+
+    Raises
+    ------
+    InvalidInputError
+        The path has another ending.
+    """
+    kind = Path(path).suffix.lstrip(".").lower()
+    if kind not in FORMATS:
+        endings = ", ".join(f".{one}" for one in FORMATS)
+        raise InvalidInputError(f"path: expected an ending of {endings}, got {str(path)!r}")
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[kind]
+    with mpl.rc_context(PRINT), written_whole(path) as whole:
+        figure.savefig(whole, format=kind, dpi=DPI, metadata=undated)

@@ -1,0 +1,169 @@
+"""Ranks of true values among draws of their posteriors: tests of uniformity, and coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.diagnostics.studies.pairs import holm
+from coupledgp.diagnostics.studies.tables import frame_of
+from coupledgp.random import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+# Ranks are told from uniform ones where a p-value, corrected for all tests, is below this.
+LEVEL = 0.05
+# Bins of the chi-square test hold five simulations or more each, as its law assumes.
+MAX_BINS, LEAST_IN_BIN = 20, 5
+
+
+@dataclass(frozen=True)
+class RankCheck:
+    """Ranks of one quantity over simulations.
+
+    Attributes
+    ----------
+    name : str
+    n_values : int
+        Number of values of the quantity in a simulation.
+    chi_square_p, ks_p : float
+        p-values of the chi-square test of binned ranks and of the Kolmogorov-Smirnov test, of one
+        value of the quantity in each simulation.
+    coverage, coverage_error : dict of float to float
+        Share of the true values in the central interval of each nominal level, and its standard
+        error over simulations, within which values may depend on each other.
+    mean_rank, mean_rank_error : float
+        Mean of all ranks as shares, .5 if the posterior is unbiased, and its standard error.
+    histogram : tuple of float
+        Shares of the ranks in bins of equal width, of one value in each simulation.
+    """
+
+    name: str
+    n_values: int
+    chi_square_p: float
+    ks_p: float
+    coverage: dict[float, float]
+    coverage_error: dict[float, float]
+    mean_rank: float
+    mean_rank_error: float
+    histogram: tuple[float, ...]
+
+    @classmethod
+    def of(cls, name: str, ranks: FloatArray, rng: np.random.Generator) -> RankCheck:
+        """Check ranks (n, q) as shares in (0, 1), of q values in each of n simulations."""
+        n, q = ranks.shape
+        one = ranks[np.arange(n), rng.integers(q, size=n)]
+        bins = int(np.clip(n // LEAST_IN_BIN, 2, MAX_BINS))
+        counts = np.histogram(one, bins, (0.0, 1.0))[0]
+        inside = {level: (np.abs(2 * ranks - 1) <= level).mean(axis=1) for level in LEVELS}
+        return cls(
+            name, q, float(stats.chisquare(counts).pvalue),
+            float(stats.kstest(one, "uniform").pvalue),
+            {level: float(share.mean()) for level, share in inside.items()},
+            {level: _share_error(share, level, q) for level, share in inside.items()},
+            float(ranks.mean()), float(stats.sem(ranks.mean(axis=1))), tuple((counts / n).tolist()),
+        )  # fmt: skip
+
+    def worst(self) -> str:
+        """Return in words the coverage that is farthest off in its standard errors."""
+        level = max(LEVELS, key=lambda c: abs(self.coverage[c] - c) / self.coverage_error[c])
+        return (
+            f"{100 * level:.0f} % intervals hold {100 * self.coverage[level]:.1f} ± "
+            f"{100 * self.coverage_error[level]:.1f} %, mean rank {self.mean_rank:.3f} ± "
+            f"{self.mean_rank_error:.3f}"
+        )
+
+
+def _share_error(inside: FloatArray, level: float, n_values: int) -> float:
+    """Standard error of a share: binomial for single values, over simulations for several."""
+    if n_values == 1:
+        return float(np.sqrt(level * (1 - level) / inside.size))
+    return float(max(stats.sem(inside), np.sqrt(level * (1 - level) / inside.size / n_values)))
+
+
+@dataclass(frozen=True)
+class SimulatedCalibration:
+    """Outcome of `simulation_based_calibration`.
+
+    Attributes
+    ----------
+    n_simulations, n_draws : int
+        Numbers of simulated data sets and of draws of each posterior.
+    checks : tuple of RankCheck
+        One for each quantity.
+    """
+
+    n_simulations: int
+    n_draws: int
+    checks: tuple[RankCheck, ...]
+
+    def __getitem__(self, name: str) -> RankCheck:
+        """Return the check of a quantity."""
+        return {check.name: check for check in self.checks}[name]
+
+    @property
+    def p_values(self) -> dict[str, float]:
+        """Least p-value of each quantity, after Holm's correction for all tests of all of them."""
+        tests = np.array([(check.chi_square_p, check.ks_p) for check in self.checks])
+        corrected = holm(tests.ravel()).reshape(tests.shape).min(axis=1)
+        return {check.name: float(p) for check, p in zip(self.checks, corrected, strict=True)}
+
+    @property
+    def is_calibrated(self) -> bool:
+        """Whether no test tells the ranks from uniform ones, at 5 % for all tests together."""
+        return min(self.p_values.values()) >= LEVEL
+
+    def verdict(self) -> str:
+        """Return in words which posteriors are right, and how the others are off."""
+        off = {name: p for name, p in self.p_values.items() if p < LEVEL}
+        if not off:
+            return (
+                f"Ranks of all {len(self.checks)} quantities are uniform over {self.n_simulations} "
+                f"simulations (least corrected p-value {min(self.p_values.values()):.2g}): the "
+                "posteriors are right."
+            )
+        parts = [f"{name} (p = {p:.1g}; {self[name].worst()})" for name, p in off.items()]
+        return f"Ranks are not uniform: {'; '.join(parts)}."
+
+    def rows(self) -> tuple[list[str], list[list[Any]]]:
+        """Names of columns and one row for each quantity, of plain values."""
+        columns = ["quantity", "n_values", "chi_square_p", "ks_p", "mean_rank", "mean_rank_error"]
+        endings = [f"{round(100 * level)}{end}" for level in LEVELS for end in ("", "_error")]
+        columns += [f"coverage_{ending}" for ending in endings]
+        found = []
+        for check in self.checks:
+            shares = [
+                part[level] for level in LEVELS for part in (check.coverage, check.coverage_error)
+            ]
+            found.append([check.name, check.n_values, check.chi_square_p, check.ks_p,
+                          check.mean_rank, check.mean_rank_error, *shares])  # fmt: skip
+        return columns, found
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the figures of each quantity as a pandas data frame, which needs pandas."""
+        return frame_of(self.rows())
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """Return all figures and the verdict as plain Python values."""
+        return asdict(self) | {"verdict": self.verdict(), "p_values": self.p_values}
+
+    def figure(self) -> Figure:
+        """Draw the histogram of the ranks of each quantity, with what chance allows."""
+        from coupledgp.diagnostics.pages.rank_figure import rank_figure  # matplotlib is slow
+
+        histograms = {check.name: check.histogram for check in self.checks}
+        return rank_figure(histograms, self.n_simulations)
+
+    def save_figure(self, path: str | Path) -> None:
+        """Write `figure()` as PDF, PNG (600 dots an inch) or SVG, by the path's ending."""
+        from coupledgp.diagnostics.pages.print_figure import save_figure
+
+        save_figure(self.figure(), path)

@@ -44,6 +44,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.kernels import dense_spectrum
 from coupledgp.spectra import GaussianSpectrum
 
 LEVELS = (0.5, 0.8, 0.95)
@@ -92,14 +93,15 @@ def graphs() -> Iterator[tuple[str, str, Run]]:
     seen, new = np.split(np.random.default_rng(0).permutation(graph.n_nodes)[:86], [80])
     y = np.sin(np.arange(80.0))
     kernel = cgp.kernels.HeatKernel(4.0)
-    options = {"kernel": kernel, "outputscale": 1.0, "noise": 0.1, "optimizer": None}
+    amplitude = 1 / float(kernel.spectral(dense_spectrum(graph).values).mean())
+    options = {"kernel": kernel, "outputscale": amplitude, "noise": 0.1, "optimizer": None}
     model = cgp.GraphGPRegressor(graph, **options).fit(seen, y)
     yield "own", "graph, exact", of_process(model, new, False)
     for hops in (0, 2):
         model = cgp.GraphGPRegressor(
-            graph, method="walks", exact_hops=hops, n_walks=16, random_state=0, **options
+            graph, method="walks", exact_hops=hops, n_walks=4, random_state=0, **options
         ).fit(seen, y)
-        name = f"graph, 16 walks behind {hops} hops"
+        name = f"graph, 4 walks behind {hops} hops"
         yield "own", name, of_process(model, new, False)
         yield "exact", name, of_process(model, new, True)
 
@@ -121,8 +123,11 @@ def fields() -> Iterator[tuple[str, str, Run]]:
         yield "own", name, of_process(model.fit(sensors[:60], y), sensors[60:], False)
 
 
-def hyperparameters(n_rows: int, choice: str) -> Run:
-    """Run of an exact GP that is fitted to each table, hyperparameters drawn from their prior."""
+def hyperparameters(n_rows: int, choice: str, n_averaged: int = 200) -> Run:
+    """Run of an exact GP that is fitted to each table, hyperparameters drawn from their prior.
+
+    Where they are averaged, over `n_averaged` weighted draws.
+    """
     X, X_new = inputs(n_rows), inputs(N_TEST, 1)
     everywhere = np.concatenate([X, X_new])
     base, prior = spread_lengthscale(X, True), HyperparameterPrior()
@@ -148,8 +153,9 @@ def hyperparameters(n_rows: int, choice: str) -> Run:
     def posterior(data: Any, n_draws: int, rng: np.random.Generator) -> dict[str, Any]:
         y, seed = data
         gp = cgp.ExactGPRegressor(
-            normalize_y=False, hyperparameters=choice, n_hyperparameter_draws=200, random_state=seed
-        ).fit(X, y)
+            normalize_y=False, hyperparameters=choice, n_hyperparameter_draws=n_averaged,
+            random_state=seed,
+        ).fit(X, y)  # fmt: skip
         f = gp.sample_y(X_new, n_draws, random_state=seed, latent=True)
         drawn = {"f": f, "mean of f": f.mean(axis=0),
                  "y": gp.sample_y(X_new, n_draws, random_state=seed + 1)}  # fmt: skip
@@ -201,10 +207,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--groups", nargs="+", default=["own", "exact", "hyperparameters"])
     parser.add_argument("--output", type=Path, help="folder for all figures and histograms of f")
-    parser.add_argument("--quick", action="store_true", help="20 simulations, tables of 10 rows")
+    parser.add_argument("--quick", action="store_true", help="20 simulations, tables of 8 rows")
     arguments = parser.parse_args()
     if arguments.quick:
-        arguments.simulations, arguments.rows = 20, [10]
+        arguments.simulations, arguments.rows = 20, [8]
     heads = [f"{q} {100 * level:.0f} %" for q in ("f", "y") for level in LEVELS]
     print(f"| truth from | posterior | {' | '.join(heads)} | p | ranks |")
     print("|" + "---|" * (4 + len(heads)))

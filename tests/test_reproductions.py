@@ -1,7 +1,8 @@
-"""The reproductions on graphs: their statistics, and that each script runs."""
+"""The reproductions: their statistics, their options, and that scripts run."""
 
 from __future__ import annotations
 
+import csv
 import importlib
 import json
 import sys
@@ -10,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.kernels import HeatKernel
+from tests.registries import REGISTRIES, forgotten
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "reproduction"
 
@@ -123,6 +126,148 @@ def test_scripts_run(script, monkeypatch, capsys, tmp_path, name, arguments, n_r
     for line in path.read_text(encoding="utf-8").splitlines():
         ratio = json.loads(line).get("ratio", 1.0)
         assert 0 < ratio < 3
+
+
+# A coupling of a user's own, as --register takes it.
+OWN = """
+from dataclasses import dataclass
+import numpy as np
+from coupledgp.couplings import Lengths, Norms, StratifiedLengths, register_lengths, register_norms
+
+@dataclass(frozen=True)
+class EvenNorms(Norms):
+    def sample(self, n, block_size, rng):
+        u = (rng.uniform() + np.arange(n) / n) % 1.0
+        return np.clip(u, 2**-53, 1 - 2**-53)
+
+@dataclass(frozen=True)
+class Own(StratifiedLengths):
+    pass
+
+def register():
+    register_norms("even", EvenNorms)
+    register_lengths("own", Own)
+"""
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A table with a column of categories and its target in the middle, and a module `own`."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own.py").write_text(OWN, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    x, kind = rng.normal(size=60), rng.choice(["flat", "house"], 60)
+    y = np.sin(x) + 0.1 * rng.normal(size=60)
+    lines = [f"{a},{b},{c},{d}" for a, b, c, d in zip(x, y, kind, x**2, strict=True)]
+    path = tmp_path / "homes.csv"
+    path.write_text("\n".join(["x,price,kind,z", *lines]) + "\n", encoding="utf-8")
+    with forgotten(*REGISTRIES):
+        yield path
+    sys.modules.pop("own", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "couplings", "n_figures"),
+    [
+        (
+            "uci_couplings",
+            "--jobs 1 --features fourier --data TABLE --target price",
+            "frequencies",
+            3,
+        ),
+        ("attention_errors", "", "frequencies", 4),
+        ("optimal_sampling", "--frequencies 2 --data TABLE --target price", "frequencies", 1),
+        ("kernel_regression", "--data TABLE --target kind", "frequencies", 1),
+        ("walk_errors", "--graphs karate", "walkers", 1),
+        ("community_graphs", "--graphs karate", "walkers", 1),
+        ("pagerank_errors", "--graphs karate", "walkers", 1),
+        ("sigma_objectives", "--graph karate", "walkers", 1),
+        ("sigma_for_posterior", "--names karate", "walkers", 1),
+    ],
+)
+def test_couplings_of_ones_own_in_every_comparison(
+    script, monkeypatch, capsys, tmp_path, table, name, arguments, couplings, n_figures
+):
+    own = {"frequencies": "orthogonal+even", "walkers": "own"}[couplings]
+    beside = {"frequencies": "orthogonal", "walkers": "stratified"}[couplings]
+    paths = [str(tmp_path / f"out{ending}") for ending in (".csv", ".tex")]
+    printed = run(
+        script, monkeypatch, capsys, name, "--quick", "--register", "own:register",
+        *arguments.replace("TABLE", str(table)).split(), "--couplings", beside, own,
+        "--output", *paths,
+    )  # fmt: skip
+    assert own in printed
+    with open(paths[0], encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert len(rows[0]) == 4 + n_figures
+    of = {text: [row for row in rows[1:] if row[1] == text] for text in {r[1] for r in rows[1:]}}
+    assert own in of
+    # Draws of a seed stand beside each other for every coupling.
+    keys = [{(row[0], row[2], row[3]) for row in found} for found in of.values()]
+    assert all(key == keys[0] for key in keys)
+    assert np.isfinite([float(row[4]) for row in rows[1:]]).all()
+    assert "toprule" in Path(paths[1]).read_text(encoding="utf-8")
+
+
+def test_options_refuse_at_once(script, monkeypatch, capsys, table):
+    for arguments, message in (
+        (["--register", "own:nothing"], "--register: expected MODULE:FUNCTION"),
+        (["--register", "no_module:nothing"], "--register: expected MODULE:FUNCTION"),
+        (["--output", "a.docx"], "--output: expected .csv"),
+    ):
+        with pytest.raises(SystemExit):
+            run(script, monkeypatch, capsys, "attention_errors", *arguments)
+        assert message in capsys.readouterr().err
+    with pytest.raises(InvalidInputError, match="--couplings: expected one of"):
+        run(script, monkeypatch, capsys, "attention_errors", "--couplings", "nothing")
+
+
+def test_tables_are_read_with_their_categories(script, table):
+    X, y = script("study_options").read_table(table, "price")
+    assert X.shape == (60, 4)
+    np.testing.assert_array_equal(X[:, 1] + X[:, 2], np.ones(60))
+    assert y.std() > 0.1
+    with pytest.raises(SystemExit, match="--target: expected one of"):
+        script("study_options").read_table(table, "cost")
+
+
+def test_results_are_those_of_a_study(script, tmp_path):
+    """Tables, tests and figures of draws that are known."""
+    results = script("study_options").Results("m", ("kl_per_point", "other"))
+    near = 1 + np.arange(6) / 10
+    for seed, value in enumerate(near):
+        results.add("one", "near", 8, seed, value, 1.0)
+        results.add("one", "far", 8, seed, value + 2, 1.0)
+    (pair,) = results.comparisons("one")
+    assert pair.mean_difference == pytest.approx(-2)
+    assert pair.p_t < 1e-10
+    assert r"near & $\mathbf{1.250}" in results.latex("one")
+    results.write([tmp_path / "f.svg"])
+    assert (tmp_path / "f.svg").stat().st_size > 1000
+
+
+def test_simulations_meet_the_closed_forms(script, monkeypatch, capsys):
+    printed = run(script, monkeypatch, capsys, "simulation_against_theory", "--quick",
+                  "--couplings", "iid", "orthogonal+pnc", "halton")  # fmt: skip
+    assert "4 cases, largest z" in printed
+    assert printed.count("halton") == 2
+
+
+def test_calibration_by_simulation_runs(monkeypatch, capsys, tmp_path):
+    monkeypatch.syspath_prepend(str(FOLDER.parent))
+    script = importlib.import_module("simulation_based_calibration")
+    arguments = ["", "--quick", "--groups", "exact", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    script.main()
+    printed = capsys.readouterr().out
+    figures = json.loads((tmp_path / "calibration.json").read_text(encoding="utf-8"))
+    assert printed.count("\n") == 2 + len(figures)
+    assert "exact: halton, m = 16" in figures
+    assert (tmp_path / "calibration.svg").stat().st_size > 1000
+    averaged = script.hyperparameters(8, "averaged", 16)(20, 0)
+    assert {"f", "y", "log noise", "log lengthscales"} <= {one.name for one in averaged.checks}
+    assert averaged["log lengthscales"].n_values == 2
+    sys.modules.pop("simulation_based_calibration")
 
 
 def test_mesh_protocols_run(script, monkeypatch, capsys, tmp_path):

@@ -17,6 +17,8 @@ normalised scores are bounded, and their error is sound. All four figures are al
 shorter keys, `x ~ N(0, I / d)`, where the tails are lighter; even there, the diagonal makes
 variances noisy below some thousands of draws.
 
+Draws of one seed belong together across couplings.
+
     python benchmarks/reproduction/attention_errors.py [--draws 300] [--sets 8] [--json OUT]
 """
 
@@ -28,6 +30,7 @@ import json
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.features import ComplexExponentialFeatures
 
@@ -42,7 +45,7 @@ SYSTEMS = {
     "simplex+PM": "simplex+monotone",
 }
 KEYS = {"N(0, I / sqrt(d))": DIM**-0.5, "N(0, I / d)": 1 / DIM}
-FIGURES = ("variance", "covariance", "attention MSE", "leading order")
+FIGURES = ("attention_mse", "variance", "covariance", "leading_order")
 
 
 def errors(keys: np.ndarray, coupling: str, m: int, draws: int, rng: np.random.Generator) -> list:
@@ -58,7 +61,8 @@ def errors(keys: np.ndarray, coupling: str, m: int, draws: int, rng: np.random.G
     covariance = second.mean()
     scores = kernels / kernels.sum(-1, keepdims=True)
     attention = np.square(scores - exact / exact.sum(-1, keepdims=True)).mean()
-    return [variance, covariance, attention, (variance - covariance) / (N * exact.mean()) ** 2]
+    leading = (variance - covariance) / (N * exact.mean()) ** 2
+    return [attention, variance, covariance, leading]
 
 
 def main() -> None:
@@ -66,12 +70,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--sets", type=int, default=8)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[1, 2, 4, 8], help="m / d")
     parser.add_argument("--json")
-    arguments = parser.parse_args()
-    report = {}
+    add_options(parser, SYSTEMS)
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.draws, arguments.sets, arguments.sizes = 4, 2, [1]
+    systems, report = chosen(arguments, SYSTEMS), {}
+    results = Results("n_frequencies", FIGURES)
     for law, variance in KEYS.items():
-        report[law] = run(arguments, variance)
+        report[law] = run(arguments, systems, variance)
         show(law, report[law])
+        for m, found in report[law].items():
+            for name, values in found.items():
+                for one, figures in enumerate(values):
+                    results.add(f"keys {law}", name, m, one, *figures)
+    results.print_comparisons()
+    results.write(arguments.output)
     if arguments.json:
         with open(arguments.json, "w", encoding="utf-8") as file:
             json.dump(
@@ -79,16 +94,18 @@ def main() -> None:
             )
 
 
-def run(arguments: argparse.Namespace, key_variance: float) -> dict[int, dict[str, np.ndarray]]:
+def run(
+    arguments: argparse.Namespace, systems: dict, key_variance: float
+) -> dict[int, dict[str, np.ndarray]]:
     """Figures (sets, 4) of every m and system."""
     results: dict[int, dict[str, np.ndarray]] = {}
-    for m in (DIM, 2 * DIM, 4 * DIM, 8 * DIM):
+    for m in (size * DIM for size in arguments.sizes):
         results[m] = {}
-        for number, (name, coupling) in enumerate(SYSTEMS.items()):
+        for name, coupling in systems.items():
             rows = []
             for one in range(arguments.sets):
                 keys = np.random.default_rng(one).normal(size=(N, DIM)) * key_variance**0.5
-                rng = np.random.default_rng([one, m, number])
+                rng = np.random.default_rng([one, m])
                 rows.append(errors(keys, coupling, m, arguments.draws, rng))
             results[m][name] = np.array(rows)
     return results
@@ -99,11 +116,12 @@ def show(law: str, results: dict[int, dict[str, np.ndarray]]) -> None:
     console = Console(width=160)
     console.rule(f"keys x ~ {law}")
     for index, figure in enumerate(FIGURES):
-        table = Table(title=f"{figure}, units of 1e-3; ratio to independent norms (s.e. over sets)")
-        for heading in ("m", *SYSTEMS):
+        names = list(next(iter(results.values())))
+        table = Table(title=f"{figure}, units of 1e-3; ratio to {names[0]} (s.e. over sets)")
+        for heading in ("m", *names):
             table.add_column(heading)
         for m, systems in results.items():
-            base, cells = systems["independent"][:, index], []
+            base, cells = systems[names[0]][:, index], []
             for values in systems.values():
                 ratio = values[:, index] / base
                 error = ratio.std(ddof=1) / len(ratio) ** 0.5

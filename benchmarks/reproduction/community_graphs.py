@@ -29,6 +29,7 @@ from graph_common import (
     table,
     with_error,
 )
+from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.datasets import graphs
 from coupledgp.kernels import RegularizedLaplacianKernel
@@ -61,9 +62,15 @@ def main() -> None:
     parser.add_argument("--halts", nargs="+", type=float, default=list(HALTS))
     parser.add_argument("--work", type=int, default=100_000, help="start nodes in all draws")
     parser.add_argument("--json", help="also write every figure to this file, one object a line")
-    arguments = parser.parse_args()
+    add_options(parser, COUPLINGS, walkers=True)
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.graphs, arguments.work = arguments.graphs[:1], 1
     lines, rows, distances = JsonLines(arguments.json), [], []
-    couplings = dict(zip(COUPLINGS, COUPLINGS, strict=True))
+    own = dict(zip(COUPLINGS, COUPLINGS, strict=True))
+    # The claim needs its own couplings; others stand beside them.
+    couplings = own | chosen(arguments, own)
+    results = Results("n_walks", ("squared_error",))
     with reporter("community graphs") as tick:
         for name in arguments.graphs:
             target = Target(graphs.load(name).graph, KERNEL)
@@ -72,22 +79,29 @@ def main() -> None:
                 tick(f"{name} p={p}")
                 found = coupling_errors({"": target}, N_WALKS, p, couplings, range(draws))
                 base = found["", "iid"]
+                for label in couplings:
+                    for seed, square in enumerate(found["", label]):
+                        results.add(f"{name} p={p}", label, N_WALKS, seed, square)
+                others = list(couplings)[1:]
                 gaps = [distance(found["", "sigma"], found["", c]) for c in COUPLINGS[:2]]
-                ratios = [root_ratio(found["", c], base) for c in COUPLINGS[1:]]
+                ratios = [root_ratio(found["", c], base) for c in others]
                 distances.append([gap / error for gap, error in gaps])
                 rows.append(
                     [name, target.graph.n_nodes, p, draws, with_error(*root_mean(base))]
                     + [with_error(*ratio) for ratio in ratios]
                     + [n_errors(*gap) for gap in gaps]
                 )
-                for coupling, (ratio, error) in zip(COUPLINGS[1:], ratios, strict=True):
+                for coupling, (ratio, error) in zip(others, ratios, strict=True):
                     lines.write(
                         graph=name, p_halt=p, coupling=coupling, draws=draws,
                         ratio=ratio, ratio_error=error, iid_error=root_mean(base)[0],
                     )  # fmt: skip
-    header = ["graph", "N", "p", "draws", "iid error", *COUPLINGS[1:]]
+    header = ["graph", "N", "p", "draws", "iid error", *list(couplings)[1:]]
     print(table([*header, "distance to iid", "distance to antithetic"], rows), "\n")
     print(claim(np.array(distances)))
+    if arguments.couplings is not None:
+        results.print_comparisons()
+    results.write(arguments.output)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ the same splits), and, for the claim simplex >= orthogonal >= i.i.d., the differ
 errors. "exact" is kernel regression without features, at the same sigma.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/kernel_regression.py [--draws 20] [--json OUT]
+
+Couplings and tables of your own are compared without columns of zeros (see `study_options`).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from rich.table import Table
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
+from study_options import Results, add_options, chosen, parse_options, read_table
 
 import coupledgp as cgp
 from coupledgp.datasets import classification
@@ -55,10 +58,13 @@ SEARCH_ROWS, SEARCH_TEST, SEARCH_DRAWS = 1000, 500, 5
 EXACT_ROWS = 1000
 
 
-def splits(name: str, seed: int) -> list[np.ndarray]:
-    """Standardised rows and labels to train, to validate and to test."""
-    data = classification.load(name)
-    X, rest, y, labels = train_test_split(data.X, data.y, train_size=0.6, random_state=seed)
+def splits(name: str, seed: int, target: str | None = None) -> list[np.ndarray]:
+    """Standardised rows and labels to train, to validate and to test, of a set or a CSV file."""
+    if name.endswith(".csv"):
+        X, y = read_table(name, target)
+    else:
+        X, y = (data := classification.load(name)).X, data.y
+    X, rest, y, labels = train_test_split(X, y, train_size=0.6, random_state=seed)
     valid, test, y_valid, y_test = train_test_split(rest, labels, test_size=0.5, random_state=seed)
     scaler = StandardScaler().fit(X)
     return [
@@ -82,9 +88,9 @@ def classifier(sigma: float, m: int, coupling: str, seed: int) -> cgp.KernelRegr
     return cgp.KernelRegressionClassifier(1 / sigma, "laplace", m, coupling, random_state=seed)
 
 
-def choose_sigma(name: str) -> float:
+def choose_sigma(name: str, target: str | None) -> float:
     """Where i.i.d. features classify the validation rows of the first split best."""
-    X, y, valid, y_valid, _, _ = splits(name, 0)
+    X, y, valid, y_valid, _, _ = splits(name, 0, target)
     X, y = X[:SEARCH_ROWS], y[:SEARCH_ROWS]
     valid, y_valid = valid[:SEARCH_TEST], y_valid[:SEARCH_TEST]
     m = 10 * X.shape[1]
@@ -103,15 +109,15 @@ def exact_accuracy(sigma: float, split: list[np.ndarray]) -> float:
     return float(np.mean(classes[sums.argmax(axis=1)] == y_test[:EXACT_ROWS]))
 
 
-def run(name: str, n_splits: int, draws: int) -> dict:
+def run(systems: dict, name: str, n_splits: int, draws: int, target: str | None) -> dict:
     """Sigma, accuracies (splits, draws) of every system, and that of the exact kernel."""
-    sigma = choose_sigma(name)
-    scores = {system: np.empty((n_splits, draws)) for system in SYSTEMS}
+    sigma = choose_sigma(name, target)
+    scores = {system: np.empty((n_splits, draws)) for system in systems}
     exact = []
     for number in range(n_splits):
-        split = splits(name, number)
+        split = splits(name, number, target)
         exact.append(exact_accuracy(sigma, split))
-        for system, (pad, coupling) in SYSTEMS.items():
+        for system, (pad, coupling) in systems.items():
             X, test = (padded(split[k]) if pad else split[k] for k in (0, 4))
             for draw in range(draws):
                 model = classifier(sigma, X.shape[1], coupling, 1000 * number + draw)
@@ -131,23 +137,44 @@ def show(results: dict[str, dict]) -> None:
     console = Console(width=220)
     table = Table(title="accuracy: ours (s.e.) | paper")
     claims = Table(title="differences of ours (in standard errors) | paper's difference")
-    for heading in ("set", "sigma", "exact", *SYSTEMS):
+    systems = next(iter(results.values()))["scores"]
+    for heading in ("set", "sigma", "exact", *systems):
         table.add_column(heading)
     for heading in ("set", *(f"{a} - {b}" for a, b in CLAIMS)):
         claims.add_column(heading)
     for name, result in results.items():
-        at = DATASETS.index(name)
         figures = {s: mean_and_error(v) for s, v in result["scores"].items()}
-        cells = [f"{m:.4f} ({e:.4f}) | {PAPER[s][at]:.4f}" for s, (m, e) in figures.items()]
+        cells = [f"{m:.4f} ({e:.4f}){published(s, name)}" for s, (m, e) in figures.items()]
         table.add_row(name, f"{result['sigma']:.2f}", f"{result['exact']:.4f}", *cells)
         cells = []
+        if name not in DATASETS or systems.keys() != SYSTEMS.keys():
+            continue
+        at = DATASETS.index(name)
         for a, b in CLAIMS:
             difference = figures[a][0] - figures[b][0]
             error = max(float(np.hypot(figures[a][1], figures[b][1])), 1e-12)
             cells.append(f"{difference:+.4f} ({difference / error:+.1f}) | {PAPER[a][at] - PAPER[b][at]:+.4f}")  # fmt: skip
         claims.add_row(name, *cells)
     console.print(table)
-    console.print(claims)
+    if claims.row_count:
+        console.print(claims)
+
+
+def published(system: str, name: str) -> str:
+    """The paper's accuracy, if it has one."""
+    if system not in PAPER or name not in DATASETS:
+        return ""
+    return f" | {PAPER[system][DATASETS.index(name)]:.4f}"
+
+
+def collect(results: dict[str, dict]) -> Results:
+    """Shares of wrong classes of every draw, for files and paired tests."""
+    found = Results("n_frequencies / d", ("error",))
+    for name, result in results.items():
+        for system, scores in result["scores"].items():
+            for (number, draw), score in np.ndenumerate(scores):
+                found.add(name, system, 1, 1000 * number + draw, 1 - score)
+    return found
 
 
 def main() -> None:
@@ -155,17 +182,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--splits", type=int, default=3)
-    parser.add_argument("--datasets", nargs="+", default=DATASETS, choices=DATASETS)
     parser.add_argument("--json")
-    arguments = parser.parse_args()
+    add_options(parser, SYSTEMS, data=DATASETS)
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.splits, arguments.draws, arguments.data = 1, 2, arguments.data[:1]
+    systems = {
+        label: system if isinstance(system, tuple) else (False, system)
+        for label, system in chosen(arguments, SYSTEMS).items()
+    }
     results = {}
-    for name in arguments.datasets:
-        results[name] = run(name, arguments.splits, arguments.draws)
+    for name in arguments.data:
+        results[name] = run(systems, name, arguments.splits, arguments.draws, arguments.target)
         print(name, "done", flush=True)
         if arguments.json:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 json.dump(results, file, indent=1, default=np.ndarray.tolist)
     show(results)
+    collected = collect(results)
+    collected.print_comparisons()
+    collected.write(arguments.output)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 The data are a fixed sample of Gaussian inputs. Variances come from exact formulas and from a
 simulation with one independent frequency, so that a figure is m times the variance with m
 frequencies. The papers' Fourier features are complex exponentials; pairs of sine and cosine are
-their real part.
+their real part. With `--frequencies m` above one and `--couplings`, figures are m times the
+variance of m coupled frequencies.
 
     python benchmarks/reproduction/optimal_sampling.py [--draws 20000]
 """
@@ -14,6 +15,7 @@ import argparse
 from collections.abc import Callable
 
 import numpy as np
+from study_options import Results, add_options, chosen, parse_options, read_table
 
 from coupledgp.features import (
     FourierFeatures,
@@ -33,9 +35,42 @@ def plain_laplace(X: np.ndarray) -> float:
 
 def simulate(X: np.ndarray, n_draws: int, gram: Callable[[int], np.ndarray]) -> tuple[float, float]:
     """Mean variance of Gram matrices and its standard error."""
-    exact = np.exp(-0.5 * np.square(X[:, None] - X).sum(-1))
-    values = np.array([np.square(np.abs(gram(i) - exact)).mean() for i in range(n_draws)])
+    values = squares(X, n_draws, gram)
     return float(values.mean()), float(values.std(ddof=1) / n_draws**0.5)
+
+
+def squares(X: np.ndarray, n_draws: int, gram: Callable[[int], np.ndarray]) -> np.ndarray:
+    """Mean squared errors (n_draws,) of Gram matrices."""
+    exact = np.exp(-0.5 * np.square(X[:, None] - X).sum(-1))
+    return np.array([np.square(np.abs(gram(i) - exact)).mean() for i in range(n_draws)])
+
+
+def coupled(X: np.ndarray, couplings: dict, m: int, n_draws: int) -> Results:
+    """M times the variance of m frequencies of each coupling, of each kind of features."""
+    found = Results("n_frequencies", ("variance",))
+    for label, coupling in couplings.items():
+        for name, make in (
+            ("Fourier", lambda s, c=coupling: FourierFeatures(X.shape[1], m, c, generator=s)),
+            ("Laplace, optimal", lambda s, c=coupling: ImportanceLaplaceFeatures(X, m, c, s)),
+            (
+                "Laplace, plain",
+                lambda s, c=coupling: LaplaceFeatures(X.shape[1], m, c, generator=s),
+            ),
+        ):
+            values = m * squares(X, n_draws, gram_of(X, make))
+            for seed, value in enumerate(values):
+                found.add(name, label, m, seed, value)
+    return found
+
+
+def gram_of(X: np.ndarray, make: Callable) -> Callable[[int], np.ndarray]:
+    """Function of a seed that returns the Gram matrix of the features that `make` draws."""
+
+    def of_seed(seed: int) -> np.ndarray:
+        phi = make(seed)(X).numpy()
+        return phi @ phi.T
+
+    return of_seed
 
 
 def main() -> None:
@@ -45,38 +80,43 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=60)
     parser.add_argument("--dim", type=int, default=3)
     parser.add_argument("--scale", type=float, default=0.47)
-    arguments = parser.parse_args()
-    dim = arguments.dim
-    X = arguments.scale * np.random.default_rng([0, 64]).normal(size=(arguments.rows, dim))
+    parser.add_argument("--frequencies", type=int, default=1)
+    add_options(parser, ["iid"], data=["gaussian"])
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.draws, arguments.rows = 20, 12
+    X = arguments.scale * np.random.default_rng([0, 64]).normal(
+        size=(arguments.rows, arguments.dim)
+    )
+    if arguments.data != ["gaussian"]:
+        X = arguments.scale * standardised(arguments.data[0], arguments.target)[: arguments.rows]
+    dim = X.shape[1]
 
     def complex_gram(seed: int) -> np.ndarray:
         w = FourierFeatures(dim, 1, "iid", generator=seed).frequencies.numpy()[0]
         phase = np.exp(1j * (X @ w))
         return np.outer(phase, phase.conj())
 
-    def gram(make: Callable[[int], LaplaceFeatures | FourierFeatures]):
-        def of_seed(seed: int) -> np.ndarray:
-            phi = make(seed)(X).numpy()
-            return phi @ phi.T
-
-        return of_seed
-
     least = least_mean_variance(X)
     systems = [
         ("Fourier, complex exponentials", least, complex_gram),
-        ("Laplace, optimal", least, gram(lambda s: ImportanceLaplaceFeatures(X, 1, "iid", s))),
+        (
+            "Laplace, optimal",
+            least,
+            gram_of(X, lambda s: ImportanceLaplaceFeatures(X, 1, "iid", s)),
+        ),
         (
             "Laplace, plain",
             plain_laplace(X),
-            gram(lambda s: LaplaceFeatures(dim, 1, "iid", generator=s)),
+            gram_of(X, lambda s: LaplaceFeatures(dim, 1, "iid", generator=s)),
         ),
         (
             "Fourier, sine and cosine",
             None,
-            gram(lambda s: FourierFeatures(dim, 1, "iid", generator=s)),
+            gram_of(X, lambda s: FourierFeatures(dim, 1, "iid", generator=s)),
         ),
     ]
-    print(f"{arguments.rows} inputs N(0, {arguments.scale}^2 I), d={dim}, {arguments.draws} draws")
+    print(f"{len(X)} inputs, {arguments.data[0]}, d={dim}, {arguments.draws} draws")
     print(f"E[K11 K22 - K12^2] = {least:.4f}; published prototype, other data: 0.614 against 6.2")
     for name, theory, of_seed in systems:
         mean, error = simulate(X, arguments.draws, of_seed)
@@ -84,8 +124,26 @@ def main() -> None:
             "" if theory is None else f" theory {theory:.4f} z {(mean - theory) / error:+.2f}"
         )
         print(f"{name:32} {mean:.4f} ({error:.4f}){expected}, over the least {mean / least:.2f}")
-    squares = np.square(X[:, None] - X).sum(-1)
-    print(f"sine and cosine, theory {np.square(1 - np.exp(-squares)).mean() / 2:.4f}")
+    distances = np.square(X[:, None] - X).sum(-1)
+    print(f"sine and cosine, theory {np.square(1 - np.exp(-distances)).mean() / 2:.4f}")
+    if arguments.couplings or arguments.output:
+        couplings = chosen(arguments, {"iid": "iid"})
+        show(coupled(X, couplings, arguments.frequencies, arguments.draws), arguments)
+
+
+def show(results: Results, arguments: argparse.Namespace) -> None:
+    """Print and write the variances under coupled frequencies."""
+    for features in results.draws:
+        for row in results.rows(features):
+            print(f"{features}, {row.coupling}, m={row.size}: {row.mean_of('variance')}")
+    results.print_comparisons()
+    results.write(arguments.output)
+
+
+def standardised(path: str, target: str | None) -> np.ndarray:
+    """Standardised columns of a CSV file, without its target."""
+    X = read_table(path, target)[0]
+    return (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
 
 
 if __name__ == "__main__":

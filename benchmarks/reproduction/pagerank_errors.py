@@ -23,6 +23,7 @@ from graph_common import (
     table,
     with_error,
 )
+from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp import pagerank
 from coupledgp.datasets import graphs
@@ -70,16 +71,25 @@ def main() -> None:
     parser.add_argument("--halts", nargs="+", type=float, default=list(HALTS))
     parser.add_argument("--repeats", type=int, default=1000)
     parser.add_argument("--json", help="also write every figure to this file, one object a line")
-    arguments = parser.parse_args()
+    add_options(parser, COUPLINGS, walkers=True)
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.graphs, arguments.halts, arguments.repeats = arguments.graphs[:1], [0.5], 20
+    own = dict(zip(COUPLINGS, COUPLINGS, strict=True))
+    couplings = list(own | chosen(arguments, own))
     lines, rows, distances = JsonLines(arguments.json), [], []
+    results = Results("n_walks", ("error",))
     with reporter("pagerank") as tick:
         for name in arguments.graphs:
             graph = graphs.load(name).graph
             for p in arguments.halts:
                 tick(f"{name} p={p}")
-                found = {c: errors(graph, p, c, arguments.repeats) for c in COUPLINGS}
+                found = {c: errors(graph, p, c, arguments.repeats) for c in couplings}
+                for label, values in found.items():
+                    for seed, value in enumerate(values):
+                        results.add(f"{name} p={p}", label, N_WALKS, seed, value)
                 gaps = [mean_and_error(found["sigma"] - found[c]) for c in COUPLINGS[:2]]
-                ratios = [ratio_of_means(found[c], found["iid"]) for c in COUPLINGS[1:]]
+                ratios = [ratio_of_means(found[c], found["iid"]) for c in couplings[1:]]
                 distances.append([gap / error for gap, error in gaps])
                 base = mean_and_error(found["iid"])
                 rows.append(
@@ -87,14 +97,17 @@ def main() -> None:
                     + [with_error(*ratio) for ratio in ratios]
                     + [n_errors(*gap) for gap in gaps]
                 )
-                for coupling, (ratio, error) in zip(COUPLINGS[1:], ratios, strict=True):
+                for coupling, (ratio, error) in zip(couplings[1:], ratios, strict=True):
                     lines.write(
                         graph=name, p_halt=p, coupling=coupling, repeats=arguments.repeats,
                         ratio=ratio, ratio_error=error, iid_error=base[0],
                     )  # fmt: skip
-    header = ["graph", "N", "p", "iid error", *COUPLINGS[1:]]
+    header = ["graph", "N", "p", "iid error", *couplings[1:]]
     print(table([*header, "distance to iid", "distance to antithetic"], rows), "\n")
     print(claim(np.array(distances)))
+    if arguments.couplings is not None:
+        results.print_comparisons()
+    results.write(arguments.output)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from graph_common import mean_and_error, table, with_error
+from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.couplings import GeometricLaw, SigmaLengths, WalkerCoupling, parse_walker_coupling
 from coupledgp.couplings.walkers.sigma import (
@@ -40,6 +41,7 @@ from coupledgp.random import FloatArray, IntArray
 NOISE, OBSERVED = 0.1, 0.5
 ORDER = 30
 NAMES = ("teapot", "idler_riser", "traffic", "eurosis", "arenas-email")
+BESIDE = ("iid", "antithetic", "stratified", "stratified+systematic")
 HOPS = {"stratified+systematic, 1 hop": 1, "stratified+systematic, 2 hops": 2}
 
 
@@ -165,41 +167,57 @@ def main() -> None:
     parser.add_argument("--halt", type=float, default=0.3)
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--swaps", type=int, default=200)
-    arguments = parser.parse_args()
+    add_options(parser, ["sigma by three objectives", *BESIDE, *HOPS], walkers=True)
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.names, arguments.times = arguments.names[:1], arguments.times[:1]
+        arguments.walks, arguments.swaps, arguments.draws = 4, 1, 2
     m, p = arguments.walks, arguments.halt
+    results = Results("n_walks", ("kl_per_point",))
     with reporter("sigma for the posterior") as tick:
         for t in arguments.times:
             kernel = HeatKernel(t)
             tick(f"t={t:g}: search")
-            methods = {name: parse_walker_coupling(name) for name in ("iid", "antithetic")}
-            methods |= sigmas(kernel, m, p, arguments.swaps)
-            for name in ("stratified", "stratified+systematic"):
-                methods[name] = parse_walker_coupling(name)
-            methods |= dict.fromkeys(HOPS, parse_walker_coupling("stratified+systematic"))
+            beside = chosen(arguments, dict(zip(BESIDE, BESIDE, strict=True)))
+            methods = sigmas(kernel, m, p, arguments.swaps)
+            methods |= {label: parse_walker_coupling(one) for label, one in beside.items()}
+            if arguments.couplings is None:
+                methods |= dict.fromkeys(HOPS, parse_walker_coupling("stratified+systematic"))
             rows = []
             for name in arguments.names:
                 tick(f"t={t:g}: {name}")
                 problem = Problem(load(name), kernel, 0)
-                rows.append([name, *cells(problem, methods, m, p, arguments.draws)])
+                found = divergences(problem, methods, m, p, arguments.draws)
+                rows.append([name, *cells(found)])
+                for label, values in found.items():
+                    for seed, value in enumerate(values):
+                        results.add(f"{name} t={t:g}", label, m, seed, value)
             print(f"heat, t={t:g}, m={m}, p={p:g}, {arguments.draws} draws")
             print(table(["graph", "KL of sigma, kernel", *methods], rows), "\n")
+    if arguments.couplings is not None:
+        results.print_comparisons()
+    results.write(arguments.output)
 
 
-def cells(
+def divergences(
     problem: Problem, methods: dict[str, WalkerCoupling], m: int, p: float, n_draws: int
-) -> list[str]:
-    """KL of sigma for the kernel, and the ratio of each method to it."""
-    found = {
+) -> dict[str, FloatArray]:
+    """KL (n_draws,) of each method, draws of one seed for all."""
+    return {
         name: np.array(
             [problem.kl(coupling, m, p, seed, HOPS.get(name, 0)) for seed in range(n_draws)]
         )
         for name, coupling in methods.items()
     }
+
+
+def cells(found: dict[str, FloatArray]) -> list[str]:
+    """KL of sigma for the kernel, and the ratio of each method to it."""
     base = found["sigma, kernel"]
     ratios = []
     for values in found.values():
         ratio = values.mean() / base.mean()
-        error = np.std(values - ratio * base, ddof=1) / np.sqrt(n_draws) / base.mean()
+        error = np.std(values - ratio * base, ddof=1) / np.sqrt(base.size) / base.mean()
         ratios.append(with_error(float(ratio), float(error)))
     return [with_error(*mean_and_error(base)), *ratios]
 

@@ -25,6 +25,7 @@ from graph_common import (
     with_error,
 )
 from numpy.typing import NDArray
+from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.couplings import (
     GeometricLaw,
@@ -64,13 +65,17 @@ def main() -> None:
     parser.add_argument("--halts", nargs="+", type=float, default=[0.1, 0.3, 0.5])
     parser.add_argument("--draws", type=int, default=300)
     parser.add_argument("--json", help="also write every figure to this file, one object a line")
-    arguments = parser.parse_args()
+    add_options(parser, ["linear and quadratic sigma"], walkers=True)
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.orders, arguments.halts, arguments.draws = [3], [0.3], 4
+    beside, results = chosen(arguments, {}), Results("n_walks", ("squared_error",))
     target, lines = Target(graphs.load(arguments.graph).graph, KERNEL), JsonLines(arguments.json)
     rows = []
     with reporter("sigma objectives") as tick:
         for p in arguments.halts:
             survival = GeometricLaw(p).survival(target.series.size - 1)
-            sigmas, couplings = {}, dict[str, WalkerCouplingLike](iid="iid")
+            sigmas, couplings = {}, dict[str, WalkerCouplingLike](iid="iid") | beside
             for order in arguments.orders:
                 for objective in OBJECTIVES:
                     tick(f"p={p} n={order} {objective}")
@@ -80,6 +85,9 @@ def main() -> None:
                     couplings[f"{order} {objective}"] = WalkerCoupling(lengths)
             tick(f"p={p} draws")
             found = coupling_errors({"": target}, 2, p, couplings, range(arguments.draws))
+            for label in couplings:
+                for seed, square in enumerate(found["", label]):
+                    results.add(f"{arguments.graph} p={p}", label, 2, seed, square)
             for order in arguments.orders:
                 pair = [sigmas[order, objective] for objective in OBJECTIVES]
                 squares = [found["", f"{order} {objective}"] for objective in OBJECTIVES]
@@ -99,6 +107,9 @@ def main() -> None:
                 )  # fmt: skip
     header = ["p", "n", "linear", "quadratic", "Cayley", "linear / iid", "quadratic / iid"]
     print(table([*header, "distance"], rows))
+    if arguments.couplings is not None:
+        results.print_comparisons()
+    results.write(arguments.output)
 
 
 if __name__ == "__main__":

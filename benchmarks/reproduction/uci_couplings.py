@@ -10,6 +10,11 @@ predictions over that of i.i.d. (Table 4): each as mean and standard error over 
 paper's figure and the distance between the two in standard errors of both.
 
     COUPLEDGP_DATA=... python benchmarks/reproduction/uci_couplings.py [--draws 20] [--json OUT]
+
+Couplings and tables of your own, with paired tests over splits (see `study_options`):
+
+    python benchmarks/reproduction/uci_couplings.py --data houses.csv --target price \
+        --couplings iid orthogonal mine --register my_module:register --output study.csv study.tex
 """
 
 from __future__ import annotations
@@ -23,9 +28,15 @@ from joblib import Parallel, delayed
 from rich.console import Console
 from rich.table import Table
 from sklearn.preprocessing import StandardScaler
+from study_options import Results, add_options, chosen, parse_options, read_table
 
 import coupledgp as cgp
-from coupledgp.couplings import Directions, DirectionsAndNorms, OrthogonalDirections
+from coupledgp.couplings import (
+    Directions,
+    DirectionsAndNorms,
+    OrthogonalDirections,
+    parse_coupling,
+)
 from coupledgp.datasets import uci
 
 DATASETS = ("concrete", "abalone", "cpu", "power", "airfoil", "boston")
@@ -97,23 +108,25 @@ PAPER = {
 }  # fmt: skip
 
 
-def split(name: str, number: int) -> tuple[np.ndarray, ...]:
-    """Standardised training and test points of one random split."""
-    data = uci.load(name)
+def split(name: str, number: int, target: str | None = None) -> tuple[np.ndarray, ...]:
+    """Standardised training and test points of one random split of a set, or of a CSV file."""
+    if name.endswith(".csv"):
+        X, y = read_table(name, target)
+    else:
+        X, y = (data := uci.load(None if name == "diabetes" else name)).X, data.y
     rng = np.random.default_rng(number)
-    order = rng.permutation(len(data.y))
+    order = rng.permutation(len(y))
     size = min(256, len(order) // 2)
     train, test = order[:size], order[size : 2 * size]
-    scaler = StandardScaler().fit(data.X[train])
-    X, X_test = scaler.transform(data.X[train]), scaler.transform(data.X[test])
-    return X, data.y[train], X_test, data.y[test]
+    scaler = StandardScaler().fit(X[train])
+    return scaler.transform(X[train]), y[train], scaler.transform(X[test]), y[test]
 
 
-def run_split(name: str, number: int, draws: int) -> dict:
+def run_split(all_systems: dict, name: str, number: int, draws: int, target: str | None) -> dict:
     """Figures of every system on one split, averaged over draws of the frequencies."""
-    X, y, X_test, y_test = split(name, number)
+    X, y, X_test, y_test = split(name, number, target)
     dim, result = X.shape[1], {}
-    for features, systems in SYSTEMS.items():
+    for features, systems in all_systems.items():
         laplace = features == "laplace"
         rule = cgp.models.sparse_spectrum.laplace_lengthscale(X, np.random.default_rng(0))
         exact = cgp.ExactGPRegressor(
@@ -141,14 +154,16 @@ def run_split(name: str, number: int, draws: int) -> dict:
                 rows.append((report.kernel_rmse**2, report.kl_per_point, report.rmse))
             square, kl, error = np.mean(rows, axis=0)
             result[features, label] = {"kernel": square**0.5, "kl": kl, "rmse": error}
+            result[features, label]["m"] = gp.n_frequencies_
     return result
 
 
 def summarise(splits: list[dict], features: str, label: str, figure: str) -> tuple[float, float]:
-    """Mean and standard error over splits; relative to i.i.d. unless the figure is the KL."""
+    """Mean and standard error over splits; relative to the first unless the figure is the KL."""
     values = np.array([s[features, label][figure] for s in splits])
     if figure != "kl":
-        values = values / [s[features, "iid"][figure] for s in splits]
+        first = next(system for kind, system in splits[0] if kind == features)
+        values = values / [s[features, first][figure] for s in splits]
     return float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5)
 
 
@@ -157,13 +172,14 @@ def table(results: dict[str, list[dict]], features: str, figure: str) -> Table:
     out = Table(title=f"{features}, {figure}: ours (s.e.) | paper | distance in s.e.")
     for heading in ("coupling", *results):
         out.add_column(heading)
-    for label in SYSTEMS[features]:
+    splits = next(iter(results.values()))
+    for label in (system for kind, system in splits[0] if kind == features):
         cells = []
         for name in results:
             mean, error = summarise(results[name], features, label, figure)
             cell = f"{mean:.3f} ({error:.3f})"
             published = PAPER[features, figure].get(label)
-            if published is not None:
+            if published is not None and name in DATASETS:
                 value, their_error = published[DATASETS.index(name)]
                 cell += f" | {value:.3f}"
                 if their_error is not None:
@@ -173,22 +189,51 @@ def table(results: dict[str, list[dict]], features: str, figure: str) -> Table:
     return out
 
 
+def collect(results: dict[str, list[dict]]) -> Results:
+    """Figures of every split, for files and paired tests."""
+    found = Results("n_frequencies", ("kl_per_point", "kernel_rmse", "rmse"))
+    for name, splits in results.items():
+        for number, one in enumerate(splits):
+            for (features, label), f in one.items():
+                values = f["kl"], f["kernel"], f["rmse"]
+                found.add(f"{name} {features}", label, f["m"], number, *values)
+    return found
+
+
 def main() -> None:
     """Run every split and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--splits", type=int, default=20)
-    parser.add_argument("--datasets", nargs="+", default=DATASETS, choices=DATASETS)
+    parser.add_argument("--features", nargs="+", default=list(SYSTEMS), choices=list(SYSTEMS))
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json")
-    arguments = parser.parse_args()
+    labels = dict.fromkeys(label for systems in SYSTEMS.values() for label in systems)
+    add_options(parser, labels, data=DATASETS)
+    arguments = parse_options(parser)
+    if arguments.quick:
+        arguments.splits, arguments.draws, arguments.data = 2, 1, arguments.data[:1]
+    systems = {
+        features: {  # objects, which processes without --register know too
+            label: parse_coupling(coupling)
+            for label, coupling in chosen(arguments, SYSTEMS[features]).items()
+        }
+        for features in arguments.features
+    }
     results = {}
-    for name in arguments.datasets:
-        calls = (delayed(run_split)(name, k, arguments.draws) for k in range(arguments.splits))
+    for name in arguments.data:
+        calls = (
+            delayed(run_split)(systems, name, k, arguments.draws, arguments.target)
+            for k in range(arguments.splits)
+        )
         results[name] = Parallel(arguments.jobs)(calls)
     console = Console(width=200)
     for features, figure in PAPER:
-        console.print(table(results, features, figure))
+        if features in systems:
+            console.print(table(results, features, figure))
+    collected = collect(results)
+    collected.print_comparisons()
+    collected.write(arguments.output)
     if arguments.json:
         flat = {
             name: [

@@ -8,6 +8,9 @@ and the 2-regularised Laplacian with s = 1. A second one has exact hops r = 0..4
 graph of 100 nodes with n = 30 for the kernel and p in use.
 
     COUPLEDGP_DATA=FOLDER python benchmarks/reproduction/walk_errors.py [--json FILE] [--quick]
+
+With `--couplings` (see `study_options`) the first one stands for i.i.d. walkers, and exact hops are
+left out; `--graphs` takes files of edges too.
 """
 
 from __future__ import annotations
@@ -28,8 +31,9 @@ from graph_common import (
     table,
     with_error,
 )
+from study_options import Results, add_options, chosen, parse_options
 
-from coupledgp.couplings import available_walker_couplings
+from coupledgp.couplings import WalkerCouplingLike, available_walker_couplings
 from coupledgp.datasets import graphs
 from coupledgp.features.walks.hops import HopNodes
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
@@ -63,17 +67,26 @@ def load_targets(name: str) -> dict[str, Target]:
 
 
 def couplings_of(
-    name: str, n_walks: int, draws: int, tables: Tables, lines: JsonLines, tick: Tick
+    name: str,
+    n_walks: int,
+    draws: int,
+    couplings: dict[str, WalkerCouplingLike],
+    tables: Tables,
+    lines: JsonLines,
+    results: Results,
+    tick: Tick,
 ) -> None:
     """Add the rows of one graph and number of walkers: every coupling under every law."""
     targets = load_targets(name)
-    labels = available_walker_couplings()
-    couplings = dict(zip(labels, labels, strict=True))
+    labels = list(couplings)
     for law in LAWS:
         tick(f"{name} m={n_walks} p={law}")
         found = coupling_errors(targets, n_walks, law, couplings, range(draws))
         for kernel, target in targets.items():
-            base = found[kernel, "iid"]
+            base = found[kernel, labels[0]]
+            for label in labels:
+                for seed, square in enumerate(found[kernel, label]):
+                    results.add(f"{name} {kernel} p={law}", label, n_walks, seed, square)
             steps = mean_length(law, target.series)
             row = [name, str(n_walks), str(law), f"{steps:.2g}", with_error(*root_mean(base))]
             for label in labels[1:]:
@@ -137,24 +150,31 @@ def main() -> None:
     parser.add_argument(
         "--json", help="also write every figure to this file, one JSON object a line"
     )
-    parser.add_argument("--quick", action="store_true", help="cora and m = 16 only, few draws")
-    arguments = parser.parse_args()
+    add_options(parser, available_walker_couplings(), walkers=True)
+    arguments = parse_options(parser)
     if arguments.quick:
-        arguments.graphs, arguments.walks, arguments.draws = ["cora"], [16], [4]
+        arguments.graphs, arguments.walks, arguments.draws = arguments.graphs[:1], [16], [4]
     if len(arguments.draws) != len(arguments.walks):
         parser.error(f"--draws: expected {len(arguments.walks)} numbers, got {arguments.draws}")
-    lines = JsonLines(arguments.json)
+    lines, results = JsonLines(arguments.json), Results("n_walks", ("squared_error",))
+    labels = available_walker_couplings()
+    compared = chosen(arguments, dict(zip(labels, labels, strict=True)))
     couplings: Tables = {}
     hops: Tables = {}
     with reporter("walk errors") as tick:
         for name in arguments.graphs:
             for n_walks, draws in zip(arguments.walks, arguments.draws, strict=True):
-                couplings_of(name, n_walks, draws, couplings, lines, tick)
-                hops_of(name, n_walks, max(draws // 2, 4), arguments.hop_halt, hops, lines, tick)
-    header = ["graph", "m", "p", "steps", "iid error", *available_walker_couplings()[1:]]
+                couplings_of(name, n_walks, draws, compared, couplings, lines, results, tick)
+                if arguments.couplings is None:
+                    hops_of(
+                        name, n_walks, max(draws // 2, 4), arguments.hop_halt, hops, lines, tick
+                    )
+    first, *others = compared
+    header = ["graph", "m", "p", "steps", f"{first} error", *others]
     for kernel, rows in couplings.items():
         print(
-            f"## {kernel}: error over that of i.i.d. walkers of the same law\n\n{table(header, rows)}\n"
+            f"## {kernel}: error over that of {first} walkers of the same law\n\n"
+            f"{table(header, rows)}\n"
         )
     header = [
         "graph",
@@ -166,6 +186,9 @@ def main() -> None:
     for kernel, rows in hops.items():
         title = f"{kernel}: exact hops, over i.i.d. walkers with p={arguments.hop_halt:g} and none"
         print(f"## {title}\n\n{table(header, rows)}\n")
+    if arguments.couplings is not None:
+        results.print_comparisons()
+    results.write(arguments.output)
 
 
 if __name__ == "__main__":

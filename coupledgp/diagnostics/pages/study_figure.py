@@ -91,6 +91,6 @@ def _dress(
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xticks(sizes)
     axes.set_xlabel(size_name)
-    axes.set_ylabel(LABELS[figure])
+    axes.set_ylabel(LABELS.get(figure, figure))
     if figure == "kl_per_point":
         axes.set_yscale("log")

@@ -70,12 +70,7 @@ else:
                 "leave_one_out_baselines",
             ],
             "coupledgp.diagnostics.rivals.prediction": ["BaselinePrediction", "Rivals"],
-            "coupledgp.diagnostics.compare": ["compare"],
-            "coupledgp.diagnostics.divergences": ["gaussian_kl"],
-            "coupledgp.diagnostics.misfit": ["ResidualCorrelation", "residual_correlation"],
             "coupledgp.diagnostics.rank_statistics": ["RankCheck", "SimulatedCalibration"],
-            "coupledgp.diagnostics.report": ["PosteriorReport"],
-            "coupledgp.diagnostics.result": ["Accuracy", "Figures", "Predictions"],
             "coupledgp.diagnostics.score_table": [
                 "JointScore",
                 "MarginalScore",

@@ -91,11 +91,19 @@ and values. --couplings also compares couplings and sizes at the model's hyperpa
 training rows the exact GP's law comes from iterative solves, at 128 test rows unless --max-rows
 says otherwise; it says beforehand what that takes.
 
+Without DATA training rows are left out, each as all others predict it, at most 10 000 of them
+(--max-rows): alone, or together where inputs, nodes or places are equal, or where they have one
+value of --groups, such as a sensor, a day or a category. Nothing is fitted again.
+
 Examples:
 
   coupledgp report y.model test.csv -o report.html
 
   coupledgp report y.model test.csv -o report.html --couplings iid,orthogonal --sizes 64,256
+
+  coupledgp report y.model -o left_out.html
+
+  coupledgp report y.model -o by_day.html --groups day --groups-from train.csv
 """
 AUDIT_HELP = """Write one page on predictions that any program made.
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.figures import Accuracy as Accuracy
     from coupledgp.diagnostics.figures import Figures as Figures
     from coupledgp.diagnostics.figures import Predictions as Predictions
+    from coupledgp.diagnostics.left_out.report import CrossValidationReport as CrossValidationReport
+    from coupledgp.diagnostics.left_out.validating import cross_validate as cross_validate
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
     from coupledgp.diagnostics.neighbour_residuals import (
         ResidualCorrelation as ResidualCorrelation,
@@ -59,6 +61,8 @@ else:
             "coupledgp.diagnostics.auditing": ["audit"],
             "coupledgp.diagnostics.compare": ["compare"],
             "coupledgp.diagnostics.divergences": ["gaussian_kl"],
+            "coupledgp.diagnostics.left_out.report": ["CrossValidationReport"],
+            "coupledgp.diagnostics.left_out.validating": ["cross_validate"],
             "coupledgp.diagnostics.misfit": ["residual_correlation"],
             "coupledgp.diagnostics.neighbour_residuals": ["ResidualCorrelation"],
             "coupledgp.diagnostics.report": ["PosteriorReport"],

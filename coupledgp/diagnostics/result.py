@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
@@ -48,6 +48,8 @@ class ComparisonResult:
     remarks: tuple[str, ...] = ()
     overlap: Overlap | None = None
     evidence: Evidence | None = field(default=None, repr=False)
+    # What the points of the figures are, in words.
+    points_are: ClassVar[str] = "test points"
 
     @property
     def warnings(self) -> tuple[str, ...]:

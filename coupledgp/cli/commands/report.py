@@ -23,12 +23,14 @@ def report(
                        show_default=False),
     ],
     data: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
-            metavar="DATA", show_default=False,
-            help="Test rows with the target, or nodes and values for a graph model.",
+            metavar="[DATA]", show_default=False,
+            help="Test rows with the target, or nodes and values for a graph model; without it the "
+            "training rows are left out, each as all others predict it.",
         ),
-    ],
+    ] = None,
+    *,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="HTML page to write.", show_default=False)
     ],
@@ -83,6 +85,21 @@ def report(
     leave_out_overlap: Annotated[
         bool, typer.Option("--leave-out-overlap", help="Leave out test rows that were trained on.")
     ] = False,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups", metavar="COLUMN", show_default=False,
+            help="Without DATA: leave out training rows of one value together, of an input or of "
+            "--groups-from.",
+        ),
+    ] = None,
+    groups_from: Annotated[
+        Path | None,
+        typer.Option(
+            "--groups-from", metavar="TABLE", show_default=False,
+            help="Table with the training rows and the column of their groups.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Of the draws and of the subsample.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of tables.")
@@ -112,7 +129,20 @@ def report(
     counts = _numbers(sizes)
     if counts and not names:
         raise InvalidInputError("--sizes: expected --couplings beside it")
-    check_distinct({"--output": output}, [model, data, mesh, positions])
+    check_distinct({"--output": output}, [model, data, mesh, positions, groups_from])
+    if groups_from is not None and groups is None:
+        raise InvalidInputError("--groups-from: expected --groups with the column beside it")
+    if data is None:
+        needing = {"--target": target, "--couplings": names, "--mesh": mesh,
+                   "--positions": positions, "--leave-out-overlap": leave_out_overlap,
+                   "--compare": how != "auto"}  # fmt: skip
+        for option, value in needing.items():
+            if value:
+                raise InvalidInputError(f"{option}: expected DATA beside it, test rows or values")
+        left_out(model, output, groups, groups_from, node_column, max_rows, title, seed, as_json)
+        return
+    if groups is not None:
+        raise InvalidInputError("--groups: expected no DATA beside it: it groups the training rows")
     with ExitStack() as stack:
         page = stack.enter_context(written_whole(output))
         with reporter("read"):
@@ -147,6 +177,43 @@ def report(
         print(json.dumps(finite(result.to_dict() | {"output": str(output)}), indent=2))
     else:
         show_report(result, output)
+
+
+def left_out(
+    model: Path,
+    output: Path,
+    groups: str | None,
+    groups_from: Path | None,
+    node_column: str,
+    max_rows: int | None,
+    title: str | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Write the page on what the training rows say of each other and print the figures."""
+    from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of, show_left_out
+    from coupledgp.diagnostics import cross_validate
+    from coupledgp.models import load_model
+    from coupledgp.output import written_whole
+
+    with ExitStack() as stack:
+        page = stack.enter_context(written_whole(output))
+        fitted = load_model(model)
+        check_has_rows(fitted, model)
+        labels = None if groups is None else groups_of(fitted, groups, groups_from, node_column)
+        result = cross_validate(
+            fitted,
+            labels,
+            title=title or f"What {model.name} predicts of its own rows, left out",
+            data=f"training rows of {model.name}",
+            random_state=seed,
+            **({} if max_rows is None else {"max_rows": max_rows}),
+        )
+        page.write_text(result.to_html(), encoding="utf-8")
+    if as_json:
+        print(json.dumps(finite(result.to_dict() | {"output": str(output)}), indent=2))
+    else:
+        show_left_out(result, output)
 
 
 def _numbers(text: str) -> list[int]:

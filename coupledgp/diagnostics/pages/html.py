@@ -156,4 +156,5 @@ def render_table(report: ComparisonResult) -> str:
 def figures_section(report: ComparisonResult, title: str) -> Section:
     """Return the table of all figures of a comparison."""
     figures = report.figures
-    return Section(title, figure_columns(figures), figure_rows(figures, report.accuracy))
+    columns = figure_columns(figures, report.points_are)
+    return Section(title, columns, figure_rows(figures, report.accuracy))

@@ -104,10 +104,10 @@ def safe_cell(text: str) -> str:
     return f"'{text}" if FORMULA.match(text) else text
 
 
-def figure_columns(figures: Figures) -> Row:
-    """Heads of the columns of `figure_rows`: the test points, model and any reference."""
+def figure_columns(figures: Figures, points: str = "test points") -> Row:
+    """Heads of the columns of `figure_rows`: the points, model and any reference."""
     errors = ", scores ± s.e. over them" if figures.standard_errors else ""
-    heads = f"{figures.n_test} test points{errors}", "model", "reference"
+    heads = f"{figures.n_test} {points}{errors}", "model", "reference"
     return heads if has_reference(figures) else heads[:2]
 
 

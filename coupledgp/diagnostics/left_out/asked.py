@@ -1,0 +1,154 @@
+"""What is left out: the observations of a fitted model, their groups, and those that are scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from coupledgp.diagnostics.left_out.columns import column_groups
+from coupledgp.diagnostics.subject import process_of
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.fields import FieldGP
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.precise_fields import PreciseFieldGP
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.transformed import untransformed
+from coupledgp.random import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOutTask:
+    """Observations that are left out in groups.
+
+    Attributes
+    ----------
+    process : GaussianProcess
+        The process; the inner one of one of transformed targets.
+    groups : IntArray (n,)
+        Number of the group of each observation.
+    names : NDArray (g,)
+        Names of the groups, texts.
+    rows : IntArray (m,)
+        Numbers of the observations that are scored, ascending.
+    kind : str
+        What a group is, in the plural: `"rows"`, `"nodes"`, `"places"` or `"groups"`.
+    """
+
+    process: GaussianProcess
+    groups: IntArray
+    names: NDArray[Any]
+    rows: IntArray
+    kind: str
+
+    @classmethod
+    def of(
+        cls, model: Any, groups: ArrayLike | str | None, max_rows: int, seed: int
+    ) -> LeftOutTask:
+        """The observations of a fitted model or process.
+
+        Raises
+        ------
+        InvalidInputError
+            The model is none of this package, or the groups do not fit its observations.
+        CoupledGPError
+            The observations were not kept.
+        """
+        process = process_of(model)
+        if process is None:
+            raise InvalidInputError(
+                f"model: expected a fitted model of this package, got a {type(model).__name__}; "
+                "coupledgp.audit scores other models on test rows"
+            )
+        process = untransformed(process)
+        data = process.data
+        kind = "groups"
+        if isinstance(groups, str):
+            groups = column_groups(model, groups, data)
+        if groups is None:
+            numbers, names, kind = _by_place(process, data, model)
+        else:
+            numbers, names = named_groups(groups, len(data))
+        if len(names) < 2:
+            raise InvalidInputError(f"groups: expected two {kind} at least, got one")
+        return cls(process, numbers, names, _some(len(data), max_rows, seed), kind)
+
+    @property
+    def data(self) -> Data:
+        """All observations."""
+        return self.process.data
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Name (m,) of the group of each scored observation."""
+        found: NDArray[Any] = self.names[self.groups[self.rows]]
+        return found
+
+    @property
+    def leaves_one(self) -> bool:
+        """Whether every group is a single observation."""
+        return len(self.names) == len(self.groups)
+
+    def text(self) -> str:
+        """What is left out, in words."""
+        n, m, g = len(self.groups), len(self.rows), len(self.names)
+        if self.leaves_one:
+            every = f"{self.kind}, each from all others"
+        elif self.kind == "rows":
+            every = "rows, each from all others but those of equal inputs"
+        else:
+            every = f"rows, each from those of other {self.kind} ({g} {self.kind})"
+        return f"{n} {every}" if m == n else f"{m} of {n} {every}"
+
+
+def named_groups(groups: ArrayLike, n_rows: int) -> tuple[IntArray, NDArray[Any]]:
+    """Number (n,) of the group of each observation, and names (g,) as texts.
+
+    Raises
+    ------
+    InvalidInputError
+        There is not one group for each observation, or one is missing.
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (n_rows,):
+        raise InvalidInputError(
+            f"groups: expected the group of each of {n_rows} training rows, got shape "
+            f"{labels.shape}"
+        )
+    missing = [label is None or label != label for label in labels.tolist()]
+    if any(missing):
+        row = int(np.flatnonzero(missing)[0])
+        raise InvalidInputError(f"groups: expected a group for each row, row {row} has none")
+    texts = labels.astype(str)
+    if labels.dtype.kind in "iufb":  # in the order of the numbers
+        names, numbers = np.unique(labels, return_inverse=True)
+        return numbers.reshape(-1).astype(np.int64), names.astype(str)
+    names, numbers = np.unique(texts, return_inverse=True)
+    return numbers.reshape(-1).astype(np.int64), names
+
+
+def _by_place(
+    process: GaussianProcess, data: Data, model: Any
+) -> tuple[IntArray, NDArray[Any], str]:
+    """Observations at equal points together, numbered in the order of their first ones."""
+    keys = process.row_keys(data.points)
+    _, first, numbers = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))
+    groups: IntArray = rank[numbers.reshape(-1)].astype(np.int64)
+    firsts = np.sort(first)
+    if np.ndim(data.points) == 1:
+        nodes = np.asarray(data.points)[firsts]
+        labels = getattr(getattr(model, "graph", None), "labels", None)
+        names = [str(node if labels is None else labels[node]) for node in nodes.tolist()]
+        return groups, np.array(names), "nodes"
+    first_part = process.members[0] if isinstance(process, MixtureGP) else process
+    is_field = isinstance(first_part, FieldGP | PreciseFieldGP)
+    return groups, firsts.astype(str), "places" if is_field else "rows"
+
+
+def _some(n_rows: int, max_rows: int, seed: int) -> IntArray:
+    if n_rows <= max_rows:
+        return np.arange(n_rows)
+    return np.sort(np.random.default_rng(seed).choice(n_rows, max_rows, replace=False))

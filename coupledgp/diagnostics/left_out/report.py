@@ -1,0 +1,239 @@
+"""The report of a cross-validation: a table of rows, one of groups, JSON, a page and verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.diagnostics.audit_report import evidence_sections
+from coupledgp.diagnostics.left_out.optimism import Optimism
+from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.score_table import per_cent
+from coupledgp.diagnostics.scores import half_width, point_crps, point_nlpd
+from coupledgp.diagnostics.study_report import provenance_section
+from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, QUALITY, Verdict
+from coupledgp.random import FloatArray, IntArray
+
+# Level of the intervals in the tables, and rows and groups that a page and JSON list.
+LEVEL, LISTED = 0.95, 20
+NOT_ADEQUACY = (
+    "Not judged: what is left out says how well the model predicts, not how close it is to its "
+    "exact process; compare() measures that."
+)
+
+
+def _none() -> NDArray[Any]:
+    return np.empty(0)
+
+
+@dataclass(frozen=True)
+class CrossValidationReport(PosteriorReport):
+    """A `PosteriorReport` of observations that are left out, its figures as attributes.
+
+    Predictions are those of the scored observations given all groups but their own. Figures have
+    standard errors over groups.
+
+    Attributes
+    ----------
+    title : str
+        Heading of the page.
+    rows : IntArray (m,)
+        Numbers of the scored observations among all.
+    groups : NDArray (m,)
+        Names of their groups, texts.
+    kind : str
+        What a group is, in the plural: `"rows"`, `"nodes"`, `"places"` or `"groups"`.
+    left_out : str
+        What was left out, in words.
+    losses : FloatArray (m,)
+        Negative log densities of the observations, nats, outputs jointly.
+    is_joint : bool
+        Whether calibration and misfit are judged by the joint law of the residuals.
+    optimism : Optimism
+        How much the scores flatter hyperparameters that were fitted to all rows.
+    provenance : mapping of str to anything JSON holds
+        Data, hyperparameters, seed, time and versions.
+    """
+
+    title: str = "Cross-validation"
+    rows: IntArray = field(default_factory=_none, repr=False)
+    groups: NDArray[Any] = field(default_factory=_none, repr=False)
+    kind: str = "rows"
+    left_out: str = ""
+    losses: FloatArray = field(default_factory=_none, repr=False)
+    is_joint: bool = True
+    optimism: Optimism = field(default_factory=lambda: Optimism(0, 1))
+    provenance: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    points_are: ClassVar[str] = "rows left out"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that a reader should see before any figure."""
+        caution = self.optimism.warning()
+        return (*super().warnings, *([caution] if caution else []))
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups that are scored."""
+        return int(np.unique(self.groups).size)
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Answers to the three questions.
+
+        How close the model is to an exact one is not judged. Of few rows for many hyperparameters
+        no intervals are called honest, and no model good by a lead that its own fit may explain.
+        """
+        return tuple(self._judged(one) for one in super().verdicts)
+
+    def _judged(self, one: Verdict) -> Verdict:
+        if one.question == ADEQUACY:
+            return replace(one, colour="grey", sentence=NOT_ADEQUACY, reason="No reference.")
+        caution = self.optimism.warning()
+        leads = one.question == QUALITY and (one.figure or 0.0) > 2 * self.optimism.nats
+        if caution and one.colour == "green" and not leads:
+            return replace(one, colour="grey", reason=f"{caution} {one.reason}")
+        return one
+
+    def conclusions(self) -> list[str]:
+        """Return the figures, the verdicts and what to do next, a sentence each."""
+        return [self._scores(), *super().conclusions()]
+
+    def _scores(self) -> str:
+        f = self.figures
+        errors = f.standard_errors or {}
+
+        def cell(name: str) -> str:
+            error = errors.get(name)
+            return f"{f.get(name):.4g}" + ("" if error is None else f" ± {error:.2g}")
+
+        return (
+            f"Left out: {self.left_out}. RMSE {cell('rmse')}, NLPD {cell('nlpd')} nats per point, "
+            f"CRPS {cell('crps')}."
+        )
+
+    def left_out_table(self) -> dict[str, NDArray[Any]]:
+        """A row for each output of each scored observation, the largest residual first.
+
+        Columns `row` (number of the observation), `group`, `output` (where there are several), `y`,
+        `mean`, `std`, `residual` (`(y - mean) / std`), `nlpd`, `crps` and `inside`, whether y is in
+        the central 95 % interval. `pandas.DataFrame` takes it as it is.
+        """
+        p = self.predictions
+        assert p.y is not None
+        k = p.y.shape[1]
+        residual = ((p.y - p.mean) / p.std).ravel()
+        columns = {"row": np.repeat(self.rows, k), "group": np.repeat(self.groups, k)}
+        if k > 1:
+            columns["output"] = np.tile(np.arange(k), len(p.y))
+        nlpd = point_nlpd(p.y, p.mean, p.std) if k > 1 else self.losses[:, None]
+        columns |= {
+            "y": p.y.ravel(), "mean": p.mean.ravel(), "std": p.std.ravel(), "residual": residual,
+            "nlpd": nlpd.ravel(), "crps": point_crps(p.y, p.mean, p.std).ravel(),
+            "inside": np.abs(residual) <= half_width(LEVEL),
+        }  # fmt: skip
+        order = np.argsort(-np.abs(residual), kind="stable")
+        return {name: values[order] for name, values in columns.items()}
+
+    def group_table(self) -> dict[str, NDArray[Any]]:
+        """A row for each group, the largest NLPD first.
+
+        Columns `group`, `n` (its scored observations), `rmse`, `nlpd` (nats per observation and
+        output), `coverage` (share inside the central 95 % interval) and `bias` (mean standardised
+        residual).
+        """
+        p = self.predictions
+        assert p.y is not None
+        names, number = np.unique(self.groups, return_inverse=True)
+        number, counts = number.reshape(-1), np.bincount(number.reshape(-1))
+        residual = (p.y - p.mean) / p.std
+
+        def mean(values: FloatArray) -> FloatArray:
+            each = values.reshape(len(values), -1).mean(axis=1)
+            return np.asarray(np.bincount(number, each) / counts)
+
+        columns = {
+            "group": names, "n": counts, "rmse": np.sqrt(mean(np.square(p.y - p.mean))),
+            "nlpd": mean(self.losses) / p.y.shape[1],
+            "coverage": mean((np.abs(residual) <= half_width(LEVEL)).astype(float)),
+            "bias": mean(residual),
+        }  # fmt: skip
+        order = np.argsort(-columns["nlpd"], kind="stable")
+        return {name: values[order] for name, values in columns.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures and the worst rows and groups as plain Python values."""
+        return super().to_dict() | {
+            "title": self.title,
+            "left_out": self.left_out,
+            "groups_are": self.kind,
+            "n_groups": self.n_groups,
+            "joint_law": self.is_joint,
+            "optimism": asdict(self.optimism),
+            "worst_rows": _plain(self.left_out_table()),
+            "worst_groups": _plain(self.group_table()),
+            "provenance": dict(self.provenance),
+        }
+
+    def _page(self) -> str:
+        from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+
+        worst = [rows_section(self)]
+        if self.n_groups < len(self.rows):
+            worst.insert(0, groups_section(self))
+        return render(
+            self,
+            title=self.title,
+            lead=[
+                f"Left out: {self.left_out}.",
+                f"Hyperparameters: {self.provenance.get('hyperparameters', 'not stated')}; those "
+                "of all rows.",
+            ],
+            sections=evidence_sections(self),
+            comparison="Scores of what is left out",
+            after=[*worst, provenance_section(self.provenance)],
+        )
+
+
+def groups_section(report: CrossValidationReport) -> Section:
+    """Table of the groups that are predicted worst."""
+    table = report.group_table()
+    rows = [
+        [str(name), str(n), f"{rmse:.4g}", f"{nlpd:.3g}", per_cent(share), f"{bias:+.2f}"]
+        for name, n, rmse, nlpd, share, bias in list(zip(*table.values(), strict=True))[:LISTED]
+    ]
+    columns = (report.kind.removesuffix("s"), "rows", "RMSE", "NLPD", "in 95 % intervals",
+               "mean residual")  # fmt: skip
+    shown = f"{len(rows)} of {report.n_groups} {report.kind}" if len(rows) < report.n_groups else (
+        f"All {report.n_groups} {report.kind}"
+    )  # fmt: skip
+    return Section(f"{shown}, the worst first", columns, rows)
+
+
+def rows_section(report: CrossValidationReport) -> Section:
+    """Table of the observations that are predicted worst."""
+    table = report.left_out_table()
+    names = ["row", "group", *(["output"] if "output" in table else [])]
+    rows = [
+        [*(str(table[name][j]) for name in names),
+         *(f"{table[name][j]:.4g}" for name in ("y", "mean", "std")),
+         f"{table['residual'][j]:+.2f}"]
+        for j in range(min(LISTED, len(table["y"])))
+    ]  # fmt: skip
+    columns = [*names, "y", "mean", "std", "residual / std"]
+    title = f"The {len(rows)} largest of {len(table['y'])} residuals"
+    if report.n_groups == len(report.rows) and report.kind == "rows":
+        columns, rows = [c for c in columns if c != "group"], [[r[0], *r[2:]] for r in rows]
+    return Section(title, columns, rows)
+
+
+def _plain(table: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
+    """The first rows of a table as plain values."""
+    columns = {name: values[:LISTED].tolist() for name, values in table.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]

@@ -1,0 +1,162 @@
+"""Cross-validation of a fitted model from the factorisation that exists, without a test set."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.diagnostics.figures import Figures, Predictions
+from coupledgp.diagnostics.left_out.asked import LeftOutTask
+from coupledgp.diagnostics.left_out.judging import Judged, judged
+from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
+from coupledgp.diagnostics.left_out.report import CrossValidationReport
+from coupledgp.diagnostics.left_out.scores import beside, scores_over_groups
+from coupledgp.diagnostics.pages.table import short_numbers
+from coupledgp.diagnostics.provenance import versions
+from coupledgp.diagnostics.rivals.of_process import left_out_rivals
+from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.subject import process_of
+from coupledgp.diagnostics.transformed import REMARK
+from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.gp.left_out import LeftOut
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_positive_int
+
+INDEPENDENT = (
+    "How residuals that are left out go together is not at hand for this model: calibration is "
+    "judged as of independent rows, and misfit not at all."
+)
+
+
+def cross_validate(
+    model: Any,
+    groups: ArrayLike | str | None = None,
+    *,
+    title: str | None = None,
+    data: str | None = None,
+    max_rows: int = 10_000,
+    random_state: int = 0,
+) -> CrossValidationReport:
+    """Report how a fitted model predicts each observation from those of other groups.
+
+    Nothing is fitted again: the law of what is left out follows from the factorisation that exists
+    (`GaussianProcess.left_out_law`). Hyperparameters are those of all rows. Baselines leave out the
+    same groups. Calibration and the correlation of neighbours' residuals are judged by draws of the
+    joint law of the residuals, which go together under a true model, too. Models of transformed
+    targets are scored in units of the transformed targets.
+
+    Parameters
+    ----------
+    model
+        Fitted estimator or process of this package, with its training rows.
+    groups
+        Group (n,) of each training row, such as a sensor, a day or a category: numbers or names; or
+        the name of an input column. None: rows of equal inputs, observations of a node or of a
+        place are left out together, all others alone.
+    title, data
+        Heading of the page, and a description of the data in words.
+    max_rows
+        At most so many rows, drawn at random, are scored; they are predicted from all rows of other
+        groups all the same.
+    random_state
+        Seed of the choice of rows and of draws.
+
+    Returns
+    -------
+    CrossValidationReport
+        Report with `to_html(path)`, `to_json(path)`, `left_out_table()`, `group_table()`,
+        `verdicts`, and figures as attributes: `rmse`, `nlpd`, `coverage`, `standard_errors`, ...
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is invalid, or all rows are in one group.
+    CoupledGPError
+        The model was saved without its training rows.
+    """
+    check_positive_int(max_rows, "max_rows", minimum=2)
+    seed = check_positive_int(random_state, "random_state", minimum=0)
+    start = time.perf_counter()
+    task = LeftOutTask.of(model, groups, max_rows, seed)
+    law = task.process.left_out(task.groups, task.rows)
+    y = task.data.targets[task.rows]
+    losses = -law.log_density(y)
+    found = judged(task, law, y, seed)
+    mixture = None if len(law.shares) == 1 else losses / y.shape[1]
+    figures = Figures(len(y), y.shape[1], **_scores(task, law, y, mixture))
+    evidence = Evidence(
+        _baselines(task, law, y, mixture), found.calibration, found.misfit,
+        n_judged=found.n_judged, n_points=len(y),
+    )  # fmt: skip
+    process = process_of(model)
+    flattery = optimism(task.process)
+    return CrossValidationReport(
+        figures,
+        Predictions(law.mean, np.sqrt(law.variance), None, None, y),
+        repr(model),
+        None,
+        remarks=_remarks(task, found, process, flattery),
+        evidence=evidence,
+        title=title or f"Cross-validation of a {type(model).__name__}",
+        rows=task.rows,
+        groups=task.labels,
+        kind=task.kind,
+        left_out=task.text(),
+        losses=losses,
+        is_joint=found.is_joint,
+        optimism=flattery,
+        provenance={
+            "data": data or "not stated",
+            "training rows": len(task.data),
+            "hyperparameters": _hyperparameters(task.process),
+            "random_state": seed,
+            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": round(time.perf_counter() - start, 2),
+            **versions(),
+        },
+    )
+
+
+def _scores(
+    task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: FloatArray | None
+) -> dict[str, Any]:
+    groups = task.groups[task.rows]
+    return scores_over_groups(y, law.mean, np.sqrt(law.variance), groups, mixture)
+
+
+def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: FloatArray | None) -> Any:
+    """The model beside each baseline that leaves out the same groups."""
+    groups = task.groups[task.rows]
+    found = []
+    for one in left_out_rivals(task.process, task.groups):
+        if one.std is not None:
+            other = BaselinePrediction(one.name, one.mean[task.rows], one.std[task.rows])
+            found.append(beside(y, law.mean, np.sqrt(law.variance), other, groups, mixture))
+    return tuple(found)
+
+
+def _remarks(
+    task: LeftOutTask, found: Judged, process: GaussianProcess | None, flattery: Optimism
+) -> tuple[str, ...]:
+    """What a reader should know beside the figures."""
+    remarks = [flattery.remark(), *([] if process is None else process.remarks)]
+    if not found.is_joint:
+        remarks.append(INDEPENDENT)
+    elif found.n_judged < len(task.rows):
+        remarks.append(
+            f"Calibration and misfit are judged at {found.n_judged} of {len(task.rows)} rows."
+        )
+    if process is not task.process:
+        remarks.append(REMARK.partition(";")[0] + ".")
+    return tuple(remarks)
+
+
+def _hyperparameters(process: GaussianProcess) -> str:
+    named = process.summary().items()
+    return short_numbers(", ".join(f"{name}={np.asarray(v)}" if not isinstance(v, str) else
+                                   f"{name}={v}" for name, v in named))  # fmt: skip

@@ -132,6 +132,7 @@ def show_left_out(result: CrossValidationReport, output: Path) -> None:
     console = Console(highlight=False)
     console.print(Text(result.title, style="bold"), soft_wrap=True)
     show.print_warnings(console, result.warnings)
+    console.print(Text(result.scores_in_words()), soft_wrap=True)
     figures = result.figures
     sections = [
         Section("Scores", figure_columns(figures, result.points_are), figure_rows(figures)),
@@ -142,5 +143,5 @@ def show_left_out(result: CrossValidationReport, output: Path) -> None:
         console.print()
         show.print_section(console, section)
     console.print()
-    for line in [*result.conclusions(), *result.remarks, f"Written: {output}"]:
-        console.print(Text(line), soft_wrap=True)
+    show.print_verdicts(console, result)
+    console.print(Text(f"Written: {output}"), soft_wrap=True)

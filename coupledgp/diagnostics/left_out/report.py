@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from coupledgp.diagnostics.scores import half_width, point_crps, point_nlpd
 from coupledgp.diagnostics.study_report import provenance_section
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, QUALITY, Verdict
 from coupledgp.random import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.page import Page
 
 # Level of the intervals in the tables, and rows and groups that a page and JSON list.
 LEVEL, LISTED = 0.95, 20
@@ -79,6 +82,11 @@ class CrossValidationReport(PosteriorReport):
         return (*super().warnings, *([caution] if caution else []))
 
     @property
+    def leaves_one(self) -> bool:
+        """Whether every scored row has a group of its own."""
+        return self.n_groups == len(self.rows)
+
+    @property
     def n_groups(self) -> int:
         """Number of groups that are scored."""
         return int(np.unique(self.groups).size)
@@ -103,9 +111,10 @@ class CrossValidationReport(PosteriorReport):
 
     def conclusions(self) -> list[str]:
         """Return the figures, the verdicts and what to do next, a sentence each."""
-        return [self._scores(), *super().conclusions()]
+        return [self.scores_in_words(), *super().conclusions()]
 
-    def _scores(self) -> str:
+    def scores_in_words(self) -> str:
+        """Return what was left out and the main scores, in a sentence each."""
         f = self.figures
         errors = f.standard_errors or {}
 
@@ -181,22 +190,31 @@ class CrossValidationReport(PosteriorReport):
             "provenance": dict(self.provenance),
         }
 
-    def _page(self) -> str:
+    def _page(self) -> Page:
         from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+        from coupledgp.diagnostics.pages.left_out import residuals
 
+        p, table = self.predictions, self.left_out_table()
         worst = [rows_section(self)]
-        if self.n_groups < len(self.rows):
+        if not self.leaves_one:
             worst.insert(0, groups_section(self))
+        further = []
+        if p.y is not None and p.y.shape[1] == 1:
+            names = table["row" if self.kind == "rows" and self.leaves_one else "group"]
+            y, mean, std = (table[name][:LISTED] for name in ("y", "mean", "std"))
+            shown = [str(name) for name in names[:LISTED]]
+            further.append(residuals(y, mean, std, shown, self.kind))
         return render(
             self,
             title=self.title,
             lead=[
-                f"Left out: {self.left_out}.",
+                self.scores_in_words(),
                 f"Hyperparameters: {self.provenance.get('hyperparameters', 'not stated')}; those "
                 "of all rows.",
             ],
             sections=evidence_sections(self),
             comparison="Scores of what is left out",
+            further=further,
             after=[*worst, provenance_section(self.provenance)],
         )
 
@@ -228,7 +246,7 @@ def rows_section(report: CrossValidationReport) -> Section:
     ]  # fmt: skip
     columns = [*names, "y", "mean", "std", "residual / std"]
     title = f"The {len(rows)} largest of {len(table['y'])} residuals"
-    if report.n_groups == len(report.rows) and report.kind == "rows":
+    if report.leaves_one and report.kind == "rows":
         columns, rows = [c for c in columns if c != "group"], [[r[0], *r[2:]] for r in rows]
     return Section(title, columns, rows)
 

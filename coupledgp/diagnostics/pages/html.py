@@ -87,7 +87,7 @@ def render(
     drawn = comparison_pictures(report, WIDE if opening is None else SIZE)
     if opening is None and drawn:
         opening, *drawn = drawn
-    figures = figure_sections(report.figures, report.accuracy, comparison)
+    figures = figure_sections(report.figures, report.accuracy, comparison, report.points_are)
     reference = [] if report.reference is None else [("reference", report.reference)]
     return Page(
         title=title,

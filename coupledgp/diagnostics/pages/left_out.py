@@ -50,8 +50,17 @@ def left_out(
     return Picture("left-out", "Each sensor against its prediction from the others", figure)
 
 
-def residuals(y: FloatArray, mean: FloatArray, std: FloatArray, names: Sequence[str]) -> Picture:
-    """Draw standardised residuals (n,), the largest on top: who deviates, and by how much."""
+def residuals(
+    y: FloatArray,
+    mean: FloatArray,
+    std: FloatArray,
+    names: Sequence[str],
+    kind: str = "sensors",
+) -> Picture:
+    """Draw standardised residuals (n,), the largest on top: who deviates, and by how much.
+
+    `kind` says what the names are, in the plural.
+    """
     residual = (y - mean) / std
     worst = np.argsort(-np.abs(residual), kind="stable")[:20][::-1]
     figure, axes = axes_of(SIZE[0], max(1.8, 0.7 + 0.16 * worst.size))
@@ -67,7 +76,8 @@ def residuals(y: FloatArray, mean: FloatArray, std: FloatArray, names: Sequence[
     axes.set_xlabel("observed minus predicted, standard deviations")
     axes.grid(axis="y", visible=False)
     plain_axis(axes.xaxis)
-    caption = "The sensors that deviate the most from their prediction"
+    what = "rows, by their groups," if kind == "groups" else kind
+    caption = f"The {what} that deviate the most from their prediction"
     return Picture("residuals", caption, figure)
 
 

@@ -206,16 +206,18 @@ def difference_rows(figures: Figures, accuracy: Accuracy) -> list[Row]:
     return rows
 
 
-def figure_sections(figures: Figures, accuracy: Accuracy, title: str) -> list[Section]:
+def figure_sections(
+    figures: Figures, accuracy: Accuracy, title: str, points: str = "test points"
+) -> list[Section]:
     """Return the tables of scores, of the distance from a reference, and of differences from it.
 
-    Those that would be empty are left out.
+    Those that would be empty are left out. `points` says what the points of the figures are.
     """
     over = "; ± is the standard error over them" if figures.standard_errors else ""
     heads = ("", "model", "reference")
     found = [
         Section(title, heads, score_rows(figures, accuracy), "scores",
-                note=f"At {figures.n_test} test points{over}").shown(),
+                note=f"At {figures.n_test} {points}{over}").shown(),
         Section("Distance from the reference", ("", "value"),
                 [row[:2] for row in distance_rows(figures, accuracy)], "distance"),
         Section("Model minus reference, point by point", ("", "mean ± s.e."),

@@ -2,9 +2,9 @@
 
     python benchmarks/verdict_alarms.py --models 200
 
-Targets are drawn from a kernel's prior. A true model of it, with its hyperparameters known or
-fitted, should be green three times; models with one fault should be called out by the verdict that
-the fault concerns.
+Targets are drawn from a kernel's prior, on tables and on graphs. A model of the true kernel, with
+its hyperparameters known or fitted, should be green three times; models with one fault should be
+called out by the verdict that the fault concerns.
 """
 
 from __future__ import annotations
@@ -90,6 +90,43 @@ FAULTS: dict[str, tuple[int, Callable[[Case], Any]]] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class GraphCase:
+    """Values at the nodes of a random geometric graph, drawn from a heat kernel, with noise."""
+
+    graph: cgp.Graph
+    y: FloatArray
+    seen: FloatArray
+    hidden: FloatArray
+
+    @classmethod
+    def of(cls, seed: int) -> GraphCase:
+        """A case of 400 nodes, 60 or 200 of which are seen."""
+        rng = np.random.default_rng([seed, 5])
+        places = rng.uniform(size=(400, 2))
+        squares = np.square(places[:, None] - places[None]).sum(axis=2)
+        near = (squares < 0.09**2) & (squares > 0)
+        graph = cgp.Graph.from_scipy(near.astype(float))
+        kernel = cgp.kernels.HeatKernel(float(rng.choice([2.0, 5.0, 20.0])))
+        prior = cgp.kernels.dense_kernel(graph, kernel)
+        prior /= np.diagonal(prior).mean()
+        noise = float(rng.choice([0.01, 0.1, 0.3]))
+        root = np.linalg.cholesky(prior + noise * np.eye(400))
+        order = rng.permutation(400)
+        n_seen = int(rng.choice([60, 200]))
+        return cls(graph, root @ rng.normal(size=400), order[:n_seen], order[n_seen:])
+
+
+def graph_colours(case: GraphCase) -> list[str]:
+    """Colours of the three verdicts on the default model of a graph."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = cgp.GraphGPRegressor(case.graph, random_state=0)
+        model.fit(case.seen, case.y[case.seen])
+        report = cgp.diagnostics.compare(model, case.hidden, case.y[case.hidden], progress=False)
+    return [one.colour for one in report.verdicts]
+
+
 def colours(model: Any, case: Case) -> list[str]:
     """Colours of the three verdicts on a model of a case."""
     with warnings.catch_warnings():
@@ -109,6 +146,10 @@ def main() -> None:
         alarms = [sum(one[k] in ALARMS for one in found) for k in range(3)]
         some = sum(any(colour in ALARMS for colour in one) for one in found)
         print(f"{name}: false alarms {some} of {n_models} (by verdict {alarms})", flush=True)
+    found = [graph_colours(GraphCase.of(seed)) for seed in range(n_models)]
+    alarms = [sum(one[k] in ALARMS for one in found) for k in range(3)]
+    some = sum(any(colour in ALARMS for colour in one) for one in found)
+    print(f"graphs, default model: false alarms {some} of {n_models} (by verdict {alarms})")
     for name, (place, make) in FAULTS.items():
         cases = [Case.of(seed) for seed in range(n_models)]
         count = Counter(colours(make(case), case)[place] for case in cases)

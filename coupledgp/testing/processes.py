@@ -137,6 +137,13 @@ class ProcessContract:
         moment = np.trapezoid(density * (grid - mean[0, 0]) ** 2, grid)
         require_close(moment / variance[0, 0], 1.0, 1e-3, "second moment of the density")
 
+    def test_the_distribution_inverts_its_quantiles(self) -> None:
+        """A target at the quantile of a probability is exceeded with the rest of it."""
+        for probability in (0.1, 0.5, 0.95):
+            targets = self.process.quantiles(self.points, np.array([probability]))[..., 0]
+            found = self.process.cdf(self.points, targets)
+            require_close(found, np.full_like(found, probability), 1e-8, "distribution")
+
     def test_updates_are_those_of_all_data_at_once(self) -> None:
         """The process after `updated` has the law of `conditioned` on all data, and its units."""
         together = self.process.data.followed_by(self.further)

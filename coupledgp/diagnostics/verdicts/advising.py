@@ -26,6 +26,13 @@ EXACT_OR_FINER = (
 )
 
 
+# What to try where near points share errors.
+TABLE = (
+    "Try a rougher kernel, a local part (LocalGPRegressor, GPRegressor), a trend or other inputs:"
+)
+NETWORK = "Try another kernel, weights of edges that follow distance, or more observations:"
+
+
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
     """Everything that is known to gain, in nats per point, the greatest gain first."""
     found = [
@@ -109,10 +116,14 @@ def _misfit(evidence: Evidence) -> list[Advice]:
     excess = min(max(found.value - found.expected, 0.0), 0.99)
     return [
         Advice(
-            "Try a rougher kernel, a local part (LocalGPRegressor, GPRegressor), a trend or other "
-            "inputs: cgp.alternatives measures them.",
+            f"{NETWORK if _is_network(evidence) else TABLE} cgp.alternatives measures some.",
             float(-0.5 * np.log1p(-(excess**2))),
             None,
             "estimated",
         )
     ]
+
+
+def _is_network(evidence: Evidence) -> bool:
+    """Whether points are nodes or places, which have a harmonic function."""
+    return any(one.name == "harmonic" for one in evidence.baselines)

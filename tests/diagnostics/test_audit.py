@@ -649,6 +649,7 @@ class TestErrors:
             (EXACT, {"kernel": "gaussian", **HYPER, "method": "exact"}, "method"),
             ((EXACT[0][:9], EXACT[1]), {"kernel": "gaussian", **HYPER}, "expected 30 means"),
             ((EXACT[0], -np.ones(30)), {"kernel": "gaussian", **HYPER}, "got -1 among them"),
+            ((EXACT[0], np.linalg.cholesky(EXACT[1])), {}, "expected a symmetric covariance"),
             ((EXACT[0], np.full(30, np.nan)), {"kernel": "gaussian", **HYPER}, "NaN or inf"),
             (np.ones((4, 30)), {"kernel": "gaussian", **HYPER}, "at least 8 draws of 30 points"),
             ("model", {"kernel": "gaussian", **HYPER}, "predict: expected a fitted model"),

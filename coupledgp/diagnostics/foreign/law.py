@@ -11,6 +11,10 @@ from coupledgp.diagnostics.laws import Law
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
+# Largest difference across the diagonal of a covariance, in units of its largest variance: rounding
+# of single precision. A Cholesky factor that is given in its place has more.
+ASYMMETRY = 1e-3
+
 
 @dataclass(frozen=True, eq=False)
 class ForeignLaw:
@@ -40,7 +44,8 @@ class ForeignLaw:
         Raises
         ------
         InvalidInputError
-            Shapes do not fit, numbers are not finite, or a variance is not positive.
+            Shapes do not fit, numbers are not finite, a variance is not positive, or a covariance
+            is not symmetric.
         """
         mean, spread = (_numbers(value) for value in (mean, spread))
         if mean.size != n_points:
@@ -59,6 +64,11 @@ class ForeignLaw:
             raise InvalidInputError(
                 "predict: expected positive standard deviations or variances, got "
                 f"{float(stated.min()):g} among them"
+            )
+        if cov is not None and np.abs(cov - cov.T).max() > ASYMMETRY * variance.max():
+            raise InvalidInputError(
+                "predict: expected a symmetric covariance, got one with entries that differ by "
+                f"{float(np.abs(cov - cov.T).max()):.2g} from those across the diagonal"
             )
         return cls(mean.reshape(-1), variance, cov)
 

@@ -61,7 +61,8 @@ JointBounds = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float], 
 RESERVED = frozenset(
     {
         "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions",
-        "warnings", "overlap", "evidence", "baselines", "calibration",
+        "warnings", "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
+        "n_train",
         "with_overlap", "scoring_table", "remarks", "accuracy", "title", "study",
         "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",
         "n_scored", "kl_per_point", "reverse_kl_per_point", "prior_kl_per_point", "kernel_rmse",

@@ -222,10 +222,26 @@ class _Run:
         sensors = location_positions(self.task.places.points, operator.positions)
         if not self.domain.is_surface:
             found = self.piecewise()
-            picture = RoadMap(found.pieces.lines, *found.law, sensors, self.task.y)
+            picture = RoadMap(
+                found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
+            )
             return show_field.Shown(picture, self.loo)
         mean, std = self.model.predict(
             refined_places(operator), return_std=True, latent=self.options.latent
         )
-        surface = SurfaceMap(operator.positions, operator.elements, mean, std, sensors, self.task.y)
+        surface = SurfaceMap(
+            operator.positions,
+            operator.elements,
+            mean,
+            std,
+            sensors,
+            self.task.y,
+            **self._observed(),
+        )
         return show_field.Shown(surface, self.loo)
+
+    def _observed(self) -> dict[str, Any]:
+        """Names of the sensors of a map, and their errors when they are left out."""
+        names = self.sensors.names
+        left_out = None if self.loo is None else self.loo.y - self.loo.mean
+        return {"names": [names[k] for k in self.task.sensors], "left_out": left_out}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.pages.maps import Quantity, draw_faces, face_means, panels, view
+from coupledgp.diagnostics.pages.maps import draw_faces, face_means, panels, view
 from coupledgp.diagnostics.pages.mesh import RINGS
 from coupledgp.diagnostics.pages.picture import Picture
-from coupledgp.diagnostics.pages.scale import mean_scale, spread_scale
+from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.scene import Scene, Sensors
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class SurfaceMap:
         Positions of the sensors.
     values : FloatArray (n,)
         Observations.
+    names : sequence of str
+        Names of the sensors, or none at all.
+    left_out : FloatArray (n,) or None
+        Each observation minus its prediction from the others.
     """
 
     vertices: FloatArray
@@ -44,6 +49,8 @@ class SurfaceMap:
     std: FloatArray
     sensors: FloatArray
     values: FloatArray
+    names: Sequence[str] = ()
+    left_out: FloatArray | None = None
 
     caption = (
         "Mean and standard deviation, lightly shaded; sensors on this side as dots, in the colour "
@@ -52,7 +59,13 @@ class SurfaceMap:
 
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
-        return Picture("map", self.caption, panels(_quantities(self), self._draw))
+        figure = panels(_quantities(self), self._draw)
+        return Picture("map", self.caption, figure, self.scene())
+
+    def scene(self) -> Scene:
+        """Return the law for a viewer, with the sensors."""
+        quantities, sensors = _with_sensors(self, self.sensors)
+        return Scene("faces", self.vertices, self.faces, False, quantities, sensors)
 
     def _draw(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         right, up, _ = view()
@@ -77,6 +90,10 @@ class RoadMap:
         Positions of the sensors.
     values : FloatArray (n,)
         Observations.
+    names : sequence of str
+        Names of the sensors, or none at all.
+    left_out : FloatArray (n,) or None
+        Each observation minus its prediction from the others.
     """
 
     lines: Sequence[FloatArray]
@@ -84,6 +101,8 @@ class RoadMap:
     std: FloatArray
     sensors: FloatArray
     values: FloatArray
+    names: Sequence[str] = ()
+    left_out: FloatArray | None = None
 
     caption = (
         "Mean and standard deviation along the roads; sensors as dots, in the colour of their value"
@@ -91,7 +110,20 @@ class RoadMap:
 
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
-        return Picture("map", self.caption, panels(_quantities(self), self._draw))
+        figure = panels(_quantities(self), self._draw)
+        return Picture("map", self.caption, figure, self.scene())
+
+    def scene(self) -> Scene:
+        """Return the law for a viewer, with the sensors."""
+        ends = np.cumsum([len(line) for line in self.lines])
+        number = np.arange(ends[-1])
+        starts = np.delete(number, ends - 1)
+        line = np.repeat(np.arange(len(self.lines)), [len(line) - 1 for line in self.lines])
+        quantities, sensors = _with_sensors(self, np.pad(self.sensors, ((0, 0), (0, 1))))
+        quantities = [one._replace(values=one.values[line]) for one in quantities]
+        positions = np.pad(np.concatenate(list(self.lines)), ((0, 0), (0, 1)))
+        cells = np.stack([starts, starts + 1], axis=1)
+        return Scene("lines", positions, cells, True, quantities, sensors)
 
     def _draw(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         from matplotlib.collections import LineCollection
@@ -113,6 +145,24 @@ def _quantities(law: SurfaceMap | RoadMap) -> list[Quantity]:
         Quantity("mean", "mean", law.mean, mean_scale(law.mean, law.std)),
         Quantity("std", "standard deviation", law.std, spread_scale(law.std)),
     ]
+
+
+def _with_sensors(
+    law: SurfaceMap | RoadMap, positions: FloatArray
+) -> tuple[list[Quantity], Sensors]:
+    """The quantities of a viewer, and the sensors at positions (n, 3) in their colours.
+
+    Where sensors were left out, their errors are one of the quantities, known at sensors alone.
+    """
+    quantities = _quantities(law)
+    values, labels = {"mean": law.values}, {"mean": "observed"}
+    if law.left_out is not None:
+        nowhere = np.full(law.mean.size, np.nan)
+        scale = error_scale(law.left_out)
+        quantities.append(Quantity("error", "error at sensors", nowhere, scale))
+        values["error"] = law.left_out
+        labels["error"] = "observed minus its prediction from the others"
+    return quantities, Sensors(positions, law.names, values, labels)
 
 
 def _dots(axes: Axes, x: FloatArray, y: FloatArray, values: FloatArray, mappable: Any) -> None:

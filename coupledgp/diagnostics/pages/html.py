@@ -44,7 +44,7 @@ def html_of(page: Page) -> str:
     above, first = len(page.sections), 0 if page.opening is None else 1
     return ENVIRONMENT.get_template("page.html").render(
         page=page, opening=pictures[:first], tables=tables[:above], pictures=pictures[first:],
-        after=tables[above:],
+        after=tables[above:], has_scene=any(one.scene is not None for _, one in pictures),
     )  # fmt: skip
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.scale import Scale
+from coupledgp.diagnostics.pages.scale import Quantity
+from coupledgp.diagnostics.pages.scene import AZIMUTH, ELEVATION
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Direction from which a mesh is looked at, in degrees: from the side and a little above, so that
-# three sides of a solid are in view.
-AZIMUTH, ELEVATION = -60.0, 25.0
 # Colour of faces without a value.
 GREY = "#c9ced3"
 # Share of its brightness that a face in the shade loses: enough to see the shape, too little to
@@ -24,15 +22,6 @@ GREY = "#c9ced3"
 SHADE = 0.22
 # Width and height of a panel in inches.
 PANEL = (4.0, 3.4)
-
-
-class Quantity(NamedTuple):
-    """Values of a map: name, title, values (n,) with NaN where there are none, and colours."""
-
-    name: str
-    title: str
-    values: FloatArray
-    scale: Scale
 
 
 # Draws a quantity into axes, given matplotlib's object of its scale.

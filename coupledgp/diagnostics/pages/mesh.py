@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.maps import Quantity, draw_faces, face_means, panels
-from coupledgp.diagnostics.pages.scale import error_scale, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.maps import draw_faces, face_means, panels
+from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.scene import Scene, Sensors
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
@@ -106,7 +107,27 @@ class NodeMap:
         from coupledgp.diagnostics.pages.picture import Picture
 
         draw = self._draw_nodes if self.layout.mesh is None else self._draw_mesh
-        return Picture("map", self.caption(), panels(self.quantities(), draw))
+        figure = panels(self.quantities(), draw)
+        return Picture("map", self.caption(), figure, self.scene())
+
+    def scene(self) -> Scene:
+        """Return the quantities for a viewer, with the observed nodes as sensors."""
+        mesh, graph = self.layout.mesh, self.layout.graph
+        if mesh is not None:
+            positions, cells = np.asarray(mesh.vertices, float), np.asarray(mesh.faces)
+            places = positions[cells].mean(axis=1) if self.layout.nodes == "faces" else positions
+            kind, names = "faces", []
+        else:
+            assert self.layout.positions is not None
+            places = positions = np.pad(self.layout.positions, ((0, 0), (0, 1)))
+            kind, cells = "points", _edges(graph)
+            names = [str(one) for one in graph.label_all(np.arange(graph.n_nodes))]
+        sensors = None
+        if self.observed is not None:
+            labels = graph.label_all(self.observed)
+            sensors = Sensors(places[self.observed], [f"observed node {one}" for one in labels])
+        at_cells = mesh is not None and self.layout.nodes == "faces"
+        return Scene(kind, positions, cells, at_cells, self.quantities(), sensors, names)
 
     def quantities(self) -> list[Quantity]:
         """Mean, standard deviation and, if any is known, the error, with their colours."""
@@ -152,8 +173,13 @@ def _draw_edges(axes: Axes, graph: Graph, places: FloatArray) -> None:
     """Draw the edges of a graph as lines between the places (n_nodes, 2) of its nodes."""
     from matplotlib.collections import LineCollection
 
-    edges = graph.adjacency.tocoo()
-    segments = np.stack([places[edges.row], places[edges.col]], axis=1)
+    segments = places[_edges(graph)]
     axes.add_collection(
         LineCollection(list(segments), colors=EDGES, linewidths=0.4, zorder=1, rasterized=True)
     )
+
+
+def _edges(graph: Graph) -> IntArray:
+    """Numbers (m, 2) of the nodes of each edge, once where it goes both ways."""
+    edges = graph.adjacency.tocoo()
+    return np.unique(np.sort(np.stack([edges.row, edges.col], axis=1), axis=1), axis=0)

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from coupledgp.diagnostics.pages.palette import GRID, INK, THEME
+from coupledgp.diagnostics.pages.scene import Scene
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,11 +44,14 @@ class Picture:
         What it shows, in a sentence.
     figure : Figure
         The drawing in light colours.
+    scene : Scene or None
+        The same values for a viewer in which they can be turned and picked.
     """
 
     name: str
     caption: str
     figure: Figure
+    scene: Scene | None = None
 
     def svg(self) -> str:
         """Return the picture as an SVG document in light colours.
@@ -119,12 +123,12 @@ def legend(figure: Figure, axes: Axes, columns: int = 3) -> None:
 
 def number(value: float, _: Any = None) -> str:
     """A number for an axis: short, with a power of ten where it is extreme."""
-    text = f"{value:.4g}".replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)
+    text, sign = f"{abs(value):.4g}", "\N{MINUS SIGN}" if value < 0 else ""
     if "e" not in text:
-        return text
-    digits, power = f"{value:.3g}".replace("e+", "e").split("e")
+        return sign + text
+    digits, power = f"{abs(value):.3g}".split("e")
     raised = str(int(power)).translate(SUPERSCRIPTS)
-    return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
+    return f"{sign}10{raised}" if digits == "1" else f"{sign}{digits}·10{raised}"
 
 
 def log_axis(axis: Axis, ticks: list[float] | None = None) -> None:

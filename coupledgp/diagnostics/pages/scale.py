@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,15 @@ class Scale:
         from matplotlib.colors import Normalize
 
         return ScalarMappable(Normalize(self.low, self.high), self.palette)
+
+
+class Quantity(NamedTuple):
+    """Values of a map: name, title, values (n,) with NaN where there are none, and colours."""
+
+    name: str
+    title: str
+    values: FloatArray
+    scale: Scale
 
 
 def mean_scale(values: FloatArray, std: FloatArray) -> Scale:

@@ -18,6 +18,7 @@ import numpy as np
 
 from coupledgp.diagnostics.divergences import covariance_root
 from coupledgp.diagnostics.laws import Law
+from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
@@ -51,9 +52,19 @@ class ResidualCorrelation:
         return (self.value - self.expected) / self.standard_error
 
     @property
+    def gain(self) -> float:
+        """An estimate of what a model without it would gain, nats per point.
+
+        Residuals that correlate by r with a neighbour's are known from it up to `1 - r^2` of their
+        variance, which is `-log(1 - r^2) / 2` nats.
+        """
+        excess = min(max(self.value - self.expected, 0.0), 0.99)
+        return float(-0.5 * np.log1p(-(excess**2)))
+
+    @property
     def is_misfit(self) -> bool:
-        """Whether a true law has such a correlation in three cases of a thousand or fewer."""
-        return self.p_value <= ALARM
+        """Whether a true law has it in three cases of a thousand or fewer, and it matters."""
+        return self.p_value <= ALARM and self.gain > MATTERS
 
     def verdict(self) -> str:
         """What the correlation says, in a sentence."""

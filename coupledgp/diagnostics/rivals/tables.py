@@ -61,15 +61,20 @@ class TableRivals:
     @cached_property
     def _columns(self) -> IntArray:
         """Numbers of the columns that vary."""
-        found: IntArray = np.flatnonzero(
-            self.X.std(axis=0) > 1e-12 * np.abs(self.X).max(axis=0, initial=1e-300)
-        )
+        found: IntArray = np.flatnonzero((self.X / self._largest).std(axis=0) > 1e-12)
         return found
+
+    @cached_property
+    def _largest(self) -> FloatArray:
+        """Largest magnitudes (d,) of the columns, so that no square overflows or is lost."""
+        found: FloatArray = np.abs(self.X).max(axis=0, initial=0.0)
+        return np.where(found > 0, found, 1.0)
 
     def _standardised(self, rows: FloatArray) -> FloatArray:
         """Columns that vary of rows (p, d), with the training rows' mean and deviation."""
-        known = self.X[:, self._columns]
-        found: FloatArray = (rows[:, self._columns] - known.mean(axis=0)) / known.std(axis=0)
+        unit = self._largest[self._columns]
+        known = self.X[:, self._columns] / unit
+        found: FloatArray = (rows[:, self._columns] / unit - known.mean(axis=0)) / known.std(axis=0)
         return found
 
     @cached_property

@@ -115,6 +115,8 @@ class Cost:
             return ""
         if abs(gap["mean"]) <= TOLD * gap["standard_error"]:
             return ""
+        if ratio > 2:
+            return f", and the RMSE is {ratio:.2g} times its"
         kind = "larger" if ratio > 1 else "smaller"
         return f", and the RMSE is {100 * abs(ratio - 1):.2g} % {kind} than its"
 

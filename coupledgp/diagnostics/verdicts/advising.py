@@ -26,24 +26,34 @@ EXACT_OR_FINER = (
 )
 
 
+# Share of a gain that explains another one.
+ENOUGH = 1.1
 # What to try where near points share errors.
 TABLE = (
-    "Try a rougher kernel, a local part (LocalGPRegressor, GPRegressor), a trend or other inputs:"
+    "Try a rougher or a smoother kernel, a local part (LocalGPRegressor, GPRegressor), a trend or "
+    "other inputs:"
 )
 NETWORK = "Try another kernel, weights of edges that follow distance, or more observations:"
 
 
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
-    """Everything that is known to gain, in nats per point, the greatest gain first."""
-    found = [
-        *_alternatives(evidence),
-        *_variations(evidence),
-        *_baselines(evidence, rmse),
-        *_rescaling(evidence),
-        *_closing(evidence, own_nlpd),
-        *_misfit(evidence),
-    ]
+    """What is known to gain, in nats per point, the greatest gain first.
+
+    Other faults are left out where the exact process, or else another scale of the standard
+    deviations, gains nearly as much as any of them: they would go with that one.
+    """
+    closing, rescaling = _closing(evidence, own_nlpd), _rescaling(evidence)
+    others = [*_variations(evidence), *_baselines(evidence, rmse), *_misfit(evidence)]
+    found = [*_alternatives(evidence), *closing]
+    if not _explains(closing, [*others, *rescaling]):
+        found += rescaling if _explains(rescaling, others) else [*rescaling, *others]
     return tuple(sorted(found, key=lambda one: -one.gain))
+
+
+def _explains(cure: list[Advice], faults: list[Advice]) -> bool:
+    """Whether one advice gains nearly as much as each of some others."""
+    gain = max((one.gain for one in cure), default=0.0)
+    return bool(cure) and all(one.gain <= ENOUGH * gain for one in faults)
 
 
 def _alternatives(evidence: Evidence) -> list[Advice]:
@@ -105,23 +115,12 @@ def _closing(evidence: Evidence, own_nlpd: float | None) -> list[Advice]:
 
 
 def _misfit(evidence: Evidence) -> list[Advice]:
-    """A guess from the residuals that neighbours share, where no other model was found better.
-
-    Residuals that correlate by r with a neighbour's are known from it up to `1 - r^2` of their
-    variance, which is `-log(1 - r^2) / 2` nats.
-    """
+    """A guess from the residuals that neighbours share, where no other model was found better."""
     found = evidence.misfit
     if found is None or not found.is_misfit or evidence.better_alternatives:
         return []
-    excess = min(max(found.value - found.expected, 0.0), 0.99)
-    return [
-        Advice(
-            f"{NETWORK if _is_network(evidence) else TABLE} cgp.alternatives measures some.",
-            float(-0.5 * np.log1p(-(excess**2))),
-            None,
-            "estimated",
-        )
-    ]
+    action = f"{NETWORK if _is_network(evidence) else TABLE} cgp.alternatives measures some."
+    return [Advice(action, found.gain, None, "estimated")]
 
 
 def _is_network(evidence: Evidence) -> bool:

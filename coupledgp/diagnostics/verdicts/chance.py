@@ -64,11 +64,13 @@ def shared_variances(
         matrix = correlation[..., min(k, correlation.shape[2] - 1)].copy()
         np.fill_diagonal(matrix, 0.0)
         s, t, gap = own[:, k], std[:, k], law.mean[:, k] - mean[:, k]
-        a, c = 1 - np.square(s / t), s * gap / np.square(t)
-        nlpd += 0.5 * _form(np.square(matrix), a) + _form(matrix, c)
-        squared += 4 * _form(matrix, s * gap)
-    count = own.size**2
-    return {"squared_error": max(squared, 0.0) / count, "nlpd": max(nlpd, 0.0) / count}
+        # A rival that is certain, as of constant targets, is beyond all numbers.
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            a, c = 1 - np.square(s / t), s * gap / np.square(t)
+            nlpd += 0.5 * _form(np.square(matrix), a) + _form(matrix, c)
+            squared += 4 * _form(matrix, s * gap)
+    found = {"squared_error": squared / own.size**2, "nlpd": nlpd / own.size**2}
+    return {name: value if 0 < value < np.inf else 0.0 for name, value in found.items()}
 
 
 def _form(matrix: FloatArray, vector: FloatArray) -> float:

@@ -99,7 +99,7 @@ def _better_variation(evidence: Evidence) -> Verdict | None:
         "red" if best.gain > SERIOUS else "amber",
         f"Its kernel or its fit is not the best: with {best.name} and no other change the NLPD is "
         f"smaller by {best.gain:.3g} (standard error {best.standard_error:.1g}) nats per point, "
-        f"the log evidence of {best.n_rows} training rows higher by {best.evidence_gain:.3g}.",
+        f"the log evidence of {best.n_rows} rows higher by {best.evidence_gain:.3g}.",
         f"A nearby kernel has a log evidence higher by {EVIDENCE} nats, and predicts better by "
         f"{MATTERS} nats per point (red: {SERIOUS}) and {TOLD} standard errors.",
         best.gain,
@@ -116,7 +116,7 @@ def _misfit(evidence: Evidence) -> Verdict:
         f"Its kernel misses structure that near points share: residuals of neighbours correlate by "
         f"{found.value:.2g}, a true model's by {found.expected:.2g} ± {found.standard_error:.1g}.",
         "Moran's I of the standardised residuals is above that of 997 in 1000 draws of the model's "
-        "own joint law.",
+        "own joint law, by what is worth a hundredth of a nat per point.",
         found.value - found.expected,
         found.standard_error,
         "correlation",

@@ -1,8 +1,9 @@
 """Nearby hyperparameters and kernels beside the model's: by evidence and held-out density.
 
 A stationary kernel is varied one thing at a time, without a fit: lengthscales twice and half as
-long, four times the noise and a quarter, a rougher and a smoother kernel. Each variation and the
-kernel itself are given the same training rows, at most `MOST_ROWS` of them.
+long, four times the noise and a quarter, rougher and smoother kernels of lengthscales to match.
+Each variation and the kernel itself are given the same training rows, at most `MOST_ROWS` of them;
+the evidence is that of these and of at most `MOST_TESTS` test rows.
 
 If the kernel were true, another one fixed beforehand would have a log evidence higher by e nats
 with a probability of at most `exp(-e)` (Markov's inequality for the ratio of two densities), so
@@ -21,16 +22,19 @@ from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import CoupledGPError
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.state import text_of
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
-# Rows that each variation is given, of more a random subset: a few tenths of a second each.
-MOST_ROWS = 1000
-# Kernels from the roughest to the smoothest.
-ROUGHNESS = (0.5, 1.5, 2.5, np.inf)
+# Training and test rows that each variation is given, of more a random subset: a few hundredths of
+# a second each.
+MOST_ROWS, MOST_TESTS = 700, 300
+# Smoothness of kernels, and factors on lengthscales at which draws of them look most alike: rougher
+# kernels have longer ones.
+SMOOTHNESS = {0.5: 4.0, 1.5: 1.8, 2.5: 1.3, np.inf: 1.0}
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Variation:
     name : str
         How it differs, in words.
     evidence_gain : float
-        Log evidence of the training rows above that of the model's kernel, nats.
+        Log evidence of training and test rows above that of the model's kernel, nats.
     n_rows : int
         Number of these rows.
     gain, standard_error : float, float or None
@@ -78,23 +82,37 @@ def variations_of(
 ) -> tuple[Variation, ...]:
     """Vary the kernel of a problem at test rows (p, d) with targets (p, k)."""
     data, units = _rows(problem, seed)
+    everything = _with_tests(data, points, y, seed)
     hyper = Hyperparameters(problem.lengthscale, problem.outputscale, problem.noise)
     own = StationaryPrior(problem.spectrum, hyper)
+
+    def measured(prior: StationaryPrior) -> tuple[FloatArray, float]:
+        losses = _losses(prior.given(data, units, False), points, y)
+        return losses, prior.given(everything, units, False).log_evidence
+
     try:
-        base: ExactGP = own.given(data, units, False)
-        losses = _losses(base, points, y)
+        base, evidence = measured(own)
     except CoupledGPError:
         return ()
     found = []
     for name, prior in _nearby(own):
         try:
-            other: ExactGP = prior.given(data, units, False)
-            gap = paired_difference(losses, _losses(other, points, y))
+            losses, other = measured(prior)
         except CoupledGPError:
             continue
-        gain = other.log_evidence - base.log_evidence
-        found.append(Variation(name, gain, len(data), gap.mean, gap.standard_error))
+        gap = paired_difference(base, losses)
+        gain = other - evidence
+        found.append(Variation(name, gain, len(everything), gap.mean, gap.standard_error))
     return tuple(found)
+
+
+def _with_tests(data: Data, points: FloatArray, y: FloatArray, seed: int) -> Data:
+    """Training rows and at most `MOST_TESTS` of the test rows."""
+    chosen = np.arange(len(points))
+    if len(points) > MOST_TESTS:
+        rng = np.random.default_rng([seed, 13])
+        chosen = np.sort(rng.choice(len(points), MOST_TESTS, replace=False))
+    return data.followed_by(Data.of(points[chosen], y[chosen]))
 
 
 def _rows(problem: ExactProblem, seed: int) -> tuple[Data, Units]:
@@ -122,22 +140,26 @@ def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, StationaryPrior]]:
         yield name, replace(prior, hyperparameters=changed)
     for name, factor in (("four times the noise variance", 4.0), ("a quarter of the noise", 0.25)):
         yield name, replace(prior, hyperparameters=replace(hyper, noise=factor * hyper.noise))
-    for kind, spectrum in _neighbours(prior.spectrum):
-        yield f"a {kind} kernel ({spectrum!r})", replace(prior, spectrum=spectrum)
+    for spectrum, factor in _others(prior.spectrum):
+        for share, text in ((1.0, ""), (0.25, ", a quarter of the noise")):
+            changed = replace(
+                hyper, lengthscale=factor * hyper.lengthscale, noise=share * hyper.noise
+            )
+            name = f"{text_of(spectrum, 'kernel')}, lengthscales times {factor:.2g}{text}"
+            yield name, replace(prior, spectrum=spectrum, hyperparameters=changed)
 
 
-def _neighbours(spectrum: Spectrum) -> Iterator[tuple[str, Spectrum]]:
-    """The next rougher and the next smoother kernel."""
+def _others(spectrum: Spectrum) -> Iterator[tuple[Spectrum, float]]:
+    """Kernels of another smoothness, and factors on the lengthscales that fit them."""
     if isinstance(spectrum, GaussianSpectrum):
         own = np.inf
     elif isinstance(spectrum, MaternSpectrum):
         own = float(spectrum.nu)
     else:
         return
-    rougher = [nu for nu in ROUGHNESS if nu < own]
-    smoother = [nu for nu in ROUGHNESS if nu > own]
-    if rougher:
-        yield "rougher", MaternSpectrum(rougher[-1])
-    if smoother:
-        nu = smoother[0]
-        yield "smoother", GaussianSpectrum() if np.isinf(nu) else MaternSpectrum(nu)
+    ratio = float(np.interp(own, list(SMOOTHNESS)[:3], list(SMOOTHNESS.values())[:3]))
+    ratio = SMOOTHNESS[np.inf] if np.isinf(own) else ratio
+    for nu, factor in SMOOTHNESS.items():
+        if nu != own:
+            other = GaussianSpectrum() if np.isinf(nu) else MaternSpectrum(nu)
+            yield other, factor / ratio

@@ -15,6 +15,7 @@ from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts import gathering, variations
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
 from coupledgp.diagnostics.verdicts.gathering import correlations, gather, usual_groups
+from coupledgp.gp.protocol import Data
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(-2, 2, (140, 2))
@@ -64,13 +65,20 @@ class TestVariations:
             one.name: one
             for one in variations.variations(Subject.of(model, X[TEST]), Y[TEST][:, None])
         }
-        assert len(found) == 6
-        own = model.process_
+        assert len(found) == 10
+        own, whole = model.process_, np.concatenate([Y[TRAIN], Y[TEST]])[:, None]
         changes = {
             "lengthscales twice as long": {"lengthscale": 2.0},
             "a quarter of the noise": {"noise": 0.0125},
-            "a rougher kernel (MaternSpectrum(nu=0.5))": {"kernel": "matern-1/2"},
-            "a smoother kernel (MaternSpectrum(nu=2.5))": {"kernel": "matern-5/2"},
+            "matern-1/2, lengthscales times 2.2": {
+                "kernel": "matern-1/2",
+                "lengthscale": 4 / 1.8,
+            },
+            "gaussian, lengthscales times 0.56, a quarter of the noise": {
+                "kernel": "gaussian",
+                "lengthscale": 1 / 1.8,
+                "noise": 0.0125,
+            },
         }
         for name, change in changes.items():
             other = cgp.ExactGPRegressor(
@@ -79,7 +87,11 @@ class TestVariations:
                 optimizer=None,
             ).fit(X[TRAIN], Y[TRAIN])
             one = found[name]
-            gain = other.process_.log_evidence - own.log_evidence
+            both = (
+                process.conditioned(Data.of(np.vstack([model.points(X[TRAIN]), points]), whole))
+                for process in (other.process_, own)
+            )
+            gain = np.subtract(*(process.log_evidence for process in both))
             assert one.evidence_gain == pytest.approx(gain, rel=1e-9)
             losses = []
             for process in (own, other.process_):
@@ -89,10 +101,11 @@ class TestVariations:
 
     def test_many_rows_are_drawn_from(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(variations, "MOST_ROWS", 50)
+        monkeypatch.setattr(variations, "MOST_TESTS", 20)
         model = cgp.ExactGPRegressor(optimizer=None).fit(X[TRAIN], Y[TRAIN])
         subject = Subject.of(model, X[TEST])
         found = variations.variations(subject, Y[TEST][:, None])
-        assert {one.n_rows for one in found} == {50}
+        assert {one.n_rows for one in found} == {70}
         assert found == variations.variations(subject, Y[TEST][:, None])
 
     def test_processes_of_other_kernels_have_none(self) -> None:

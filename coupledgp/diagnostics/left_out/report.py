@@ -28,6 +28,7 @@ NOT_ADEQUACY = (
     "Not judged: what is left out says how well the model predicts, not how close it is to its "
     "exact process; compare() measures that."
 )
+NOT_VOUCHED = "Not judged: few rows chose many hyperparameters. On these rows"
 
 
 def _none() -> NDArray[Any]:
@@ -106,7 +107,8 @@ class CrossValidationReport(PosteriorReport):
         caution = self.optimism.warning()
         leads = one.question == QUALITY and (one.figure or 0.0) > 2 * self.optimism.nats
         if caution and one.colour == "green" and not leads:
-            return replace(one, colour="grey", reason=f"{caution} {one.reason}")
+            on_these = f"{NOT_VOUCHED} {one.sentence[:1].lower()}{one.sentence[1:]}"
+            return replace(one, colour="grey", sentence=on_these, reason=f"{caution} {one.reason}")
         return one
 
     def conclusions(self) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.joint import compare_jointly
@@ -22,7 +23,7 @@ from coupledgp.diagnostics.overlap import overlap_of, without_overlap
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.score_errors import solver_errors
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
-from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.diagnostics.subject import Subject, checked_groups, process_of
 from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
@@ -48,6 +49,7 @@ def compare(
     options: StochasticOptions | None = None,
     progress: bool | None = None,
     leave_out_overlap: bool = False,
+    groups: ArrayLike | Mapping[str, ArrayLike] | None = None,
 ) -> PosteriorReport:
     """Compare a fitted model's predictive law with a reference, by default its exact twin.
 
@@ -82,6 +84,10 @@ def compare(
     leave_out_overlap
         Leave out test rows that are training rows, with the same inputs and targets. They are
         counted in any case (`report.overlap`), and the verdict begins with their number.
+    groups
+        Labels (p,) of the test points, such as sensors or categories, or several by name: the
+        group whose intervals hold the most wrong share is looked for among them, and among thirds
+        of the points by standard deviation and by mean.
 
     Returns
     -------
@@ -97,10 +103,13 @@ def compare(
         reach its tolerance.
     """
     options = StochasticOptions() if options is None else options
+    labels = checked_groups(groups, len(X_test))
     overlap, rows = overlap_of(model, X_test, y_test, reference)
     if leave_out_overlap:
         overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
-    found = compared(model, X_test, y_test, reference, method, options, progress)
+        if overlap.left_out:
+            labels = {name: values[~rows] for name, values in labels.items()}
+    found = compared(model, X_test, y_test, reference, method, options, progress, labels)
     return found.with_overlap(overlap)
 
 
@@ -112,13 +121,14 @@ def compared(
     method: str,
     options: StochasticOptions,
     progress: bool | None,
+    groups: Mapping[str, NDArray[Any]] | None = None,
 ) -> PosteriorReport:
     """Compare as `compare` does, without a look for test rows that are training rows."""
     asked = Comparison.of(model, X_test, y_test, reference)
     model, X_test, y_test, reference = asked.model, asked.X, asked.y, asked.reference
     solved = by_solves(model, reference, method)
     _check_points(len(X_test))
-    subject = asked.subject
+    subject = replace(asked.subject, groups=groups or {})
     with reporter("compare", progress if solved else False) as report:
         if solved and by_probes(model, len(X_test), options):
             source, name = _source(model, reference), _text(model, reference)

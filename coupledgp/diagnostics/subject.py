@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
@@ -22,11 +26,14 @@ class Subject:
         Points of the process; for other estimators the test inputs as they were given.
     process : GaussianProcess or None
         The process; None for other estimators.
+    groups : Mapping of str to array (p,)
+        Labels of the points, by what groups them.
     """
 
     model: Any
     points: Any
     process: GaussianProcess | None
+    groups: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, model: Any, X: Any) -> Subject:
@@ -49,7 +56,8 @@ class Subject:
 
     def take(self, chosen: IntArray) -> Subject:
         """The model at some of its points, by their numbers (m,)."""
-        return replace(self, points=self.points[chosen])
+        groups = {name: labels[chosen] for name, labels in self.groups.items()}
+        return replace(self, points=self.points[chosen], groups=groups)
 
     def log_density_of_mixture(self, y: FloatArray | None) -> FloatArray | None:
         """Log density (p,) of targets (p, k) where it is not that of a Gaussian law, else None."""
@@ -69,3 +77,26 @@ def process_of(model: Any) -> GaussianProcess | None:
         return model
     process = getattr(model, "process_", None)
     return process if isinstance(process, GaussianProcess) else None
+
+
+def checked_groups(
+    groups: ArrayLike | Mapping[str, ArrayLike] | None, n_points: int
+) -> dict[str, NDArray[Any]]:
+    """Labels (p,) of p points by the name of what groups them; one array is called "group".
+
+    Raises
+    ------
+    InvalidInputError
+        There is not one label for each point.
+    """
+    if groups is None:
+        return {}
+    named = groups if isinstance(groups, Mapping) else {"group": groups}
+    found = {str(name): np.asarray(labels) for name, labels in named.items()}
+    for name, labels in found.items():
+        if labels.shape != (n_points,):
+            raise InvalidInputError(
+                f"groups: expected {n_points} labels for {name!r}, one for each test point, got "
+                f"shape {labels.shape}"
+            )
+    return found

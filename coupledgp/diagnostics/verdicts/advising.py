@@ -64,7 +64,7 @@ def _alternatives(evidence: Evidence) -> list[Advice]:
 
 def _variations(evidence: Evidence) -> list[Advice]:
     return [
-        Advice(f"Fit again, from {one.name} on.", one.gain, one.standard_error)
+        Advice(one.action, one.gain, one.standard_error)
         for one in sorted(evidence.better_variations, key=lambda one: -one.gain)[:1]
     ]
 

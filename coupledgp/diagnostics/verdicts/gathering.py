@@ -45,8 +45,9 @@ def gathered(
     if process is not None and not process.is_gaussian:
         transforms = process.cdf(subject.points, y)
     found = gather(
-        y, law, baselines_of(subject), losses=losses, transforms=transforms, n_train=_rows(subject)
-    )
+        y, law, baselines_of(subject), losses=losses, transforms=transforms,
+        groups=subject.groups, n_train=_rows(subject),
+    )  # fmt: skip
     return replace(found, variations=variations(subject, y))
 
 

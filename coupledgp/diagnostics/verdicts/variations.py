@@ -45,6 +45,8 @@ class Variation:
     ----------
     name : str
         How it differs, in words.
+    kernel : str
+        Its kernel if that is another one, else empty.
     evidence_gain : float
         Log evidence of training and test rows above that of the model's kernel, nats.
     n_rows : int
@@ -54,10 +56,18 @@ class Variation:
     """
 
     name: str
+    kernel: str
     evidence_gain: float
     n_rows: int
     gain: float
     standard_error: float | None
+
+    @property
+    def action(self) -> str:
+        """What to do, as a sentence."""
+        if self.kernel:
+            return f"Fit kernel={self.kernel!r} ({self.name})."
+        return f"Fit again, with more restarts, or starting at {self.name}."
 
 
 def variations(subject: Subject, y: FloatArray, seed: int = 0) -> tuple[Variation, ...]:
@@ -95,14 +105,14 @@ def variations_of(
     except CoupledGPError:
         return ()
     found = []
-    for name, prior in _nearby(own):
+    for name, kernel, prior in _nearby(own):
         try:
             losses, other = measured(prior)
         except CoupledGPError:
             continue
         gap = paired_difference(base, losses)
         gain = other - evidence
-        found.append(Variation(name, gain, len(everything), gap.mean, gap.standard_error))
+        found.append(Variation(name, kernel, gain, len(everything), gap.mean, gap.standard_error))
     return tuple(found)
 
 
@@ -133,20 +143,21 @@ def _losses(process: ExactGP, points: FloatArray, y: FloatArray) -> FloatArray:
     return point_nlpd(y, mean, np.sqrt(variance))
 
 
-def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, StationaryPrior]]:
+def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, str, StationaryPrior]]:
     hyper = prior.hyperparameters
     for name, factor in (("lengthscales twice as long", 2.0), ("lengthscales half as long", 0.5)):
         changed = replace(hyper, lengthscale=factor * hyper.lengthscale)
-        yield name, replace(prior, hyperparameters=changed)
+        yield name, "", replace(prior, hyperparameters=changed)
     for name, factor in (("four times the noise variance", 4.0), ("a quarter of the noise", 0.25)):
-        yield name, replace(prior, hyperparameters=replace(hyper, noise=factor * hyper.noise))
+        yield name, "", replace(prior, hyperparameters=replace(hyper, noise=factor * hyper.noise))
     for spectrum, factor in _others(prior.spectrum):
         for share, text in ((1.0, ""), (0.25, ", a quarter of the noise")):
             changed = replace(
                 hyper, lengthscale=factor * hyper.lengthscale, noise=share * hyper.noise
             )
-            name = f"{text_of(spectrum, 'kernel')}, lengthscales times {factor:.2g}{text}"
-            yield name, replace(prior, spectrum=spectrum, hyperparameters=changed)
+            kernel = text_of(spectrum, "kernel")
+            name = f"{kernel}, lengthscales times {factor:.2g}{text}"
+            yield name, kernel, replace(prior, spectrum=spectrum, hyperparameters=changed)
 
 
 def _others(spectrum: Spectrum) -> Iterator[tuple[Spectrum, float]]:

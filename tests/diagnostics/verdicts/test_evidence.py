@@ -15,6 +15,7 @@ from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts import gathering, variations
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
 from coupledgp.diagnostics.verdicts.gathering import correlations, gather, usual_groups
+from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 
 RNG = np.random.default_rng(3)
@@ -160,6 +161,22 @@ class TestGather:
         assert (found.n_judged, found.n_points) == (120, 300)
         assert found.calibration is not None
         assert found.calibration.n_points == 120
+
+    def test_groups_of_a_user(self) -> None:
+        model = cgp.ExactGPRegressor("matern-5/2", random_state=0).fit(X[TRAIN], Y[TRAIN])
+        place = np.where(np.arange(60) % 3, "town", "shore")
+        shifted = Y[TEST] + 2.0 * (place == "shore")
+        report = compare(model, X[TEST], shifted, groups={"place": place})
+        worst = report.calibration.worst_group
+        assert (worst.grouping, worst.name, worst.n_points) == ("place", "shore", 20)
+        assert compare(model, X[TEST], shifted, groups=place).calibration.worst_group.grouping == (
+            "group"
+        )
+        seen = np.concatenate([TEST[:10], TRAIN[:10]])
+        both = compare(model, X[seen], Y[seen], groups=np.arange(20) % 2, leave_out_overlap=True)
+        assert both.n_test == 10
+        with pytest.raises(InvalidInputError, match="groups: expected 60 labels for 'place'"):
+            compare(model, X[TEST], Y[TEST], groups={"place": place[:5]})
 
     def test_groups(self) -> None:
         std = np.linspace(1, 2, 30)[:, None]

@@ -90,11 +90,11 @@ class TestQuality:
     @pytest.mark.parametrize(
         ("variation", "colour"),
         [
-            (Variation("half the lengthscales", 7.0, 100, 0.05, 0.01), "amber"),
-            (Variation("half the lengthscales", 7.0, 100, 0.5, 0.01), "red"),
-            (Variation("half the lengthscales", 5.0, 100, 0.05, 0.01), "green"),
-            (Variation("half the lengthscales", 7.0, 100, 0.05, 0.04), "green"),
-            (Variation("half the lengthscales", 7.0, 100, 0.005, 0.001), "green"),
+            (Variation("half the lengthscales", "", 7.0, 100, 0.05, 0.01), "amber"),
+            (Variation("half the lengthscales", "", 7.0, 100, 0.5, 0.01), "red"),
+            (Variation("half the lengthscales", "", 5.0, 100, 0.05, 0.01), "green"),
+            (Variation("half the lengthscales", "", 7.0, 100, 0.05, 0.04), "green"),
+            (Variation("half the lengthscales", "", 7.0, 100, 0.005, 0.001), "green"),
         ],
     )
     def test_nearby_kernels(self, variation: Variation, colour: str) -> None:

@@ -113,7 +113,7 @@ def split(name: str, number: int, target: str | None = None) -> tuple[np.ndarray
     if name.endswith(".csv"):
         X, y = read_table(name, target)
     else:
-        X, y = (data := uci.load(None if name == "diabetes" else name)).X, data.y
+        X, y = (data := uci.load(name)).X, data.y
     rng = np.random.default_rng(number)
     order = rng.permutation(len(y))
     size = min(256, len(order) // 2)

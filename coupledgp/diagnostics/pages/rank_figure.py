@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import binom
 
-from coupledgp.diagnostics.pages.palette import COLOURS
+from coupledgp.diagnostics.pages.palette import MODEL
 from coupledgp.diagnostics.pages.print_figure import PANEL, PRINT
 
 COLUMNS = 3
+LINE = 26  # letters of a title across a panel
 # Chance that one bar of a uniform histogram leaves the band.
 OUTSIDE = 0.01
 
@@ -36,14 +38,14 @@ def rank_figure(histograms: Mapping[str, Sequence[float]], n_simulations: int) -
             n_bins = len(shares)
             low, high = binom.interval(1 - OUTSIDE, n_simulations, 1 / n_bins)
             axes.axhspan(low / n_simulations, high / n_simulations, color="0.85", zorder=0)
-            axes.stairs(shares, np.linspace(0, 1, n_bins + 1), fill=True, color=COLOURS[0],
+            axes.stairs(shares, np.linspace(0, 1, n_bins + 1), fill=True, color=MODEL,
                         alpha=0.7)  # fmt: skip
             axes.axhline(1 / n_bins, color="0.3", linewidth=0.6)
-            axes.set_title(name)
+            axes.set_title("\n".join(wrap(name, LINE)), loc="left")
             axes.set_ylim(bottom=0)
             axes.spines[["top", "right"]].set_visible(False)
             axes.set_xlabel("rank among draws of the posterior")
-            axes.set_ylabel("share of simulations")
+            axes.set_ylabel("share")
         for axes in panels[len(histograms) :]:
             axes.set_visible(False)
     return drawn

@@ -176,6 +176,7 @@ def table(tmp_path, monkeypatch):
             3,
         ),
         ("attention_errors", "", "frequencies", 4),
+        ("couplings_by_size", "--data TABLE --target price", "frequencies", 3),
         ("optimal_sampling", "--frequencies 2 --data TABLE --target price", "frequencies", 1),
         ("kernel_regression", "--data TABLE --target kind", "frequencies", 1),
         ("walk_errors", "--graphs karate", "walkers", 1),

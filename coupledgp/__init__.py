@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder
+    from coupledgp.models import alternatives as alternatives
     from coupledgp.models import choose_graph as choose_graph
     from coupledgp.models import coupling_study as coupling_study
     from coupledgp.models import load_model as load_model
@@ -63,6 +64,7 @@ else:
                 "KernelRegressionRegressor",
                 "SparseSpectrumGPRegressor",
                 "TableEncoder",
+                "alternatives",
                 "choose_graph",
                 "coupling_study",
                 "load_model",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeAlias
 
 from rich.console import Console
@@ -12,8 +13,22 @@ from rich.console import Console
 Progress: TypeAlias = Callable[[str], None]
 
 
+# Told of every step in place of a terminal, see `watched`.
+_WATCH: ContextVar[Progress | None] = ContextVar("watch", default=None)
+
+
 def silent(message: str) -> None:
     """Show nothing."""
+
+
+@contextmanager
+def watched(watch: Progress) -> Iterator[None]:
+    """Tell a function of every step of the work inside; what it raises ends the work."""
+    token = _WATCH.set(watch)
+    try:
+        yield
+    finally:
+        _WATCH.reset(token)
 
 
 @contextmanager
@@ -27,6 +42,10 @@ def reporter(title: str, enabled: bool | None = None) -> Iterator[Progress]:
     enabled
         True shows progress, False does not, None shows it if stderr is a terminal.
     """
+    watch = _WATCH.get()
+    if watch is not None:
+        yield watch
+        return
     console = Console(stderr=True)
     if enabled is False or not console.is_terminal:
         yield silent

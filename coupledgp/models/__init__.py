@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coupledgp.models.local import LocalGPRegressor as LocalGPRegressor
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
+    from coupledgp.models.other_models.judge import alternatives as alternatives
     from coupledgp.models.regressor import GPRegressor as GPRegressor
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
@@ -36,6 +37,7 @@ else:
             "coupledgp.models.exact": ["ExactGPRegressor"],
             "coupledgp.models.fields": ["FieldGPRegressor"],
             "coupledgp.models.local": ["LocalGPRegressor"],
+            "coupledgp.models.other_models.judge": ["alternatives"],
             "coupledgp.models.regressor": ["GPRegressor"],
             "coupledgp.models.kernel_regression": [
                 "KernelRegressionClassifier",

@@ -1,0 +1,196 @@
+"""Other models that a user could choose, beside a fitted model or anybody's predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.diagnostics.alternatives import Alternatives
+from coupledgp.diagnostics.laws import check_targets
+from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.diagnostics.transformed import Comparison
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns, seed_from_random_state
+from coupledgp.gp.nodes import NodeGP
+from coupledgp.gp.protocol import Data, GaussianProcess, Points
+from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.models.node_estimator import NodeRegressor
+from coupledgp.models.other_models.contest import Candidate, Contest
+from coupledgp.models.other_models.fields import FieldTask, field_member
+from coupledgp.models.other_models.nodes import NodeTask
+from coupledgp.models.other_models.tables import TableTask, scored
+from coupledgp.models.tables import TableRegressor
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+
+# Most test points at which models are scored; of more, so many are drawn at random.
+MOST_POINTS = 2000
+DEFAULT_BUDGET = "60s"
+
+
+def alternatives(
+    model: Any,
+    X_test: Any,
+    y_test: ArrayLike,
+    *,
+    budget: float | str = DEFAULT_BUDGET,
+    positions: ArrayLike | None = None,
+    random_state: Any = 0,
+    progress: bool | None = None,
+) -> Alternatives:
+    """Fit other models to a model's training rows and score them at the same test points.
+
+    Tables: rougher and smoother kernels by the same method, fitted hyperparameters where those of
+    the model were given, transformed targets, `LocalGPRegressor`, `GPRegressor`, and scikit-learn's
+    `HistGradientBoostingRegressor` with the error of five folds as standard deviation. Graphs: the
+    families of kernels, the graph without weights, the combinatorial Laplacian, and positions.
+    Fields: kernels along the surface or network, of position, and of both.
+
+    Parameters
+    ----------
+    model
+        Fitted estimator of this package, or its process.
+    X_test, y_test
+        Test inputs (p, d), labels of p nodes, or places, and targets (p,) or (p, k). They should be
+        none of the training rows. Of more than 2000 points a random subset is used.
+    budget
+        Seconds for all alternatives, or a text such as `"90s"` or `"5min"`. The cheapest come
+        first; one that is forecast to take more than is left is skipped, and one that takes much
+        longer than its forecast is ended at the next step of its search.
+    positions
+        Positions (n_nodes, d) of a graph's nodes: adds a model of them.
+    random_state
+        Seed of all alternatives and of the subset.
+    progress
+        Show progress on stderr; None does so on a terminal.
+
+    Returns
+    -------
+    Alternatives
+        A tuple of `Alternative`, the greatest gain first: mean paired decrease of the NLPD, nats
+        per point, with its standard error over test points. `skipped` names the others with the
+        reason, an error of their fit included. A model of transformed targets is compared in units
+        of the transformed targets, in which gains are the same.
+
+    Raises
+    ------
+    InvalidInputError
+        An argument is invalid, or the model is none of this package.
+    CoupledGPError
+        The model has not kept its training rows.
+    """
+    process = process_of(model)
+    if process is None:
+        raise InvalidInputError(
+            f"model: expected a fitted model of this package, got a {type(model).__name__}; "
+            "cgp.audit(..., alternatives=True) takes predictions of any other"
+        )
+    seed = seed_from_random_state(random_state)
+    asked = Comparison.of(model, X_test, y_test, None)
+    inner = process_of(asked.model)
+    assert inner is not None
+    points = Subject.of(asked.model, asked.X).points
+    assert asked.y is not None
+    y = check_targets(asked.y, (len(points), inner.units.n_outputs))
+    chosen = _subset(len(y), seed)
+    places = None if positions is None else _checked_positions(positions)
+    seconds = _seconds(budget)
+    own = scored(inner, points[chosen], y[chosen])
+    transformed = asked.model is not model
+    candidates = _candidates(
+        model, inner, points[chosen], y[chosen], places, transformed, seed, seconds
+    )
+    with reporter("alternatives", progress) as report:
+        return Contest(y[chosen], own.nlpd, seconds, report).run(candidates)
+
+
+def alternatives_of_predictions(
+    X_train: FloatArray,
+    y_train: FloatArray,
+    X_test: FloatArray,
+    y_test: FloatArray,
+    nlpd: FloatArray,
+    *,
+    budget: float | str = DEFAULT_BUDGET,
+    random_state: Any = 0,
+    progress: bool | None = None,
+) -> Alternatives:
+    """Fit models of this package, and boosted trees, beside anybody's predictions of a table.
+
+    Parameters
+    ----------
+    X_train, y_train
+        Rows (n, d) of numbers and targets (n,) from which the predictions were made.
+    X_test, y_test
+        Test rows (p, d) and targets (p,).
+    nlpd
+        Negative log predictive density (p,) of each test target, nats.
+    budget, random_state, progress
+        As for `alternatives`.
+    """
+    seed, seconds = seed_from_random_state(random_state), _seconds(budget)
+    data = Data.of(X_train, y_train[:, None])
+    chosen = _subset(len(y_test), seed)
+    task = TableTask(
+        data, Columns(X_train.shape[1]), X_test[chosen], y_test[chosen, None], None, False, seed,
+        seconds,
+    )  # fmt: skip
+    with reporter("alternatives", progress) as report:
+        contest = Contest(y_test[chosen, None], nlpd[chosen], seconds, report)
+        return contest.run(task.candidates())
+
+
+def _candidates(
+    model: Any,
+    process: GaussianProcess,
+    points: Points,
+    y: FloatArray,
+    positions: FloatArray | None,
+    transformed: bool,
+    seed: int,
+    seconds: float,
+) -> list[Candidate]:
+    """Alternatives of the kind of a process's points."""
+    if isinstance(process, NodeGP):
+        n_nodes = process.graph.n_nodes
+        if positions is not None and len(positions) != n_nodes:
+            raise InvalidInputError(
+                f"positions: expected {n_nodes} rows, one for each node, got {len(positions)}"
+            )
+        base = model if isinstance(model, NodeRegressor) else None
+        return NodeTask(process, base, points, y, positions, seed, seconds).candidates()
+    if positions is not None:
+        raise InvalidInputError("positions: expected them for a model of a graph only")
+    if field_member(process) is not None:
+        return FieldTask(process, points, y, seed).candidates()
+    table = model if isinstance(model, TableRegressor) else None
+    columns = Columns(points.shape[1]) if table is None else table.fitted_.columns
+    assert columns is not None
+    return TableTask(
+        process.data, columns, points, y, table, transformed, seed, seconds
+    ).candidates()
+
+
+def _seconds(budget: float | str) -> float:
+    seconds = Budget.of(budget).seconds
+    if seconds is None:
+        raise InvalidInputError(f"budget: expected seconds, such as '60s', got {budget!r}")
+    return seconds
+
+
+def _checked_positions(positions: ArrayLike) -> FloatArray:
+    found = np.asarray(positions, dtype=np.float64)
+    if found.ndim != 2 or not np.isfinite(found).all():
+        raise InvalidInputError(
+            f"positions: expected finite rows (n_nodes, d), got shape {found.shape}"
+        )
+    return found
+
+
+def _subset(n_points: int, seed: int) -> Any:
+    """Numbers of the test points at which models are scored."""
+    if n_points <= MOST_POINTS:
+        return np.arange(n_points)
+    return np.sort(np.random.default_rng(seed).choice(n_points, MOST_POINTS, replace=False))

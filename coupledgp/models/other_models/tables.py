@@ -1,0 +1,219 @@
+"""Other models of a table: kernels, local parts, trends, transforms and boosted trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns
+from coupledgp.gp.protocol import Data, GaussianProcess
+from coupledgp.gp.transformed import TransformedGP, transformed_data
+from coupledgp.gp.transforms import Identity
+from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.local import LocalGPRegressor
+from coupledgp.models.other_models import boosting
+from coupledgp.models.other_models.contest import Candidate, Scored
+from coupledgp.models.regressor import GPRegressor
+from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
+from coupledgp.models.tables import TableRegressor
+from coupledgp.models.targets import chosen_transforms
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+from coupledgp.selection.member_plans import Size
+from coupledgp.selection.protocol import is_auto, with_parameters
+
+# Kernels from the roughest to the smoothest.
+KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
+# Evaluations of the evidence that a search takes, and seconds of one core for each operation on an
+# entry: of a Cholesky factor with its gradient, of a covariance, and of a Gram matrix of features.
+EVALUATIONS, CUBIC_SECONDS, COLUMN_SECONDS, GRAM_SECONDS = 60, 1e-10, 2e-9, 2e-10
+# Largest table whose exact process is an alternative to a model that is not of this package.
+EXACT_ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class TableTask:
+    """A table, and test points at which models of it are scored.
+
+    Attributes
+    ----------
+    data : Data
+        Training rows (n, d) and targets (n, k), as the model was given them.
+    columns : Columns
+        Columns of the table.
+    points : FloatArray (p, d)
+    y : FloatArray (p, k)
+        Test points and targets.
+    model : TableRegressor or None
+        The model; None for one of another package.
+    transformed : bool
+        Whether the targets are transformed ones already.
+    seed : int
+        Seed of all alternatives.
+    budget : float
+        Seconds for all of them.
+    """
+
+    data: Data
+    columns: Columns
+    points: FloatArray
+    y: FloatArray
+    model: TableRegressor | None
+    transformed: bool
+    seed: int
+    budget: float
+
+    def candidates(self) -> list[Candidate]:
+        """Models that differ from the model in one respect, and those of other kinds."""
+        found = [*self._kernels(), *self._fits(), *self._transforms()]
+        if not isinstance(self.model, LocalGPRegressor):
+            found.append(
+                self._of(
+                    "local part",
+                    "Add a local part and a trend: LocalGPRegressor().",
+                    LocalGPRegressor(random_state=self.seed, progress=False),
+                    self._size.forecast("hybrid"),
+                )
+            )
+        if not isinstance(self.model, GPRegressor):
+            action = "Mix kernels, local parts, features and a trend by their density: "
+            mixture = self._mixture()
+            found.append(
+                self._of("mixture", f"{action}GPRegressor().", mixture, self._forecast(mixture))
+            )
+        found.append(
+            Candidate(
+                "gradient boosting",
+                "Use boosted trees: scikit-learn's HistGradientBoostingRegressor, with the error "
+                "of cross-validation as standard deviation.",
+                boosting.forecast(self._size.n_rows, self._size.dim, self.y.shape[1]),
+                lambda seconds: boosting.boosted(self.data, self.points, self.y, self.seed),
+            )
+        )
+        return found
+
+    @property
+    def _size(self) -> Size:
+        n, d = self.data.points.shape
+        return Size(n, d, 32, 64)
+
+    def _mixture(self) -> GPRegressor:
+        return GPRegressor(random_state=self.seed, budget=self.budget, progress=False)
+
+    def _forecast(self, model: Any) -> float:
+        """Seconds of a fit of an estimator."""
+        n, d = self.data.points.shape
+        if isinstance(model, GPRegressor):
+            try:
+                return sum(plan.seconds for plan in model.forecast(n, d))
+            except InvalidInputError:  # nothing is within the budget
+                return sum(p.seconds for p in GPRegressor(budget=1e12).forecast(n, d))
+        if isinstance(model, SparseSpectrumGPRegressor):
+            features = 2 * int(model.n_frequencies)
+            return EVALUATIONS * GRAM_SECONDS * (n + features) * features**2
+        if isinstance(model, ExactGPRegressor):
+            return EVALUATIONS * (CUBIC_SECONDS * n**3 + COLUMN_SECONDS * d * n**2)
+        return self._size.forecast("hybrid")
+
+    def _variant(self, **parameters: Any) -> Any:
+        """The model without its transform, or for one of another package an exact one."""
+        if self.model is None:
+            return ExactGPRegressor(random_state=self.seed, progress=False).set_params(**parameters)
+        own: dict[str, Any] = {"target_transform": None, "progress": False}
+        if isinstance(self.model, SparseSpectrumGPRegressor):
+            own["n_frequencies"] = self.model.n_frequencies_
+            if is_auto(self.model.coupling):
+                own["coupling"] = self.model.default_coupling
+        return with_parameters(self.model, **(own | parameters))
+
+    def _kernels(self) -> list[Candidate]:
+        """The same method with rougher and smoother kernels, where it has one kernel."""
+        own = self._kernel()
+        if own is None:
+            return []
+        found = []
+        for name in KERNELS:
+            if name == own:
+                continue
+            kind = "another"
+            if own in KERNELS:
+                rougher = KERNELS.index(name) < KERNELS.index(own)
+                kind = "a rougher" if rougher else "a smoother"
+            action = f"Use {kind} kernel: kernel='{name}'."
+            if self.model is None:
+                action = f"Use the exact process of a kernel: ExactGPRegressor('{name}')."
+            model = self._variant(kernel=name, **self._searched)
+            found.append(self._of(f"kernel {name}", action, model, self._forecast(model)))
+        return found
+
+    def _kernel(self) -> str | None:
+        """Name of the model's only kernel; empty for a small table of another package's model."""
+        if self.model is None:
+            return "" if len(self.data) <= EXACT_ROWS else None
+        sampled = getattr(self.model, "frequencies", "sampled") == "sampled"
+        single = isinstance(self.model, ExactGPRegressor | SparseSpectrumGPRegressor)
+        return str(self.model.kernel) if single and sampled else None
+
+    @property
+    def _searched(self) -> dict[str, Any]:
+        """Parameters with which hyperparameters are fitted to another kernel."""
+        kept = getattr(self.model, "fixed", None)
+        free = {} if kept else {"lengthscale": None, "outputscale": None, "noise": None}
+        return {"optimizer": getattr(self.model, "optimizer", None) or "lbfgs", **free}
+
+    def _fits(self) -> list[Candidate]:
+        """The same kernel with fitted hyperparameters, where those of the model were given."""
+        if self._kernel() is None or getattr(self.model, "optimizer", "lbfgs") is not None:
+            return []
+        model = self._variant(**self._searched)
+        action = "Fit the hyperparameters: optimizer='lbfgs'."
+        return [self._of("fitted hyperparameters", action, model, self._forecast(model))]
+
+    def _transforms(self) -> list[Candidate]:
+        """The same model of transformed targets, where they are not transformed yet."""
+        if self.transformed or (self.data.weights is not None and self.data.weights.level):
+            return []
+        base = self._mixture() if self.model is None else self._variant()
+        text = "GPRegressor(target_transform='auto')" if self.model is None else "'auto'"
+        action = f"Transform the targets: target_transform={text}."
+        if self.model is None:
+            action = f"Transform the targets: {text}."
+
+        def score(seconds: float) -> Scored | str:
+            asking = with_parameters(base, target_transform="auto")
+            transforms = chosen_transforms(asking, self.data, self.columns)
+            if all(one == Identity() for one in transforms):
+                return "no transform has more evidence than none"
+            inner, _ = base.fit_data(transformed_data(self.data, transforms), self.columns)
+            found = self.scored(TransformedGP.of(inner, transforms, self.data))
+            names = ", ".join(str(one) for one in transforms)
+            return found._replace(detail=f" It takes {names}.")
+
+        return [Candidate("transformed targets", action, 1.5 * self._forecast(base), score)]
+
+    def _of(self, name: str, action: str, model: Any, seconds: float) -> Candidate:
+        """An estimator as a candidate."""
+
+        def score(limit: float) -> Scored:
+            return self.scored(model.fit_data(self.data, self.columns)[0])
+
+        return Candidate(name, action, seconds, score)
+
+    def scored(self, process: GaussianProcess) -> Scored:
+        """Scores of a process at the test points."""
+        return scored(process, self.points, self.y)
+
+
+def scored(process: GaussianProcess, points: Any, y: FloatArray) -> Scored:
+    """Scores of a process at points (p, ...) with targets (p, k)."""
+    with reporter("predict") as report:
+        report("predictions")
+        mean, variance = process.law(points, "variance", report=report)
+        assert variance is not None
+        if process.is_gaussian:
+            return Scored(mean, point_nlpd(y, mean, np.sqrt(variance)).mean(axis=1))
+        return Scored(mean, -process.log_density(points, y, report=report) / y.shape[1])

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from coupledgp import theory as theory
     from coupledgp.attention import CoupledAttention as CoupledAttention
     from coupledgp.attention import attention_loss as attention_loss
-    from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.features import gram_loss as gram_loss
     from coupledgp.formats import RoadNetwork as RoadNetwork
     from coupledgp.formats import read_roads as read_roads
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from coupledgp.models import SparseSpectrumGPRegressor as SparseSpectrumGPRegressor
     from coupledgp.models import TableEncoder as TableEncoder
     from coupledgp.models import alternatives as alternatives
+    from coupledgp.models import audit as audit
     from coupledgp.models import choose_graph as choose_graph
     from coupledgp.models import coupling_study as coupling_study
     from coupledgp.models import load_model as load_model
@@ -46,7 +46,6 @@ else:
         __name__,
         {
             "coupledgp.attention": ["CoupledAttention", "attention_loss"],
-            "coupledgp.diagnostics.auditing": ["audit"],
             "coupledgp.features": ["gram_loss"],
             "coupledgp.geometry": ["LaplaceOperator"],
             "coupledgp.formats": ["RoadNetwork", "read_roads", "write_mesh", "write_roads"],
@@ -65,6 +64,7 @@ else:
                 "SparseSpectrumGPRegressor",
                 "TableEncoder",
                 "alternatives",
+                "audit",
                 "choose_graph",
                 "coupling_study",
                 "load_model",

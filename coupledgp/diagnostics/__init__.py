@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
+    from coupledgp.diagnostics.alternatives import Alternative as Alternative
+    from coupledgp.diagnostics.alternatives import Alternatives as Alternatives
     from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
     from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.diagnostics.compare import compare as compare
@@ -57,6 +59,7 @@ else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
         {
+            "coupledgp.diagnostics.alternatives": ["Alternative", "Alternatives"],
             "coupledgp.diagnostics.audit_report": ["AuditReport"],
             "coupledgp.diagnostics.auditing": ["audit"],
             "coupledgp.diagnostics.compare": ["compare"],

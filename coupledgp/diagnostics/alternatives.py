@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, TypeAlias
 
-from coupledgp.diagnostics.pages.table import Section
+from coupledgp.errors import InvalidInputError
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Alternative:
     gain : float
         Mean paired decrease of the NLPD, that of the model minus its own, nats per point.
     standard_error : float or None
-        Its standard error over test points taken as independent; None for a single point.
+        Its standard error; where the model's joint law is known it allows for errors that near
+        points share. None for a single point.
     rmse, nlpd : float
         Scores of the alternative, in units of y (of the transformed targets for a model of such)
         and nats per point.
@@ -41,6 +42,10 @@ class Alternative:
     def advantage(self) -> float:
         """Standard errors by which it is better than the model; negative where it is worse."""
         return self.gain / self.standard_error if self.standard_error else 0.0
+
+    def text_of_error(self) -> str:
+        """The standard error behind a plus or minus; empty where there is none."""
+        return "" if self.standard_error is None else f" ± {self.standard_error:.2g}"
 
 
 @dataclass(frozen=True)
@@ -74,30 +79,28 @@ class Alternatives(tuple[Alternative, ...]):
     def explain(self) -> str:
         """The alternatives line by line, and those that were skipped with the reason."""
         lines = [
-            f"{one.gain:+.3f}{_spread(one)} nats per point, RMSE {one.rmse:.4g}, "
+            f"{one.gain:+.3f}{one.text_of_error()} nats per point, RMSE {one.rmse:.4g}, "
             f"{one.seconds:.1f} s: {one.action}"
             for one in self
         ]
         return "\n".join([*lines, *(f"skipped: {one.name}, {one.reason}" for one in self.skipped)])
 
 
-def alternatives_section(found: tuple[Alternative, ...]) -> Section:
-    """Table of the alternatives of a report, and of those that were skipped."""
-    rows = [
-        [
-            one.action,
-            f"{one.gain:+.3f}{_spread(one)}",
-            f"{one.nlpd:.4g}",
-            f"{one.rmse:.4g}",
-            f"{one.seconds:.1f} s",
-        ]
-        for one in found
-    ]
-    skipped = found.skipped if isinstance(found, Alternatives) else ()
-    rows += [[one.name, f"skipped: {one.reason}", "", "", ""] for one in skipped]
-    columns = ("model", "gain in NLPD, nats per point", "NLPD", "RMSE", "time")
-    return Section("What else could be used", columns, rows)
+# Finds the alternatives of a model, or of predictions, from what it is given.
+FindAlternatives: TypeAlias = Callable[..., Alternatives]
 
 
-def _spread(one: Alternative) -> str:
-    return "" if one.standard_error is None else f" ± {one.standard_error:.2g}"
+def asked_alternatives(asked: bool | FindAlternatives, *given: Any) -> Alternatives | None:
+    """Alternatives by the function that was asked for, if one was.
+
+    Raises
+    ------
+    InvalidInputError
+        They were asked for by True from a function that cannot fit models.
+    """
+    if asked is True:
+        raise InvalidInputError(
+            "alternatives: expected a function such as coupledgp.alternatives; True is for "
+            "coupledgp.posterior_report and coupledgp.audit"
+        )
+    return asked(*given) if asked else None

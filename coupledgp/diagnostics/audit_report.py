@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from coupledgp.diagnostics.alternatives_table import alternatives_section
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
@@ -74,6 +75,8 @@ def evidence_sections(report: PosteriorReport) -> list[Section]:
     found = [baseline_section(report)] if report.baselines else []
     if report.calibration is not None:
         found.append(calibration_section(report.calibration))
+    if report.alternatives is not None:
+        found.append(alternatives_section(report.alternatives))
     return found
 
 

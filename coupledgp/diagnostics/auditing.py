@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
 from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
 from coupledgp.diagnostics.foreign.table import Table, tables
 from coupledgp.diagnostics.overlap import Overlap, counted
+from coupledgp.diagnostics.scores import point_nlpd
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import process_of
 from coupledgp.errors import InvalidInputError
@@ -45,6 +47,8 @@ def audit(
     leave_out_overlap: bool = False,
     title: str = "Audit of a posterior",
     progress: bool | None = None,
+    alternatives: bool | FindAlternatives = False,
+    budget: float | str = "60s",
 ) -> AuditReport:
     """Audit a posterior of any origin against the exact process of its kernel, and against data.
 
@@ -83,6 +87,10 @@ def audit(
         Heading of the page.
     progress
         Show progress on stderr; None does so on a terminal.
+    alternatives, budget
+        True: fit models of this package, and boosted trees, to the training rows and score them at
+        the same test rows, within so many seconds (docs/alternatives.md). Or a function of training
+        rows, targets, test rows, targets and the negative log densities (p,) of these.
 
     Returns
     -------
@@ -121,7 +129,9 @@ def audit(
     audited = AuditReport(
         **vars(found), title=title, n_train=len(train.y), joint=law.cov is not None
     )
-    return audited.with_overlap(overlap)
+    nlpd = point_nlpd(points.y, law.mean, np.sqrt(law.variance))
+    others = asked_alternatives(alternatives, *train[:2], *points[:2], nlpd)
+    return audited.with_overlap(overlap).with_alternatives(others)
 
 
 def _stated(

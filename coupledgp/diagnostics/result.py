@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from coupledgp.diagnostics.alternatives import Alternatives
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.kernel_errors import KernelErrors
@@ -67,6 +68,11 @@ class ComparisonResult:
         return None if self.evidence is None else self.evidence.calibration
 
     @property
+    def alternatives(self) -> Alternatives | None:
+        """Other models, fitted to the same rows; None where none were asked for."""
+        return None if self.evidence is None else self.evidence.alternatives
+
+    @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """Answers to the three questions: quality, honesty, adequacy."""
         return judged(self.figures, self.accuracy, self.evidence)
@@ -79,6 +85,12 @@ class ComparisonResult:
     def with_overlap(self, overlap: Overlap) -> Self:
         """The same result, and what is known of test rows that are training rows."""
         return replace(self, overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
+
+    def with_alternatives(self, found: Alternatives | None) -> Self:
+        """The same result with other models among its evidence; itself for None."""
+        if found is None or self.evidence is None:
+            return self
+        return replace(self, evidence=replace(self.evidence, alternatives=found))
 
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are no field here: the figures answer for them. While a

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models.other_models.judge import alternatives as alternatives
     from coupledgp.models.regressor import GPRegressor as GPRegressor
+    from coupledgp.models.reports import audit as audit
+    from coupledgp.models.reports import posterior_report as posterior_report
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
     )
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from coupledgp.selection.search import Selection as Selection
     from coupledgp.selection.search import select as select
     from coupledgp.selection.study import coupling_study as coupling_study
-    from coupledgp.selection.study import posterior_report as posterior_report
 else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
@@ -49,6 +50,7 @@ else:
             "coupledgp.models.table_encoder": ["TableEncoder"],
             "coupledgp.selection.graphs": ["GraphChoice", "choose_graph"],
             "coupledgp.selection.search": ["Selection", "select"],
-            "coupledgp.selection.study": ["coupling_study", "posterior_report"],
+            "coupledgp.models.reports": ["audit", "posterior_report"],
+            "coupledgp.selection.study": ["coupling_study"],
         },
     )

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.diagnostics import StochasticOptions, nlpd, rmse
+from coupledgp.diagnostics.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.compare import (
     ReferenceLaw,
     by_probes,
@@ -192,6 +193,8 @@ def posterior_report(
     options: StochasticOptions | None = None,
     progress: bool | None = None,
     leave_out_overlap: bool = False,
+    alternatives: bool | FindAlternatives = False,
+    budget: float | str = "60s",
 ) -> StudyReport:
     """Report on one page how far a fitted model's posterior is from the exact one.
 
@@ -219,6 +222,10 @@ def posterior_report(
         Show progress on stderr; None does so on a terminal.
     leave_out_overlap
         Leave out test rows that are training rows, as in `compare`.
+    alternatives, budget
+        True: fit other models to the training rows and score them at the same test points, within
+        so many seconds (docs/alternatives.md). Or a function of the model, the test inputs and the
+        targets, such as `coupledgp.alternatives`.
 
     Returns
     -------
@@ -232,6 +239,8 @@ def posterior_report(
     """
     start = time.perf_counter()
     check_is_fitted(model)
+    if alternatives and y_test is None:
+        raise InvalidInputError("alternatives: expected y_test beside it, got None")
     if geometry is not None and not hasattr(model, "graph"):
         raise InvalidInputError(
             f"geometry: expected it for a model of a graph, got a {type(model).__name__}"
@@ -249,6 +258,7 @@ def posterior_report(
         overlap, X_test, y_test = without_overlap(overlap, rows, X_test, y_test)
     base, study = _compared(model, X_test, y_test, asked, method, options, progress)
     base = base.with_overlap(overlap)
+    base = base.with_alternatives(asked_alternatives(alternatives, model, X_test, y_test))
     return StudyReport(
         **vars(base),
         study=study,

@@ -100,6 +100,14 @@ def report(
             help="Table with the training rows and the column of their groups.",
         ),
     ] = None,
+    others: Annotated[
+        bool,
+        typer.Option(
+            "--alternatives/--no-alternatives",
+            help="Fit other models to the same rows, and score them at the test rows.",
+        ),
+    ] = False,
+    budget: Annotated[str, typer.Option(help="Time for --alternatives, as 90s or 5min.")] = "60s",
     seed: Annotated[int, typer.Option(help="Of the draws and of the subsample.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of tables.")
@@ -169,6 +177,8 @@ def report(
             title=title or f"Posterior of {model.name} on {data.name}",
             data=described(data, len(kept), len(y)),
             method=how,
+            alternatives=others,
+            budget=budget,
         )
         if overlap.left_out:
             result = replace(result, overlap=overlap)

@@ -19,6 +19,7 @@ from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions, read_values
 from coupledgp.cli.readers.tables import check_columns, numeric
 from coupledgp.cli.show import table as show
+from coupledgp.diagnostics.alternatives_table import alternatives_section
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.diagnostics.study_report import StudyReport, study_section
 from coupledgp.errors import InvalidInputError
@@ -113,6 +114,9 @@ def show_report(result: StudyReport, output: Path) -> None:
     if result.study is not None:
         console.print()
         show.print_section(console, study_section(result.study, result.figures))
+    if result.alternatives is not None:
+        console.print()
+        show.print_section(console, alternatives_section(result.alternatives))
     console.print()
     show.print_verdicts(console, result)
     lines = [] if result.study is None else [result.study.verdict()]

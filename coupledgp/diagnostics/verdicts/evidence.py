@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from coupledgp.diagnostics.alternatives import Alternative, Alternatives
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
@@ -32,9 +33,8 @@ class Evidence:
         How much better the reference predicts.
     variations : tuple of Variation
         Nearby hyperparameters and kernels on the same rows.
-    alternatives : tuple
-        Other models, each with `name`, `action`, `gain` in nats per point and its
-        `standard_error`.
+    alternatives : Alternatives or None
+        Other models, fitted to the same rows; None where none were asked for.
     closings : tuple of Closing
         Other draws of the same approximation, with their distance from the reference.
     n_judged, n_points : int
@@ -48,18 +48,18 @@ class Evidence:
     misfit: ResidualCorrelation | None = None
     cost: Cost | None = None
     variations: tuple[Variation, ...] = ()
-    alternatives: tuple[Any, ...] = ()
+    alternatives: Alternatives | None = None
     closings: tuple[Closing, ...] = ()
     n_judged: int = 0
     n_points: int = 0
     is_own: bool = True
 
     @property
-    def better_alternatives(self) -> list[Any]:
+    def better_alternatives(self) -> list[Alternative]:
         """Other models that are better beyond chance, by an amount that matters."""
         return [
             one
-            for one in self.alternatives
+            for one in self.alternatives or ()
             if clear_gap({"mean": one.gain, "standard_error": one.standard_error}, BEATEN)
             and one.gain > MATTERS
         ]
@@ -77,4 +77,6 @@ class Evidence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all measurements as plain values."""
-        return asdict(self)
+        found = asdict(self)
+        skipped = () if self.alternatives is None else self.alternatives.skipped
+        return found | {"skipped_alternatives": [asdict(one) for one in skipped]}

@@ -81,8 +81,8 @@ def _strongest_alternative(evidence: Evidence) -> Verdict | None:
         "red" if best.gain > SERIOUS else "amber",
         f"Another model predicts better: {best.name}, by {best.gain:.3g} (standard error "
         f"{best.standard_error:.1g}) nats per point.",
-        f"Of {len(evidence.alternatives)} other models one is better beyond chance by {MATTERS} "
-        f"nats per point (red: {SERIOUS}).",
+        f"Of {len(evidence.alternatives or ())} other models one is better beyond chance by "
+        f"{MATTERS} nats per point (red: {SERIOUS}).",
         best.gain,
         best.standard_error,
     )

@@ -43,7 +43,7 @@ def boosted(data: Data, points: FloatArray, y: FloatArray, seed: int) -> Scored 
             report("all rows")
             everything = np.arange(len(data))
             mean[:, k] = _fitted(data, targets, everything, seed).predict(points)
-    return Scored(mean, point_nlpd(y, mean, std).mean(axis=1))
+    return Scored(mean, std, point_nlpd(y, mean, std).mean(axis=1))
 
 
 def _cross_validated(data: Data, targets: FloatArray, seed: int, report: Progress) -> float:

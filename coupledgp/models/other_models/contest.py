@@ -33,14 +33,16 @@ class Scored(NamedTuple):
 
     Attributes
     ----------
-    mean : FloatArray (p, k)
+    mean, std : FloatArray (p, k)
+        Means and standard deviations of observations.
     nlpd : FloatArray (p,)
-        Means, and negative log densities of the targets, nats per output.
+        Negative log densities of the targets, nats per output.
     detail : str
         What the model chose for itself, for the end of its action.
     """
 
     mean: FloatArray
+    std: FloatArray
     nlpd: FloatArray
     detail: str = ""
 
@@ -80,6 +82,9 @@ class Contest:
         Seconds for all candidates together.
     report : Progress
         Told of each step.
+    shared : callable
+        What errors that near points share add to the variance of the gain of an alternative, from
+        its scores and the gains (p,) at the points.
     clock : callable
         Seconds that have passed.
     """
@@ -88,6 +93,7 @@ class Contest:
     nlpd: FloatArray
     budget: float
     report: Progress
+    shared: Callable[[Scored, FloatArray], float] = lambda scored, gains: 0.0
     clock: Callable[[], float] = field(default=time.perf_counter)
 
     def run(self, candidates: Sequence[Candidate]) -> Alternatives:
@@ -137,11 +143,14 @@ class Contest:
         if not (np.isfinite(scored.nlpd).all() and np.isfinite(scored.mean).all()):
             return Skipped(one.name, "it gives some test targets no density")
         gap = paired_difference(self.nlpd, scored.nlpd)
+        spread = gap.standard_error
+        if spread is not None:
+            spread = float(np.sqrt(spread**2 + self.shared(scored, self.nlpd - scored.nlpd)))
         return Alternative(
             name=one.name,
             action=one.action + scored.detail,
             gain=gap.mean,
-            standard_error=gap.standard_error,
+            standard_error=spread,
             rmse=rmse(self.y, scored.mean),
             nlpd=float(scored.nlpd.mean()),
             seconds=self.clock() - start,

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.alternatives import Alternatives
-from coupledgp.diagnostics.laws import check_targets
+from coupledgp.diagnostics.laws import check_targets, law_of
 from coupledgp.diagnostics.subject import Subject, process_of
 from coupledgp.diagnostics.transformed import Comparison
-from coupledgp.errors import InvalidInputError
+from coupledgp.diagnostics.verdicts.chance import shared_variances
+from coupledgp.diagnostics.verdicts.gathering import correlations
+from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models.node_estimator import NodeRegressor
-from coupledgp.models.other_models.contest import Candidate, Contest
+from coupledgp.models.other_models.contest import Candidate, Contest, Scored
 from coupledgp.models.other_models.fields import FieldTask, field_member
 from coupledgp.models.other_models.nodes import NodeTask
 from coupledgp.models.other_models.tables import TableTask, scored
@@ -70,7 +73,8 @@ def alternatives(
     -------
     Alternatives
         A tuple of `Alternative`, the greatest gain first: mean paired decrease of the NLPD, nats
-        per point, with its standard error over test points. `skipped` names the others with the
+        per point, with its standard error, which allows for errors of the model that near test
+        points share. `skipped` names the others with the
         reason, an error of their fit included. A model of transformed targets is compared in units
         of the transformed targets, in which gains are the same.
 
@@ -102,8 +106,9 @@ def alternatives(
     candidates = _candidates(
         model, inner, points[chosen], y[chosen], places, transformed, seed, seconds
     )
+    shared = _shared(Subject(asked.model, points[chosen], inner))
     with reporter("alternatives", progress) as report:
-        return Contest(y[chosen], own.nlpd, seconds, report).run(candidates)
+        return Contest(y[chosen], own.nlpd, seconds, report, shared).run(candidates)
 
 
 def alternatives_of_predictions(
@@ -171,6 +176,28 @@ def _candidates(
     return TableTask(
         process.data, columns, points, y, table, transformed, seed, seconds
     ).candidates()
+
+
+def _shared(subject: Subject) -> Callable[[Scored, FloatArray], float]:
+    """What errors that near points share add to the variance of a gain; nothing where unknown.
+
+    It is what it would be if the model were true, or, if that is less, what it is where gains go
+    together as much as observations do: a model that is far off takes a sharper law for absurd.
+    """
+    try:
+        law = law_of(subject, "model")
+    except CoupledGPError:
+        return lambda scored, gains: 0.0
+    correlation = correlations(law.cov)
+    between = np.abs(correlation).mean(axis=2)
+    p = len(between)
+    together = float(between.sum() - p) / p**2
+
+    def added(scored: Scored, gains: FloatArray) -> float:
+        if_true = shared_variances(law, correlation, scored.mean, scored.std)["nlpd"]
+        return min(if_true, together * float(gains.var(ddof=1)))
+
+    return added
 
 
 def _seconds(budget: float | str) -> float:

@@ -72,6 +72,8 @@ class NodeTask:
         if base is None:
             base = ExactGraphGPRegressor(self.process.graph, random_state=self.seed)
         free = {"optimizer": base.optimizer or "lbfgs", "progress": False}
+        if base.random_state is None:
+            free["random_state"] = self.seed
         if "kernel" in parameters:
             free |= {"fixed": None, "outputscale": None, "noise": None}
         return with_parameters(base, **(free | parameters))

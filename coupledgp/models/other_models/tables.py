@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.scores import point_nlpd
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
@@ -124,6 +125,8 @@ class TableTask:
         if self.model is None:
             return ExactGPRegressor(random_state=self.seed, progress=False).set_params(**parameters)
         own: dict[str, Any] = {"target_transform": None, "progress": False}
+        if self.model.random_state is None:
+            own["random_state"] = self.seed
         if isinstance(self.model, SparseSpectrumGPRegressor):
             own["n_frequencies"] = self.model.n_frequencies_
             if is_auto(self.model.coupling):
@@ -190,7 +193,7 @@ class TableTask:
                 return "no transform has more evidence than none"
             inner, _ = base.fit_data(transformed_data(self.data, transforms), self.columns)
             found = self.scored(TransformedGP.of(inner, transforms, self.data))
-            names = ", ".join(str(one) for one in transforms)
+            names = short_numbers(", ".join(str(one) for one in transforms))
             return found._replace(detail=f" It takes {names}.")
 
         return [Candidate("transformed targets", action, 1.5 * self._forecast(base), score)]
@@ -214,6 +217,7 @@ def scored(process: GaussianProcess, points: Any, y: FloatArray) -> Scored:
         report("predictions")
         mean, variance = process.law(points, "variance", report=report)
         assert variance is not None
+        std = np.sqrt(variance)
         if process.is_gaussian:
-            return Scored(mean, point_nlpd(y, mean, np.sqrt(variance)).mean(axis=1))
-        return Scored(mean, -process.log_density(points, y, report=report) / y.shape[1])
+            return Scored(mean, std, point_nlpd(y, mean, std).mean(axis=1))
+        return Scored(mean, std, -process.log_density(points, y, report=report) / y.shape[1])

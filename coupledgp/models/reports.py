@@ -29,6 +29,7 @@ def fitting(report: Callable[P, R], find: FindAlternatives) -> Callable[P, R]:
             kwargs["alternatives"] = partial(find, budget=budget, progress=shown)
         return report(*args, **kwargs)
 
+    made.__module__ = __name__
     return made
 
 

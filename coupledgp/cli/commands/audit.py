@@ -92,6 +92,14 @@ def audit(
     leave_out_overlap: Annotated[
         bool, typer.Option("--leave-out-overlap", help="Leave out test rows that were trained on.")
     ] = False,
+    others: Annotated[
+        bool,
+        typer.Option(
+            "--alternatives/--no-alternatives",
+            help="Fit other models to the same rows, and score them at the test rows.",
+        ),
+    ] = False,
+    budget: Annotated[str, typer.Option(help="Time for --alternatives, as 90s or 5min.")] = "60s",
     seed: Annotated[int, typer.Option(help="Of the subsample.")] = 0,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of tables.")
@@ -106,7 +114,7 @@ def audit(
         show_audit,
         tables,
     )
-    from coupledgp.diagnostics.auditing import audit as audited
+    from coupledgp.models.reports import audit as audited
     from coupledgp.output import written_whole
 
     check_distinct({"--output": output}, [train, test, predictions, model])
@@ -123,6 +131,8 @@ def audit(
             new.X,
             new.y,
             latent=latent,
+            alternatives=others,
+            budget=budget,
             leave_out_overlap=leave_out_overlap,
             title=title or f"Audit of {(predictions or test).name}",
             **settings(how, max_rows, seed, len(rows), len(new), stated["kernel"]),

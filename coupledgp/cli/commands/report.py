@@ -143,7 +143,7 @@ def report(
     if data is None:
         needing = {"--target": target, "--couplings": names, "--mesh": mesh,
                    "--positions": positions, "--leave-out-overlap": leave_out_overlap,
-                   "--compare": how != "auto"}  # fmt: skip
+                   "--compare": how != "auto", "--alternatives": others}  # fmt: skip
         for option, value in needing.items():
             if value:
                 raise InvalidInputError(f"{option}: expected DATA beside it, test rows or values")

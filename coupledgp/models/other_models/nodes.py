@@ -131,7 +131,8 @@ class NodeTask:
 
     def _of(self, name: str, action: str, model: Any) -> Candidate:
         def score(seconds: float) -> Scored:
-            timed = with_parameters(model, budget=max(seconds, 1e-3))
+            # The other half is for predictions, whose cost the fit does not forecast.
+            timed = with_parameters(model, budget=max(seconds / 2, 1e-3))
             return scored(timed.fit_data(self.process.data)[0], self.points, self.y)
 
         return Candidate(name, action, self._seconds, score)

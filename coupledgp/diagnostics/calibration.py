@@ -16,6 +16,8 @@ from coupledgp.random import FloatArray, IntArray
 # Share of honest laws whose coverage is called off, and of those whose worst group or shape is, so
 # that together they call two honest laws in a hundred dishonest.
 SURE, SURE_OF_DETAIL = 0.01, 0.005
+# Standard errors at which coverage is off whatever share of draws is as far.
+FAR = 3.0
 # Draws of the law, which settle a standard error to two per cent and a share of .005 to a third.
 N_DRAWS = 2000
 # Fewest points of a group.
@@ -179,7 +181,7 @@ class Calibration:
     @property
     def is_off(self) -> bool:
         """Whether the shares of all points are further off than an honest law's."""
-        return self.coverage_p_value <= SURE
+        return self.coverage_p_value <= SURE or abs(self.off(self.worst_level)) > FAR
 
     @property
     def is_group_off(self) -> bool:

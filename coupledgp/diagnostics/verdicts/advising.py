@@ -39,15 +39,18 @@ NETWORK = "Try another kernel, weights of edges that follow distance, or more ob
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
     """What is known to gain, in nats per point, the greatest gain first.
 
-    Other faults are left out where the exact process, or else another scale of the standard
-    deviations, gains nearly as much as any of them: they would go with that one.
+    Where one kind of cure (the exact process, a nearby kernel, another scale of the standard
+    deviations) gains nearly as much as any of the others, these are left out: the faults that they
+    name would go with it.
     """
-    closing, rescaling = _closing(evidence, own_nlpd), _rescaling(evidence)
-    others = [*_variations(evidence), *_baselines(evidence, rmse), *_misfit(evidence)]
-    found = [*_alternatives(evidence), *closing]
-    if not _explains(closing, [*others, *rescaling]):
-        found += rescaling if _explains(rescaling, others) else [*rescaling, *others]
-    return tuple(sorted(found, key=lambda one: -one.gain))
+    cures = [_closing(evidence, own_nlpd), _variations(evidence), _rescaling(evidence)]
+    signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
+    found = [*signs, *(one for cure in cures for one in cure)]
+    for cure in cures:
+        if _explains(cure, found):
+            found = cure
+            break
+    return tuple(sorted([*_alternatives(evidence), *found], key=lambda one: -one.gain))
 
 
 def _explains(cure: list[Advice], faults: list[Advice]) -> bool:

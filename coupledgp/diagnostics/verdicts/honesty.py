@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from coupledgp.diagnostics.calibration import SURE, SURE_OF_DETAIL, Calibration
+from coupledgp.diagnostics.calibration import FAR, SURE, SURE_OF_DETAIL, Calibration
 from coupledgp.diagnostics.verdicts.rules import SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 
 RULE = (
     "Coverage of 50, 80 and 95 % intervals, the worst group and the shape (PIT) are each beside "
     f"2000 draws of the joint law, and off where {SURE:.0%} of them or fewer are as far (group and "
-    f"shape: {SURE_OF_DETAIL:.1%}). Red where "
+    f"shape: {SURE_OF_DETAIL:.1%}), or coverage by more than {FAR:.0f} standard errors. Red where "
     f"intervals hold {SERIOUS_SHARE:.0%} too few targets, the 95 % ones {SERIOUS_TAIL:.0%}, or "
     f"another scale of the standard deviations gains {SERIOUS} nats per point."
 )

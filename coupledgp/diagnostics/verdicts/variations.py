@@ -1,7 +1,7 @@
 """Nearby hyperparameters and kernels beside the model's: by evidence and held-out density.
 
 A stationary kernel is varied one thing at a time, without a fit: lengthscales twice and half as
-long, four times the noise and a quarter, rougher and smoother kernels of lengthscales to match.
+long, a quarter to 25 times the noise, rougher and smoother kernels of lengthscales to match.
 Each variation and the kernel itself are given the same training rows, at most `MOST_ROWS` of them;
 the evidence is that of these and of at most `MOST_TESTS` test rows.
 
@@ -148,7 +148,8 @@ def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, str, StationaryPrior]
     for name, factor in (("lengthscales twice as long", 2.0), ("lengthscales half as long", 0.5)):
         changed = replace(hyper, lengthscale=factor * hyper.lengthscale)
         yield name, "", replace(prior, hyperparameters=changed)
-    for name, factor in (("four times the noise variance", 4.0), ("a quarter of the noise", 0.25)):
+    for factor in (25.0, 4.0, 0.25, 0.04):
+        name = f"the noise variance times {factor:g}"
         yield name, "", replace(prior, hyperparameters=replace(hyper, noise=factor * hyper.noise))
     for spectrum, factor in _others(prior.spectrum):
         for share, text in ((1.0, ""), (0.25, ", a quarter of the noise")):

@@ -66,11 +66,11 @@ class TestVariations:
             one.name: one
             for one in variations.variations(Subject.of(model, X[TEST]), Y[TEST][:, None])
         }
-        assert len(found) == 10
+        assert len(found) == 12
         own, whole = model.process_, np.concatenate([Y[TRAIN], Y[TEST]])[:, None]
         changes = {
             "lengthscales twice as long": {"lengthscale": 2.0},
-            "a quarter of the noise": {"noise": 0.0125},
+            "the noise variance times 0.25": {"noise": 0.0125},
             "matern-1/2, lengthscales times 2.2": {
                 "kernel": "matern-1/2",
                 "lengthscale": 4 / 1.8,

@@ -7,8 +7,8 @@ A verdict that finds fault needs two things: a figure beyond chance, and a figur
 LOST = 2.5
 # Another model of several that were tried is better above this many.
 BEATEN = 3.0
-# Log evidence, in nats, above which a nearby kernel is better: one of the twelve has it with a chance
-# of 12 exp(-6) = 3 % at most if the model's kernel is true.
+# Log evidence, in nats, above which a nearby kernel is better: one of the twelve has it by chance in
+# 12 exp(-6) = 3 % of true models at most.
 EVIDENCE = 6.0
 # An advantage is told, and a green verdict given, above this many.
 TOLD = 2.0

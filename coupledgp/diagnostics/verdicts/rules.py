@@ -7,7 +7,7 @@ A verdict that finds fault needs two things: a figure beyond chance, and a figur
 LOST = 2.5
 # Another model of several that were tried is better above this many.
 BEATEN = 3.0
-# Log evidence, in nats, above which a nearby kernel is better: one of the twelve has it by chance in
+# Log evidence, in nats, above which a nearby kernel is better: one of twelve has it by chance in
 # 12 exp(-6) = 3 % of true models at most.
 EVIDENCE = 6.0
 # An advantage is told, and a green verdict given, above this many.

@@ -34,9 +34,9 @@ from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, reporter
 from coupledgp.validation import check_choice
 
-# Matrices (p, p) of float64 that are alive at once at the peak of a comparison: covariances, priors
-# and factors of both laws.
-MATRICES_AT_ONCE = 8
+# Matrices (p, p) of float64 alive at once at the peak of a comparison: covariances, priors, factors
+# and correlations of both laws.
+MATRICES_AT_ONCE = 11
 
 
 def compare(

@@ -62,7 +62,9 @@ RESERVED = frozenset(
     {
         "schema_version", "model", "reference", "verdict", "verdicts", "advice", "conclusions",
         "warnings", "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
-        "n_train",
+        "n_train", "left_out", "left_out_table", "group_table", "groups", "groups_are", "n_groups",
+        "rows", "kind", "losses", "is_joint", "joint_law", "leaves_one", "optimism", "points_are",
+        "scores_in_words", "worst_rows", "worst_groups",
         "alternatives", "with_alternatives", "with_overlap", "scoring_table", "remarks", "accuracy",
         "title", "study",
         "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",

@@ -337,3 +337,16 @@ def test_groups_may_have_names():
 def test_rows_that_were_not_kept_cannot_be_left_out():
     with pytest.raises(CoupledGPError, match="training rows"):
         table().without_data().left_out_law(MIXED)
+
+
+def test_a_group_of_nearly_all_rows_loses_no_digits():
+    """What is left is summed by itself: a difference of two sums would hold rounding alone."""
+    inputs = np.random.default_rng(8).normal(size=(400, 2))
+    y = np.sin(inputs[:, :1])
+    process = table(lengthscale=1.0, noise=1e-9, normalize_y=False).conditioned(Data.of(inputs, y))
+    groups = np.where(np.arange(400) < 4, np.arange(400), 4)
+    law = process.left_out_law(groups)
+    rest = process.conditioned(Data.of(inputs[:4], y[:4]))
+    expected = rest.law(inputs[4:], "variance")
+    np.testing.assert_allclose(law.spread[4:], expected.spread, rtol=1e-6)
+    assert np.abs((law.mean[4:] - expected.mean) / np.sqrt(expected.spread)).max() < 2e-4

@@ -390,7 +390,7 @@ def test_html_report_is_one_page_with_everything(data, call, tmp_path):
     path = tmp_path / "report.html"
     call("fit", data, "-t", "price", *QUICK, "--report", path, "-o", tmp_path / "<m>")
     page = path.read_text()
-    assert page.count("<svg") == 5
+    assert page.count("<svg") == 6
     for text in ("Gaussian process for price", "Hyperparameters", "Scores on 12 test rows",
                  "b b", "KL(reference || model)", "&lt;m&gt;"):  # fmt: skip
         assert text in page, text
@@ -518,7 +518,7 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
         assert coupling in out
         assert coupling in page
         assert kl[coupling, 40] < kl[coupling, 4]
-    assert page.count("<svg") == 7
+    assert page.count("<svg") == 8
     assert result["exact"]["rmse"] < 70
     for name, couplings in (
         ("posterior-table", demo_pages.COUPLINGS),

@@ -20,4 +20,4 @@ def alternatives_section(found: Alternatives) -> Section:
     ]
     rows += [[one.name, f"skipped: {one.reason}", "", "", ""] for one in found.skipped]
     columns = ("model", "gain in NLPD, nats per point", "NLPD", "RMSE", "time")
-    return Section("What else could be used", columns, rows)
+    return Section("What else could be used", columns, rows, "alternatives")

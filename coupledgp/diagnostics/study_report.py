@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.diagnostics.alternatives_table import alternatives_section
 from coupledgp.diagnostics.figures import Figures
 from coupledgp.diagnostics.pages.mesh import NodeMap
 from coupledgp.diagnostics.pages.table import Section
@@ -54,8 +53,6 @@ class StudyReport(PosteriorReport):
         if self.study is not None:
             after = [study_section(self.study, self.figures), *after]
             further = study_pictures(self.study)
-        if self.alternatives is not None:
-            after = [alternatives_section(self.alternatives), *after]
         return render(
             self,
             title=self.title,

@@ -13,6 +13,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+import coupledgp as cgp
+from coupledgp.diagnostics.pages.beside import rivals
 from coupledgp.diagnostics.pages.html import html_of
 from coupledgp.diagnostics.pages.page import Page
 from coupledgp.diagnostics.pages.palette import COLOURS, MODEL, REFERENCE, THEME
@@ -20,18 +22,21 @@ from coupledgp.diagnostics.pages.picture import axes_of, log_axis, number
 from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, thinned
 from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.verdicts.quality import name_of
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
 from coupledgp.errors import InvalidInputError
 from tests.diagnostics.page_cases import (
     HOSTILE,
     LONG,
     NAMES,
+    X,
     field_page,
     mesh_report,
     pages,
     road_map,
     surface_map,
     table_report,
+    table_report_model,
 )
 
 KINDS = ("table", "mesh", "surface", "roads", "audit")
@@ -214,6 +219,29 @@ class TestPictures:
         assert found == ["0.25", "−1500", "2·10⁻⁹", "10⁻⁸", "−3.5·10¹²"]
 
 
+class TestBeside:
+    """The picture of what could be picked instead has the paired differences, turned round."""
+
+    def test_values_and_order(self):
+        report = table_report()
+        rows = rivals(report)
+        assert [one.gap for one in rows] == sorted(one.gap for one in rows)
+        by_name = {one.name: one for one in rows}
+        assert by_name["reference"].gap == -report.differences["nlpd"]["mean"]
+        assert by_name["reference"].colour == REFERENCE
+        baseline = report.baselines[0]
+        drawn = by_name[name_of(baseline)]
+        assert drawn.gap == -baseline.differences["nlpd"]["mean"]
+        assert drawn.error == baseline.differences["nlpd"]["standard_error"]
+        assert len({one.colour for one in rows}) == 2
+        assert "picture-beside" in pages()["table"]
+
+    def test_nothing_is_drawn_without_others(self):
+        alone = cgp.posterior_report(table_report_model(), X[50:])
+        assert "beside" not in alone.pictures()
+        assert "baselines" not in alone.tables()
+
+
 class TestScales:
     def test_a_standard_deviation_starts_at_zero_and_says_that_it_hardly_varies(self):
         scale = spread_scale(np.array([0.98, 1.0, np.nan]))
@@ -282,7 +310,7 @@ class TestScene:
         assert scene.n_bytes <= 100_000
         assert 3000 < len(scene.cells) < len(faces)
         assert scene.note == (
-            f"This view is simplified to {len(scene.cells)} of {len(faces)} faces; all figures use "
+            f"This view is simplified to {len(scene.cells)} of {len(faces)} faces; figures use "
             "them all."
         )
         law, x = scene.quantities[0].values, scene.positions[:, 0]

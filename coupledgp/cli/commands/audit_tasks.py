@@ -16,9 +16,10 @@ from coupledgp.cli.evaluate import Rows, announce
 from coupledgp.cli.options import MAX_SOLVED_ROWS
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.show import table as show
-from coupledgp.diagnostics.audit_report import AuditReport, evidence_sections
+from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.auditing import MAX_ALONE
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.pages.evidence import evidence_sections
 from coupledgp.diagnostics.pages.html import figures_section
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError

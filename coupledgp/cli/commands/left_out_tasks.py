@@ -16,12 +16,12 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.show import table as show
-from coupledgp.diagnostics.audit_report import evidence_sections
 from coupledgp.diagnostics.left_out.report import (
     CrossValidationReport,
     groups_section,
     rows_section,
 )
+from coupledgp.diagnostics.pages.evidence import evidence_sections
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Data

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.audit_report import evidence_sections
 from coupledgp.diagnostics.left_out.optimism import Optimism
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
@@ -214,7 +213,6 @@ class CrossValidationReport(PosteriorReport):
                 f"Hyperparameters: {self.provenance.get('hyperparameters', 'not stated')}; those "
                 "of all rows.",
             ],
-            sections=evidence_sections(self),
             comparison="Scores of what is left out",
             further=further,
             after=[*worst, provenance_section(self.provenance)],

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.pages.maps import draw_faces, face_means, panels, view
+from coupledgp.diagnostics.pages.maps import draw_faces, panels, view
 from coupledgp.diagnostics.pages.mesh import RINGS
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
-from coupledgp.diagnostics.pages.scene import Scene, Sensors
+from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -59,19 +60,19 @@ class SurfaceMap:
 
     def picture(self) -> Picture:
         """Return the picture, with a panel of the mean and one of the standard deviation."""
-        figure = panels(_quantities(self), self._draw)
-        return Picture("map", self.caption, figure, self.scene())
+        scene = self.scene()
+        known = [one for one in scene.quantities if np.isfinite(one.values).any()]
+        return Picture("map", self.caption, panels(known, partial(self._draw, scene)), scene)
 
     def scene(self) -> Scene:
-        """Return the law for a viewer, with the sensors."""
+        """Return the law for a viewer, with the sensors; a large mesh is thinned out."""
         quantities, sensors = _with_sensors(self, self.sensors)
-        return Scene("faces", self.vertices, self.faces, False, quantities, sensors)
+        return thinned(Scene("faces", self.vertices, self.faces, False, quantities, sensors))
 
-    def _draw(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
+    def _draw(self, scene: Scene, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         right, up, _ = view()
-        corners = self.vertices[self.faces]
-        draw_faces(axes, corners, face_means(quantity.values[self.faces]), mappable)
-        seen = in_front(self.sensors, corners)
+        draw_faces(axes, scene, quantity, mappable)
+        seen = in_front(self.sensors, scene.positions[scene.cells])
         _dots(axes, self.sensors[seen] @ right, self.sensors[seen] @ up,
               self.values[seen], mappable if quantity.name == "mean" else None)  # fmt: skip
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import jinja2
 
+from coupledgp.diagnostics.pages.beside import beside
+from coupledgp.diagnostics.pages.evidence import evidence_sections
 from coupledgp.diagnostics.pages.page import Page
 from coupledgp.diagnostics.pages.palette import THEME
 from coupledgp.diagnostics.pages.picture import Picture
@@ -87,6 +89,8 @@ def render(
     drawn = comparison_pictures(report, WIDE if opening is None else SIZE)
     if opening is None and drawn:
         opening, *drawn = drawn
+    others = beside(report)
+    instead = [] if others is None else [others]
     figures = figure_sections(report.figures, report.accuracy, comparison, report.points_are)
     reference = [] if report.reference is None else [("reference", report.reference)]
     return Page(
@@ -100,8 +104,8 @@ def render(
         remarks=report.remarks,
         advice=report.advice,
         opening=opening,
-        sections=[*sections, *figures],
-        pictures=[*drawn, *further],
+        sections=[*evidence_sections(report), *sections, *figures],
+        pictures=[*instead, *drawn, *further],
         after=after,
         models=[("model", report.model), *reference],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coupledgp.diagnostics.pages.scale import Quantity
-from coupledgp.diagnostics.pages.scene import AZIMUTH, ELEVATION
+from coupledgp.diagnostics.pages.scene import AZIMUTH, ELEVATION, Scene
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
@@ -63,23 +63,25 @@ def view() -> tuple[FloatArray, FloatArray, FloatArray]:
     return right, np.cross(towards, right), towards
 
 
-def draw_faces(axes: Axes, corners: FloatArray, levels: FloatArray, mappable: Any) -> None:
-    """Draw triangles (f, 3, 3) with values (f,) from back to front, seen from afar.
+def draw_faces(axes: Axes, scene: Scene, quantity: Quantity, mappable: Any) -> None:
+    """Draw the triangles of a scene from back to front, seen from afar.
 
-    Those without a value are grey.
+    A triangle between vertices has the mean of their values; those without a value are grey.
     """
     from matplotlib.collections import PolyCollection
 
     right, up, towards = view()
+    corners, values = scene.positions[scene.cells], quantity.values
+    levels = values if scene.at_cells else face_means(values[scene.cells])
     rgba = _shaded(levels, _normals(corners), mappable)
     order = np.argsort((corners @ towards).mean(axis=1))
-    flat = np.stack([corners @ right, corners @ up], axis=-1)[order]
+    # matplotlib takes arrays of one shape without a loop; its stubs know sequences alone.
+    flat: Any = np.stack([corners @ right, corners @ up], axis=-1)[order]
     axes.add_collection(
         PolyCollection(
-            list(flat), facecolors=rgba[order], edgecolors=rgba[order], linewidths=0.2,
-            rasterized=True,
+            flat, facecolors=rgba[order], edgecolors=rgba[order], linewidths=0.2, rasterized=True
         )
-    )  # fmt: skip
+    )
     axes.set_aspect("equal")
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.maps import draw_faces, face_means, panels
+from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.scale import Quantity, error_scale, mean_scale, spread_scale
-from coupledgp.diagnostics.pages.scene import Scene, Sensors
+from coupledgp.diagnostics.pages.scene import Scene, Sensors, thinned
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
@@ -106,9 +106,13 @@ class NodeMap:
         """Return the picture, one panel for each quantity."""
         from coupledgp.diagnostics.pages.picture import Picture
 
-        draw = self._draw_nodes if self.layout.mesh is None else self._draw_mesh
-        figure = panels(self.quantities(), draw)
-        return Picture("map", self.caption(), figure, self.scene())
+        scene = self.scene()
+        if self.layout.mesh is None:
+            return Picture(
+                "map", self.caption(), panels(self.quantities(), self._draw_nodes), scene
+            )
+        figure = panels(scene.quantities, lambda axes, *rest: draw_faces(axes, scene, *rest))
+        return Picture("map", self.caption(), figure, scene)
 
     def scene(self) -> Scene:
         """Return the quantities for a viewer, with the observed nodes as sensors."""
@@ -127,7 +131,8 @@ class NodeMap:
             labels = graph.label_all(self.observed)
             sensors = Sensors(places[self.observed], [f"observed node {one}" for one in labels])
         at_cells = mesh is not None and self.layout.nodes == "faces"
-        return Scene(kind, positions, cells, at_cells, self.quantities(), sensors, names)
+        scene = Scene(kind, positions, cells, at_cells, self.quantities(), sensors, names)
+        return thinned(scene)
 
     def quantities(self) -> list[Quantity]:
         """Mean, standard deviation and, if any is known, the error, with their colours."""
@@ -141,13 +146,6 @@ class NodeMap:
 
     def _has_error(self) -> bool:
         return self.error is not None and bool(np.isfinite(self.error).any())
-
-    def _draw_mesh(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
-        """Draw the faces; a face between nodes has the mean of their values."""
-        faces, values = np.asarray(self.layout.mesh.faces), quantity.values
-        corners = np.asarray(self.layout.mesh.vertices)[faces]
-        levels = values if self.layout.nodes == "faces" else face_means(values[faces])
-        draw_faces(axes, corners, levels, mappable)
 
     def _draw_nodes(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
         """Draw edges as lines, nodes with a value as dots, and rings around the observed."""

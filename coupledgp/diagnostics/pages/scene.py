@@ -81,7 +81,7 @@ class Scene:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scene as plain values for the viewer; a large one is thinned out."""
-        scene = thinned(_finite(self))
+        scene = thinned(self)
         low = scene.positions.min(axis=0)
         extent = float(np.ptp(scene.positions, axis=0).max()) or 1.0
         wide = len(scene.positions) > 65536
@@ -114,6 +114,7 @@ def thinned(scene: Scene, limit: int = MAX_BYTES) -> Scene:
 
     Values of merged vertices are averaged, cells without extent and doubles of cells go.
     """
+    scene = _finite(scene)
     n_cells, resolution, found = len(scene.cells), 512.0, scene
     while found.n_bytes > limit and resolution >= 2:
         found = _merged(scene, int(resolution))
@@ -123,7 +124,7 @@ def thinned(scene: Scene, limit: int = MAX_BYTES) -> Scene:
     what = "nodes" if scene.kind == "points" else "faces" if scene.kind == "faces" else "pieces"
     count = (len(found.positions), len(scene.positions)) if what == "nodes" else (
         len(found.cells), n_cells)  # fmt: skip
-    note = f"This view is simplified to {count[0]} of {count[1]} {what}; all figures use them all."
+    note = f"This view is simplified to {count[0]} of {count[1]} {what}; figures use them all."
     return replace(found, note=f"{scene.note} {note}".strip(), names=())
 
 

@@ -256,6 +256,8 @@ def report_beside(
     if y is not None:
         evidence = with_cost(gathered(subject, y, law, nlpds[0]), exact.law, law, figures,
                                 accuracy)  # fmt: skip
+        evidence = replace(evidence, beside_a_member=_is_mixture(subject) and exact.settings
+                           is not None)  # fmt: skip
         if judged(figures, accuracy, evidence)[2].colour != "green":
             evidence = replace(evidence, closings=closings(subject, exact.law, y))
     errors = None
@@ -265,6 +267,10 @@ def report_beside(
         figures, predictions, repr(subject.model), exact.text, accuracy, errors, subject.remarks,
         evidence=evidence,
     )  # fmt: skip
+
+
+def _is_mixture(subject: Subject) -> bool:
+    return subject.process is not None and not subject.process.is_gaussian
 
 
 def law_of_model(

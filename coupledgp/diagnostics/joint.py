@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -118,6 +118,8 @@ def compare_jointly(
     made = Figures(**size, **figures)
     if evidence is not None:
         evidence = with_cost(evidence, columns, law.take(chosen), made, accuracy)
+        mixed = subject.process is not None and not subject.process.is_gaussian
+        evidence = replace(evidence, beside_a_member=mixed)
     return PosteriorReport(
         made, predictions, repr(subject.model), reference, accuracy, remarks=subject.remarks,
         evidence=evidence,

@@ -39,6 +39,11 @@ from coupledgp.random import FloatArray
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60
+# Which figures of a comparison are those of a mixture.
+OWN_FIGURES = (
+    "marginal NLPD and the verdict on its intervals are the mixture's; all other figures are those "
+    "of the Gaussian law with the model's mean and covariance."
+)
 # Arrays of a file that all members have in common.
 SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
 
@@ -142,15 +147,13 @@ class MixtureGP(GaussianProcess):
         if self.purpose == "hyperparameters":
             return (
                 f"The model's law is a mixture over {count} settings of the hyperparameters. Its "
-                "marginal NLPD is that of the mixture; all other figures are those of the Gaussian "
-                "law with the model's mean and covariance.",
+                f"{OWN_FIGURES}",
             )
         fitted = (FITTED_REMARK,) if any(member.remarks for member in self.members) else ()
         return (
             *fitted,
             f"The model's law is a mixture of {count} Gaussian laws, fitted to "
-            "predict, not to be near the reference. Its marginal NLPD is that of the mixture; all "
-            "other figures are those of the Gaussian law with the model's mean and covariance.",
+            f"predict, not to be near the reference. Its {OWN_FIGURES}",
         )
 
     def law(

@@ -20,6 +20,7 @@ DISTANCES = (
 SAME = 1e-12
 # A difference in nats per point that nobody could use.
 NOTHING = 1e-5
+MEMBER = "which is the exact process of the mixture's heaviest member only"
 RULE = (
     f"Green: the KL with its bounds and two standard errors is below {MATTERS} nats per point and "
     f"the exact process predicts no better by {MATTERS}. Red: the KL is above {SERIOUS}, or the "
@@ -28,7 +29,12 @@ RULE = (
 
 
 def adequacy(
-    kl: float, errors: tuple[float, float, float], text: str, cost: Cost | None, closer: str = ""
+    kl: float,
+    errors: tuple[float, float, float],
+    text: str,
+    cost: Cost | None,
+    closer: str = "",
+    beside_a_member: bool = False,
 ) -> Verdict:
     """The verdict on an approximation.
 
@@ -44,9 +50,14 @@ def adequacy(
         How much better the reference predicts; None without targets.
     closer
         What would bring it closer, in words.
+    beside_a_member
+        The reference is that of one member of a mixture, which the mixture need not be near: its
+        predictions alone decide.
     """
     below, above, spread = errors
     least, most = kl - below - 2 * spread, kl + above + 2 * spread
+    if beside_a_member:
+        least, most = 0.0, 0.0
     distance = next((words for bound, words in DISTANCES if kl < bound), "far from")
     amount = f"{kl:.3g} nats per point {text}".strip()
     sentence = f"The posterior is {distance} the reference: {amount}{shift(kl)}"
@@ -54,6 +65,8 @@ def adequacy(
         sentence = f"The posterior is that of the reference: {amount}"
     elif cost is not None:
         sentence += f"; {cost.text()}"
+    if beside_a_member:
+        sentence = sentence.replace("the reference", f"the reference, {MEMBER},", 1)
     loss = 0.0 if cost is None else cost.loss
     colour: Colour = "green"
     if loss > MATTERS or most >= MATTERS:

@@ -39,6 +39,9 @@ class Evidence:
         Other draws of the same approximation, with their distance from the reference.
     n_judged, n_points : int
         Number of points of calibration and misfit, and of all.
+    beside_a_member : bool
+        The reference is the exact process of a mixture's heaviest member, for want of the mixture
+        of all.
     is_own : bool
         Whether the model is one of this package, whose parameters advice may name.
     """
@@ -52,6 +55,7 @@ class Evidence:
     closings: tuple[Closing, ...] = ()
     n_judged: int = 0
     n_points: int = 0
+    beside_a_member: bool = False
     is_own: bool = True
 
     @property

@@ -51,7 +51,8 @@ def _adequacy(figures: Figures, accuracy: Accuracy, evidence: Evidence | None) -
     cost, closer = None, ""
     if evidence is not None:
         cost, closer = evidence.cost, closest(evidence.closings, kl)
-    return adequacy(kl, errors, accuracy.text("kl_per_point"), cost, closer)
+    member = evidence is not None and evidence.beside_a_member
+    return adequacy(kl, errors, accuracy.text("kl_per_point"), cost, closer, member)
 
 
 def advised(figures: Figures, evidence: Evidence | None) -> tuple[Advice, ...]:

@@ -188,6 +188,15 @@ class TestAdequacy:
         assert "the reference predicts better, by 0.004 (standard error 0.001)" in found.sentence
         assert "RMSE is 2 % larger" in found.sentence
 
+    def test_a_member_of_a_mixture_says_little(self) -> None:
+        far = (0.5, (0.0, 0.0, 0.0), "")
+        same = Cost({"mean": 0.01, "standard_error": 0.02})
+        found = adequacy(*far, same, beside_a_member=True)
+        assert found.colour == "green"
+        assert "heaviest member only" in found.sentence
+        worse = Cost({"mean": 0.3, "standard_error": 0.02})
+        assert adequacy(*far, worse, beside_a_member=True).colour == "red"
+
     def test_the_exact_process_itself(self) -> None:
         found = adequacy(1e-17, (0.0, 0.0, 0.0), "", Cost({"mean": 0.0, "standard_error": 0.0}))
         assert found.sentence.startswith("The posterior is that of the reference")

@@ -12,7 +12,7 @@ from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import clear_gap
 from coupledgp.diagnostics.verdicts.closing import Closing
-from coupledgp.diagnostics.verdicts.rules import BEATEN, EVIDENCE, MATTERS, TOLD
+from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, TOLD
 from coupledgp.diagnostics.verdicts.variations import Variation
 
 
@@ -64,7 +64,7 @@ class Evidence:
         return [
             one
             for one in self.alternatives or ()
-            if clear_gap({"mean": one.gain, "standard_error": one.standard_error}, BEATEN)
+            if clear_gap({"mean": one.gain, "standard_error": one.standard_error}, LOST)
             and one.gain > MATTERS
         ]
 

@@ -77,7 +77,7 @@ class TestQuality:
 
     @pytest.mark.parametrize(
         ("gain", "error", "colour"),
-        [(0.05, 0.01, "amber"), (0.2, 0.01, "red"), (0.05, 0.02, "green"), (0.005, 1e-4, "green")],
+        [(0.05, 0.01, "amber"), (0.2, 0.01, "red"), (0.05, 0.021, "green"), (0.005, 1e-4, "green")],
     )
     def test_other_models(self, gain: float, error: float, colour: str) -> None:
         others = (Other("a local GP", gain, error), Other("boosting", -1.0, 0.1))

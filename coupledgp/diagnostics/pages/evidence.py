@@ -11,12 +11,12 @@ from coupledgp.diagnostics.verdicts.quality import name_of
 
 
 def evidence_sections(report: ComparisonResult) -> list[Section]:
-    """Tables of the baselines, of calibration and of other models, as far as there are any."""
+    """Tables of the baselines, of other models and of calibration, as far as there are any."""
     found = [baseline_section(report)] if report.baselines else []
-    if report.calibration is not None:
-        found.append(calibration_section(report.calibration))
     if report.alternatives is not None:
         found.append(alternatives_section(report.alternatives))
+    if report.calibration is not None:
+        found.append(calibration_section(report.calibration))
     return found
 
 

@@ -28,6 +28,8 @@ from coupledgp.cli.commands.field_tasks import (
     beside_baselines,
     describe,
     describe_left_out,
+    described_verdicts,
+    judged_field,
     left_out,
     score,
     split_places,
@@ -174,6 +176,8 @@ class _Run:
         if options.baselines:
             with self.clock("baselines"):
                 beside = beside_baselines(self.domain, self.task, scored, self.loo)
+        with self.clock("judge"):
+            judged = None if self.loo is None else judged_field(self.model, self.task)
         result = describe(self.model, self.domain, self.task, self.clock)
         result["data"] |= {
             "path": str(options.graph), "values": str(options.values),
@@ -188,7 +192,7 @@ class _Run:
             remarks.append(described["remark"])
         return result | {
             "scores": scored, "baselines": beside, "leave_one_out": described,
-            "warnings": remarks,
+            "warnings": remarks, **described_verdicts(judged),
         }  # fmt: skip
 
     def write(self, at: str, queries: Places | None, path: Path) -> None:

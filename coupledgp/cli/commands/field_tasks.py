@@ -13,10 +13,12 @@ from coupledgp.cli.commands.graph_tasks import SCHEMA_VERSION
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.readers.domains import Domain
 from coupledgp.cli.readers.places import Places
-from coupledgp.diagnostics import coverage, nlpd, rmse
+from coupledgp.diagnostics import compare, coverage, cross_validate, nlpd, rmse
+from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.rivals.places import baseline_predictions, leave_one_out_baselines
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.errors import CoupledGPError
 from coupledgp.geometry.locations import Locations, place_numbers
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.random import FloatArray, IntArray
@@ -143,6 +145,26 @@ def left_out(model: FieldGPRegressor, task: FieldTask, names: tuple[str, ...]) -
         return None
     law = model.leave_one_out()
     return LeftOut(task.y, law.mean, law.std, tuple(names[k] for k in task.sensors))
+
+
+def judged_field(model: FieldGPRegressor, task: FieldTask) -> ComparisonResult | None:
+    """What hidden sensors say of a field, or each sensor left out; None if that is not known."""
+    try:
+        if task.hidden_y.size > 1:
+            return compare(model, task.hidden_places, task.hidden_y, progress=False)
+        return cross_validate(model)
+    except CoupledGPError:
+        return None
+
+
+def described_verdicts(judged: ComparisonResult | None) -> dict[str, Any]:
+    """Verdicts that could be given, and advice, as plain values; none without a judgement."""
+    if judged is None:
+        return {"verdicts": [], "advice": []}
+    return {
+        "verdicts": [one.to_dict() for one in judged.verdicts if one.is_given],
+        "advice": [one.to_dict() for one in judged.advice],
+    }
 
 
 def beside_baselines(

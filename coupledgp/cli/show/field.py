@@ -12,6 +12,7 @@ from rich.text import Text
 from coupledgp.cli.commands.field_tasks import LEVEL, LeftOut
 from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap
@@ -45,6 +46,7 @@ def interpolate(result: dict[str, Any]) -> None:
         console.print()
         show.print_section(console, section)
     console.print()
+    show.print_judgement(console, *judgement(result))
     for line in [*verdict(result), *closing_lines(result)]:
         console.print(Text(line), soft_wrap=True)
 
@@ -64,6 +66,8 @@ def page(result: dict[str, Any], shown: Shown) -> str:
         lead=[headline(result), model_line(result)],
         verdict=verdict(result),
         warnings=result["warnings"],
+        verdicts=judgement(result)[0],
+        advice=judgement(result)[1],
         opening=None if shown.picture is None else shown.picture.picture(),
         sections=sections(result),
         further=further,
@@ -105,6 +109,13 @@ def model_line(result: dict[str, Any]) -> str:
         f"Variance of the field: {', '.join(parts)}; std of the field {fitted['field_std']:.3g}, "
         f"of the noise {fitted['noise_std']:.3g}; {mixed}"
     )
+
+
+def judgement(result: dict[str, Any]) -> tuple[list[Verdict], list[Advice]]:
+    """Verdicts and advice of a result."""
+    return (
+        [Verdict(**one) for one in result["verdicts"]], [Advice(**one) for one in result["advice"]]
+    )  # fmt: skip
 
 
 def verdict(result: dict[str, Any]) -> list[str]:

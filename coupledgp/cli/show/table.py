@@ -16,6 +16,7 @@ from coupledgp.cli.options import selection_line
 from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.diagnostics.result import ComparisonResult
+from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 
 # Most lengthscales that are listed, those of the columns that matter most, to fit on a screen.
 MAX_LENGTHSCALES = 20
@@ -58,15 +59,22 @@ def print_warnings(console: Console, warnings: Sequence[str]) -> None:
         console.print(Text(line, style="bold yellow"), soft_wrap=True)
 
 
-def print_verdicts(console: Console, report: ComparisonResult) -> None:
-    """Print the three verdicts with their colours, what to do next, and remarks."""
-    for one in report.verdicts:
+def print_judgement(
+    console: Console, verdicts: Sequence[Verdict], advice: Sequence[Advice]
+) -> None:
+    """Print verdicts with their colours, and what to do next."""
+    for one in verdicts:
         colour = STYLES[one.colour]
         line = Text.assemble((f"{one.question} ", "bold"), (f"[{one.colour}] ", f"bold {colour}"))
         console.print(line + Text(one.sentence), soft_wrap=True)
-    for number, advice in enumerate(report.advice, start=1):
+    for number, thing in enumerate(advice, start=1):
         heading = "To do next: " if number == 1 else "Or: "
-        console.print(Text(f"{heading}{advice.text()}"), soft_wrap=True)
+        console.print(Text(f"{heading}{thing.text()}"), soft_wrap=True)
+
+
+def print_verdicts(console: Console, report: ComparisonResult) -> None:
+    """Print the three verdicts with their colours, what to do next, and remarks."""
+    print_judgement(console, report.verdicts, report.advice)
     for remark in report.remarks:
         console.print(Text(remark), soft_wrap=True)
 

@@ -27,7 +27,7 @@ NOT_ADEQUACY = (
     "Not judged: what is left out says how well the model predicts, not how close it is to its "
     "exact process; compare() measures that."
 )
-NOT_VOUCHED = "Not judged: few rows chose many hyperparameters. On these rows"
+NOT_VOUCHED = "Few rows chose many hyperparameters, so that new data may show less: on these rows"
 
 
 def _none() -> NDArray[Any]:
@@ -96,7 +96,8 @@ class CrossValidationReport(PosteriorReport):
         """Answers to the three questions.
 
         How close the model is to an exact one is not judged. Of few rows for many hyperparameters
-        no intervals are called honest, and no model good by a lead that its own fit may explain.
+        no intervals are called honest, and no model good whose lead over the mean its own fit may
+        explain.
         """
         return tuple(self._judged(one) for one in super().verdicts)
 
@@ -104,11 +105,16 @@ class CrossValidationReport(PosteriorReport):
         if one.question == ADEQUACY:
             return replace(one, colour="grey", sentence=NOT_ADEQUACY, reason="No reference.")
         caution = self.optimism.warning()
-        leads = one.question == QUALITY and (one.figure or 0.0) > 2 * self.optimism.nats
+        leads = one.question == QUALITY and self._lead() > 2 * self.optimism.nats
         if caution and one.colour == "green" and not leads:
             on_these = f"{NOT_VOUCHED} {one.sentence[:1].lower()}{one.sentence[1:]}"
             return replace(one, colour="grey", sentence=on_these, reason=f"{caution} {one.reason}")
         return one
+
+    def _lead(self) -> float:
+        """Nats per point by which the model predicts better than the mean."""
+        gaps = [one.differences["nlpd"]["mean"] for one in self.baselines if one.name == "mean"]
+        return -(gaps[0] or 0.0) if gaps else 0.0
 
     def conclusions(self) -> list[str]:
         """Return the figures, the verdicts and what to do next, a sentence each."""

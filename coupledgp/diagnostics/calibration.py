@@ -133,7 +133,7 @@ class Calibration:
             relative error of `(2 n_train)^-1/2`, by which the draws are scaled at random; None
             where it is known.
         """
-        return cls.of_transforms(ndtr((y - mean) / std), correlation, groups, n_train)
+        return cls._of_residuals((y - mean) / std, correlation, groups, n_train)
 
     @classmethod
     def of_transforms(
@@ -143,8 +143,23 @@ class Calibration:
         groups: Mapping[str, Any] | None = None,
         n_train: int | None = None,
     ) -> Calibration:
-        """Calibration of any laws from the transforms `F(y)` (p,) or (p, k); see `of`."""
-        z = ndtri(np.clip(transforms.reshape(len(transforms), -1), EDGE, 1 - EDGE))
+        """Calibration of any laws from the transforms `F(y)` (p,) or (p, k); see `of`.
+
+        Residuals beyond eight standard deviations count as eight.
+        """
+        z = ndtri(np.clip(transforms, EDGE, 1 - EDGE))
+        return cls._of_residuals(z, correlation, groups, n_train)
+
+    @classmethod
+    def _of_residuals(
+        cls,
+        residuals: FloatArray,
+        correlation: FloatArray | None,
+        groups: Mapping[str, Any] | None,
+        n_train: int | None,
+    ) -> Calibration:
+        """Calibration from standardised residuals (p,) or (p, k); see `of`."""
+        z = residuals.reshape(len(residuals), -1)
         members = _members(groups or {}, z.shape)
         draws = _draws(z.shape, correlation, n_train)
         inside = np.array([np.abs(draws) <= half_width(level) for level in LEVELS])

@@ -26,6 +26,8 @@ EXACT_OR_FINER = (
 )
 
 
+# Factor on standard deviations below which targets equal predictions to rounding.
+NOTHING = 1e-6
 # Share of a gain that explains another one.
 ENOUGH = 1.1
 # What to try where near points share errors.
@@ -91,6 +93,8 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
     """A factor on all standard deviations, where coverage is off on the whole."""
     found = evidence.calibration
     if found is None or not found.is_off or found.rescaling_gain < MATTERS:
+        return []
+    if found.rescaling < NOTHING:  # the targets are the predictions: no scale would do
         return []
     how = " (hyperparameters='averaged')" if evidence.is_own else ""
     return [

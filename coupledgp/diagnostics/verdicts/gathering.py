@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.figures import Accuracy, Figures
@@ -136,8 +135,9 @@ def gather(
     parts |= usual_groups(part.mean, part.std)
     matrix = correlation[np.ix_(chosen, chosen)]
     if transforms is None:
-        transforms = ndtr((y - law.mean) / law.std)
-    calibration = Calibration.of_transforms(transforms[chosen], matrix, parts, n_train)
+        calibration = Calibration.of(targets, part.mean, part.std, matrix, parts, n_train)
+    else:
+        calibration = Calibration.of_transforms(transforms[chosen], matrix, parts, n_train)
     misfit = _misfit(part, targets, seed)
     return Evidence(beside, calibration, misfit, n_judged=len(chosen), n_points=p)
 

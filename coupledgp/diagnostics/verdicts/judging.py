@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from coupledgp.diagnostics.verdicts.adequacy import adequacy
@@ -10,6 +11,7 @@ from coupledgp.diagnostics.verdicts.closing import closest
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.diagnostics.verdicts.quality import quality
+from coupledgp.diagnostics.verdicts.rules import FEWEST
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
 
 if TYPE_CHECKING:
@@ -29,14 +31,28 @@ def judged(
 def _quality(figures: Figures, evidence: Evidence | None) -> Verdict:
     if evidence is None:
         return Verdict(QUALITY, "grey", NO_TARGETS, "No targets.")
-    return quality(evidence, figures.rmse)
+    found = quality(evidence, figures.rmse)
+    return found if found.colour == "grey" else _of_enough(found, evidence)
 
 
 def _honesty(figures: Figures, evidence: Evidence | None) -> Verdict:
     if evidence is None or evidence.calibration is None:
         return Verdict(HONESTY, "grey", NO_TARGETS, "No targets.")
     widths = figures.interval_width or {}
-    return honesty(evidence.calibration, widths[max(widths)] if widths else None)
+    found = honesty(evidence.calibration, widths[max(widths)] if widths else None)
+    return _of_enough(found, evidence) if found.colour == "green" else found
+
+
+def _of_enough(one: Verdict, evidence: Evidence) -> Verdict:
+    """A verdict, in grey where test points are too few for standard errors, or to find a fault."""
+    if not 0 < evidence.n_points < FEWEST:
+        return one
+    sentence = (
+        f"Not judged: {evidence.n_points} test points are too few. At these "
+        f"{one.sentence[:1].lower()}{one.sentence[1:]}"
+    )
+    reason = f"Fewer than {FEWEST} test points. {one.reason}"
+    return replace(one, colour="grey", sentence=sentence, reason=reason)
 
 
 def _adequacy(figures: Figures, accuracy: Accuracy, evidence: Evidence | None) -> Verdict:

@@ -13,6 +13,8 @@ TOLD = 2.0
 # Nats per point from which a loss matters (amber) and is serious (red): one hundredth is a shift of
 # each prediction by .14 of its standard deviation, one tenth by .45.
 MATTERS, SERIOUS = 0.01, 0.1
+# Fewest test points at which standard errors of paired differences, and coverage, say anything.
+FEWEST = 8
 # Ratio of the RMSE to a rival's from which copying the rival is better.
 WORSE_RMSE = 1.01
 # Intervals are seriously off that hold this share too few at any level, or at the widest.

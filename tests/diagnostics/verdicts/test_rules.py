@@ -10,12 +10,14 @@ import pytest
 
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.figures import Accuracy, Figures
+from coupledgp.diagnostics.laws import Law
 from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.verdicts.adequacy import Cost, adequacy
 from coupledgp.diagnostics.verdicts.advising import advise
 from coupledgp.diagnostics.verdicts.closing import Closing, closest
 from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.gathering import gather
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.diagnostics.verdicts.judging import advised, judged
 from coupledgp.diagnostics.verdicts.quality import quality
@@ -236,6 +238,32 @@ def test_advice_is_in_order_of_gain() -> None:
     before = np.mean(0.5 * (y / s) ** 2 + np.log(s))
     after = np.mean(0.5 * (y / (factor * s)) ** 2 + np.log(factor * s))
     assert advice[0].gain == pytest.approx(before - after)
+
+
+def test_the_factor_of_standard_deviations_far_too_small() -> None:
+    y = np.random.default_rng(9).normal(size=(300, 1))
+    found = gather(y, Law(np.zeros((300, 1)), 1e-6 * np.eye(300)[:, :, None])).calibration
+    assert found is not None
+    assert found.rescaling == pytest.approx(1e3 * np.sqrt(np.mean(y**2)))
+
+
+def test_no_factor_where_targets_are_the_predictions() -> None:
+    found = Calibration.of(np.ones(40), np.ones(40), np.full(40, 0.3))
+    assert found.is_off
+    assert advise(Evidence((MEAN,), found), 0.0, -1.0) == ()
+
+
+@pytest.mark.parametrize(("n_points", "colour"), [(7, "grey"), (8, "green")])
+def test_few_points_are_not_judged(n_points: int, colour: str) -> None:
+    y = np.linspace(-1.2, 1.2, n_points)
+    honest = Calibration.of(y, np.zeros(n_points), np.ones(n_points))
+    evidence = Evidence((MEAN,), honest, n_judged=n_points, n_points=n_points)
+    found = judged(Figures(n_points, 1, rmse=0.5), Accuracy("dense"), evidence)
+    assert [one.colour for one in found[:2]] == [colour, colour]
+    assert ("Not judged: 7 test points are too few" in found[0].sentence) == (colour == "grey")
+    narrow = Calibration.of(100 * y, np.zeros(n_points), np.ones(n_points))
+    evidence = Evidence((MEAN,), narrow, n_judged=n_points, n_points=n_points)
+    assert judged(Figures(n_points, 1, rmse=0.5), Accuracy("dense"), evidence)[1].colour == "red"
 
 
 def test_a_baseline_without_error() -> None:

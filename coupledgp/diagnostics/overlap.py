@@ -16,6 +16,9 @@ from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.random import FloatArray, IntArray
 
+# Test rows for each training row among them above which verdicts stand: a duplicate in twenty.
+SMALL = 20
+
 
 @dataclass(frozen=True)
 class Overlap:
@@ -38,6 +41,11 @@ class Overlap:
     n_rows: int | None
     n_inputs: int | None
     left_out: bool = False
+
+    @property
+    def is_large(self) -> bool:
+        """Whether more than one in twenty scored rows is a training row."""
+        return not self.left_out and SMALL * (self.n_rows or 0) > self.n_test
 
     @property
     def warnings(self) -> tuple[str, ...]:

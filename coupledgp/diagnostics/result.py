@@ -13,7 +13,7 @@ from coupledgp.diagnostics.overlap import Overlap
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.judging import advised, judged
-from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
+from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, Advice, Verdict
 
 
 @dataclass(frozen=True)
@@ -74,13 +74,36 @@ class ComparisonResult:
 
     @property
     def verdicts(self) -> tuple[Verdict, ...]:
-        """Answers to the three questions: quality, honesty, adequacy."""
-        return judged(self.figures, self.accuracy, self.evidence)
+        """Answers to the three questions: quality, honesty, adequacy.
+
+        Where more than one in twenty of the scored rows are training rows, the first two are not
+        judged: the model has seen the answers.
+        """
+        found = judged(self.figures, self.accuracy, self.evidence)
+        if not self._is_known:
+            return found
+        return tuple(one if one.question == ADEQUACY else self._of_known(one) for one in found)
+
+    @property
+    def _is_known(self) -> bool:
+        return self.overlap is not None and self.overlap.is_large
+
+    def _of_known(self, one: Verdict) -> Verdict:
+        """A verdict in grey, since the model was fitted to many of the scored rows."""
+        assert self.overlap is not None
+        if not one.is_given:
+            return one
+        sentence = (
+            f"Not judged: {self.overlap.n_rows} of {self.overlap.n_test} test rows are training "
+            "rows, which leave_out_overlap=True leaves out."
+        )
+        reason = "More than one in twenty test rows are training rows."
+        return Verdict(one.question, "grey", sentence, reason)
 
     @property
     def advice(self) -> tuple[Advice, ...]:
-        """What to do next, the greatest gain first."""
-        return advised(self.figures, self.evidence)
+        """What to do next, the greatest gain first; nothing where gains are those at known rows."""
+        return () if self._is_known else advised(self.figures, self.evidence)
 
     def with_overlap(self, overlap: Overlap) -> Self:
         """The same result, and what is known of test rows that are training rows."""

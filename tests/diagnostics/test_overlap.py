@@ -96,7 +96,8 @@ def test_the_verdict_begins_with_it(tmp_path: Any) -> None:
     warning = "5 of 16 test rows are training rows: scores at them are not those of new data."
     assert report.overlap == Overlap(16, 5, 2)
     assert report.warnings == (warning,)
-    assert report.verdict().startswith(f"{warning} {report.verdicts[0].sentence}")
+    given = next(one for one in report.verdicts if one.is_given)
+    assert report.verdict().startswith(f"{warning} {given.sentence}")
     assert report.remarks[-1].startswith("2 of 16 test rows have the inputs of a training row")
     found = json.loads(report.to_json())
     assert found["overlap"] == {"n_test": 16, "n_rows": 5, "n_inputs": 2, "left_out": False}
@@ -105,6 +106,22 @@ def test_the_verdict_begins_with_it(tmp_path: Any) -> None:
     assert body.index(warning) < body.index(report.verdicts[1].sentence)
     assert body.count(warning) == 1
     assert not compare(sparse(), NEW, Y_TEST[7:]).warnings
+
+
+def test_quality_and_intervals_are_not_judged_at_training_rows() -> None:
+    model = sparse()
+    known = compare(model, X[:40], Y[:40])
+    assert [one.colour for one in known.verdicts[:2]] == ["grey", "grey"]
+    assert known.verdicts[0].sentence.startswith("Not judged: 40 of 40 test rows are training rows")
+    assert known.advice == ()
+    assert known.verdicts[2].is_given
+    new = compare(model, X[[0, *range(40, 60)]], Y[[0, *range(40, 60)]])
+    assert counts(model, X[[0, *range(40, 60)]], Y[[0, *range(40, 60)]])[0] == 1
+    assert all(one.is_given for one in new.verdicts)
+    assert not Overlap(40, 30, 0, left_out=True).is_large
+    left = compare(model, X[30:], Y[30:], leave_out_overlap=True)
+    assert all(one.is_given for one in left.verdicts)
+    assert compare(model, X[:40]).verdicts[0].sentence.endswith("no targets to judge it by.")
 
 
 def test_rows_left_out_count_nowhere() -> None:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint fuzz clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -23,6 +23,10 @@ lint: $(VENV)/.installed
 
 test: lint
 	$(BIN)/pytest -n 2
+
+# Mutants of model files; see docs/guarantees.md.
+fuzz: $(VENV)/.installed
+	$(BIN)/python -m tests.formats.fuzz_models 10000 --seed 1
 
 clean:
 	rm -rf $(VENV) demo-report build *.egg-info

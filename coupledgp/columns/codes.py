@@ -27,13 +27,16 @@ from coupledgp.columns.arrow import (
     numbers_of,
     zone_of,
 )
-from coupledgp.columns.points import are_exact, category_points
+from coupledgp.columns.points import PRIME, are_exact, category_points
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import check_choice
 
 # Cycles of dates by name, in days. A date gets those of which the training dates span two periods,
 # the median time between different dates included, and whose half is longer than this time.
 CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
+# Largest mean or standard deviation of a column in a file.
+LARGEST = 1e300
 
 
 class Found(NamedTuple):
@@ -212,8 +215,13 @@ class CategoryCode(ColumnCode):
         return {level: place for place, level in enumerate(self.levels)}
 
     @property
+    def width(self) -> int:
+        """Number of columns w, which is known without the points."""
+        return self.n_levels if self.exact else 2 * PRIME
+
+    @property
     def parts(self) -> tuple[tuple[str, int], ...]:
-        return (("", self.points.shape[1]),)
+        return (("", self.width),)
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -354,13 +362,60 @@ def learn_code(column: Column, where: str, fill: bool) -> ColumnCode:
 
 
 def code_from_state(state: dict[str, Any]) -> ColumnCode:
-    """Return the code of which `state` was made."""
+    """Return the code of which `state` was made.
+
+    Raises
+    ------
+    InvalidInputError
+        The state is that of no code.
+    """
     values = {name: value for name, value in state.items() if name != "kind"}
-    if state["kind"] == CATEGORY:
-        return CategoryCode(tuple(values["levels"]), values["exact"])
-    if state["kind"] == DATE:
-        return DateCode(**values | {"cycles": tuple(values["cycles"])})
-    return NumberCode(state["kind"], **values)
+    kind = check_choice(state["kind"], (CATEGORY, DATE, *NUMBERS), "kind")
+    if kind == CATEGORY:
+        levels, exact = values["levels"], values["exact"]
+        single = all(level is None or isinstance(level, (str, int, float)) for level in levels)
+        if not (isinstance(levels, list) and levels and single and isinstance(exact, bool)):
+            raise InvalidInputError("levels: expected texts or numbers, got others")
+        if len(set(levels)) < len(levels) or (exact and not are_exact(len(levels), 1)):
+            raise InvalidInputError(f"levels: expected fewer, or distinct ones, got {len(levels)}")
+        return CategoryCode(tuple(levels), exact)
+    _check_filling(values)
+    if kind != DATE:
+        return NumberCode(kind, **values)
+    cycles = tuple(check_choice(cycle, CYCLES, "cycles") for cycle in values["cycles"])
+    if len(set(cycles)) < len(cycles) or not _is_number(values["origin"]):
+        raise InvalidInputError("origin, cycles: expected a number and distinct names, got others")
+    zone = values.get("zone")
+    if zone is not None:
+        check_zone(zone)
+    return DateCode(**values | {"cycles": cycles})
+
+
+def _check_filling(values: dict[str, Any]) -> None:
+    """Refuse values of a state by which missing numbers cannot be filled in."""
+    fill, indicator = values.get("fill"), values.get("indicator", 0.0)
+    if not (fill is None or _is_number(fill)) or not (_is_number(indicator) and indicator >= 0):
+        raise InvalidInputError("fill, indicator: expected numbers, got others")
+    if not isinstance(values.get("empty", False), bool) or (indicator and fill is None):
+        raise InvalidInputError("empty, fill: expected a truth value and a number, got others")
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < LARGEST
+
+
+def check_zone(zone: Any) -> None:
+    """Refuse a value that names no time zone, or offset from UTC, of this machine's tables."""
+    if not isinstance(zone, str) or not 0 < len(zone) <= 64:
+        raise InvalidInputError("zone: expected the name of a time zone, got another value")
+    days_of(_one_date(zone), zone)
+
+
+def _one_date(zone: str) -> Column:
+    """A column of one date in a time zone."""
+    import pyarrow as pa
+
+    return pa.array([0], pa.int64()).cast(pa.timestamp("s", tz=zone))
 
 
 def cycles_of(days: FloatArray) -> tuple[str, ...]:

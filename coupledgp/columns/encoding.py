@@ -22,6 +22,7 @@ from coupledgp.columns.codes import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import check_choice
 
 # Values of the parameter `missing` of estimators.
 MISSING = ("raise", "indicator")
@@ -183,14 +184,24 @@ class TableEncoding:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], names: Sequence[str] | None) -> TableEncoding:
-        """Return the encoding of which `state` was made, with the names (d,) of the columns."""
+    def from_state(
+        cls, state: dict[str, Any], names: Sequence[str] | None, n_columns: int
+    ) -> TableEncoding:
+        """Return the encoding of which `state` was made, with the names (d,) of the d columns.
+
+        Raises
+        ------
+        InvalidInputError
+            The state is that of no encoding of so many columns.
+        """
+        codes, missing = state["codes"], check_choice(state["missing"], MISSING, "missing")
+        if state["n_columns"] != n_columns or not isinstance(codes, dict):
+            raise InvalidInputError(f"encoding: expected codes of {n_columns} columns, got others")
         plain = NumberCode()
-        codes = [
-            code_from_state(state["codes"][str(j)]) if str(j) in state["codes"] else plain
-            for j in range(state["n_columns"])
+        found = [
+            code_from_state(codes[str(j)]) if str(j) in codes else plain for j in range(n_columns)
         ]
-        return cls(tuple(codes), None if names is None else tuple(names), state["missing"])
+        return cls(tuple(found), None if names is None else tuple(names), missing)
 
 
 def _where(names: Sequence[str] | None, place: int) -> str:

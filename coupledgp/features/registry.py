@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.couplings import CouplingLike
+from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling, parse_coupling
+from coupledgp.couplings.frequencies.hadamard import (
+    FastDirections,
+    HadamardRotations,
+    StructuredFrequencies,
+)
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import LaplaceFeatures
-from coupledgp.random import Seed
+from coupledgp.random import FloatArray, Seed
 from coupledgp.registry import Registry, Vocabulary
-from coupledgp.spectra import SpectrumLike
+from coupledgp.spectra import Spectrum, SpectrumLike
 
 Made = TypeVar("Made")
 FeatureFactory: TypeAlias = Callable[..., FeatureMap]
@@ -35,6 +41,8 @@ class FeatureRegistry(Registry[Callable[..., Made]], Generic[Made]):
         return f"a subclass of {self.kind.__name__} or a function of its arguments"
 
 
+# Types of the frequencies of a file.
+FLOATS = (torch.float32, torch.float64)
 # Words shared with the features of `features.hybrid.registry`, so that no name means two maps.
 WORDS = Vocabulary()
 FEATURE_MAPS: FeatureRegistry[FeatureMap] = FeatureRegistry(
@@ -128,7 +136,74 @@ def restore_features(
     InvalidInputError
         The names or shapes of the tensors are not those of such a map.
     """
-    return make_features(features, dim, n_frequencies, coupling, spectrum, 0).restored(state)
+    own = parse_coupling(coupling)
+    stored = StoredFrequencies(own, state)
+    made = make_features(features, dim, n_frequencies, stored, spectrum, 0)
+    made.coupling = own
+    return made.restored(state)
+
+
+class StoredFrequencies(FrequencyCoupling):
+    """The frequencies of a `state_dict()` in place of a draw, which may be much larger than they.
+
+    Parameters
+    ----------
+    coupling
+        The coupling from which they were drawn.
+    state
+        The `state_dict()` of a feature map.
+    """
+
+    def __init__(self, coupling: FrequencyCoupling, state: Mapping[str, Tensor]) -> None:
+        self.coupling, self.state = coupling, state
+
+    @property
+    def even_only(self) -> bool:
+        return self.coupling.even_only
+
+    def structured(
+        self,
+        n_frequencies: int,
+        dim: int,
+        spectrum: SpectrumLike = "gaussian",
+        generator: Seed = None,
+    ) -> StructuredFrequencies | None:
+        own = self.coupling
+        fast = isinstance(own, DirectionsAndNorms) and isinstance(own.directions, FastDirections)
+        if "frequencies" in self.state or not fast:
+            return None
+        assert isinstance(own, DirectionsAndNorms)
+        assert isinstance(own.directions, FastDirections)
+        ambient, drawn = own.directions.ambient_dim(dim), own.n_drawn(n_frequencies)
+        blocks = -(-drawn // ambient)
+        norms = self._array("transform.norms", (drawn,))
+        units = self._array("transform.units", (blocks, ambient))
+        signs = self._array("transform.signs", (blocks, 2, ambient), (torch.int8,))
+        if not (np.abs(signs) == 1).all():
+            raise InvalidInputError("transform.signs: expected 1 or -1 each, got others")
+        return StructuredFrequencies(
+            n_frequencies, dim, norms, HadamardRotations(units, signs), own.directions.simplex,
+            own.antithetic,
+        )  # fmt: skip
+
+    def _array(
+        self, name: str, shape: tuple[int, ...], dtypes: tuple[torch.dtype, ...] = FLOATS
+    ) -> Any:
+        """A finite array of a shape and of one of some types that has to be in the state."""
+        found = self.state.get(name)
+        if found is None or tuple(found.shape) != shape or found.dtype not in dtypes:
+            got = "none" if found is None else f"{tuple(found.shape)} of {found.dtype}"
+            wanted = " or ".join(map(str, dtypes))
+            raise InvalidInputError(f"{name}: expected shape {shape} of {wanted}, got {got}")
+        if not (abs(float(found.min())) < np.inf and abs(float(found.max())) < np.inf):
+            raise InvalidInputError(f"{name}: expected finite numbers, got NaN or inf")
+        return found.numpy()
+
+    def _sample(
+        self, n_frequencies: int, dim: int, spectrum: Spectrum, rng: np.random.Generator
+    ) -> FloatArray:
+        found: FloatArray = self._array("frequencies", (n_frequencies, dim))
+        return found
 
 
 def features_text(features: FeaturesLike | FeatureMap) -> str | None:

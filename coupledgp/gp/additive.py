@@ -19,6 +19,7 @@ from coupledgp.gp.local_prior import (
 )
 from coupledgp.gp.noise import Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.schema import Entries
 from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
@@ -84,7 +85,8 @@ class ExactAdditiveGP(ExactGP):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> ExactAdditiveGP:
         """Put the process of `state` together again."""
-        return cls.restored(AdditivePrior(prior_from_state(header, arrays)), header, arrays)
+        entries = Entries(header, arrays)
+        return cls.restored(AdditivePrior(prior_from_state(entries)), entries)
 
 
 @dataclass(frozen=True, eq=False)

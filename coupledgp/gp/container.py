@@ -20,9 +20,15 @@ from safetensors import SafetensorError, safe_open
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
+from coupledgp.gp.schema import require_type
 from coupledgp.output import written_whole
 
 FORMAT, FORMAT_VERSION = "coupledgp-model", 1
+# Types of the arrays of a file.
+DTYPES = ("float64", "float32", "float16", "int64", "int32", "int8", "uint8")
+# Most levels of lists and objects in a header. A file's header may unfold into the free bytes and
+# twice the file's size, at this many bytes a value.
+DEEPEST, FREE_BYTES, VALUE_BYTES = 32, 2**26, 80
 
 
 def pack(header: Header, arrays: Arrays) -> bytes:
@@ -69,7 +75,7 @@ def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:
             metadata = file.metadata() or {}
             _check_format(path, metadata)
             packed = {name: file.get_tensor(name) for name in sorted(file.keys())}
-    except SafetensorError as error:
+    except (SafetensorError, TypeError, AttributeError, KeyError, OverflowError) as error:
         raise ModelFileError(
             f"{path}: expected a file written by save_model, got one that is damaged or of "
             f"another kind ({error})"
@@ -77,10 +83,74 @@ def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:
     text = metadata.get("model", "")
     if metadata.get("sha256") != _digest(text, packed):
         raise ModelFileError(f"{path}: the file is damaged, its checksum does not fit its content")
-    header: Header = json.loads(text)
-    arrays = {name: torch.tensor(value) for name, value in packed.items()}
-    arrays |= {name: arrays[name].T for name in header["transposed"]}
+    size = path.stat().st_size
+    try:
+        _check_types(packed)
+        header = parsed_header(text, size)
+        # One at a time: a file is held once.
+        arrays = {name: torch.tensor(packed.pop(name)) for name in sorted(packed)}
+        for name in _transposed(header, arrays):
+            arrays[name] = arrays[name].T
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
     return header, arrays
+
+
+def parsed_header(text: str, file_size: int) -> Header:
+    """The values of a header's text, none of which is a NaN, infinite or deeply nested.
+
+    Raises
+    ------
+    ModelFileError
+        The text is no JSON object of such values, or has more of them than a file of `file_size`
+        bytes may unfold into.
+    """
+    n_values = sum(text.count(mark) for mark in ",[{:")
+    if n_values * VALUE_BYTES > FREE_BYTES + 2 * file_size:
+        raise ModelFileError(f"header: expected fewer values, got {n_values}")
+    try:
+        header = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"header: expected JSON, got another text ({error})") from None
+    level, depth = [header], 0
+    while level:
+        depth += 1
+        if depth > DEEPEST:
+            raise ModelFileError(f"header: expected at most {DEEPEST} levels of values, got more")
+        level = [
+            child
+            for value in level
+            for child in (value.values() if isinstance(value, dict) else value)
+            if isinstance(child, (dict, list))
+        ]
+    found: Header = require_type(header, dict, "header")
+    return found
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if abs(value) < float("inf") else _no_number(text)
+
+
+def _check_types(packed: Arrays) -> None:
+    """Refuse arrays of types that no file has."""
+    for name, value in packed.items():
+        if value.dtype.name not in DTYPES:
+            wanted = ", ".join(DTYPES)
+            raise ModelFileError(f"{name[:80]}: expected one of {wanted}, got {value.dtype}")
+
+
+def _transposed(header: Header, arrays: Arrays) -> list[str]:
+    """Names of the arrays that are stored transposed."""
+    names = require_type(header.get("transposed"), list, "transposed")
+    for name in names:
+        if type(name) is not str or name not in arrays or arrays[name].ndim != 2:
+            raise ModelFileError("transposed: expected names of matrices, got another value")
+    return sorted(set(names))
 
 
 def _check_format(path: Path, metadata: dict[str, str]) -> None:

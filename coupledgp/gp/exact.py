@@ -22,12 +22,14 @@ from coupledgp.gp.protocol import (
     Problem,
     Want,
 )
+from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
     data_arrays,
     data_from,
     hyperparameters_from,
     hyperparameters_state,
     text_of,
+    units_from,
 )
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import scaled_distances
@@ -289,10 +291,9 @@ class ExactGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> ExactGP:
         """Put the process of `state` together again."""
-        prior = StationaryPrior(
-            parse_spectrum(header["kernel"], "kernel"), hyperparameters_from(header, arrays)
-        )
-        return cls.restored(prior, header, arrays)
+        entries = Entries(header, arrays)
+        kernel = parse_spectrum(entries.text("kernel"), "kernel")
+        return cls.restored(StationaryPrior(kernel, hyperparameters_from(entries)), entries)
 
     @classmethod
     def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
@@ -304,16 +305,16 @@ class ExactGP(NormalizedProcess):
         return DenseInverse(self.factor, self.alpha.numpy())
 
     @classmethod
-    def restored(cls, prior: DensePrior, header: Header, arrays: Arrays) -> Self:
+    def restored(cls, prior: DensePrior, entries: Entries) -> Self:
         """The process of a prior and of what every exact process stores beside it."""
         return cls(
             prior,
-            Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
-            header["normalize"],
-            data_from(arrays),
-            arrays["factor"],
-            arrays["alpha"],
-            header["scalars"]["log_marginal_likelihood_value_"],
+            units_from(entries),
+            entries.flag("normalize"),
+            data_from(entries),
+            entries.factor("factor", "n"),
+            entries.floats("alpha", "n", "k"),
+            entries.number("scalars", "log_marginal_likelihood_value_"),
         )
 
 

@@ -20,6 +20,7 @@ from coupledgp.gp.fields import (
 )
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, Header
+from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
@@ -167,16 +168,21 @@ def selection_state(selection: FieldSelection) -> Header:
 def selection_from(state: Header) -> FieldSelection:
     """The selection of `selection_state`."""
     members = [
-        FieldCandidate(
-            **{
-                **member,
-                "kernel": kernel_from(member["kernel"]),
-                "log_evidence": np.nan
-                if member["log_evidence"] is None
-                else member["log_evidence"],
-            }
-        )
-        for member in state["members"]
+        FieldCandidate(**{**member, "kernel": kernel_from(member["kernel"]), **_numbers(member)})
+        for member in require_type(state["members"], list, "selection.members")
     ]
     families = tuple(FamilyEvidence(**family) for family in state["families"])
-    return FieldSelection(families, tuple(members), state["reason"])
+    for family in families:
+        for value in vars(family).values():
+            if type(value) is not str:
+                check_number(value, "selection.families")
+    reason = require_type(state["reason"], str, "selection.reason")
+    return FieldSelection(families, tuple(members), reason)
+
+
+def _numbers(member: Header) -> dict[str, float]:
+    """Numbers of a member of a selection; an evidence that is not known is NaN."""
+    found = {k: v for k, v in member.items() if k != "kernel" and v is not None}
+    for name, value in found.items():
+        check_number(value, f"selection.members.{name}")
+    return {"log_evidence": float("nan"), **found}

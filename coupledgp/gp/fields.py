@@ -7,14 +7,18 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import torch
 
+from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import canonical
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.exact import DensePrior, ExactGP
-from coupledgp.gp.node_state import labels_from, labels_state
+from coupledgp.gp.node_state import check_symmetric_csr, labels_from, labels_state
 from coupledgp.gp.noise import GaussianNoise, Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
+from coupledgp.gp.schema import ROUNDING, Entries, check_number, check_shares
+from coupledgp.gp.state import positive_scale
 from coupledgp.gp.units import Units
+from coupledgp.graphs.assembly import check_labels
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.memory import check_memory
@@ -195,33 +199,100 @@ class FieldGP(ExactGP):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> FieldGP:
         """Put the process of `state` together again."""
-        covariance = arrays.get(COVARIANCE) or restored_covariance(header, arrays)
-        hyper = {**header["hyperparameters"]}
-        hyper["kernel"] = kernel_from(hyper["kernel"])
-        prior = FieldPrior(covariance, FieldHyperparameters(**hyper))
-        return cls.restored(prior, header, arrays)
+        entries = Entries(header, arrays)
+        covariance = arrays.get(COVARIANCE) or restored_covariance(entries)
+        prior = FieldPrior(covariance, field_hyperparameters_from(entries, covariance.operator))
+        process = cls.restored(prior, entries)
+        check_places(process.rows.points, covariance.operator)
+        return process
 
     @classmethod
     def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
         """See the base class: all members have one operator and one store of covariances."""
-        return {COVARIANCE: restored_covariance(header, arrays)}
+        return {COVARIANCE: restored_covariance(Entries(header, arrays))}
 
 
-def restored_covariance(header: Header, arrays: Arrays) -> FieldCovariance:
+def restored_covariance(entries: Entries) -> FieldCovariance:
     """Covariances on the operator of a file."""
-    state = {
-        name.removeprefix(OPERATOR): value.numpy()
-        for name, value in arrays.items()
+    state: dict[str, np.ndarray | None] = {
+        name.removeprefix(OPERATOR): torch.as_tensor(value).numpy()
+        for name, value in entries.arrays.items()
         if name.startswith(OPERATOR)
     }
-    return FieldCovariance(LaplaceOperator.from_state(state, labels_from(header["labels"])))
+    dimension = check_operator(entries, OPERATOR)
+    labels = labels_from(entries.value("labels"))
+    n_given = entries.sizes["vertices given"]
+    if labels is not None:
+        labels = check_labels(labels, n_given)
+    return FieldCovariance(LaplaceOperator.from_state(state | {"dimension": dimension}, labels))
+
+
+def check_operator(entries: Entries, prefix: str) -> np.ndarray:
+    """Refuse arrays that are no `LaplaceOperator.state()`; return its dimension, an array ()."""
+    dimension = entries.integers(f"{prefix}dimension", low=1, high=2).numpy()
+    corners, n = int(dimension) + 1, len(entries.scales(f"{prefix}mass", "vertices"))
+    check_symmetric_csr(
+        entries.integers(f"{prefix}stiffness_indptr", n + 1, low=0, high=2**62).numpy(),
+        entries.integers(f"{prefix}stiffness_indices", "entries", low=0, high=n - 1).numpy(),
+        entries.floats(f"{prefix}stiffness_data", "entries").numpy(),
+        f"{prefix}stiffness",
+    )
+    entries.integers(f"{prefix}elements", "elements", corners, low=0, high=n - 1)
+    entries.integers(f"{prefix}given_vertices", "vertices given", low=-1, high=n - 1)
+    given = entries.integers(f"{prefix}given_elements", "given", corners, low=-1, high=n - 1)
+    parents = entries.integers(f"{prefix}parents", "elements", low=0, high=len(given) - 1).numpy()
+    own = {
+        "positions": ("vertices", "axes"), "element_lengths": ("elements",),
+        "given_lengths": ("given",), "centroids": ("given", 6), "origin": (2,),
+    }  # fmt: skip
+    for name, shape in own.items():
+        if f"{prefix}{name}" in entries.arrays:
+            take = entries.scales if name.endswith("lengths") else entries.floats
+            take(f"{prefix}{name}", *shape)
+    if corners == 2 and (np.diff(parents) < 0).any():
+        raise ModelFileError(f"{prefix}parents: expected numbers in rising order, got others")
+    if not n or not len(parents):
+        raise ModelFileError(f"{prefix}elements: expected at least one, got none")
+    return np.asarray(dimension)
+
+
+def check_places(points: FloatArray, operator: LaplaceOperator) -> None:
+    """Refuse rows of observations that are no places on an operator."""
+    corners = operator.elements.shape[1]
+    if points.shape[1] != 2 * corners:
+        raise ModelFileError(f"X: expected {2 * corners} columns, got {points.shape[1]}")
+    numbers, weights = points[:, :corners], points[:, corners:]
+    whole = (numbers == np.floor(numbers)) & (numbers >= 0) & (numbers < operator.n_vertices)
+    if not whole.all() or (weights < -ROUNDING).any():
+        raise ModelFileError("X: expected vertices of the operator and their weights, got others")
+    check_shares(weights, "X")
+
+
+def field_hyperparameters_from(entries: Entries, operator: LaplaceOperator) -> FieldHyperparameters:
+    """Hyperparameters of a field on an operator."""
+    name = "hyperparameters"
+    kernel = kernel_from(entries.value(name, "kernel"))
+    if kernel.surface is not None:
+        kernel.surface.check(operator.dimension)
+        if kernel.surface.alpha is None or kernel.surface.range_ is None:
+            raise ModelFileError(f"{name}.kernel: expected a range and an alpha, got none")
+        positive_scale(entries, name, "kernel", "surface", "range_")
+    if kernel.position is not None:
+        if operator.positions is None or kernel.position.lengthscale is None:
+            raise ModelFileError(f"{name}.kernel: expected positions and a lengthscale, got none")
+        positive_scale(entries, name, "kernel", "position", "lengthscale")
+    variances = ("outputscale", "noise", "mean_variance")
+    return FieldHyperparameters(kernel, *(positive_scale(entries, name, v) for v in variances))
 
 
 def kernel_from(state: Header) -> FieldKernel:
     """The kernel of its fields as `asdict` gives them."""
     surface, position = state["surface"], state["position"]
+    share = state["share"]
+    if share is not None:
+        check_number(share, "kernel.share", low=0.0, high=1.0)
     return FieldKernel(
         None if surface is None else WhittleMatern(**surface),
         None if position is None else PositionKernel(**position),
-        state["share"],
+        share,
     )

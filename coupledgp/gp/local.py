@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.additive import AdditivePrior, AdditiveProblem, ExactAdditiveGP
 from coupledgp.gp.local_inverse import LocalInverse
@@ -30,7 +30,8 @@ from coupledgp.gp.protocol import (
     Points,
     Want,
 )
-from coupledgp.gp.state import data_arrays, data_from
+from coupledgp.gp.schema import Entries
+from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.progress import Progress, silent
@@ -286,13 +287,22 @@ class LocalGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> LocalGP:
         """Put the process of `state` together again."""
-        prior = prior_from_state(header, arrays)
-        data = data_from(arrays)
-        units = Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy())
-        order, offset = arrays["order"].numpy(), arrays["offset"].numpy()
+        entries = Entries(header, arrays)
+        prior, data = prior_from_state(entries), data_from(entries)
+        units = units_from(entries)
+        n, k = len(data), units.n_outputs
+        order = entries.integers("order", "n", low=0, high=n - 1).numpy()
+        if (np.bincount(order, minlength=n) != 1).any():
+            raise ModelFileError("order: expected each row once, got a row twice")
+        offset = entries.floats("offset", "k").numpy()
         table = Table.of(prior.center, prior.spread, data, order, offset)
-        names = [name for name in WhitenedSums._fields if name != "n_rows"]
+        shapes: dict[str, tuple[int | str, ...]] = {
+            "gram": ("M", "M"), "cross": ("M", k + 1), "squares": (k + 1, k + 1),
+            "log_variance": (),
+        }  # fmt: skip
+        entries.sizes["M"] = prior.n_columns
         sums = WhitenedSums(
-            **{name: arrays[f"sums.{name}"] for name in names}, n_rows=header["n_whitened"]
+            **{name: entries.squares(f"sums.{name}", *shape) for name, shape in shapes.items()},
+            n_rows=entries.integer("n_whitened", low=1, high=2**62),
         )
-        return cls.of(prior, units, header["normalize"], data, table, sums)
+        return cls.of(prior, units, entries.flag("normalize"), data, table, sums)

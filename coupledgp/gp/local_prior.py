@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -9,13 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.errors import ModelFileError
 from coupledgp.gp.noise import GaussianNoise, Likelihood, check_stored
 from coupledgp.gp.protocol import Arrays, Header, Points
+from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
 from coupledgp.inference.dense.evidence import scaled_distances
-from coupledgp.inference.neighbours.parameters import Scales, Structure, trend_columns
+from coupledgp.inference.neighbours.parameters import TRENDS, Scales, Structure, trend_columns
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
+
+# Most neighbours of a row that a file may ask for: a covariance of them has as many columns.
+MOST_NEIGHBOURS = 4096
+LARGEST_LOGARITHM = math.log(LARGEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,20 +257,35 @@ def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:
     return header, arrays
 
 
-def prior_from_state(header: Header, arrays: Arrays) -> LocalPrior:
+def prior_from_state(entries: Entries) -> LocalPrior:
     """Put the prior of `prior_state` together again."""
-    own = header["local"]
-    center = arrays["local.center"].numpy()
-    frequencies = arrays.get("local.frequencies")
+    center = entries.floats("local.center", "d").numpy()
+    spread = entries.scales("local.spread", "d").numpy()
+    groups = entries.integers("local.groups", "d", low=0, high=max(center.size - 1, 0)).numpy()
+    if not center.size or set(np.diff(groups)) - {0, 1} or groups[0] != 0:
+        raise ModelFileError("local.groups: expected 0, 1, ... in rising order, got others")
+    frequencies, kernel = None, entries.value("local", "kernel")
+    if "local.frequencies" in entries.arrays:
+        frequencies = entries.floats("local.frequencies", "m", "d").numpy()
     structure = Structure(
         center.size,
-        None if own["kernel"] is None else parse_spectrum(own["kernel"], "kernel"),
-        own["n_neighbours"],
-        None if frequencies is None else frequencies.numpy(),
-        own["fits_frequencies"],
-        own["trend"],
-        arrays["local.groups"].numpy(),
+        None if kernel is None else parse_spectrum(entries.text("local", "kernel"), "kernel"),
+        entries.integer("local", "n_neighbours", low=int(kernel is not None), high=MOST_NEIGHBOURS),
+        frequencies,
+        entries.flag("local", "fits_frequencies"),
+        entries.text("local", "trend", among=TRENDS),
+        groups,
     )
-    return LocalPrior(
-        structure, arrays["local.vector"].numpy(), center, arrays["local.spread"].numpy()
-    )
+    if frequencies is not None and not frequencies.size:
+        raise ModelFileError("local.frequencies: expected at least one, got none")
+    size = sum(math.prod(shape) for shape in structure.shapes.values())
+    return LocalPrior(structure, _vector_from(entries, size, structure), center, spread)
+
+
+def _vector_from(entries: Entries, size: int, structure: Structure) -> FloatArray:
+    """Hyperparameters of a file, whose logarithms are those of numbers with finite squares."""
+    vector = entries.floats("local.vector", size).numpy()
+    for name, value in structure.named(vector).items():
+        if name != "frequencies" and float(value.abs().max()) > LARGEST_LOGARITHM:
+            raise ModelFileError(f"local.vector: expected another {name}, got {value.tolist()}")
+    return vector

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.additive import ExactAdditiveGP
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
@@ -29,6 +29,7 @@ from coupledgp.gp.protocol import (
     Want,
     kept,
 )
+from coupledgp.gp.schema import Entries, check_shares, require_type
 from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
@@ -55,6 +56,7 @@ KINDS: dict[str, type[Member]] = {
     for kind in (WeightSpaceGP, ExactGP, LocalGP, ExactAdditiveGP, FieldGP, PreciseFieldGP)
 }
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
+PURPOSES = ("prediction", "hyperparameters")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -324,6 +326,10 @@ class MixtureGP(GaussianProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> MixtureGP:
         """Put the process of `state` together again."""
+        entries = Entries(header, arrays)
+        others = require_type(header["members"], list, "members")
+        weights = entries.scales("member_weights", len(others) + 1).numpy()
+        check_shares(weights, "member_weights")
         kind = KINDS[_kind(header)]
         if issubclass(kind, ExactGP):
             arrays = {**arrays, **kind.shared_parts(header, arrays)}
@@ -333,13 +339,36 @@ class MixtureGP(GaussianProcess):
         shared = {
             name: value for name, value in arrays.items() if _is_shared(name) or name == "center"
         }
-        for k, own in enumerate(header["members"]):
+        for k, own in enumerate(others):
+            require_type(own, dict, f"members.{k}")
             prefix = f"member.{k}."
             more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
             member = {"normalize": header["normalize"], **own}
             members.append(_member_from({"process": _kind(header), **member}, {**shared, **more}))
+        _check_alike(members)
         purpose = header.get("purpose", "prediction")
-        return cls.of(members, arrays["member_weights"].numpy(), first.rows, purpose)
+        if purpose not in PURPOSES:
+            raise ModelFileError(f"purpose: expected one of {PURPOSES}, got {str(purpose)[:40]}")
+        return cls.of(members, weights, first.rows, purpose)
+
+
+def _check_alike(members: Sequence[Member]) -> None:
+    """Refuse members of a file that are of different kinds of points or outputs."""
+    first = members[0]
+    for member in members[1:]:
+        if not np.array_equal(member.units.scale, first.units.scale):
+            raise ModelFileError("members: expected the same units, got others")
+        if n_columns_of(member) != n_columns_of(first):
+            raise ModelFileError("members: expected the same number of columns, got others")
+
+
+def n_columns_of(process: GaussianProcess) -> int | None:
+    """Number of columns of the points of a process of a table; None for one of places."""
+    members = getattr(process, "members", (getattr(process, "inner", process),))
+    if members[0] is not process:
+        return n_columns_of(members[0])
+    lengthscale = getattr(process.hyperparameters, "lengthscale", None)
+    return None if lengthscale is None else int(np.size(lengthscale))
 
 
 def _is_shared(name: str) -> bool:
@@ -354,7 +383,10 @@ def _kind(header: Header) -> str:
 
 
 def _member_from(header: Header, arrays: Arrays) -> Member:
-    return KINDS[_kind(header)].from_state(header, arrays)
+    kind = _kind(header)
+    if kind not in KINDS:
+        raise ModelFileError(f"process: expected one of {', '.join(KINDS)}, got {kind[:40]!r}")
+    return KINDS[kind].from_state(header, arrays)
 
 
 def restored_process(header: Header, arrays: Arrays) -> GaussianProcess:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from coupledgp.couplings import LengthLaw, MatchedLaw, WalkerCoupling, parse_walker_coupling
+from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT
 from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import HopPlan, plan_hops, walked_series
@@ -183,6 +184,7 @@ class WalkRecipe(NodePriorRecipe):
         if longest is None:
             natural = law.natural_length()
             longest = natural if isinstance(law, MatchedLaw) else max(series.size - 1, 0)
+        longest = min(longest, LENGTH_LIMIT)  # as walks are cut when they are sampled
         padded = np.zeros(longest + 1)
         padded[: min(series.size, longest + 1)] = series[: longest + 1]
         lengths = self.coupling.lengths.prepare(law, padded, longest)

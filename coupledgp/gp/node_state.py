@@ -11,17 +11,33 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
 
 from coupledgp.couplings import GeometricLaw, parse_walker_coupling
-from coupledgp.couplings.walkers.registry import length_law_text, walker_coupling_text
-from coupledgp.errors import InvalidInputError
+from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT
+from coupledgp.couplings.walkers.registry import (
+    check_length_law,
+    length_law_text,
+    walker_coupling_text,
+)
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.features import HopPlan
+from coupledgp.features.walks.settings import WALKS_LIMIT
 from coupledgp.gp.node_priors import ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.protocol import Arrays, Header
+from coupledgp.gp.schema import Entries, check_number, require_type
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr, Labels
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
+from coupledgp.random import FloatArray, IntArray
 
+# Asymmetry of a matrix, over its largest entry, that sums in another order can leave.
+ROUNDING = 1e-9
+METHODS = ("auto", "spectral", "series", "cholesky")
+# Most hops of a file: the product of more is below the least float.
+MOST_HOPS = 2048
 # Functions that return the text of a parameter that is an object, by the parameter's name.
 TEXTS: dict[str, Callable[[Any], str | None]] = {
     "coupling": walker_coupling_text,
@@ -40,15 +56,53 @@ def graph_state(graph: Graph) -> tuple[list[Any] | None, Arrays]:
     return labels, arrays
 
 
-def graph_from(labels: list[Any] | None, arrays: Arrays) -> Graph:
+def graph_from(entries: Entries) -> Graph:
     """The graph of `graph_state`."""
-    csr = Csr(arrays["indptr"], arrays["indices"], arrays["edge_weights"])
-    return Graph(
-        csr,
-        labels_from(labels),
-        node_scale=arrays.get("node_scale"),
-        time_unit=float(arrays["time_unit"][0]) if "time_unit" in arrays else 1.0,
+    n = entries.integers("indptr", "nodes and one", low=0, high=2**62).numel() - 1
+    if n < 1:
+        raise ModelFileError("indptr: expected at least one node, got none")
+    csr = Csr(
+        entries.integers("indptr", n + 1, low=0, high=2**62).numpy(),
+        entries.integers("indices", "entries", low=0, high=n - 1).numpy(),
+        entries.scales("edge_weights", "entries").numpy(),
     )
+    check_symmetric_csr(*csr, "indices")
+    scale = time_unit = None
+    if "node_scale" in entries.arrays:
+        scale = entries.scales("node_scale", n).numpy()
+    if "time_unit" in entries.arrays:
+        time_unit = float(entries.scales("time_unit", 1)[0])
+    return Graph(
+        csr, labels_from(entries.value("labels")), node_scale=scale, time_unit=time_unit or 1.0
+    )
+
+
+def check_symmetric_csr(
+    indptr: IntArray, indices: NDArray[Any], values: FloatArray, name: str
+) -> None:
+    """Refuse arrays of a file that are no symmetric matrix in row form, columns in rising order.
+
+    Raises
+    ------
+    ModelFileError
+        The pointers do not divide the entries into rows, columns of a row are not in rising order,
+        or an entry differs by more than rounding from the one across the diagonal.
+    """
+    n, lengths = indptr.size - 1, np.diff(indptr)
+    if indptr[0] != 0 or indptr[-1] != indices.size or (lengths < 0).any():
+        raise ModelFileError(f"{name}: expected pointers from 0 to {indices.size}, got others")
+    rising = np.diff(indices.astype(np.int64)) > 0
+    starts = indptr[1:-1]
+    rising[starts[(starts > 0) & (starts < indices.size)] - 1] = True
+    if not rising.all():
+        raise ModelFileError(f"{name}: expected columns in rising order in each row, got others")
+    matrix = sparse.csr_array((values, indices, indptr), shape=(n, n))
+    across = matrix.T.tocsr()
+    across.sort_indices()
+    same = np.array_equal(across.indptr, indptr) and np.array_equal(across.indices, indices)
+    gap = np.abs(across.data - values) if same else np.array([np.inf])
+    if gap.size and not (gap <= ROUNDING * np.abs(values).max()).all():
+        raise ModelFileError(f"{name}: expected a symmetric matrix, got another one")
 
 
 def labels_state(labels: Labels | None) -> list[Any] | None:
@@ -58,7 +112,9 @@ def labels_state(labels: Labels | None) -> list[Any] | None:
 
 def labels_from(state: list[Any] | None) -> Labels | None:
     """The labels of `labels_state`."""
-    return None if state is None else tuple(label_from(x) for x in state)
+    if state is None:
+        return None
+    return tuple(label_from(x) for x in require_type(state, list, "labels"))
 
 
 def recipe_state(recipe: NodePriorRecipe) -> Header:
@@ -68,15 +124,46 @@ def recipe_state(recipe: NodePriorRecipe) -> Header:
     return {name: plain_parameter(name, getattr(recipe, name)) for name in names}
 
 
-def recipe_from(header: Header, graph: Graph, seed: int) -> NodePriorRecipe:
+def recipe_from(entries: Entries, graph: Graph, seed: int) -> NodePriorRecipe:
     """The recipe of `recipe_state`; further names in a header, as of version 0.1.0, are ignored."""
-    values = {name: parameter_from(name, value) for name, value in header.items()}
+    stored = require_type(entries.value("recipe"), dict, "recipe")
+    values = {name: parameter_from(name, value) for name, value in stored.items()}
     if "n_walks" not in values:
-        return ExactRecipe(graph, values["method"], values["tolerance"])
+        tolerance = entries.number("recipe", "tolerance", low=1e-15, high=1.0)
+        return ExactRecipe(graph, entries.text("recipe", "method", among=METHODS), tolerance)  # type: ignore[arg-type]
+    _check_walks(entries)
+    check_length_law(values["length_law"])
     names = [f.name for f in fields(WalkRecipe) if f.name not in ("graph", "seed", "coupling")]
     coupling = parse_walker_coupling(values["coupling"])
     values.setdefault("method", "walks")  # files of earlier versions
+    if values["method"] not in ("auto", "walks"):
+        raise ModelFileError(f"recipe.method: expected 'auto' or 'walks', got {values['method']!r}")
     return WalkRecipe(graph=graph, seed=seed, coupling=coupling, **{n: values[n] for n in names})
+
+
+def _check_walks(entries: Entries) -> None:
+    """Refuse settings of walks that no fit takes."""
+    name = "recipe"
+    entries.integer(name, "n_walks", low=1, high=WALKS_LIMIT)
+    entries.number(name, "p_halt", above=0.0, high=1.0)
+    entries.text(name, "hop_nodes", among=("chebyshev", "ritz", "power"))
+    for key in ("max_length", "max_hops", "exact_hops"):
+        if entries.value(name, key) not in (None, "auto"):
+            entries.integer(name, key, low=0, high=LENGTH_LIMIT)
+
+
+def plan_from(entries: Entries) -> HopPlan:
+    """The plan of the hops of a file."""
+    plan = require_type(entries.value("plan"), dict, "plan")
+    nodes = require_type(entries.value("plan", "nodes"), list, "plan.nodes")
+    if len(nodes) > MOST_HOPS:
+        raise ModelFileError(f"plan.nodes: expected at most {MOST_HOPS}, got {len(nodes)}")
+    for node in nodes:
+        check_number(node, "plan.nodes", low=-1.0, high=1.0)
+    entries.text("plan", "reason")
+    entries.number("plan", "predicted_error")
+    entries.integer("plan", "cost", low=0, high=2**62)
+    return HopPlan(**{**plan, "nodes": tuple(float(node) for node in nodes)})
 
 
 def plain_parameter(name: str, value: Any) -> Any:
@@ -124,4 +211,6 @@ def plain_label(label: Any) -> Any:
 
 def label_from(label: Any) -> Any:
     """The label of `plain_label`."""
-    return tuple(map(label_from, label["tuple"])) if isinstance(label, dict) else label
+    if not isinstance(label, dict):
+        return label
+    return tuple(map(label_from, require_type(label.get("tuple"), list, "labels")))

@@ -9,19 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
-from coupledgp.features import HopPlan
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.node_inverse import node_inverse
 from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.node_state import (
+    METHODS,
     graph_from,
     graph_state,
+    plan_from,
     recipe_from,
     recipe_state,
 )
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import Arrays, Data, Header, NormalizedProcess, Points, Want
+from coupledgp.gp.schema import LARGEST, Entries, check_number, require_type
+from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, precision_pays
@@ -51,6 +54,8 @@ from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, draw_seed
 
+# Most random vectors that a file may ask for.
+MOST_VECTORS = 2**16
 # Largest numbers of observations for which a Cholesky factor is used: for the evidence, which is
 # evaluated often, and for the posterior, which is computed once.
 DENSE_EVIDENCE_LIMIT = 1024
@@ -431,37 +436,80 @@ class NodeGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> NodeGP:
         """Put the process of `state` together again."""
-        values = {name: tensor.numpy() for name, tensor in arrays.items()}
-        graph, kernel = graph_from(header["labels"], values), graph_kernel_from(header["kernel"])
-        settings = NodeSettings(**header["settings"])
-        recipe = recipe_from(header["recipe"], graph, settings.seed)
-        outputscale, noise = header["scales"]
-        if "plan" in header:
-            assert isinstance(recipe, WalkRecipe)
-            plan = HopPlan(**{**header["plan"], "nodes": tuple(header["plan"]["nodes"])})
-            chosen = ChosenPrior(recipe.behind(kernel, plan), "walks", plan.reason)
-        else:
-            remake = recipe
-            if isinstance(recipe, WalkRecipe) or header["solver"] == "precision":
-                method = header.get("method", "cholesky")  # the only one in files without it
-                remake = ExactRecipe(graph, "auto" if method == "leading" else method)
-            chosen = remake.make(kernel, Scales(outputscale, noise, float("nan")))
-            chosen = chosen._replace(reason=header.get("method_reason", chosen.reason))
-        units = Units(values["y_mean"], values["y_scale"])
-        solver = "auto" if header["solver"] == "precision" else header["solver"]
+        entries = Entries(header, arrays)
+        graph, kernel = graph_from(entries), graph_kernel_from(entries.value("kernel"))
+        settings = settings_from(entries)
+        recipe = recipe_from(entries, graph, settings.seed)
+        outputscale, noise = _scales_from(entries)
+        units = units_from(entries)
+        nodes = entries.integers("nodes", "n", low=0, high=graph.n_nodes - 1).numpy()
+        targets = entries.floats("y", "n", "k").numpy()
+        weights = entries.floats("weights", "n", "k").numpy()
+        if not nodes.size:
+            raise ModelFileError("nodes: expected at least one, got none")
+        chosen = _prior_from(entries, recipe, kernel, Scales(outputscale, noise, float("nan")))
+        solver = entries.text("solver", among=(*SOLVERS.values(), "iterative"))
+        solver = "auto" if solver == "precision" else solver
         make = posterior_class(chosen.prior, solver, solver == "dense")
         if solver == "hidden":
             make = HiddenPosterior
         posterior = make(
-            chosen.prior, values["nodes"], units.normalized(values["y"]), outputscale, noise,
-            weights=values["weights"],
-        )  # fmt: skip
-        names = "log_marginal_likelihood_value_", "log_marginal_likelihood_error_"
-        known = [header.get("fitted", {}).get(name) for name in names]
+            chosen.prior, nodes, units.normalized(targets), outputscale, noise, weights=weights
+        )
         return cls(
-            recipe, chosen, settings, posterior, units, header["normalize"],
-            Data.of(values["nodes"], values["y"]), None if None in known else NodeEvidence(*known),
+            recipe, chosen, settings, posterior, units, entries.flag("normalize"),
+            Data.of(nodes, targets), _evidence_from(entries),
         )  # fmt: skip
+
+
+def settings_from(entries: Entries) -> NodeSettings:
+    """The settings of a file."""
+    name = "settings"
+    return NodeSettings(
+        entries.text(name, "solver", among=("auto", "dense", "iterative")),
+        entries.integer(name, "n_probes", low=1, high=MOST_VECTORS),
+        entries.integer(name, "exact_variances", low=0, high=2**62),
+        entries.integer(name, "n_variance_samples", low=1, high=MOST_VECTORS),
+        entries.integer(name, "seed", low=0, high=2**63 - 1),
+    )
+
+
+def _scales_from(entries: Entries) -> tuple[float, float]:
+    """Variances of the function and of the noise of a file."""
+    scales = require_type(entries.value("scales"), list, "scales")
+    if len(scales) != 2:
+        raise ModelFileError(f"scales: expected two numbers, got {len(scales)}")
+    low, high = 1 / LARGEST, LARGEST
+    outputscale, noise = (check_number(s, "scales", low=low, high=high) for s in scales)
+    return float(outputscale), float(noise)
+
+
+def _prior_from(
+    entries: Entries, recipe: NodePriorRecipe, kernel: GraphKernel, scales: Scales
+) -> ChosenPrior:
+    """The prior of a file, by the method that was chosen when it was written."""
+    if "plan" in entries.header:
+        if not isinstance(recipe, WalkRecipe):
+            raise ModelFileError("plan: expected none for a model without walks, got one")
+        plan = plan_from(entries)
+        return ChosenPrior(recipe.behind(kernel, plan), "walks", plan.reason)
+    if isinstance(recipe, WalkRecipe) or entries.text("solver") == "precision":
+        method = entries.header.get("method", "cholesky")  # the only one in files without it
+        if method not in (*METHODS, "leading"):
+            raise ModelFileError(f"method: expected one of {METHODS}, got {str(method)[:40]!r}")
+        recipe = ExactRecipe(recipe.graph, "auto" if method == "leading" else method)
+    chosen = recipe.make(kernel, scales)
+    if "method_reason" in entries.header:
+        return chosen._replace(reason=entries.text("method_reason"))
+    return chosen
+
+
+def _evidence_from(entries: Entries) -> NodeEvidence | None:
+    names = "log_marginal_likelihood_value_", "log_marginal_likelihood_error_"
+    fitted = require_type(entries.header.get("fitted", {}), dict, "fitted")
+    if any(fitted.get(name) is None for name in names):
+        return None
+    return NodeEvidence(*(entries.number("fitted", name) for name in names))
 
 
 def posterior_class(prior: GraphPrior, solver: str, dense: bool) -> Callable[..., GraphPosterior]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.geometry.locations import canonical, location_rows
 from coupledgp.gp.additive import AdditiveProblem
@@ -18,7 +18,8 @@ from coupledgp.gp.fields import (
     FieldGP,
     FieldHyperparameters,
     FieldPrior,
-    kernel_from,
+    check_places,
+    field_hyperparameters_from,
     restored_covariance,
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
@@ -33,7 +34,8 @@ from coupledgp.gp.protocol import (
     Points,
     Want,
 )
-from coupledgp.gp.state import data_arrays, data_from, text_of
+from coupledgp.gp.schema import Entries
+from coupledgp.gp.state import data_arrays, data_from, text_of, units_from
 from coupledgp.gp.units import Units
 from coupledgp.inference.fields.precision import (
     FieldPrecision,
@@ -343,27 +345,28 @@ class PreciseFieldGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> PreciseFieldGP:
         """Put the process of `state` together again."""
-        fields = restored_covariance(header, arrays)
-        kernel = kernel_from(header["hyperparameters"]["kernel"])
-        hyper = FieldHyperparameters(**{**header["hyperparameters"], "kernel": kernel})
+        entries = Entries(header, arrays)
+        fields = restored_covariance(entries)
+        hyper = field_hyperparameters_from(entries, fields.operator)
+        kernel, coupling = hyper.kernel, entries.value("coupling")
+        if kernel.surface is None or (kernel.position is None) != (coupling is None):
+            raise ModelFileError("coupling: expected one for a kernel with a part of position")
         feature_map = None
-        if header["coupling"] is not None:
-            assert kernel.position is not None
-            assert fields.operator.positions is not None
+        if kernel.position is not None and fields.operator.positions is not None:
             state = {
                 name.removeprefix(FEATURES): value
                 for name, value in arrays.items()
                 if name.startswith(FEATURES)
             }
             feature_map = restore_features(
-                "fourier", fields.operator.positions.shape[1], header["n_frequencies"],
-                header["coupling"], kernel.position.spectrum, state,
+                "fourier", fields.operator.positions.shape[1],
+                entries.integer("n_frequencies", low=1, high=2**31), entries.text("coupling"),
+                kernel.position.spectrum, state,
             )  # fmt: skip
-        assert kernel.surface is not None
-        assert kernel.surface.alpha is not None
-        data = data_from(arrays)
+        data, units = data_from(entries), units_from(entries)
+        check_places(data.points, fields.operator)
         rows = location_rows(data.points, fields.operator.n_vertices)
+        assert kernel.surface.alpha is not None
         precision = FieldPrecision.of(fields.operator, kernel.surface.alpha, rows)
         prior = PrecisePrior(FieldPrior(fields, hyper), feature_map, precision)
-        units = Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy())
-        return cls.given(prior, data, units, header["normalize"])
+        return cls.given(prior, data, units, entries.flag("normalize"))

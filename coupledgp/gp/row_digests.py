@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from coupledgp.gp.protocol import Arrays
+from coupledgp.gp.schema import Entries
 from coupledgp.random import FloatArray
 
 # Bytes of the hash of the inputs, and of inputs and targets. Of 10^6 training rows and 10^4 test
@@ -84,11 +86,14 @@ class RowDigests:
         return {VALUES: self.values.view(np.int64), SALT: np.frombuffer(self.salt, dtype=np.uint8)}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> RowDigests | None:
-        """Digests of the arrays of a file; None where it has none."""
-        if VALUES not in arrays:
+    def from_entries(cls, entries: Entries) -> RowDigests | None:
+        """Digests of a file; None where it has none."""
+        if VALUES not in entries.arrays:
             return None
-        return cls(arrays[SALT].numpy().tobytes(), arrays[VALUES].numpy().view(np.uint64))
+        salt = entries.integers(SALT, 16, low=0, high=255, dtypes=(torch.uint8,)).numpy()
+        low, high = -(2**63), 2**63 - 1
+        values = entries.integers(VALUES, "digests", low=low, high=high, dtypes=(torch.int64,))
+        return cls(salt.tobytes(), values.numpy().view(np.uint64))
 
 
 def _bytes(rows: NDArray[np.generic]) -> NDArray[np.uint8]:

@@ -10,10 +10,12 @@ import numpy as np
 import torch
 
 from coupledgp.couplings.frequencies.registry import coupling_text
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.registry import features_text
 from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.transforms import transform_text
+from coupledgp.gp.units import Units
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
@@ -42,12 +44,6 @@ def scalars(record: Any) -> Header:
     return {k: number(v) for k, v in values.items() if k not in arrays and v is not None}
 
 
-def record_from(kind: type[Any], name: str, header: Header, arrays: Arrays) -> Any:
-    """Make a dataclass of its stored fields; a field that was not stored is None."""
-    found = {f.name: arrays.get(f"{name}.{f.name}") for f in fields(kind)}
-    return kind(**{**found, **header[name]})
-
-
 def number(value: Any) -> Any:
     """A Python number for one of NumPy; a float's shortest text restores all its bits."""
     return value.item() if isinstance(value, np.generic) else value
@@ -59,10 +55,30 @@ def hyperparameters_state(hyperparameters: Hyperparameters) -> tuple[Header, Arr
     return {"hyperparameters": scalars(hyperparameters)}, arrays
 
 
-def hyperparameters_from(header: Header, arrays: Arrays) -> Hyperparameters:
-    """Hyperparameters of a header and arrays."""
-    lengthscale = arrays["hyperparameters.lengthscale"].numpy()
-    return Hyperparameters(lengthscale=lengthscale, **header["hyperparameters"])
+def hyperparameters_from(entries: Entries) -> Hyperparameters:
+    """Hyperparameters of a file."""
+    name = "hyperparameters"
+    lengthscale = entries.scales(f"{name}.lengthscale", "d").numpy()
+    for variance in ("outputscale", "noise"):
+        positive_scale(entries, name, variance)
+    found: Hyperparameters = entries.record(Hyperparameters, name, lengthscale=lengthscale)
+    return found
+
+
+def positive_scale(entries: Entries, *path: str) -> float:
+    """A variance, lengthscale or other scale of the header."""
+    return entries.number(*path, low=1 / LARGEST, high=LARGEST)
+
+
+def units_from(entries: Entries) -> Units:
+    """Units of the k outputs of a file, at least one."""
+    units = Units(
+        entries.floats("y_mean", "k").numpy(),
+        entries.scales("y_scale", "k").numpy(),
+    )
+    if not units.n_outputs:
+        raise ModelFileError("y_scale: expected at least one output, got none")
+    return units
 
 
 # Array of a file with the relative noise and the count of each row, (n, 2), if rows differ in them.
@@ -77,13 +93,16 @@ def data_arrays(data: Data) -> Arrays:
     return arrays
 
 
-def data_from(arrays: Arrays) -> Data:
-    """Observations of `data_arrays`."""
+def data_from(entries: Entries) -> Data:
+    """Observations (n, d) and (n, k) of `data_arrays`, at least one."""
     weights = None
-    if ROW_WEIGHTS in arrays:
-        noise, counts = arrays[ROW_WEIGHTS].numpy().T
+    if ROW_WEIGHTS in entries.arrays:
+        noise, counts = entries.scales(ROW_WEIGHTS, "n", 2).numpy().T
         weights = RowWeights(noise.copy(), counts.copy())
-    return Data.of(arrays["X"].numpy(), arrays["y"].numpy(), weights=weights)
+    points, targets = entries.floats("X", "n", "d"), entries.floats("y", "n", "k")
+    if not points.numel():
+        raise ModelFileError("X: expected at least one row and column, got none")
+    return Data.of(points.numpy(), targets.numpy(), weights=weights)
 
 
 def statistics_state(statistics: DataStatistics) -> tuple[Header, Arrays]:
@@ -102,20 +121,49 @@ def statistics_state(statistics: DataStatistics) -> tuple[Header, Arrays]:
     return {name: scalars(part) for name, part in parts.items()}, arrays
 
 
-def statistics_from(
-    header: Header, arrays: Arrays, n_features: int, dtype: torch.dtype
-) -> DataStatistics:
-    """Sufficient statistics of a header and arrays."""
-    offset = arrays["offset"]
-    if "rows.features" in arrays:
-        names = ("rows.features", "rows.targets", "rows.weights")
-        rows = tuple(arrays[name] for name in names if name in arrays)
+def statistics_from(entries: Entries, dtype: torch.dtype) -> DataStatistics:
+    """Sufficient statistics of a file, of features whose number M the entries know."""
+    n_features, offset = entries.sizes["M"], entries.floats("offset", "k")
+    if "rows.features" in entries.arrays:
+        rows: tuple[torch.Tensor, ...] = (
+            entries.floats("rows.features", "r", "M"),
+            entries.floats("rows.targets", "r", "k"),
+        )
+        if not len(rows[0]):
+            raise ModelFileError("rows.features: expected at least one row, got none")
+        if "rows.weights" in entries.arrays:
+            rows += (entries.scales("rows.weights", "r", 2),)
         return DataStatistics(n_features, offset, (rows,), None, dtype)
-    moments = record_from(Moments, "moments", header, arrays)
-    if "moments.weighted" in header:
-        sums = record_from(WeightedSums, "moments.weighted", header, arrays)
-        moments = replace(moments, weighted=sums)
+    moments = entries.record(
+        Moments,
+        "moments",
+        gram=entries.squares("moments.gram", "M", "M"),
+        cross=entries.squares("moments.cross", "M", "k"),
+        feature_sum=entries.squares("moments.feature_sum", "M"),
+        target_sum=entries.squares("moments.target_sum", "k"),
+        target_square=entries.squares("moments.target_square", "k"),
+        offset=entries.floats("moments.offset", "k"),
+        weighted=_weighted_sums(entries),
+    )
+    entries.integer("moments", "n_rows", low=1, high=2**62)
+    if moments.rounding < 0:
+        raise ModelFileError(f"moments.rounding: expected a number >= 0, got {moments.rounding}")
     return DataStatistics(n_features, offset, (), moments, dtype)
+
+
+def _weighted_sums(entries: Entries) -> WeightedSums | None:
+    name = "moments.weighted"
+    if name not in entries.header:
+        return None
+    for value in ("precision", "count"):
+        positive_scale(entries, name, value)
+    sums: WeightedSums = entries.record(
+        WeightedSums,
+        name,
+        target_sum=entries.squares(f"{name}.target_sum", "k"),
+        target_square=entries.squares(f"{name}.target_square", "k"),
+    )
+    return sums
 
 
 def text_of(value: Any, name: str) -> str:

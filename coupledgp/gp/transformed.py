@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import hermite
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import restored_process
@@ -26,6 +26,7 @@ from coupledgp.gp.protocol import (
     Want,
     kept,
 )
+from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
@@ -269,14 +270,22 @@ class TransformedGP(GaussianProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> TransformedGP:
         """Put the process of `state` together again."""
-        inner = restored_process({"process": header["inner"], **header}, arrays)
-        texts = header["target_transforms"]
+        entries = Entries(header, arrays)
+        inner = restored_process({"process": entries.text("inner"), **header}, arrays)
+        k = inner.units.n_outputs
+        texts = require_type(entries.value("target_transforms"), list, "target_transforms")
+        if len(texts) != k:
+            raise ModelFileError(f"target_transforms: expected {k}, got {len(texts)}")
         transforms = tuple(TARGET_TRANSFORMS.parse(text, "target_transform") for text in texts)
+        if any(transform.is_free for transform in transforms):
+            raise ModelFileError("target_transforms: expected fitted ones, got one without shape")
         rows = None
         if OBSERVED in arrays:
             data = inner.data
-            rows = Data.of(data.points, arrays[OBSERVED].numpy(), weights=data.weights)
-        return cls(inner, transforms, header["log_jacobian"], inner.units, rows)
+            targets = entries.floats(OBSERVED, len(data), k).numpy()
+            rows = Data.of(data.points, targets, weights=data.weights)
+            transformed_data(rows, transforms)  # which refuses targets outside of the domain
+        return cls(inner, transforms, entries.number("log_jacobian"), inner.units, rows)
 
 
 def untransformed(process: GaussianProcess) -> GaussianProcess:

@@ -24,17 +24,19 @@ from coupledgp.gp.protocol import (
     Want,
     kept,
 )
+from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import (
     data_arrays,
     data_from,
     hyperparameters_from,
     hyperparameters_state,
-    record_from,
+    positive_scale,
     scalars,
     statistics_from,
     statistics_state,
     tensors,
     text_of,
+    units_from,
 )
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.inference.dense.system import ExactProblem
@@ -310,21 +312,42 @@ class WeightSpaceGP(NormalizedProcess):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> WeightSpaceGP:
         """Put the process of `state` together again."""
-        center = arrays["center"].numpy()
+        entries = Entries(header, arrays)
+        center = entries.floats("center", "d").numpy()
+        units = units_from(entries)
         drawn = restore_features(
-            header["features"], center.size, header["n_frequencies"], header["coupling"],
-            header["kernel"], _map_state(arrays),
+            entries.text("features"), center.size,
+            entries.integer("n_frequencies", low=1, high=2**31), entries.text("coupling"),
+            entries.text("kernel"), _map_state(arrays),
         )  # fmt: skip
-        statistics = statistics_from(header, arrays, drawn.n_features, drawn.dtype)
-        rows = data_from(arrays) if "X" in arrays else None
+        entries.sizes["M"] = drawn.n_features
+        statistics = statistics_from(entries, drawn.dtype)
+        rows = data_from(entries) if "X" in arrays else None
         return cls(
-            FeaturePrior(drawn, center, hyperparameters_from(header, arrays)),
+            FeaturePrior(drawn, center, hyperparameters_from(entries)),
             statistics,
-            record_from(WeightPosterior, "posterior", header, arrays),
-            Units(arrays["y_mean"].numpy(), arrays["y_scale"].numpy()),
-            header["normalize"],
+            _posterior_from(entries),
+            units,
+            entries.flag("normalize"),
             rows,
         )
+
+
+def _posterior_from(entries: Entries) -> WeightPosterior:
+    """The posterior of a file; its factor is of the order M where there is no basis."""
+    name = "posterior"
+    basis = f"{name}.basis"
+    mean = entries.floats(f"{name}.mean", "M", "k")
+    for variance in ("outputscale", "noise"):
+        positive_scale(entries, name, variance)
+    found: WeightPosterior = entries.record(
+        WeightPosterior,
+        name,
+        mean=mean,
+        basis=entries.floats(basis, "M", "rank") if basis in entries.arrays else None,
+        factor=entries.factor(f"{name}.factor", "rank" if basis in entries.arrays else "M"),
+    )
+    return found
 
 
 def _map_arrays(feature_map: FeatureMap) -> Arrays:

@@ -7,8 +7,9 @@ assignment: an error or an interrupt before it leaves the estimator as it was.
 from __future__ import annotations
 
 import copy
+import inspect
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.sklearn import Columns, Fitted
 from coupledgp.gp import container
 from coupledgp.gp.protocol import (
@@ -33,6 +34,7 @@ from coupledgp.gp.protocol import (
     Want,
 )
 from coupledgp.gp.row_digests import RowDigests
+from coupledgp.gp.schema import check_integer, check_number, require_type
 from coupledgp.gp.transformed import has_data
 from coupledgp.progress import Progress, reporter, silent
 from coupledgp.random import FloatArray
@@ -40,6 +42,13 @@ from coupledgp.validation import check_positive_int, check_vector
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them.
 OF_ONE_FIT = ("selection_", "kl_per_point_")
+# Types of JSON that a file may hold for a parameter, by the type of the parameter's default.
+TYPES_OF_PARAMETERS: dict[type[Any], tuple[type[Any], ...]] = {
+    bool: (bool,),
+    int: (int, str, type(None)),
+    float: (int, float, str, type(None)),
+    str: (str, int, float, list, dict, type(None)),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -328,6 +337,45 @@ def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
             f"{name}: expected probabilities between 0 and 1, got {array.tolist()}"
         )
     return array
+
+
+def restored_parameters(kind: type[ProcessRegressor], header: Header) -> dict[str, Any]:
+    """Parameters of the constructor in a header, of the types that they have.
+
+    Raises
+    ------
+    ModelFileError
+        A name is that of no parameter, or a value is of another type than the parameter's.
+    """
+    stored = require_type(header.get("parameters"), dict, "parameters")
+    known = inspect.signature(kind).parameters
+    for name, value in stored.items():
+        if name not in known:
+            raise ModelFileError(f"parameters: expected no {name[:40]!r}")
+        types = TYPES_OF_PARAMETERS.get(type(known[name].default), ())
+        if name == "random_state":
+            types = (int, type(None))
+        if types and type(value) not in types:
+            raise ModelFileError(f"parameters.{name}: expected another type, got {value!r:.40}")
+    return stored
+
+
+def restored_results(header: Header, name: str, known: Iterable[str]) -> dict[str, Any]:
+    """Results of a fit among the values of a header: numbers, or whether something is so."""
+    stored = require_type(header.get(name), dict, name)
+    found = {key: stored[key] for key in known if key in stored}
+    for key, value in found.items():
+        if value is not None and type(value) is not bool:
+            check_number(value, f"{name}.{key}")
+    return found
+
+
+def restored_ndim(header: Header, process: GaussianProcess) -> int:
+    """Number of dimensions of y in a header: one for a single output, or two."""
+    ndim = check_integer(header.get("y_ndim"), "y_ndim", 1, 2)
+    if ndim == 1 and process.units.n_outputs != 1:
+        raise ModelFileError(f"y_ndim: expected 2 for {process.units.n_outputs} outputs, got 1")
+    return ndim
 
 
 def plain_seed(random_state: Any) -> int | None:

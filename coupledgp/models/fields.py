@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.couplings import CouplingLike
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.field_fit import selection_from, selection_state
@@ -27,7 +27,14 @@ from coupledgp.kernels.fields import (
     as_field_kernel,
     parse_field_kernels,
 )
-from coupledgp.models.estimator import FittedModel, ProcessRegressor, plain_seed
+from coupledgp.models.estimator import (
+    FittedModel,
+    ProcessRegressor,
+    plain_seed,
+    restored_ndim,
+    restored_parameters,
+    restored_results,
+)
 from coupledgp.models.field_places import (
     as_operator,
     located,
@@ -41,6 +48,9 @@ from coupledgp.models.node_estimator import check_node_targets
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
 from coupledgp.validation import check_choice, check_positive_int
+
+# Fitted numbers that a file holds if the model has them.
+STORED_RESULTS = ("n_evaluations_", "converged_")
 
 # Largest magnitude of a target, and smallest difference of targets: their squares are numbers.
 LARGEST, SMALLEST = 1e150, 1e-140
@@ -360,8 +370,7 @@ class FieldGPRegressor(ProcessRegressor):
         results = self.fitted_.results
         if "selection_" in results:
             header["selection"] = selection_state(results["selection_"])
-        names = ("n_evaluations_", "converged_")
-        header["results"] = {name: results[name] for name in names if name in results}
+        header["results"] = {name: results[name] for name in STORED_RESULTS if name in results}
         return header, arrays
 
     def _stored_parameters(self) -> dict[str, Any]:
@@ -382,14 +391,16 @@ class FieldGPRegressor(ProcessRegressor):
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file."""
         process = restored_process(header, arrays)
-        parameters = {**header["parameters"]}
-        if isinstance(parameters["kernel"], dict):
+        if not members_of(process):
+            raise ModelFileError("process: expected a field, got another process")
+        parameters = {**restored_parameters(cls, header)}
+        if isinstance(parameters.get("kernel"), dict):
             parameters["kernel"] = kernel_from(parameters["kernel"])
         model = cls(members_of(process)[0].field_prior.operator, **parameters)
-        results = {**header["results"]}
+        results = restored_results(header, "results", STORED_RESULTS)
         if "selection" in header:
             results["selection_"] = selection_from(header["selection"])
-        return model.holding(FittedModel(process, header["y_ndim"], results))
+        return model.holding(FittedModel(process, restored_ndim(header, process), results))
 
 
 def check_magnitude(targets: FloatArray) -> None:

@@ -8,8 +8,12 @@ holds the class, the constructor's parameters, fitted numbers and the names of t
 from __future__ import annotations
 
 import os
+import textwrap
+import warnings
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import container
@@ -28,6 +32,9 @@ MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
         GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor,
     )
 }  # fmt: skip
+
+# Most characters of the reason for which a file was refused.
+LONGEST_MESSAGE = 500
 
 
 def save_model(
@@ -89,7 +96,16 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         The file cannot be read.
     """
     header, arrays = container.read(Path(path))
+    name = header.get("class")
+    if not isinstance(name, str) or name not in MODEL_CLASSES:
+        raise ModelFileError(
+            f"{path}: class: expected one of {', '.join(MODEL_CLASSES)}, got {name!r:.40}"
+        )
     try:
-        return MODEL_CLASSES[header["class"]].from_state(header, arrays)
-    except (CoupledGPError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ModelFileError(f"{path}: cannot restore the model in this file: {error}") from error
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)
+            return MODEL_CLASSES[name].from_state(header, arrays)
+    except (CoupledGPError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
+            RuntimeError, AssertionError) as error:  # fmt: skip
+        shown = textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ...")
+        raise ModelFileError(f"{path}: cannot restore the model in this file: {shown}") from error

@@ -29,7 +29,15 @@ from coupledgp.kernels import (
     RegularizedLaplacianKernel,
     parse_graph_kernel,
 )
-from coupledgp.models.estimator import FittedModel, ProcessRegressor, fitted_result, plain_seed
+from coupledgp.models.estimator import (
+    FittedModel,
+    ProcessRegressor,
+    fitted_result,
+    plain_seed,
+    restored_ndim,
+    restored_parameters,
+    restored_results,
+)
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
 from coupledgp.validation import check_choice, check_positive, check_positive_int
@@ -383,18 +391,19 @@ class NodeRegressor(ProcessRegressor):
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file, of this version or of 0.1.0."""
-        parameters = header["parameters"]
+        parameters = restored_parameters(cls, header)
         own = ("solver", "n_probes", "exact_variances", "n_variance_samples")
+        settings = {name: parameters[name] for name in own if name in parameters}
         header = {
             "recipe": parameters,
-            "settings": {**{name: parameters[name] for name in own}, "seed": header["seed"]},
-            "normalize": parameters["normalize_y"],
+            "settings": {**settings, "seed": header.get("seed")},
+            "normalize": parameters.get("normalize_y"),
             **header,
         }
         process = NodeGP.from_state(header, arrays)
         model = cls(process.graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
-        results = {k: header["fitted"][k] for k in STORED_RESULTS if k in header["fitted"]}
-        return model.holding(FittedModel(process, header["y_ndim"], results))
+        results = restored_results(header, "fitted", STORED_RESULTS)
+        return model.holding(FittedModel(process, restored_ndim(header, process), results))
 
     def _plain(self, name: str, value: Any) -> Any:
         return plain_seed(value) if name == "random_state" else plain_parameter(name, value)

@@ -12,6 +12,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.models.estimator import fitted_result
@@ -260,8 +261,25 @@ class GPRegressor(TableRegressor):
         model = super().from_state(header, arrays)
         if not isinstance(model.model, str):
             model.model = tuple(model.model)  # a file holds a list
-        record, stored = model.fitted_, header["choice"]
-        members = tuple(MemberChoice(**member) for member in stored["members"])
-        choice = Choice(**{**stored, "members": members})
-        results = {**record.results, "choice_": choice, "forecast_": header["forecast"]}
+        record = model.fitted_
+        results = {
+            **record.results,
+            "choice_": _choice_from(header.get("choice")),
+            "forecast_": check_number(header.get("forecast"), "forecast", low=0.0),
+        }
         return model.holding(replace(record, results=results))
+
+
+def _choice_from(stored: Any) -> Choice:
+    """The choice of a file."""
+    listed = require_type(require_type(stored, dict, "choice").get("members"), list, "members")
+    members = tuple(MemberChoice(**require_type(m, dict, "choice.members")) for m in listed)
+    choice = Choice(**{**stored, "members": members})
+    require_type(choice.scored_by, str, "choice.scored_by")
+    for value in (choice.log_density, choice.n_scored, choice.n_evaluations):
+        check_number(value, "choice")
+    for member in members:
+        require_type(member.name, str, "choice.members.name")
+        check_number(member.weight, "choice.members.weight", low=0.0, high=1.0)
+        check_number(member.log_density, "choice.members.log_density")
+    return choice

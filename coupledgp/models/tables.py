@@ -15,14 +15,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.columns import TableEncoding
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
-from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.mixture import MixtureGP, n_columns_of, restored_process
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.row_digests import RowDigests
+from coupledgp.gp.schema import Entries, check_integer, require_type
 from coupledgp.gp.state import TEXTS, text_of
-from coupledgp.gp.transformed import TransformedGP, transformed_data, untransformed
+from coupledgp.gp.transformed import TransformedGP, has_data, transformed_data, untransformed
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import (
     Average,
@@ -42,6 +43,9 @@ from coupledgp.models.estimator import (
     ProcessRegressor,
     fitted_result,
     plain_seed,
+    restored_ndim,
+    restored_parameters,
+    restored_results,
 )
 from coupledgp.models.rows import RowArguments, known_noise
 from coupledgp.models.table_rows import further_rows, further_rows_with_targets, learn_rows
@@ -417,26 +421,24 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file, of this version or of 0.1.0."""
+        parameters = restored_parameters(cls, header)
+        scalars = require_type(header.get("scalars"), dict, "scalars")
         header = {
-            "normalize": header["parameters"]["normalize_y"],
-            "y_ndim": header["scalars"].get("_y_ndim"),
+            "normalize": parameters.get("normalize_y"),
+            "y_ndim": scalars.get("_y_ndim"),
             **header,
         }
         process = _restored(header, arrays)
-        model = cls(**header["parameters"])
+        _check_answer(process)
+        model = cls(**parameters)
         fixed = getattr(model, "fixed", None)
         if fixed is not None:
             model.fixed = tuple(fixed)
-        names, scalars = header["feature_names"], header["scalars"]
-        stored = header.get("encoding")
-        columns = Columns(
-            scalars["n_features_in_"],
-            None if names is None else np.array(names, dtype=object),
-            None if stored is None else TableEncoding.from_state(stored, names),
-        )
-        results = {name: scalars[name] for name in STORED_RESULTS if name in scalars}
-        digests = RowDigests.from_arrays(arrays)
-        return model.holding(FittedModel(process, header["y_ndim"], results, columns, digests))
+        columns = _columns_from(header, n_columns_of(process))
+        results = restored_results(header, "scalars", STORED_RESULTS)
+        digests = RowDigests.from_entries(Entries(header, arrays))
+        ndim = restored_ndim(header, process)
+        return model.holding(FittedModel(process, ndim, results, columns, digests))
 
     def _stored_parameters(self) -> dict[str, Any]:
         parameters = super()._stored_parameters()
@@ -489,6 +491,40 @@ def averaged_results(search: OptimizationResult, average: Average) -> dict[str, 
     results = search_results(search)
     results["n_evaluations_"] += average.n_evaluations
     return {**results, "n_effective_draws_": average.n_effective}
+
+
+def _columns_from(header: Header, n_encoded: int | None) -> Columns:
+    """Columns of X of a file, which become `n_encoded` columns of the process."""
+    if n_encoded is None:
+        raise ModelFileError("class: expected a model of a table, got a field")
+    n_columns = check_integer(header["scalars"].get("n_features_in_"), "columns", 1, n_encoded)
+    names = header.get("feature_names")
+    if names is not None and (
+        len(require_type(names, list, "feature_names")) != n_columns
+        or any(type(name) is not str for name in names)
+    ):
+        raise ModelFileError(f"feature_names: expected {n_columns} texts, got others")
+    stored, encoding = header.get("encoding"), None
+    if stored is not None:
+        encoding = TableEncoding.from_state(stored, names, n_columns)
+    if n_encoded != (n_columns if encoding is None else encoding.groups.size):
+        raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
+    return Columns(n_columns, None if names is None else np.array(names, dtype=object), encoding)
+
+
+def _check_answer(process: GaussianProcess) -> None:
+    """Refuse a process of a file whose law at one point is no finite numbers.
+
+    Parts that are valid each, such as a factor and hyperparameters, need not fit together.
+    """
+    n_columns = n_columns_of(process)
+    if n_columns is None:
+        return
+    points = process.data.points[:1] if has_data(process) else np.zeros((1, n_columns))
+    mean, variance = process.law(points, "variance")
+    assert variance is not None
+    if not (np.isfinite(mean).all() and np.isfinite(variance).all() and (variance >= 0).all()):
+        raise ModelFileError("arrays: expected a process of finite predictions, got another one")
 
 
 def _restored(header: Header, arrays: Arrays) -> GaussianProcess:

@@ -217,7 +217,7 @@ def test_state_restores_the_same_encoding():
     with pytest.warns(UserWarning, match="left out"):
         encoding = learn(table)
     stored = json.loads(json.dumps(encoding.state(), allow_nan=False))
-    restored = TableEncoding.from_state(stored, list(table.columns))
+    restored = TableEncoding.from_state(stored, list(table.columns), table.shape[1])
     assert restored.codes == encoding.codes
     assert restored.parts == encoding.parts
     matrix = encoding.encode(columns_of(table))
@@ -227,7 +227,7 @@ def test_state_restores_the_same_encoding():
 
 def test_a_mean_of_zero_is_restored():
     table = pd.DataFrame({"x": [-1.0, 1.0]})
-    restored = TableEncoding.from_state(learn(table).state(), ["x"])
+    restored = TableEncoding.from_state(learn(table).state(), ["x"], 1)
     with pytest.warns(UserWarning, match="mean of the training column"):
         assert restored.rows(np.array([[np.nan]])) == 0.0
 

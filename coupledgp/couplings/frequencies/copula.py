@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ from coupledgp.random import FloatArray
 # Error allowed in a correlation matrix. Those of pairwise and monotone norms are singular, so that
 # rounding alone can make an eigenvalue negative.
 ROUNDING = 1e-10
+# Largest number of norms in a block whose law a text states.
+LARGEST_ORDER = 1024
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,17 @@ class GaussianCopulaNorms(Norms):
         """
         try:
             rows = json.loads(text)
+            # All lengths are known before a matrix is made, which may be much larger than the text.
+            if len(rows) >= LARGEST_ORDER or any(len(row) != i for i, row in enumerate(rows, 1)):
+                raise ValueError
             correlation = np.eye(len(rows) + 1)
             for i, row in enumerate(rows, start=1):
                 correlation[i, :i] = correlation[:i, i] = row
-                if len(row) != i:
-                    raise ValueError
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError, RecursionError):
             raise InvalidInputError(
                 "coupling: 'copula' expects the correlations left of the diagonal as rows in JSON, "
-                f"such as copula:[[-0.9],[0,0.5]], got {text!r}; GaussianCopulaNorms(correlation) "
+                f"such as copula:[[-0.9],[0,0.5]], for at most {LARGEST_ORDER} norms, got "
+                f"{reprlib.repr(text)}; GaussianCopulaNorms(correlation) "
                 "and learn_copula make such a law"
             ) from None
         return cls(correlation)

@@ -48,7 +48,7 @@ class LeadingPrior(SpectralPrior):
                 f"kernel: expected one below {tolerance:g} beyond the {pairs.values.size} "
                 f"leading eigenvalues, got {kernel!r}"
             )
-        self._values, self._vectors = pairs
+        self._pairs = pairs
 
     @property
     def rank(self) -> int:

@@ -15,6 +15,7 @@ from coupledgp.couplings import LengthLaw, WalkerCoupling
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
 from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
+from coupledgp.graphs.spectrum import Eigenpairs
 from coupledgp.inference.nodes.rational import diagonal_of
 from coupledgp.kernels import GraphKernel, SeriesOperator, dense_spectrum
 from coupledgp.random import FloatArray, IntArray
@@ -100,7 +101,18 @@ class SpectralPrior(GraphPrior):
 
     def __init__(self, graph: Graph, kernel: GraphKernel) -> None:
         self.graph, self.kernel = graph, kernel
-        self._values, self._vectors = dense_spectrum(graph)
+
+    @cached_property
+    def _pairs(self) -> Eigenpairs:
+        return dense_spectrum(self.graph)
+
+    @property
+    def _values(self) -> FloatArray:
+        return self._pairs.values
+
+    @property
+    def _vectors(self) -> FloatArray:
+        return self._pairs.vectors
 
     def at(self, kernel: GraphKernel) -> SpectralPrior:
         return SpectralPrior(self.graph, kernel)

@@ -18,6 +18,10 @@ from coupledgp.kernels.graph.families import (
     RegularizedLaplacianKernel,
 )
 from coupledgp.registry import Registry
+from coupledgp.validation import check_positive
+
+# Relative difference of a scale of a file from that of its lengthscale.
+ROUNDING = 1e-9
 
 GRAPH_KERNELS: Registry[GraphKernel] = Registry(
     GraphKernel,
@@ -86,7 +90,7 @@ def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
         No kernel of that class is registered.
     """
     parameters = dict(state)
-    name = parameters.pop("class")
+    name = parameters.pop("class", None)
     kind = _class_named(name)
     if kind is None:
         raise InvalidInputError(
@@ -94,8 +98,15 @@ def graph_kernel_from(state: Mapping[str, Any]) -> GraphKernel:
             "it, or install its package"
         )
     scale = parameters.pop("scale", None) if issubclass(kind, GraphMaternKernel) else None
+    known = next(k for k in GRAPH_KERNELS.known.values() if type(k) is kind).parameters()
+    if not parameters.keys() <= known.keys():
+        raise InvalidInputError(
+            f"kernel: expected {', '.join(known)} of a {name}, got {', '.join(parameters)}"
+        )
     kernel = kind(**parameters)
-    if scale is not None:  # kept to the bit
+    if scale is not None and isinstance(kernel, GraphMaternKernel):  # kept to the bit
+        if not abs(check_positive(scale, "scale") / kernel.scale - 1) < ROUNDING:
+            raise InvalidInputError(f"scale: expected that of the lengthscale, got {scale!r}")
         object.__setattr__(kernel, "scale", float(scale))
     return kernel
 

@@ -1,0 +1,226 @@
+"""Checks of the values and arrays of a model file, each made as the entry is taken.
+
+A file may hold anything: its checksum, which anyone can compute, tells damage and not intent. So no
+entry is used before its type, shape and range are those that a saved process has, and no size is
+taken from a header unless an array in the file has that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.errors import ModelFileError
+from coupledgp.gp.protocol import Arrays, Header
+
+FLOAT64 = (torch.float64,)
+FLOATS = (torch.float32, torch.float64)
+INTEGERS = (torch.int32, torch.int64)
+# Largest magnitude of a number, and the inverse of the least scale: products and ratios of two of
+# them are numbers. Sums of squares of targets may be larger.
+LARGEST, LARGEST_SQUARE = 1e150, 1e304
+# Largest absolute difference from one of weights that add up to one.
+ROUNDING = 1e-6
+
+
+class Entries:
+    """The header and arrays of a file, and the sizes that its arrays share.
+
+    A shape is given by numbers and letters: a letter stands for the same size in every array that
+    is taken, `floats("X", "n", "d")` and `floats("y", "n", "k")` for as many rows in both.
+
+    Parameters
+    ----------
+    header, arrays
+        Contents of the file, of which nothing is known.
+
+    Attributes
+    ----------
+    sizes : dict of str to int
+        Sizes found so far by their letters.
+    """
+
+    def __init__(self, header: Header, arrays: Arrays, **sizes: int) -> None:
+        self.header = require_type(header, dict, "header")
+        self.arrays = arrays
+        self.sizes: dict[str, int] = dict(sizes)
+
+    def floats(
+        self,
+        name: str,
+        *shape: int | str,
+        low: float = -LARGEST,
+        above: float = -np.inf,
+        high: float = LARGEST,
+        dtypes: tuple[torch.dtype, ...] = FLOAT64,
+    ) -> Tensor:
+        """An array of numbers that are at least `low`, above `above` and at most `high`.
+
+        Raises
+        ------
+        ModelFileError
+            The array is missing, or of another type or shape, or a number is outside the range.
+        """
+        array = self._array(name, shape, dtypes)
+        if array.numel():
+            least, largest = float(array.min()), float(array.max())  # NaN wherever there is one
+            if not (np.isfinite(least) and np.isfinite(largest)):
+                raise ModelFileError(f"{name}: expected finite numbers, got NaN or inf")
+            if least < low or least <= above or largest > high:
+                raise ModelFileError(
+                    f"{name}: expected numbers {_range(low, above, high)}, got {least} to {largest}"
+                )
+        return array
+
+    def squares(self, name: str, *shape: int | str) -> Tensor:
+        """An array of numbers that may be sums of squares of others: up to `LARGEST_SQUARE`."""
+        return self.floats(name, *shape, low=-LARGEST_SQUARE, high=LARGEST_SQUARE)
+
+    def scales(self, name: str, *shape: int | str) -> Tensor:
+        """An array of numbers above zero whose squares are above zero and finite too."""
+        return self.floats(name, *shape, low=1 / LARGEST, high=LARGEST)
+
+    def integers(
+        self,
+        name: str,
+        *shape: int | str,
+        low: int,
+        high: int,
+        dtypes: tuple[torch.dtype, ...] = INTEGERS,
+    ) -> Tensor:
+        """An array of whole numbers from `low` to `high`."""
+        array = self._array(name, shape, dtypes)
+        if array.numel():
+            least, largest = int(array.min()), int(array.max())
+            if least < low or largest > high:
+                raise ModelFileError(
+                    f"{name}: expected integers from {low} to {high}, got {least} to {largest}"
+                )
+        return array
+
+    def factor(self, name: str, size: int | str) -> Tensor:
+        """A lower Cholesky factor (size, size): its diagonal is above zero."""
+        array = self.floats(name, size, size)
+        if len(array) and not float(array.diagonal().min()) > 0:
+            raise ModelFileError(f"{name}: expected a diagonal above zero")
+        return array
+
+    def _array(
+        self, name: str, shape: tuple[int | str, ...], dtypes: tuple[torch.dtype, ...]
+    ) -> Tensor:
+        if name not in self.arrays:
+            raise ModelFileError(f"{name}: expected an array of this name, got none")
+        array = torch.as_tensor(self.arrays[name])
+        if not shape and array.shape == (1,):  # as files hold an array ()
+            array = array.reshape(())
+        if array.dtype not in dtypes:
+            wanted = " or ".join(str(dtype) for dtype in dtypes)
+            raise ModelFileError(f"{name}: expected {wanted}, got {array.dtype}")
+        known = tuple(self.sizes.get(s, s) if isinstance(s, str) else s for s in shape)
+        found = tuple(array.shape)
+        if len(found) != len(known) or any(
+            isinstance(want, int) and want != got for want, got in zip(known, found, strict=True)
+        ):
+            wanted = ", ".join(map(str, known))
+            raise ModelFileError(f"{name}: expected shape ({wanted}), got {found}")
+        for want, got in zip(known, found, strict=True):
+            if isinstance(want, str) and self.sizes.setdefault(want, got) != got:
+                raise ModelFileError(f"{name}: expected the same {want} twice, got {found}")
+        return array
+
+    def number(
+        self,
+        *path: str,
+        low: float = -np.inf,
+        above: float = -np.inf,
+        high: float = np.inf,
+    ) -> float:
+        """A finite number of the header; further names lead into nested values."""
+        value = self.value(*path)
+        return check_number(value, ".".join(path), low=low, above=above, high=high)
+
+    def integer(self, *path: str, low: int, high: int) -> int:
+        """A whole number of the header, from `low` to `high`."""
+        return check_integer(self.value(*path), ".".join(path), low, high)
+
+    def flag(self, *path: str) -> bool:
+        """`true` or `false` of the header."""
+        return bool(require_type(self.value(*path), bool, ".".join(path)))
+
+    def text(self, *path: str, among: Iterable[str] | None = None) -> str:
+        """A text of the header, one of those in `among` if they are given."""
+        name = ".".join(path)
+        value = str(require_type(self.value(*path), str, name))
+        if among is not None and value not in (choices := list(among)):
+            raise ModelFileError(f"{name}: expected one of {choices}, got {value[:40]!r}")
+        return value
+
+    def value(self, *path: str) -> Any:
+        """A value of the header that has to be there."""
+        found: Any = self.header
+        for depth, name in enumerate(path):
+            where = ".".join(path[: depth + 1])
+            if name not in require_type(found, dict, ".".join(path[:depth]) or "header"):
+                raise ModelFileError(f"{where}: expected a value of this name, got none")
+            found = found[name]
+        return found
+
+    def record(self, kind: type[Any], name: str, **given: Any) -> Any:
+        """A dataclass of given arrays and of finite numbers of the header, by the field's name."""
+        stored = require_type(self.value(name), dict, name)
+        free = {f.name for f in fields(kind)} - set(given)
+        for key, value in stored.items():
+            if key not in free:
+                raise ModelFileError(f"{name}: expected no value {key[:40]!r}")
+            check_number(value, f"{name}.{key}")
+        return kind(**given, **stored)
+
+
+def require_type(value: Any, kind: type[Any], name: str) -> Any:
+    """Return a value of a type of JSON."""
+    if type(value) is not kind:
+        raise ModelFileError(f"{name}: expected {kind.__name__}, got {type(value).__name__}")
+    return value
+
+
+def check_number(
+    value: Any, name: str, low: float = -np.inf, above: float = -np.inf, high: float = np.inf
+) -> Any:
+    """Return a finite number in a range; truth values and texts are none."""
+    if type(value) not in (int, float):
+        raise ModelFileError(f"{name}: expected a number, got {type(value).__name__}")
+    if not (abs(value) < np.inf and low <= value <= high and value > above):
+        if type(value) is int and abs(value) > 2**64:
+            value = "a larger one"
+        raise ModelFileError(f"{name}: expected a number {_range(low, above, high)}, got {value}")
+    if type(value) is int and abs(value) > 2**64:
+        raise ModelFileError(f"{name}: expected a number below 2^64, got a larger one")
+    return value
+
+
+def check_integer(value: Any, name: str, low: int, high: int) -> int:
+    """Return a whole number in a range; truth values are none."""
+    if type(value) is not int:
+        raise ModelFileError(f"{name}: expected an integer, got {type(value).__name__}")
+    if not low <= value <= high:
+        shown = value if abs(value) < 2**64 else "one beyond 64 bits"
+        raise ModelFileError(f"{name}: expected an integer from {low} to {high}, got {shown}")
+    return value
+
+
+def check_shares(weights: Any, name: str) -> None:
+    """Refuse weights, the last axis of an array, whose sum is not one."""
+    total = np.asarray(weights).sum(axis=-1)
+    if not (np.abs(total - 1) <= ROUNDING).all():
+        raise ModelFileError(f"{name}: expected weights whose sum is one, got others")
+
+
+def _range(low: float, above: float, high: float) -> str:
+    if above > low:
+        return f"above {above:g} and up to {high:g}"
+    return f"from {low:g} to {high:g}" if np.isfinite([low, high]).any() else "that is finite"

@@ -18,6 +18,8 @@ from coupledgp.random import FloatArray, IntArray
 SURE, SURE_OF_DETAIL = 0.01, 0.005
 # Standard errors at which coverage is off whatever share of draws is as far.
 FAR = 3.0
+# Mean standardised residual from which an honest law's targets are called shifted.
+SHIFTED = 0.3
 # Draws of the law, which settle a standard error to two per cent and a share of .005 to a third.
 N_DRAWS = 2000
 # Fewest points of a group.
@@ -92,6 +94,8 @@ class Calibration:
         `(s^2 - 1 - log s^2) / 2`, s the factor.
     n_points : int
         Number of targets.
+    shift, shift_p_value : float
+        Mean standardised residual, and the share of draws whose mean is as far from zero.
     """
 
     coverage: dict[float, float]
@@ -105,6 +109,8 @@ class Calibration:
     rescaling: float = 1.0
     rescaling_gain: float = 0.0
     n_points: int = 0
+    shift: float = 0.0
+    shift_p_value: float = 1.0
 
     @classmethod
     def of(
@@ -182,6 +188,8 @@ class Calibration:
             float(np.sqrt(square)),
             0.5 * (square - 1 - np.log(max(square, 1e-300))),
             z.size,
+            float(z.mean()),
+            _share_beyond(abs(float(z.mean())), np.abs(draws.mean(axis=1))),
         )
 
     def off(self, level: float) -> float:
@@ -207,6 +215,32 @@ class Calibration:
     def is_shape_off(self) -> bool:
         """Whether the transforms are further from uniform than an honest law's."""
         return self.pit_p_value <= SURE_OF_DETAIL
+
+    @property
+    def is_shifted(self) -> bool:
+        """Whether targets lie on one side of the predictions, further than an honest law's."""
+        return self.shift_p_value <= SURE_OF_DETAIL and abs(self.shift) > SHIFTED
+
+    @property
+    def shift_text(self) -> str:
+        """The mean standardised residual in words."""
+        side = "above" if self.shift > 0 else "below"
+        return (
+            f"targets lie {abs(self.shift):.2g} standard deviations {side} the predictions on "
+            "average"
+        )
+
+    @property
+    def tails(self) -> str:
+        """`"heavier"` or `"lighter"` than the law's, else empty.
+
+        Heavier: the narrowest intervals hold too many targets, and the widest too few, or squared
+        residuals are too large on average; lighter: the reverse.
+        """
+        off = [self.off(level) for level in self.coverage]
+        if off[0] > 0.5 and (min(off) < -0.5 or self.rescaling > 1):
+            return "heavier"
+        return "lighter" if off[0] < -0.5 and (max(off) > 0.5 or self.rescaling < 1) else ""
 
     def text(self) -> str:
         """The shares of all levels in words."""

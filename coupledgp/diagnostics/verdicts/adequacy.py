@@ -119,7 +119,8 @@ class Cost:
         if abs(mean) <= max(TOLD * error, NOTHING):
             return f"the reference would not predict better, {amount} between them"
         found = f"the reference predicts {'better' if mean > 0 else 'worse'}, by {amount}"
-        return found + self._rmse_text()
+        little = ", which is little" if abs(mean) < MATTERS else ""
+        return found + self._rmse_text() + little
 
     def _rmse_text(self) -> str:
         """The difference of the RMSE, where it is beyond chance."""

@@ -28,6 +28,11 @@ EXACT_OR_FINER = (
 
 # Factor on standard deviations below which targets equal predictions to rounding.
 NOTHING = 1e-6
+# What to do where errors have heavier tails than the law.
+TAILS = (
+    "Look at the largest residuals: leave mistakes out, or try target_transform='auto'; no scale "
+    "of the standard deviations is right for these tails."
+)
 # Share of a gain that explains another one.
 ENOUGH = 1.1
 # What to try where near points share errors.
@@ -41,11 +46,12 @@ NETWORK = "Try another kernel, weights of edges that follow distance, or more ob
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
     """What is known to gain, in nats per point, the greatest gain first.
 
-    Where one kind of cure (the exact process, a nearby kernel, another scale of the standard
-    deviations) gains nearly as much as any of the others, these are left out: the faults that they
+    Where one kind of cure (the right place, the exact process, a nearby kernel, another scale of
+    the standard deviations) gains nearly as much as any of the others, these are left out: the faults that they
     name would go with it.
     """
-    cures = [_closing(evidence, own_nlpd), _variations(evidence), _rescaling(evidence)]
+    cures = [_shift(evidence), _closing(evidence, own_nlpd), _variations(evidence),
+             _rescaling(evidence)]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]
     for cure in cures:
@@ -96,6 +102,8 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
         return []
     if found.rescaling < NOTHING:  # the targets are the predictions: no scale would do
         return []
+    if found.tails == "heavier":
+        return [Advice(TAILS, found.rescaling_gain, None, "estimated")]
     how = " (hyperparameters='averaged')" if evidence.is_own else ""
     return [
         Advice(
@@ -105,6 +113,15 @@ def _rescaling(evidence: Evidence) -> list[Advice]:
             None,
         )
     ]
+
+
+def _shift(evidence: Evidence) -> list[Advice]:
+    """Test rows that differ from training rows; the right place gains half the squared shift."""
+    found = evidence.calibration
+    if found is None or not found.is_shifted:
+        return []
+    action = "Look for how test rows differ from training rows (units, period, sensor): {}."
+    return [Advice(action.format(found.shift_text), 0.5 * found.shift**2)]
 
 
 def _closing(evidence: Evidence, own_nlpd: float | None) -> list[Advice]:

@@ -26,6 +26,8 @@ from coupledgp.random import FloatArray, IntArray
 # Most points at which calibration and misfit are measured: draws of the joint law of more cost
 # seconds. Of more, a random part is taken.
 MAX_JUDGED = 1000
+# Standard deviation of a baseline, over its prediction, that is rounding.
+CERTAIN = 1e-8
 # Fewest points among which the errors of neighbours say anything.
 MIN_NEIGHBOURS = 10
 # Parts of the points, by standard deviation and by mean, among which the worst group is sought.
@@ -127,7 +129,7 @@ def gather(
     beside = tuple(
         widened(BesideBaseline.of(y, law.mean, law.std, one, losses), law, correlation, one)
         for one in baselines
-        if one.std is not None
+        if one.std is not None and not is_certain(one)
     )
     chosen = _chosen(p, k, seed)
     part, targets = law.take(chosen), y[chosen]
@@ -140,6 +142,15 @@ def gather(
         calibration = Calibration.of_transforms(transforms[chosen], matrix, parts, n_train)
     misfit = _misfit(part, targets, seed)
     return Evidence(beside, calibration, misfit, n_judged=len(chosen), n_points=p)
+
+
+def is_certain(one: BaselinePrediction) -> bool:
+    """Whether a baseline claims no error, as of training targets that are all equal.
+
+    Its density is that of rounding, with which none can be compared.
+    """
+    assert one.std is not None
+    return bool((one.std <= CERTAIN * np.maximum(np.abs(one.mean), 1e-280)).all())
 
 
 def correlations(cov: FloatArray) -> FloatArray:

@@ -27,22 +27,23 @@ def honesty(found: Calibration, width: float | None = None) -> Verdict:
         sentence = f"Its intervals are honest on the whole but not everywhere: {worst.text()}."
         return _verdict("amber", sentence, worst.share - worst.level, worst.standard_error)
     if found.is_shape_off:
+        place = f", {found.shift_text}" if found.is_shifted else ""
         sentence = (
-            "Its intervals hold the right shares, but its law is off in shape or place: "
+            f"Its intervals hold the right shares, but its law is off in shape or place{place}: "
             f"transforms are {found.pit_distance:.2g} from uniform (PIT, p = "
             f"{found.pit_p_value:.1g})."
         )
         return _verdict("amber", sentence, found.pit_distance, None, "distance of PIT")
-    wide = "" if width is None else f"; the widest are {width:.3g} units of y on average"
+    wide = "" if width is None else f"; those of 95 % are {width:.3g} units of y wide on average"
     return _verdict("green", f"Its intervals are honest: {found.text()}{wide}.", gap, error)
 
 
 def _kind(found: Calibration) -> str:
     """How intervals are off, in words."""
-    off = [found.off(level) for level in found.coverage]
-    if max(off) > 0.5 and min(off) < -0.5:
-        tails = "heavier" if off[0] > 0 else "lighter"
-        return f"Its errors have {tails} tails than its law"
+    if found.is_shifted:
+        return f"Its law is off in place, {found.shift_text}"
+    if found.tails:
+        return f"Its errors have {found.tails} tails than its law"
     worst = found.off(found.worst_level)
     return f"Its intervals are too {'narrow' if worst < 0 else 'wide'}"
 

@@ -82,7 +82,7 @@ def variations(subject: Subject, y: FloatArray, seed: int = 0) -> tuple[Variatio
         problem = process.exact_problem()
     except CoupledGPError:
         return ()
-    if not isinstance(problem, ExactProblem):
+    if not isinstance(problem, ExactProblem) or not np.ptp(problem.targets):
         return ()
     return variations_of(problem, subject.points, y, seed)
 

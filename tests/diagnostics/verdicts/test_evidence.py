@@ -178,6 +178,12 @@ class TestGather:
         with pytest.raises(InvalidInputError, match="groups: expected 60 labels for 'place'"):
             compare(model, X[TEST], Y[TEST], groups={"place": place[:5]})
 
+    def test_constant_targets_have_no_baselines(self) -> None:
+        model = cgp.ExactGPRegressor(random_state=0).fit(X[TRAIN], np.full(80, 3.0))
+        report = compare(model, X[TEST], np.full(60, 3.0))
+        assert report.baselines == ()
+        assert report.verdicts[0].colour == "grey"
+
     def test_groups(self) -> None:
         std = np.linspace(1, 2, 30)[:, None]
         groups = usual_groups(np.zeros((30, 1)), std)

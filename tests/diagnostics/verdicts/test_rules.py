@@ -149,6 +149,27 @@ class TestHonesty:
         y /= 2.2 * np.median(np.abs(y))
         assert "heavier tails" in honesty(Calibration.of(y, np.zeros(2000), np.ones(2000))).sentence
 
+    def test_a_shift_is_named_before_its_consequences(self) -> None:
+        y = 1.5 + np.random.default_rng(10).normal(size=300)
+        found = Calibration.of(y, np.zeros(300), np.ones(300))
+        assert found.shift == pytest.approx(y.mean())
+        assert f"targets lie {y.mean():.2g} standard deviations above" in honesty(found).sentence
+        better = Variation("more noise", "", 50.0, 100, 0.4, 0.01)
+        advice = advise(Evidence((MEAN,), found, variations=(better,)), 0.5, 1.0)
+        assert [one.gain for one in advice] == [pytest.approx(0.5 * y.mean() ** 2)]
+        assert "differ from training rows" in advice[0].action
+        honest = Calibration.of(y - 1.5, np.zeros(300), np.ones(300))
+        assert not honest.is_shifted
+
+    def test_heavy_tails_are_not_rescaled(self) -> None:
+        y = np.random.default_rng(11).standard_t(1.5, size=1000)
+        y /= 1.2 * np.median(np.abs(y))
+        (advice,) = advise(
+            Evidence((MEAN,), Calibration.of(y, np.zeros(1000), np.ones(1000))), 1, 1
+        )
+        assert "largest residuals" in advice.action
+        assert advice.basis == "estimated"
+
     def test_scales_fitted_to_few_rows_are_known_up_to_an_error(self) -> None:
         y = 1.18 * np.random.default_rng(8).normal(size=600)
         laws = np.zeros(600), np.ones(600)

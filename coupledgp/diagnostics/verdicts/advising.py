@@ -47,8 +47,8 @@ def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tu
     """What is known to gain, in nats per point, the greatest gain first.
 
     Where one kind of cure (the right place, the exact process, a nearby kernel, another scale of
-    the standard deviations) gains nearly as much as any of the others, these are left out: the faults that they
-    name would go with it.
+    the standard deviations) gains nearly as much as any of the others, these are left out: the
+    faults that they name would go with it.
     """
     cures = [_shift(evidence), _closing(evidence, own_nlpd), _variations(evidence),
              _rescaling(evidence)]  # fmt: skip

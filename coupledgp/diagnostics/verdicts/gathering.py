@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.figures import Accuracy, Figures
@@ -32,6 +33,8 @@ CERTAIN = 1e-8
 MIN_NEIGHBOURS = 10
 # Parts of the points, by standard deviation and by mean, among which the worst group is sought.
 N_PARTS = 3
+# Most inputs by which groups are made.
+MOST_INPUTS = 4
 
 
 def gathered(
@@ -47,7 +50,7 @@ def gathered(
         transforms = process.cdf(subject.points, y)
     found = gather(
         y, law, baselines_of(subject), losses=losses, transforms=transforms,
-        groups=subject.groups, n_train=_rows(subject),
+        groups={**input_groups(subject), **subject.groups}, n_train=_rows(subject),
     )  # fmt: skip
     return replace(found, variations=variations(subject, y))
 
@@ -163,14 +166,33 @@ def correlations(cov: FloatArray) -> FloatArray:
 def usual_groups(mean: FloatArray, std: FloatArray) -> dict[str, Any]:
     """Thirds of the points by predicted standard deviation and by predicted mean, both (p, k)."""
     named = {"its standard deviation": std.mean(axis=1), "its mean": mean.mean(axis=1)}
-    found = {}
-    for name, values in named.items():
-        if np.ptp(values) > 0.05 * np.abs(values).mean():
-            place = np.argsort(np.argsort(values, kind="stable"), kind="stable")
-            number = np.minimum(place * N_PARTS // len(values), N_PARTS - 1)
-            found[name] = np.array(["in the least third", "in the middle", "in the largest third"])[
-                number
-            ]
+    return {
+        name: thirds(values)
+        for name, values in named.items()
+        if np.ptp(values) > 0.05 * np.abs(values).mean()
+    }
+
+
+def input_groups(subject: Subject) -> dict[str, Any]:
+    """Thirds of the points by each of the four inputs that matter most, of a table's process.
+
+    Those whose spread is the most lengthscales; noise may vary along an input.
+    """
+    process, points = subject.process, subject.points
+    if process is None or np.ndim(points) != 2:
+        return {}
+    lengthscale = np.asarray(getattr(process.hyperparameters, "lengthscale", np.nan))
+    if lengthscale.shape != points.shape[1:]:
+        return {}
+    order = np.argsort(-points.std(axis=0) / lengthscale, kind="stable")[:MOST_INPUTS]
+    return {f"input {k + 1}": thirds(points[:, k]) for k in order if np.ptp(points[:, k]) > 0}
+
+
+def thirds(values: FloatArray) -> NDArray[Any]:
+    """Labels (p,) of the thirds of values (p,); equal values are in one of them."""
+    limits = np.quantile(values, np.arange(1, N_PARTS) / N_PARTS)
+    names = np.array(["in the least third", "in the middle", "in the largest third"])
+    found: NDArray[Any] = names[np.searchsorted(limits, values)]
     return found
 
 

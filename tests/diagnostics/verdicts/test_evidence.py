@@ -14,7 +14,7 @@ from coupledgp.diagnostics.scores import point_nlpd
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts import gathering, variations
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
-from coupledgp.diagnostics.verdicts.gathering import correlations, gather, usual_groups
+from coupledgp.diagnostics.verdicts.gathering import correlations, gather, thirds, usual_groups
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 
@@ -183,6 +183,22 @@ class TestGather:
         report = compare(model, X[TEST], np.full(60, 3.0))
         assert report.baselines == ()
         assert report.verdicts[0].colour == "grey"
+
+    def test_noise_that_varies_along_an_input(self) -> None:
+        rng = np.random.default_rng(12)
+        inputs = rng.uniform(-2, 2, (600, 2))
+        noise = 0.05 + 0.2 * np.abs(inputs[:, 1])
+        y = np.sin(inputs[:, 0]) + noise * rng.normal(size=600)
+        model = cgp.ExactGPRegressor("matern-5/2", random_state=0).fit(inputs[:300], y[:300])
+        found = compare(model, inputs[300:], y[300:])
+        assert found.verdicts[1].colour == "amber"
+        assert found.calibration.group_p_value < 0.005
+        assert found.calibration.worst_group.grouping == "input 2"
+
+    def test_equal_values_are_in_one_third(self) -> None:
+        labels = thirds(np.array([0.0] * 7 + [1.0, 2.0]))
+        assert len(set(labels[:7])) == 1
+        assert len(set(thirds(np.arange(9.0)))) == 3
 
     def test_groups(self) -> None:
         std = np.linspace(1, 2, 30)[:, None]

@@ -95,7 +95,8 @@ class Calibration:
     n_points : int
         Number of targets.
     shift, shift_p_value : float
-        Mean standardised residual, and the share of draws whose mean is as far from zero.
+        Mean standardised residual, and the share of draws whose mean is as far from zero in units
+        of their root mean square, whatever the scale.
     """
 
     coverage: dict[float, float]
@@ -189,7 +190,7 @@ class Calibration:
             0.5 * (square - 1 - np.log(max(square, 1e-300))),
             z.size,
             float(z.mean()),
-            _share_beyond(abs(float(z.mean())), np.abs(draws.mean(axis=1))),
+            _share_beyond(float(_one_sided(z.reshape(1, -1))[0]), _one_sided(draws)),
         )
 
     def off(self, level: float) -> float:
@@ -219,7 +220,8 @@ class Calibration:
     @property
     def is_shifted(self) -> bool:
         """Whether targets lie on one side of the predictions, further than an honest law's."""
-        return self.shift_p_value <= SURE_OF_DETAIL and abs(self.shift) > SHIFTED
+        far = abs(self.shift) > SHIFTED * max(self.rescaling, 1.0)
+        return far and self.shift_p_value <= SURE_OF_DETAIL
 
     @property
     def shift_text(self) -> str:
@@ -320,6 +322,14 @@ def _off(shares: FloatArray, errors: FloatArray) -> FloatArray:
 def _share_beyond(value: Any, draws: FloatArray) -> float:
     """Share of draws (N,) that are at least a value, rounding aside; the value counts as one."""
     return float((1 + (draws >= np.max(value) * (1 - 1e-9)).sum()) / (1 + draws.size))
+
+
+def _one_sided(residuals: FloatArray) -> FloatArray:
+    """Magnitudes (k,) of the means of rows (k, n) over their root mean squares."""
+    size = np.sqrt(np.square(residuals).mean(axis=1))
+    means = np.abs(residuals.mean(axis=1))
+    found: FloatArray = np.divide(means, size, out=np.zeros_like(size), where=size > 0)
+    return found
 
 
 def _distances(transforms: FloatArray) -> FloatArray:

@@ -46,11 +46,11 @@ NETWORK = "Try another kernel, weights of edges that follow distance, or more ob
 def advise(evidence: Evidence, rmse: float | None, own_nlpd: float | None) -> tuple[Advice, ...]:
     """What is known to gain, in nats per point, the greatest gain first.
 
-    Where one kind of cure (the right place, the exact process, a nearby kernel, another scale of
+    Where one kind of cure (the exact process, the right place, a nearby kernel, another scale of
     the standard deviations) gains nearly as much as any of the others, these are left out: the
     faults that they name would go with it.
     """
-    cures = [_shift(evidence), _closing(evidence, own_nlpd), _variations(evidence),
+    cures = [_closing(evidence, own_nlpd), _shift(evidence), _variations(evidence),
              _rescaling(evidence)]  # fmt: skip
     signs = [*_baselines(evidence, rmse), *_misfit(evidence)]
     found = [*signs, *(one for cure in cures for one in cure)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.verdicts.chance import clear_gap
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, SERIOUS, TOLD, WORSE_RMSE
-from coupledgp.diagnostics.verdicts.verdict import QUALITY, Verdict
+from coupledgp.diagnostics.verdicts.verdict import QUALITY, Colour, Verdict
 
 # Names of the baselines in sentences.
 NAMES = {
@@ -76,15 +78,12 @@ def _strongest_alternative(evidence: Evidence) -> Verdict | None:
     if not clear:
         return None
     best = max(clear, key=lambda one: one.gain)
-    return Verdict(
-        QUALITY,
-        "red" if best.gain > SERIOUS else "amber",
+    return _beaten(
+        best,
         f"Another model predicts better: {best.name}, by {best.gain:.3g} (standard error "
         f"{best.standard_error:.1g}) nats per point.",
         f"Of {len(evidence.alternatives or ())} other models one is better beyond chance by "
         f"{MATTERS} nats per point (red: {SERIOUS}).",
-        best.gain,
-        best.standard_error,
     )
 
 
@@ -94,17 +93,20 @@ def _better_variation(evidence: Evidence) -> Verdict | None:
     if not clear:
         return None
     best = max(clear, key=lambda one: one.gain)
-    return Verdict(
-        QUALITY,
-        "red" if best.gain > SERIOUS else "amber",
+    return _beaten(
+        best,
         f"Its kernel or its fit is not the best: with {best.name} and no other change the NLPD is "
         f"smaller by {best.gain:.3g} (standard error {best.standard_error:.1g}) nats per point, "
         f"the log evidence of {best.n_rows} rows higher by {best.evidence_gain:.3g}.",
         f"A nearby kernel has a log evidence higher by {EVIDENCE} nats, and predicts better by "
         f"{MATTERS} nats per point (red: {SERIOUS}) and {TOLD} standard errors.",
-        best.gain,
-        best.standard_error,
     )
+
+
+def _beaten(best: Any, sentence: str, reason: str) -> Verdict:
+    """The verdict where something with a `gain` and its `standard_error` is better."""
+    colour: Colour = "red" if best.gain > SERIOUS else "amber"
+    return Verdict(QUALITY, colour, sentence, reason, best.gain, best.standard_error)
 
 
 def _misfit(evidence: Evidence) -> Verdict:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint fuzz clean
+.PHONY: demo test lint fuzz mutants clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -27,6 +27,10 @@ test: lint
 # Mutants of model files; see docs/guarantees.md.
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.formats.fuzz_models 10000 --seed 1
+
+# Small faults in the package, each of which fails a test; OPTIONS="--only bounds/* --jobs 4".
+mutants: $(VENV)/.installed
+	$(BIN)/python -m tests.mutants $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) demo-report build *.egg-info

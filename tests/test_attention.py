@@ -301,6 +301,9 @@ class TestStandIn:
         torch.testing.assert_close(module(x, x, x, attn_mask=by_key.expand(7, 7))[0], padded)
         both = module(x, x, x, key_padding_mask=by_key.expand(2, 7), is_causal=True)[0]
         torch.testing.assert_close(module(x, x, x, attn_mask=square + by_key)[0], both)
+        by_mask = module(x, x, x, attn_mask=by_key.expand(7, 7), is_causal=True)[0]
+        torch.testing.assert_close(by_mask, both)
+        assert not torch.allclose(both, padded)
 
     def test_masks_agree_with_exact_attention(self, rng: np.random.Generator) -> None:
         module = make(n_frequencies=8192, coupling="orthogonal+antithetic")

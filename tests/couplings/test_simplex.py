@@ -96,6 +96,32 @@ class TestSimplexPlus:
         settled, _ = settle(simplex_product(np.eye(4)), np.array([1e15, 1, 2, 3]), 1e-9, 100)
         np.testing.assert_allclose(settled[1:] @ settled[0], -1, rtol=1e-12)
 
+    @pytest.mark.parametrize("tolerance", [0.03, 1e-3, 1e-6])
+    def test_sweeps_end_when_no_direction_moves(
+        self, tolerance: float, rng: np.random.Generator
+    ) -> None:
+        """Beside plain sweeps, which count those that move any unit vector by more."""
+        start, norms = simplex_product(np.eye(5)), np.array([1.0, 3.0, 1.5, 2.0, 0.4])
+        units, moves = start.copy(), [np.inf]
+        while moves[-1] > tolerance:
+            moves.append(0.0)
+            for i in range(5):
+                others = norms @ units - norms[i] * units[i]
+                turned = -others / np.linalg.norm(others)
+                moves[-1] = max(moves[-1], np.linalg.norm(turned - units[i]))
+                units[i] = turned
+        settled, sweeps = settle(start, norms, tolerance, 1000)
+        assert sweeps == len(moves) - 1
+        np.testing.assert_allclose(settled, units, atol=1e-9)
+
+    def test_directions_are_kept_only_where_the_others_cancel_to_rounding(self) -> None:
+        """A sum of one part in 10^8 has a direction, a sum of rounding has none."""
+        start = np.array([[1.0, 0, 0], [0, 1, 0], [0, -1, 0]])
+        turned, _ = settle(start, np.array([1.0, 1.0, 1.0 + 1e-8]), 10.0, 1)
+        np.testing.assert_allclose(turned[0], [0, 1, 0], atol=1e-7)
+        kept, _ = settle(start, np.array([1.0, 1.0, 1.0 + 1e-15]), 10.0, 1)
+        np.testing.assert_allclose(kept[0], [1, 0, 0])
+
     def test_no_convergence_is_an_error(self) -> None:
         directions = SimplexPlusDirections(tolerance=1e-12, max_sweeps=1)
         with pytest.raises(NumericalError, match=r"still move by .* after 1 sweeps.*max_sweeps"):

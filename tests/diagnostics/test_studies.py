@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 import coupledgp as cgp
-from coupledgp.diagnostics.studies.draws import Draw, StudyRow
+from coupledgp.diagnostics.studies.draws import Draw, MeanOverDraws, StudyRow
 from coupledgp.diagnostics.studies.pairs import holm
 from coupledgp.diagnostics.studies.tables import escaped
 from coupledgp.diagnostics.study import CouplingStudy
@@ -126,6 +126,15 @@ def test_the_verdict_uses_pairs():
     assert "far is 1 times as far" in together.verdict()
     apart = made({"near": wide, "far": shifted[::-1]})
     assert "Not distinguishable from it: far." in apart.verdict()
+
+
+@pytest.mark.parametrize(("gap", "told"), [(0.99, False), (1.01, True)])
+def test_without_draws_means_are_told_apart_by_the_joint_error(gap, told):
+    """Two errors of the difference, `(a^2 + b^2)^1/2`: ten for errors of three and four."""
+    means = {"near": MeanOverDraws(20.0, 3.0), "far": MeanOverDraws(20.0 + 10 * gap, 4.0)}
+    rows = tuple(StudyRow(name, 8, 6, mean, None, None) for name, mean in means.items())
+    study = CouplingStudy("n_frequencies", rows, 20, 10, None, None)
+    assert ("Not distinguishable from it: far." in study.verdict()) is not told
 
 
 def test_equal_and_constant_draws_have_p_values():

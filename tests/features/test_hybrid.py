@@ -113,6 +113,21 @@ class TestHybrids:
             single.estimate(X, Y).double(), double.estimate(X, Y), rtol=1e-4, atol=1e-4
         )
 
+    @pytest.mark.parametrize("constant", [-0.3, 0.0, 1.7])
+    def test_constants_of_any_sign(self, constant: float, rng: np.random.Generator) -> None:
+        """Products of features are the estimates, whose constants are a and 1 - a."""
+        X, Y = pairs(rng)
+        bases = [ComplexExponentialFeatures(DIM, 4, generator=k) for k in range(2)]
+        weight = AngularCoefficient(DIM, 3, generator=2)
+        weight.constant = constant
+        features = HybridFeatures(bases, [weight])
+        direct = features.queries(X) @ features.keys(Y).mT
+        torch.testing.assert_close(features.estimate(X, Y), direct)
+        first, last = (base.estimate(X, Y) for base in bases)
+        rows, columns = (torch.as_tensor(rows) for rows in (X, Y))
+        varying = weight.features(rows, "query") @ weight.features(columns, "key").mT
+        torch.testing.assert_close(direct, last + (constant + varying) * (first - last))
+
     def test_counts_of_parts(self) -> None:
         base = ComplexExponentialFeatures(DIM, 2)
         with pytest.raises(InvalidInputError, match="one fewer than estimators, got 0 for 2"):

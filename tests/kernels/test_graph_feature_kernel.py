@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import gpytorch
@@ -16,6 +17,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import WalkFeatures, plan_hops, sample_walks
 from coupledgp.kernels import GraphFeatureKernel, HeatKernel, RandomWalkKernel
+from coupledgp.kernels.gpytorch.walks import fingerprint
 from tests.graph_cases import karate, weighted_graph
 
 HEAT = HeatKernel(3.0)
@@ -285,5 +287,21 @@ def test_state_dict_restores_walks_bit_for_bit_in_another_process(tmp_path: Path
 def test_state_dict_of_another_graph_is_refused() -> None:
     kernel, _ = make()
     other = GraphFeatureKernel(weighted_graph(), HEAT, 8, generator=0)
+    with pytest.raises(InvalidInputError, match="state_dict: expected walks on this graph"):
+        other.load_state_dict(kernel.state_dict())
+
+
+def test_state_dict_of_a_graph_of_other_weights_or_scales_is_refused() -> None:
+    sources, targets = np.arange(11), np.arange(1, 12)
+    weights = np.linspace(1.0, 2.0, 11)
+    graph = cgp.Graph.from_edges(sources, targets, weights)
+    heavier = cgp.Graph.from_edges(sources, targets, 1.5 * weights)
+    scaled = [replace(graph, node_scale=np.full(12, size)) for size in (1.0, 2.0)]
+    digests = [fingerprint(one).tobytes() for one in (graph, heavier, *scaled)]
+    assert len(set(digests)) == 4
+    kernel = GraphFeatureKernel(graph, HEAT, 4, generator=0)
+    same = cgp.Graph.from_edges(sources, targets, weights)
+    GraphFeatureKernel(same, HEAT, 4, generator=1).load_state_dict(kernel.state_dict())
+    other = GraphFeatureKernel(heavier, HEAT, 4, generator=0)
     with pytest.raises(InvalidInputError, match="state_dict: expected walks on this graph"):
         other.load_state_dict(kernel.state_dict())

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import kstest, norm
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
@@ -174,8 +175,12 @@ def test_samples_follow_the_mixture(stack, seed):
     mean, std = stack.predict(points, return_std=True)
     spread = np.sqrt(std**2 - (q @ mu - mean) ** 2)
     assert (np.abs(draws.mean(axis=1) - q @ mu) < 5 * spread / np.sqrt(n)).all()
-    # A mixture's fourth moment may be several times a normal one's.
-    np.testing.assert_allclose(draws.std(axis=1), spread, rtol=5 * 3 / np.sqrt(n))
+    # The mixture's distribution function makes its draws uniform, whatever their moments.
+    for point, row in zip(points, draws, strict=True):
+        laws = [m.predict(point[None], return_std=True) for m in stack.members_]
+        chances = sum(w * norm.cdf(row, *law) for w, law in zip(q, laws, strict=True))
+        assert kstest(chances, "uniform").pvalue > 1e-6
+        assert chances.std() == pytest.approx(np.sqrt(1 / 12), rel=5 * np.sqrt(1 / 5 / n))
     np.testing.assert_array_equal(draws, stack.sample_y(points, n, random_state=seed))
 
 

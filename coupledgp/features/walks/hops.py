@@ -54,8 +54,9 @@ class HopPlan:
         Hop nodes `x_1..x_r`, shape (n_hops,).
     predicted_error
         Relative error of the kernel expected from the walkers,
-        `|prod (x - x_j)| sum_{t>=1} |c_t| / sqrt(m)` over the root mean diagonal of K; within a
-        factor of about two.
+        `|prod (x - x_j)| sum_{t>=1} |c_t| / sqrt(m)` over the root mean diagonal of K. Of the
+        usual numbers of walkers it is right within a factor of about two, but behind one hop or
+        two up to five times too large.
     cost
         Multiply-adds with `W~` in one product with the features, `n_hops * nnz(W~)`.
     reason

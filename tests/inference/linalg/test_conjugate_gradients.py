@@ -90,6 +90,26 @@ def test_refined_residuals_are_true_ones(dtype: torch.dtype) -> None:
     assert (norms <= 1e-9).all()
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_refinement_goes_on_until_every_column_is_solved(place: int) -> None:
+    """An eigenvector is solved in one step, wherever it stands; single precision needs more."""
+    A = torch.as_tensor(positive_definite(40, 5))
+    B = torch.as_tensor(np.random.default_rng(6).standard_normal((40, 3)))
+    B[:, place] = torch.linalg.eigh(A)[1][:, -1]
+    solved = solve_refined(lambda V: A.to(V.dtype) @ V, lambda R: R, B, 1e-9, torch.float32, silent)
+    norms = np.linalg.norm(solved.residuals, axis=0) / np.linalg.norm(B, axis=0)
+    assert (norms <= 1e-9).all()
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_any_column_that_does_not_converge_is_an_error(place: int) -> None:
+    A = positive_definite(20, 4)
+    B = np.random.default_rng(7).standard_normal((20, 2))
+    B[:, 1 - place] = np.linalg.eigh(A)[1][:, 3]
+    with pytest.raises(NumericalError, match="after 2 steps"):
+        solve_columns(lambda V: A @ V, lambda R: R, B, 1e-8, max_iterations=2)
+
+
 def test_single_precision_that_overflows_gives_way_to_double() -> None:
     A = torch.as_tensor(positive_definite(10, 7)) * 1e30
     B = torch.as_tensor(np.random.default_rng(8).standard_normal((10, 2))) * 1e30

@@ -1,0 +1,49 @@
+"""Units of targets: which spread is a scale, and which is rounding."""
+
+import numpy as np
+import pytest
+
+from coupledgp.gp.units import Units, are_constant
+
+EPS = float(np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("mean", [0.1, -7.0, 1e12])
+@pytest.mark.parametrize("counts", [None, np.ones(6)])
+def test_a_spread_of_rounding_is_no_scale(mean, counts):
+    """Targets that differ in their last digit are constant; forty times more is a spread."""
+    signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])[:, None]
+    rounded = mean + signs * np.spacing(mean)
+    assert np.ptp(rounded) > 0
+    assert Units.of(rounded, True, counts).scale == 1.0
+    assert are_constant(rounded, rounded.mean(axis=0))
+    spread = mean * (1 + 40 * EPS * signs)
+    found = Units.of(spread, True, counts)
+    assert found.scale == pytest.approx(spread.std(), rel=1e-6)
+    assert found.scale < 1e-13 * abs(mean)
+    assert not are_constant(spread, spread.mean(axis=0))
+
+
+def test_targets_are_constant_if_every_output_is():
+    outputs = np.column_stack([np.full(5, 3.0), np.arange(5.0)])
+    assert not are_constant(outputs, outputs.mean(axis=0))
+    assert are_constant(outputs[:, :1], outputs[:, :1].mean(axis=0))
+    np.testing.assert_allclose(Units.of(outputs, True).scale, [1.0, np.sqrt(2)])
+
+
+def test_rows_count_as_often_as_they_say():
+    targets, counts = np.array([[0.0], [1.0], [5.0]]), np.array([2.0, 3.0, 1.0])
+    repeated = np.repeat(targets, counts.astype(int), axis=0)
+    found = Units.of(targets, True, counts)
+    np.testing.assert_allclose(found.offset, repeated.mean(axis=0))
+    np.testing.assert_allclose(found.scale, repeated.std(axis=0))
+
+
+def test_there_and_back():
+    units = Units(np.array([3.0, -1.0]), np.array([2.0, 0.5]))
+    values = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_allclose(units.mean(units.normalized(values)), values)
+    np.testing.assert_allclose(units.spread(3.0), [12.0, 0.75])
+    draws = units.samples(np.ones((3, 2, 4)))
+    np.testing.assert_allclose(draws, np.broadcast_to([[5.0], [-0.5]], (3, 2, 4)))
+    assert units.log_jacobian(7) == pytest.approx(7 * np.log(2.0 * 0.5))

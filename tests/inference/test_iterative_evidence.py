@@ -1,0 +1,38 @@
+"""Bounds and errors of the evidence by products, in closed form and beside rules that are exact."""
+
+import numpy as np
+import pytest
+
+from coupledgp.inference.nodes.evidence import IterativeEvidence, SpectralMeasures
+from coupledgp.inference.nodes.priors import SpectralPrior
+from coupledgp.kernels import HeatKernel
+from tests.graph_cases import karate
+
+NODES = np.arange(34)
+PRIOR = SpectralPrior(karate(), HeatKernel(3.0))
+
+
+@pytest.mark.parametrize("n_steps", [2, 3])
+def test_few_steps_bound_the_evidence_from_below(n_steps: int) -> None:
+    """The probes are the same, so that the only difference is what Lanczos has not resolved."""
+    y = np.random.default_rng(2).standard_normal((34, 2))
+    few = IterativeEvidence(PRIOR, NODES, y, n_probes=3, n_steps=n_steps, max_steps=n_steps)
+    all_of_them = IterativeEvidence(PRIOR, NODES, y, n_probes=3, n_steps=34, max_steps=34)
+    _, upper = few._measure(n_steps)
+    for v, s in ((1.0, 0.2), (3.0, 0.01), (0.2, 1.0)):
+        low, exact, high = (
+            measures.log_evidence(v, s) for measures in (few.measures, all_of_them.measures, upper)
+        )
+        assert low < exact - 1e-9
+        assert high > exact + 1e-9
+
+
+def test_the_error_is_that_of_the_mean_of_the_log_determinants() -> None:
+    """Three probes of a matrix of two rows, and two outputs."""
+    values = np.array([[0.5, 2.0], [1.0, 1.5], [0.1, 3.0]])
+    weights = np.array([[1.2, 0.8], [0.5, 1.5], [1.0, 1.0]])
+    measures = SpectralMeasures(np.ones(2), np.ones(2), values, weights, n_outputs=2)
+    logs = (weights * np.log(1.7 * values + 0.3)).sum(axis=1)
+    spread = np.sqrt(((logs - logs.mean()) ** 2).sum() / 2)
+    error = measures.log_evidence_error(1.7, 0.3)
+    assert error == pytest.approx(2 * 0.5 * spread / np.sqrt(3), rel=1e-12)

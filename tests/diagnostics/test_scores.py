@@ -166,6 +166,9 @@ def test_paired_difference(rng: np.random.Generator) -> None:
     assert paired_difference(np.ones(1), np.zeros(1)) == (1.0, None)
     both = paired_difference(np.stack([gaps, -gaps], axis=1), np.zeros((400, 2)))
     assert both.mean == pytest.approx(0, abs=1e-12)
+    # Outputs of one point that go together are one observation, not two.
+    doubled = paired_difference(np.stack([gaps, gaps], axis=1), np.zeros((400, 2)))
+    assert doubled.standard_error == pytest.approx(gap.standard_error, rel=1e-12)
 
 
 def test_bounds_hold_for_every_law_between_and_are_reached(rng: np.random.Generator) -> None:

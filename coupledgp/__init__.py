@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from coupledgp.forks import follow_forks
 from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
@@ -76,3 +77,5 @@ else:
         },
         modules=["couplings", "datasets", "diagnostics", "features", "kernels", "theory"],
     )
+
+follow_forks()

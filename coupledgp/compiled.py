@@ -10,6 +10,8 @@ A function marked `part` is called by compiled functions only. It is compiled in
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +26,31 @@ BLOCKS_PER_THREAD = 8
 # A division by zero gives infinity, as in numpy: no test before each division.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _LOCK = threading.Lock()
+
+
+_held: list[Any] = []
+
+
+def _wait_for_compiling() -> None:
+    """Take the locks under which functions are compiled, so that no child is forked with them."""
+    compiler = sys.modules.get("numba.core.compiler_lock")
+    locks = [_LOCK, getattr(compiler, "global_compiler_lock", None)]
+    for lock in locks:
+        if lock is not None:
+            lock.acquire()
+            _held.append(lock)
+
+
+def _go_on_compiling() -> None:
+    while _held:
+        _held.pop().release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_wait_for_compiling, after_in_parent=_go_on_compiling,
+        after_in_child=_go_on_compiling,
+    )  # fmt: skip
 
 
 class Lazy:
@@ -95,6 +122,20 @@ def without_denormals() -> Iterator[None]:
         torch.set_flush_denormal(already)
 
 
+def _number_of_threads() -> int:
+    """Threads that numba may use.
+
+    Numba's own are asked for only where somebody has started them: to ask starts them, and those of
+    OpenMP do not survive a fork.
+    """
+    import numba  # slow to import
+    from numba.np.ufunc import parallel
+
+    if getattr(parallel, "_is_initialized", True):
+        return int(numba.get_num_threads())
+    return int(numba.config.NUMBA_NUM_THREADS)
+
+
 def share_rows(
     work: Callable[[Iterator[tuple[int, int]]], None], n_rows: int, least: int, most: int
 ) -> None:
@@ -110,9 +151,7 @@ def share_rows(
     least, most
         Sizes of the blocks: fewer rows are not worth a call, more do not stay in the cache.
     """
-    import numba  # slow to import
-
-    n_threads = int(numba.get_num_threads())
+    n_threads = _number_of_threads()
     size = max(min(n_rows // (BLOCKS_PER_THREAD * n_threads), most), least)
     starts = iter(range(0, n_rows, size))
     lock = threading.Lock()

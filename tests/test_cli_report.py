@@ -212,7 +212,7 @@ def test_ctrl_c_ends_a_report_and_leaves_no_file(tmp_path):
     subprocess.run([sys.executable, "-c", save, "m", "test.csv"], cwd=tmp_path, check=True)
     (tmp_path / "old.html").write_text("old page")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    arguments = [sys.executable, "-c", "from coupledgp.cli.app import main; main()", "report"]
+    arguments = [sys.executable, "-c", "from coupledgp.cli import main; main()", "report"]
     asked = ["m", "test.csv", "-t", "y", "-o", "old.html", "--compare", "stochastic"]
     code, err = interrupted([*arguments, *asked], tmp_path)
     assert code == 130

@@ -12,7 +12,8 @@ from benchmarks.import_graph import RUNNING, Import, ImportGraph, circles
 PACKAGE = Path(coupledgp.__file__).parent
 # From the ground up, folders and single files; neighbours on one line do not import each other.
 FLOORS = [
-    ["errors", "lazy", "compiled", "output"],
+    ["errors", "lazy", "compiled", "temporary", "forks"],
+    ["output"],
     ["random", "progress", "memory"],
     ["counter", "descent"],
     ["validation"],

@@ -224,7 +224,7 @@ import coupledgp.diagnostics.compare, coupledgp.pagerank, coupledgp.cli.app
     "by another module": """
 from coupledgp.pagerank import pagerank
 from coupledgp.models import posterior_report
-from coupledgp.cli.app import main
+from coupledgp.cli.app import run
 """,
     "from import": """
 from coupledgp import pagerank

@@ -6,12 +6,13 @@ from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.cli.app import app as app
-    from coupledgp.cli.app import main as main
     from coupledgp.cli.app import run as run
+    from coupledgp.cli.start import main as main
 else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
         {
-            "coupledgp.cli.app": ["app", "main", "run"],
+            "coupledgp.cli.app": ["app", "run"],
+            "coupledgp.cli.start": ["main"],
         },
     )

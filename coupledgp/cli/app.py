@@ -177,11 +177,6 @@ def _application(
         typer.echo(context.get_help())
 
 
-def main() -> None:
-    """Run the command line and end the process."""
-    sys.exit(run())
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code.
 
@@ -199,9 +194,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
             given = None if arguments is None else list(arguments)
             code = command.main(args=given, prog_name="coupledgp", standalone_mode=False)
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except _mendable_errors() as error:
@@ -227,7 +219,7 @@ def _message(error: Exception) -> str:
     elif isinstance(error, OSError) and error.filename is not None:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"
     elif isinstance(error, MemoryError):
-        text = f"not enough memory: {error}"
+        text = f"not enough memory: {error}" if str(error) else "not enough memory"
     else:
         text = str(error) or type(error).__name__
     return " ".join(text.split())

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.output import find_clash
 
 AUTO = "auto"
 COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
@@ -45,13 +46,10 @@ def selection_line(selection: dict[str, Any] | None) -> list[str]:
 
 def check_distinct(outputs: dict[str, Path | None], inputs: list[Path | None]) -> None:
     """Refuse outputs that would overwrite an input or each other."""
-    taken = {path.resolve() for path in inputs if path is not None}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        if path.resolve() in taken:
-            raise InvalidInputError(f"{name}: expected a path of its own, got {str(path)!r}")
-        taken.add(path.resolve())
+    wanted = {name: path for name, path in outputs.items() if path is not None}
+    name = find_clash(wanted, [path for path in inputs if path is not None])
+    if name is not None:
+        raise InvalidInputError(f"{name}: expected a path of its own, got {str(wanted[name])!r}")
 
 
 def finite(value: Any) -> Any:

@@ -13,6 +13,7 @@ from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.scores import point_crps, point_nlpd
 from coupledgp.errors import InvalidInputError
+from coupledgp.output import write_text
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int
 
@@ -67,7 +68,7 @@ class PosteriorReport(ComparisonResult):
         """Return `to_dict()` as JSON, and write it to `path` if one is given."""
         text = json.dumps(self.to_dict(), indent=2)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            write_text(path, text + "\n")
         return text
 
     def scoring_table(self) -> dict[str, FloatArray]:
@@ -142,7 +143,7 @@ class PosteriorReport(ComparisonResult):
 
         page = html_of(self._page())
         if path is not None:
-            Path(path).write_text(page, encoding="utf-8")
+            write_text(path, page)
         return page
 
     def pictures(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ from coupledgp.diagnostics.studies.tables import (
     summary_table,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.output import written_whole
+from coupledgp.output import write_text
 from coupledgp.validation import check_choice
 
 if TYPE_CHECKING:
@@ -273,8 +273,7 @@ def _row_of(values: Mapping[str, Any]) -> StudyRow:
 def _written(text: str, path: str | Path | None) -> str:
     """Write a text to a path if one is given, and return it."""
     if path is not None:
-        with written_whole(path) as whole:
-            whole.write_text(text, encoding="utf-8")
+        write_text(path, text)
     return text
 
 

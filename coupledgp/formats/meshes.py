@@ -17,7 +17,7 @@ from coupledgp.formats.colours import value_colours
 from coupledgp.formats.gltf import gltf_bytes
 from coupledgp.formats.libraries import library
 from coupledgp.formats.ply import ply_bytes
-from coupledgp.output import written_whole
+from coupledgp.output import writing, written_whole
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_choice
 
@@ -120,7 +120,8 @@ def _meshio() -> Any:
 
 def save_mesh(path: Path, kind: str, fields: MeshFields) -> None:
     """Write the file at a path of any name, in the format of an extension."""
-    WRITERS[kind](path, fields)
+    with writing(path):
+        WRITERS[kind](path, fields)
 
 
 def checked_fields(mesh: Any, location: str | None, fields: Mapping[str, ArrayLike]) -> MeshFields:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import shutil
+import sqlite3
 import tempfile
 import warnings
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.roads import RoadNetwork
-from coupledgp.output import written_whole
+from coupledgp.output import writing, written_whole
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
 
@@ -106,10 +110,16 @@ def road_layers(
 
 def save_roads(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
     """Write tables at a path of any name, as GeoPackage or GeoJSON."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder) / f"roads{kind}"
-        _write(made, kind, layers)
-        shutil.copyfile(made, path)
+    library("pyogrio", "roads", "writing roads")
+    with writing(path):
+        if kind == ".geojson":
+            path.write_bytes(_geojson(layers))
+            return
+        # Beside the file, and by its name: what a killed process leaves is removed with the file.
+        with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
+            made = Path(folder) / f"roads{kind}"
+            _write_geopackage(made, layers)
+            shutil.copyfile(made, path)
 
 
 def _sorted_fields(
@@ -194,16 +204,35 @@ def _table(roads: RoadNetwork, columns: dict[str, Any], geometry: Any) -> Any:
     return geopandas.GeoDataFrame(columns, geometry=geometry, crs=roads.crs)
 
 
-def _write(path: Path, kind: str, layers: Mapping[str, Any]) -> None:
-    """Write tables as layers of a GeoPackage, or one below the other as GeoJSON."""
+def _geojson(layers: Mapping[str, Any]) -> bytes:
+    """Tables one below the other. In memory, as GDAL says nothing of an end that did not fit."""
     pandas = library("pandas", "roads", "writing roads")
-    library("pyogrio", "roads", "writing roads")
-    settings: dict[str, Any] = {"driver": DRIVERS[kind], "engine": "pyogrio"}
+    buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "'crs' was not provided")  # metres of no known place
-        if kind == ".gpkg":
-            for name, table in layers.items():
-                table.to_file(path, layer=name, **settings)
-            return
         joined = pandas.concat([table.to_crs(LONLAT) for table in layers.values()])
-        joined.to_file(path, RFC7946="YES", **settings)
+        joined.to_file(buffer, driver=DRIVERS[".geojson"], engine="pyogrio", RFC7946="YES")
+    return buffer.getvalue()
+
+
+def _write_geopackage(path: Path, layers: Mapping[str, Any]) -> None:
+    """Write tables as layers, and count their rows in the file, as GDAL may drop those that fail.
+
+    Raises
+    ------
+    OSError
+        The file does not hold them all: the disk is full, or a limit is reached.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "'crs' was not provided")
+            for name, table in layers.items():
+                table.to_file(path, layer=name, driver=DRIVERS[".gpkg"], engine="pyogrio")
+        with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
+            (sound,) = database.execute("PRAGMA quick_check").fetchone()
+            for name, table in layers.items():
+                (count,) = database.execute(f'SELECT count(*) FROM "{name}"').fetchone()
+                if sound != "ok" or count != len(table):
+                    raise RuntimeError(f"{count} of {len(table)} {name} are in the file")
+    except (RuntimeError, sqlite3.Error) as error:  # pyogrio's errors are of the first class
+        raise OSError(errno.EIO, f"the file could not be written whole: {error}") from error

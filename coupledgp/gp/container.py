@@ -21,7 +21,7 @@ from safetensors import SafetensorError, safe_open
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import require_type
-from coupledgp.output import written_whole
+from coupledgp.output import write_bytes
 
 FORMAT, FORMAT_VERSION = "coupledgp-model", 1
 # Types of the arrays of a file.
@@ -57,8 +57,7 @@ def pack(header: Header, arrays: Arrays) -> bytes:
 def write(path: str | os.PathLike[str], header: Header, arrays: Arrays) -> None:
     """Write a file, whole or not at all."""
     content = pack({"coupledgp": version("coupledgp"), **header}, arrays)
-    with written_whole(path) as temporary:
-        temporary.write_bytes(content)
+    write_bytes(path, content)
 
 
 def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:

@@ -115,7 +115,7 @@ def audit(
         tables,
     )
     from coupledgp.models.reports import audit as audited
-    from coupledgp.output import written_whole
+    from coupledgp.output import write_text, written_whole
 
     check_distinct({"--output": output}, [train, test, predictions, model])
     columns = Columns(target, id_column, mean_column, std_column, samples)
@@ -138,7 +138,7 @@ def audit(
             **settings(how, max_rows, seed, len(rows), len(new), stated["kernel"]),
             **stated,
         )
-        page.write_text(report.to_html(), encoding="utf-8")
+        write_text(page, report.to_html())
     if as_json:
         print(json.dumps(finite(report.to_dict() | {"output": str(output)}), indent=2))
     else:

@@ -28,7 +28,7 @@ def demo(
     from coupledgp.cli.commands import demo_field, demo_pages
     from coupledgp.cli.commands import demo_study as study
     from coupledgp.cli.show import table as show
-    from coupledgp.output import written_whole
+    from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_positive_int
 
     check_positive_int(n_seeds, "--n-seeds")
@@ -47,8 +47,8 @@ def demo(
             study.write_further(*further, seed=seed)
             demo_field.write_field(output, field_page, field_figures, seed)
         text = json.dumps(found.to_dict(), indent=2, allow_nan=False)
-        figures.write_text(text + "\n", encoding="utf-8")
-        page.write_text(study.page_of(found), encoding="utf-8")
+        write_text(figures, text + "\n")
+        write_text(page, study.page_of(found))
     if as_json:
         print(text)
         return

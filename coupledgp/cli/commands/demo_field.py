@@ -13,6 +13,7 @@ from coupledgp.cli.options import finite
 from coupledgp.cli.readers.domains import DomainOptions, read_domain
 from coupledgp.cli.readers.places import PlaceOptions
 from coupledgp.cli.readers.tables import write_table
+from coupledgp.output import write_text, written_whole
 from coupledgp.random import FloatArray
 
 NAME = "field"
@@ -29,14 +30,15 @@ def write_field(folder: Path, page: Path, figures: Path, seed: int) -> None:
     values = folder / f"{NAME}-sensors.csv"
     positions, y = sensors(domain.mesh, seed)
     columns = dict(zip("xyz", positions.T, strict=True))
-    write_table(pa.table({**columns, "value": y}), values, values)
+    with written_whole(values) as whole:
+        write_table(pa.table({**columns, "value": y}), whole, values)
     options = FieldOptions(
         graph=Path(SHAPE), output=folder / f"{NAME}.ply", values=values, query=None, loo=None,
         report=page, places=PlaceOptions(), value_column=None, at=None, kernel="auto", share=0.0,
         seed=seed, baselines=True, latent=False, as_json=False,
     )  # fmt: skip
     result = fitted_field(domain, options, [])
-    figures.write_text(json.dumps(finite(result), indent=2) + "\n", encoding="utf-8")
+    write_text(figures, json.dumps(finite(result), indent=2) + "\n")
 
 
 def sensors(mesh: object, seed: int) -> tuple[FloatArray, FloatArray]:

@@ -42,7 +42,7 @@ from coupledgp.cli.show import field as show_field
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
 from coupledgp.models.fields import FieldGPRegressor
-from coupledgp.output import written_whole
+from coupledgp.output import write_text, written_whole
 from coupledgp.progress import reporter
 
 
@@ -133,7 +133,7 @@ def fitted_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> d
             assert options.loo is not None
             write_left_out(sensors, task.sensors, run.loo, loo_path, options.loo)
         if page_path is not None:
-            page_path.write_text(show_field.page(result, run.shown()), encoding="utf-8")
+            write_text(page_path, show_field.page(result, run.shown()))
     return result
 
 

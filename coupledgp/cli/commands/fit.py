@@ -223,7 +223,7 @@ def fit(
     from coupledgp.cli.show import table as show
     from coupledgp.diagnostics.overlap import overlap_of
     from coupledgp.models import save_model
-    from coupledgp.output import written_whole
+    from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_choice, check_positive_int
 
     options = dict(context.params)
@@ -273,7 +273,7 @@ def fit(
         if model_path is not None:
             save_model(estimator, model_path, include_data=include_data)
         if page_path is not None and comparison is not None:
-            page_path.write_text(show.page(result, comparison), encoding="utf-8")
+            write_text(page_path, show.page(result, comparison))
     warnings = () if overlap is None else overlap.warnings
     print(json.dumps(finite(result), indent=2)) if as_json else show.fit(
         result, comparison, warnings

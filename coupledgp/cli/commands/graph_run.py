@@ -20,7 +20,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
 from coupledgp.models import GraphGPRegressor, choose_graph
-from coupledgp.output import written_whole
+from coupledgp.output import write_text, written_whole
 from coupledgp.progress import reporter
 from coupledgp.validation import check_choice, check_positive_int
 
@@ -105,7 +105,7 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
         write_law(network, law, output_path, output)
         if page_path is not None and comparison is not None:
             page = show_graph.page(result, comparison, network, task.nodes, law)
-            page_path.write_text(page, encoding="utf-8")
+            write_text(page_path, page)
     if options["as_json"]:
         print(json.dumps(finite(result), indent=2))
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.cli.options import check_distinct
 from coupledgp.progress import reporter
 
 
@@ -48,8 +48,7 @@ def predict(
     from coupledgp.output import written_whole
 
     check_table_path(output, "--output")
-    if output.resolve() in (model.resolve(), data.resolve()):
-        raise InvalidInputError(f"--output: expected a path of its own, got {str(output)!r}")
+    check_distinct({"--output": output}, [model, data])
     with reporter("predict"), written_whole(output) as temporary:
         table, added = with_predictions(model, data, prefix, latent, output, interval)
         write_table(table, temporary, like=output)

@@ -125,7 +125,7 @@ def report(
     from coupledgp.diagnostics.compare import by_solves
     from coupledgp.diagnostics.overlap import overlap_of, without_overlap
     from coupledgp.models import load_model, posterior_report
-    from coupledgp.output import written_whole
+    from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_choice, check_positive_int
 
     check_positive_int(seed, "--seed", minimum=0)
@@ -182,7 +182,7 @@ def report(
         )
         if overlap.left_out:
             result = replace(result, overlap=overlap)
-        page.write_text(result.to_html(), encoding="utf-8")
+        write_text(page, result.to_html())
     if as_json:
         print(json.dumps(finite(result.to_dict() | {"output": str(output)}), indent=2))
     else:
@@ -204,7 +204,7 @@ def left_out(
     from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of, show_left_out
     from coupledgp.diagnostics import cross_validate
     from coupledgp.models import load_model
-    from coupledgp.output import written_whole
+    from coupledgp.output import write_text, written_whole
 
     with ExitStack() as stack:
         page = stack.enter_context(written_whole(output))
@@ -219,7 +219,7 @@ def left_out(
             random_state=seed,
             **({} if max_rows is None else {"max_rows": max_rows}),
         )
-        page.write_text(result.to_html(), encoding="utf-8")
+        write_text(page, result.to_html())
     if as_json:
         print(json.dumps(finite(result.to_dict() | {"output": str(output)}), indent=2))
     else:

@@ -16,6 +16,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.output import writing
 from coupledgp.random import FloatArray
 
 PARQUET = (".parquet", ".pq")
@@ -77,11 +78,12 @@ def check_table_path(path: Path, name: str) -> None:
 def write_table(table: pa.Table, path: Path, like: Path) -> None:
     """Write a table to `path` in the format that the extension of `like` names."""
     if _is_parquet(like):
-        pa.parquet.write_table(table, path)
+        with writing(path), path.open("wb") as file:
+            pa.parquet.write_table(table, file)
         return
     delimiter = "\t" if like.suffix.lower() == ".tsv" else ","
     # pyarrow's own writer puts quotes around every text and every name.
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with writing(path), path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
         writer.writerow(table.column_names)
         for batch in table.to_batches(max_chunksize=8192):

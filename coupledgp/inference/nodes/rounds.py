@@ -22,6 +22,7 @@ from coupledgp.inference.nodes.evidence import GraphEvidence, Scales
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
+from coupledgp.output import write_text
 from coupledgp.random import FloatArray
 
 # Factor by which one round moves a parameter at most: as far as a matched length law is made for,
@@ -125,9 +126,7 @@ class Checkpoint:
         """Write the state to the file, whole or not at all."""
         if self.path is None:
             return
-        part = self.path.with_name(self.path.name + ".part")
-        part.write_text(json.dumps({"problem": self.problem, "state": vars(state)}))
-        part.replace(self.path)
+        write_text(self.path, json.dumps({"problem": self.problem, "state": vars(state)}))
 
 
 class RoundObjective:

@@ -133,7 +133,7 @@ def _number_of_threads() -> int:
 
     if getattr(parallel, "_is_initialized", True):
         return int(numba.get_num_threads())
-    return int(numba.config.NUMBA_NUM_THREADS)
+    return int(vars(numba.config)["NUMBA_NUM_THREADS"])
 
 
 def share_rows(

@@ -223,7 +223,7 @@ def _naming(name: str, path: str) -> Iterator[None]:
 
 
 def _system_error(error: OSError, name: str) -> OSError:
-    text = error.strerror or " ".join(str(error).split())
+    text = error.strerror or f"not written whole ({' '.join(str(error).split())})"
     return OSError(error.errno or errno.EIO, text, name)
 
 

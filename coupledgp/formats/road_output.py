@@ -216,7 +216,7 @@ def _geojson(layers: Mapping[str, Any]) -> bytes:
 
 
 def _write_geopackage(path: Path, layers: Mapping[str, Any]) -> None:
-    """Write tables as layers, and count their rows in the file, as GDAL may drop those that fail.
+    """Write tables as layers; count their rows in the file and its index, as GDAL drops in silence.
 
     Raises
     ------
@@ -230,9 +230,10 @@ def _write_geopackage(path: Path, layers: Mapping[str, Any]) -> None:
                 table.to_file(path, layer=name, driver=DRIVERS[".gpkg"], engine="pyogrio")
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as database:
             (sound,) = database.execute("PRAGMA quick_check").fetchone()
-            for name, table in layers.items():
+            names = [(name, table) for table in layers for name in (table, f"rtree_{table}_geom")]
+            for name, layer in names:
                 (count,) = database.execute(f'SELECT count(*) FROM "{name}"').fetchone()
-                if sound != "ok" or count != len(table):
-                    raise RuntimeError(f"{count} of {len(table)} {name} are in the file")
+                if sound != "ok" or count != len(layers[layer]):
+                    raise RuntimeError(f"{count} of {len(layers[layer])} {layer} are in the file")
     except (RuntimeError, sqlite3.Error) as error:  # pyogrio's errors are of the first class
         raise OSError(errno.EIO, f"the file could not be written whole: {error}") from error

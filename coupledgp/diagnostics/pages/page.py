@@ -12,7 +12,7 @@ from typing import TypeVar
 from coupledgp.diagnostics.pages.picture import FORMATS, Picture
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
-from coupledgp.output import write_text, writing, written_whole
+from coupledgp.output import write_text
 from coupledgp.validation import check_choice
 
 T = TypeVar("T")
@@ -82,8 +82,7 @@ class Page:
         saved = []
         for name, picture in self.drawn().items():
             path = _inside(folder, f"{name}.{form}")
-            with written_whole(path) as whole, writing(whole):
-                picture.save(whole, form)
+            picture.save(path, form)
             saved.append(path)
         return saved
 

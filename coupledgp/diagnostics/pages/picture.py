@@ -15,6 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from coupledgp.diagnostics.pages.palette import GRID, INK, THEME
 from coupledgp.diagnostics.pages.scene import Scene
+from coupledgp.output import write_bytes, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,9 +82,11 @@ class Picture:
     def save(self, path: Path, form: str) -> None:
         """Write the picture as a file of a format, `"svg"` or `"png"`."""
         if form == "svg":
-            path.write_text(self.svg() + "\n", encoding="utf-8")
-        else:
-            self.figure.savefig(path, format=form, dpi=DPI, metadata={"Software": None})
+            write_text(path, self.svg() + "\n")
+            return
+        buffer = io.BytesIO()
+        self.figure.savefig(buffer, format=form, dpi=DPI, metadata={"Software": None})
+        write_bytes(path, buffer.getvalue())
 
 
 def _themed(found: re.Match[str]) -> str:

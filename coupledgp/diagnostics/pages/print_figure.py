@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.output import writing, written_whole
+from coupledgp.output import write_bytes
 
 # Letters of a figure are as large as the captions of most journals, its fonts are embedded whole,
 # and texts of an SVG stay texts.
@@ -36,5 +37,7 @@ def save_figure(figure: Figure, path: str | Path) -> None:
         endings = ", ".join(f".{one}" for one in FORMATS)
         raise InvalidInputError(f"path: expected an ending of {endings}, got {str(path)!r}")
     undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}, "png": {}}[kind]
-    with mpl.rc_context(PRINT), written_whole(path) as whole, writing(whole):
-        figure.savefig(whole, format=kind, dpi=DPI, metadata=undated)
+    buffer = io.BytesIO()  # compressors stumble over a full disk in ways of their own
+    with mpl.rc_context(PRINT):
+        figure.savefig(buffer, format=kind, dpi=DPI, metadata=undated)
+    write_bytes(path, buffer.getvalue())

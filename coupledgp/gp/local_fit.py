@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +20,13 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
 from coupledgp.inference.search.minimise import Stopping, lbfgs
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
+
+Evidence: TypeAlias = BatchEvidence | SharedEvidence
 
 
 @dataclass(frozen=True)
@@ -100,11 +104,14 @@ class LocalFitter:
         Seed of the batches.
     report : Progress
         Called with a line of progress after each round.
+    shared : bool
+        Whether all columns share a lengthscale: then the evidence of few rows is exact.
     """
 
     rows: OrderedRows
     seed: int
     report: Progress
+    shared: bool = False
 
     def batch(self, size: int, stage: int) -> NDArray[np.int64]:
         """Places of the rows of a batch, in rising order."""
@@ -121,6 +128,16 @@ class LocalFitter:
         logarithms = np.asarray(structure.named(vector)["lengthscale"])
         lengthscale: FloatArray = np.exp(logarithms)[structure.groups]
         return lengthscale
+
+    def evidence(
+        self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
+    ) -> Evidence:
+        """The evidence of the rows of a batch, with neighbours that are near at a vector."""
+        small = len(batch) == len(self.rows) <= MOST_ROWS
+        if self.shared and small and structure.frequencies is None:
+            return SharedEvidence.of(structure, self.rows)
+        lengthscale = self.lengthscale(structure, vector)
+        return BatchEvidence.of(structure, self.rows, batch, lengthscale)
 
     def search(
         self, structure: Structure, start: FloatArray, rounds: Sequence[Round]
@@ -141,16 +158,12 @@ class LocalFitter:
             return LocalSearch(structure, start, value, n_evaluations, converged)
         box = structure.box()
         for stage, part in enumerate(rounds):
-            evidence = BatchEvidence.of(
-                structure,
-                self.rows,
-                self.batch(part.batch_rows, stage),
-                self.lengthscale(structure, vector),
-            )
+            batch = self.batch(part.batch_rows, stage)
+            evidence = self.evidence(structure, batch, vector)
             count = [0]
 
             def counted(
-                x: FloatArray, evidence: BatchEvidence = evidence, count: list[int] = count
+                x: FloatArray, evidence: Evidence = evidence, count: list[int] = count
             ) -> tuple[float, FloatArray]:
                 count[0] += 1
                 return evidence.negative(x)
@@ -160,7 +173,7 @@ class LocalFitter:
             vector, value, converged = found.point, -found.value, found.converged
             n_evaluations += count[0]
             self.report(
-                f"{_text(structure)}: {len(evidence.neighbours.own)} rows, {n_evaluations} "
+                f"{_text(structure)}: {evidence.n_rows} rows, {n_evaluations} "
                 f"evaluations, {value:.4f} nats per observation"
             )
         return LocalSearch(structure, vector, value, n_evaluations, converged)
@@ -203,6 +216,8 @@ class LocalProblem:
         Noise variance in normalised units, where it is known.
     center, spread : FloatArray (d,)
         Means and standard deviations of the columns; columns of a group share the latter.
+    shared : bool
+        Whether all columns share a lengthscale by `sharing_lengthscale`.
     """
 
     data: Data
@@ -212,6 +227,7 @@ class LocalProblem:
     known_noise: float | None
     center: FloatArray
     spread: FloatArray
+    shared: bool = False
 
     @classmethod
     def of(
@@ -232,6 +248,37 @@ class LocalProblem:
         """The problem of some rows, in the units and with the standardised columns of all."""
         return replace(self, data=self.data.take(rows))
 
+    def sharing_lengthscale(self) -> LocalProblem:
+        """The problem with one lengthscale for all columns.
+
+        The standardised columns are divided by the root of the number of lengthscales before, so
+        that rows stay at distances of about one, for which the priors of the scales are made.
+        """
+        spread = self.spread * np.sqrt(self.groups[-1] + 1)
+        return replace(self, groups=np.zeros_like(self.groups), spread=spread, shared=True)
+
+    def rotated(self) -> LocalProblem:
+        """The same problem in as many columns as rows, where more share a lengthscale.
+
+        With `X' = Q R` of the standardised inputs X (n, d), d > n, the rows of `R'` (n, n) have the
+        same inner products and distances as those of X, and a kernel of one lengthscale with its
+        trend depends on nothing else. Other problems are returned as they are.
+        """
+        n_rows, dim = self.data.points.shape
+        if not self.shared or dim <= n_rows:
+            return self
+        scaled = (self.data.points - self.center) / self.spread
+        triangle = np.asarray(np.linalg.qr(scaled.T, mode="r"))
+        points = np.ascontiguousarray(triangle.T)
+        data = Data.of(points, self.data.targets, weights=self.data.weights)
+        zeros, ones = np.zeros(n_rows), np.ones(n_rows)
+        return replace(self, data=data, groups=self.groups[:n_rows], center=zeros, spread=ones)
+
+    def adopted(self, prior: LocalPrior) -> LocalPrior:
+        """A prior of the rotated problem, or of this one, in the columns of this one."""
+        structure = replace(prior.structure, dim=len(self.groups), groups=self.groups)
+        return replace(prior, structure=structure, center=self.center, spread=self.spread)
+
     def fitter(self, report: Progress) -> LocalFitter:
         """The searches on this table."""
         order = np.random.default_rng([self.seed, 1]).permutation(len(self.data))
@@ -241,7 +288,7 @@ class LocalProblem:
         targets = self.units.normalized(self.data.targets[order])
         weights = self.data.weights
         rows = OrderedRows.of(inputs, targets, None if weights is None else weights.take(order))
-        return LocalFitter(rows, self.seed, report)
+        return LocalFitter(rows, self.seed, report, self.shared)
 
     def structure(
         self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None

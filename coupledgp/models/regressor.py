@@ -45,7 +45,9 @@ class GPRegressor(TableRegressor):
         `"sparse-spectrum"` (features alone).
     budget
         Seconds of one core that the fit may take, by a forecast from the size of the table. What
-        does not fit in is left out; if nothing does, `fit` refuses. The forecast does not look at a
+        does not fit in is left out; if nothing does, all columns share one lengthscale (10 000
+        columns of 100 rows do), as the names of the members say, and if that is still too much,
+        `fit` refuses. The forecast does not look at a
         clock, so that the same data give the same model on every machine.
     trend
         `"linear"`, `"constant"` or `"none"`, see `LocalGPRegressor`.
@@ -212,6 +214,8 @@ class GPRegressor(TableRegressor):
         seed = int(self._rng().integers(2**31))
         noise = known_noise(data, units, None)
         problem = LocalProblem.of(data, units, column_groups(data, columns), seed, noise)
+        if plans[0].shared:
+            problem = problem.sharing_lengthscale()
         with reporter("fit", self.progress) as report:
             seconds = sum(plan.seconds for plan in plans)
             kinds = ", ".join(plan.kind for plan in plans)

@@ -10,7 +10,7 @@ import torch
 from coupledgp.gp.additive import ExactAdditiveGP
 from coupledgp.gp.local_fit import LocalFitter, LocalSearch
 from coupledgp.gp.local_prior import LocalPrior
-from coupledgp.inference.neighbours.evidence import REFUSED, BatchEvidence
+from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.random import FloatArray
@@ -104,8 +104,7 @@ class LogPosterior:
 
     def __init__(self, fitter: LocalFitter, found: LocalSearch) -> None:
         everything = np.arange(len(fitter.rows))
-        lengthscale = fitter.lengthscale(found.structure, found.vector)
-        self.evidence = BatchEvidence.of(found.structure, fitter.rows, everything, lengthscale)
+        self.evidence = fitter.evidence(found.structure, everything, found.vector)
         self.scale = self.evidence.n_total * fitter.rows.targets.shape[1]
 
     def value_and_gradient(self, point: FloatArray) -> tuple[float, FloatArray]:

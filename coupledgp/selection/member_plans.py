@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from coupledgp.errors import InvalidInputError
@@ -20,6 +20,8 @@ KINDS: dict[str, Kind] = {
 # Rows up to which all members are exact, up to which some are, and up to which hyperparameters of
 # exact members are averaged.
 EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
+# Numbers in a table up to which hyperparameters are averaged: each draw passes over the table.
+AVERAGED_NUMBERS = 10**6
 # Kernels of exact members, and those among which local members choose by evidence.
 EXACT_KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 LOCAL_KERNELS = EXACT_KERNELS
@@ -29,10 +31,12 @@ EXACT_ROUNDS = (Round(512, 15), Round(EXACT_ROWS, 40))
 # Draws of averaged hyperparameters of each exact member.
 N_DRAWS = 16
 # Seconds of one core of a server of 2023, which `benchmarks/performance/front_door_cost.py` sets
-# beside those of the machine at hand: of one entry of the neighbours' covariances, of one
-# entry of the features with its gradient, of one entry of their Gram matrix, and of one step of a
-# search for neighbours.
-ENTRY_SECONDS, FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 4.5e-8, 2.5e-7, 2e-10, 1e-7
+# beside those of the machine at hand: of one entry of the neighbours' covariances, and of each
+# column in it, of one entry of the features with its gradient, of one entry of their Gram matrix,
+# of one step of a search for neighbours, and of one column in a distance of two rows.
+ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
+FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
+DISTANCE_SECONDS = 1.2e-9
 # L-BFGS takes about this many evaluations an iteration.
 EVALUATIONS_PER_ITERATION = 1.2
 
@@ -49,20 +53,32 @@ class MemberPlan:
         frequencies and a trend.
     seconds : float
         Forecast of its cost, prediction of held-out rows included.
+    shared : bool
+        Whether all columns share one lengthscale, since one each would be beyond the budget.
     """
 
     kind: Kind
     seconds: float
+    shared: bool = False
+
+
+def averages(n_rows: int, dim: int) -> bool:
+    """Whether hyperparameters of exact members are averaged on a table of n rows and d columns."""
+    return n_rows <= AVERAGED_ROWS and n_rows * dim <= AVERAGED_NUMBERS
 
 
 @dataclass(frozen=True)
 class Size:
-    """Size of a table and of its models: rows n, columns d, neighbours k, frequencies m."""
+    """Size of a table and of its models: rows n, columns d, neighbours k, frequencies m.
+
+    With a `shared` lengthscale exact members are searched for in min(n, d) columns.
+    """
 
     n_rows: int
     dim: int
     n_neighbours: int
     n_frequencies: int
+    shared: bool = False
 
     def forecast(self, kind: Kind) -> float:
         """Seconds that a member of a kind is expected to take."""
@@ -77,10 +93,21 @@ class Size:
         return screening + search + 2 * self.n_rows * self._row(k, features)
 
     def _exact(self) -> float:
-        draws = 2 * (self.dim + 4) + N_DRAWS if self.n_rows <= AVERAGED_ROWS else 0
+        draws = 1
+        searched = replace(self, dim=min(self.dim, self.n_rows)) if self.shared else self
         k = min(EXACT_NEIGHBOURS, self.n_rows - 1)
-        evaluations = draws * self.n_rows * k**2 * ENTRY_SECONDS
-        return self._search(EXACT_ROUNDS, k, 0) + evaluations + 1e-10 * self.n_rows**3
+        seconds = searched._search(EXACT_ROUNDS, k, 0) + 1e-10 * self.n_rows**3
+        if averages(self.n_rows, self.dim):
+            draws = N_DRAWS
+            evaluations = 2 * ((1 if self.shared else self.dim) + 4) + draws
+            seconds += evaluations * self.n_rows * k**2 * searched._entry
+        # Distances of all rows for two processes of each draw, and the rotation.
+        return seconds + (2 * draws + 1) * self.n_rows**2 * self.dim * DISTANCE_SECONDS
+
+    @property
+    def _entry(self) -> float:
+        """Seconds of one entry of a covariance of neighbours, with its gradient."""
+        return ENTRY_SECONDS + self.dim * ENTRY_COLUMN_SECONDS
 
     def _search(self, rounds: tuple[Round, ...], k: int, features: int) -> float:
         columns = features + self.dim + 1
@@ -88,14 +115,14 @@ class Size:
             EVALUATIONS_PER_ITERATION
             * part.max_iterations
             * min(part.batch_rows, self.n_rows)
-            * (k**2 * ENTRY_SECONDS + columns * FEATURE_SECONDS + columns**2 * GRAM_SECONDS)
+            * (k**2 * self._entry + columns * FEATURE_SECONDS + columns**2 * GRAM_SECONDS)
             for part in rounds
         )
 
     def _row(self, k: int, features: int) -> float:
         """Seconds to whiten a row, its neighbours sought."""
         columns = features + self.dim + 1
-        whitening = k**2 * ENTRY_SECONDS + columns * 0.2 * FEATURE_SECONDS
+        whitening = k**2 * self._entry + columns * 0.2 * FEATURE_SECONDS
         return whitening + columns**2 * GRAM_SECONDS + (self._neighbours() if k else 0.0)
 
     def _neighbours(self) -> float:
@@ -114,34 +141,54 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     wanted
         Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows; exact ones,
         features and hybrid ones up to `SOME_EXACT_ROWS`; above them features, local and hybrid
-        ones, as far as the budget goes.
+        ones, as far as the budget goes. Where no member with a lengthscale for each column is
+        within the budget, members share one among all columns.
     budget
         Seconds of one core that all members may take together.
 
     Raises
     ------
     InvalidInputError
-        A member that was asked for, or the cheapest of them all, is beyond the budget; the message
-        gives the forecast.
+        A member that was asked for, or the cheapest of them all, is beyond the budget even with a
+        shared lengthscale; the message gives the forecast.
     """
-    if wanted != ("auto",):
-        plans = tuple(MemberPlan(KINDS[name], size.forecast(KINDS[name])) for name in wanted)
-        total = sum(plan.seconds for plan in plans)
-        if total > budget:
-            raise _beyond(size, " and ".join(wanted), total, budget)
+    plans = _affordable(size, wanted, budget)
+    if not plans and not size.shared and size.dim > 1:
+        plans = _affordable(replace(size, shared=True), wanted, budget)
+    if plans:
         return plans
-    kinds: tuple[Kind, ...] = ("features", "local", "hybrid")
-    if size.n_rows <= SOME_EXACT_ROWS:
-        kinds = ("exact",) if size.n_rows <= EXACT_ROWS else ("exact", "features", "hybrid")
-    plans, left = (), budget
+    if wanted != ("auto",):
+        raise _beyond(
+            size, " and ".join(wanted), sum(size.forecast(KINDS[w]) for w in wanted), budget
+        )
+    seconds = min(size.forecast(kind) for kind in _suited(size))
+    raise _beyond(size, "the cheapest model", seconds, budget)
+
+
+def _affordable(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[MemberPlan, ...]:
+    """Members of a size within the budget; none if not all that are asked for by name are."""
+    named = wanted != ("auto",)
+    kinds = tuple(KINDS[name] for name in wanted) if named else _suited(size)
+    plans: tuple[MemberPlan, ...] = ()
+    left = budget
     for kind in kinds:
         seconds = size.forecast(kind)
         if seconds <= left:
-            plans, left = (*plans, MemberPlan(kind, seconds)), left - seconds
-    if not plans:
-        seconds = min(size.forecast(kind) for kind in kinds)
-        raise _beyond(size, "the cheapest model", seconds, budget)
+            plans, left = (*plans, MemberPlan(kind, seconds, size.shared)), left - seconds
+        elif named:
+            return ()
     return plans
+
+
+def _suited(size: Size) -> tuple[Kind, ...]:
+    """Kinds of members that suit a table."""
+    if size.n_rows <= EXACT_ROWS:
+        return ("exact",)
+    return (
+        ("exact", "features", "hybrid")
+        if size.n_rows <= SOME_EXACT_ROWS
+        else ("features", "local", "hybrid")
+    )
 
 
 def _beyond(size: Size, name: str, seconds: float, budget: float) -> InvalidInputError:

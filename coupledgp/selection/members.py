@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -39,13 +40,13 @@ from coupledgp.selection.fitted_members import (
     with_noise,
 )
 from coupledgp.selection.member_plans import (
-    AVERAGED_ROWS,
     EXACT_KERNELS,
     EXACT_NEIGHBOURS,
     EXACT_ROUNDS,
     LOCAL_KERNELS,
     N_DRAWS,
     MemberPlan,
+    averages,
 )
 from coupledgp.spectra import parse_spectrum
 
@@ -104,9 +105,19 @@ class MemberSearch:
     # Exact members, scored by leaving one row out.
 
     def _exact_members(self) -> list[FittedMember]:
-        fitter = self.problem.fitter(self.report)
-        members = [self._exact_member(name, self.problem, fitter) for name in EXACT_KERNELS]
+        fitter = self._rotated.fitter(self.report)
+        members = [self._exact_member(name, self._rotated, fitter) for name in EXACT_KERNELS]
         return [self._leave_one_out(m.name, m.priors, m) for m in members]
+
+    @cached_property
+    def _rotated(self) -> LocalProblem:
+        """The problem in which exact members are searched for: few columns, the same kernels."""
+        return self.problem.rotated()
+
+    @property
+    def _sharing(self) -> str:
+        """End of the names of members whose columns share a lengthscale."""
+        return ", one lengthscale" if self.problem.shared else ""
 
     def _exact_member(self, name: str, problem: LocalProblem, fitter: LocalFitter) -> FittedMember:
         k = min(EXACT_NEIGHBOURS, max(len(problem.data) - 1, 1))
@@ -114,14 +125,14 @@ class MemberSearch:
         found = fitter.search(structure, structure.start(), EXACT_ROUNDS)
         vectors, shares = self._draws(fitter, found)
         priors = tuple(problem.prior(structure, vector) for vector in vectors)
-        return FittedMember(
-            f"exact, {name}", priors, shares, np.empty(0), 0.0, True, found.n_evaluations
-        )
+        name = f"exact, {name}{self._sharing}"
+        nothing = np.empty(0)
+        return FittedMember(name, priors, shares, nothing, 0.0, True, found.n_evaluations)
 
     def _draws(self, fitter: LocalFitter, found: LocalSearch) -> tuple[FloatArray, FloatArray]:
         """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
         rows = fitter.rows
-        if len(rows) > AVERAGED_ROWS or not rows.targets.any():
+        if not averages(len(rows), len(self.problem.groups)) or not rows.targets.any():
             return found.vector[None], np.ones(1)
         density = LogPosterior(fitter, found)
         rng = np.random.default_rng([self.problem.seed, 3])
@@ -133,17 +144,21 @@ class MemberSearch:
     def _leave_one_out(
         self, name: str, priors: tuple[LocalPrior, ...], old: FittedMember
     ) -> FittedMember:
-        laws = [leave_one_out(self._exact(prior, self.problem)) for prior in priors]
+        laws = [leave_one_out(self._exact(prior, self._rotated)) for prior in priors]
         densities = mixture_log_density(np.array([law[0] for law in laws]), old.shares)
         variance = float(old.shares @ [law[1] for law in laws])
         return replace(old, name=name, priors=priors, log_densities=densities, variance=variance)
 
     def _exact(self, prior: LocalPrior, problem: LocalProblem) -> ExactAdditiveGP:
         """The dense process; its noise is at least the rounding of its covariance."""
+        prior = self._with_least_noise(problem.adopted(prior), problem)
+        return AdditivePrior(prior).given(problem.data, problem.units, self.normalize)
+
+    def _with_least_noise(self, prior: LocalPrior, problem: LocalProblem) -> LocalPrior:
         least = ROUNDING * len(problem.data) * prior.hyperparameters.outputscale
         if prior.noise < least and problem.known_noise is None:
-            prior = with_noise(prior, least)
-        return AdditivePrior(prior).given(problem.data, problem.units, self.normalize)
+            return with_noise(prior, least)
+        return prior
 
     # Other members, scored on rows that were held out.
 
@@ -162,10 +177,12 @@ class MemberSearch:
     def _held_out_members(
         self, plan: MemberPlan, train: LocalProblem, held: Data
     ) -> list[FittedMember]:
-        fitter = train.fitter(self.report)
         if plan.kind == "exact":
-            exact = [self._exact_member(name, train, fitter) for name in EXACT_KERNELS]
+            rotated = train.rotated()
+            fitter = rotated.fitter(self.report)
+            exact = [self._exact_member(name, rotated, fitter) for name in EXACT_KERNELS]
             return [self._scored(member, train, held) for member in exact]
+        fitter = train.fitter(self.report)
         k = 0 if plan.kind == "features" else self.n_neighbours
         structure = train.structure(self.trend, k)
         n_screened = 0
@@ -181,7 +198,8 @@ class MemberSearch:
             )
         found = fitter.search(structure, structure.start(), rounds).after(n_screened)
         prior = train.prior(structure, found.vector)
-        member = FittedMember(name_of(structure), (prior,), np.ones(1), np.empty(0), 0.0, False,
+        name = f"{name_of(structure)}{self._sharing}"
+        member = FittedMember(name, (prior,), np.ones(1), np.empty(0), 0.0, False,
                               found.n_evaluations)  # fmt: skip
         return [self._scored(member, train, held)]
 
@@ -247,6 +265,10 @@ class MemberSearch:
     def _given(
         self, member: FittedMember, prior: LocalPrior, problem: LocalProblem
     ) -> LocalGP | ExactAdditiveGP:
+        if member.exact and problem is self.problem:
+            found = self._exact(prior, self._rotated)  # the same covariance from fewer columns
+            full = self._with_least_noise(problem.adopted(prior), problem)
+            return replace(found, dense_prior=AdditivePrior(full), rows=problem.data)
         if member.exact:
             return self._exact(prior, problem)
         return problem.process(prior, self.normalize)

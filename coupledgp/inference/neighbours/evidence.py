@@ -110,6 +110,11 @@ class BatchEvidence:
         n_counted, n_total = float(rows.counts[wanted].sum()), float(rows.counts.sum())
         return cls(structure, neighbours, inputs, targets, noise, n_counted, n_total)
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the batch."""
+        return len(self.neighbours.own)
+
     def log_evidence(self, scales: Scales) -> Tensor:
         """Log evidence of the batch, nats, a differentiable tensor ()."""
         laws = self.laws(scales)

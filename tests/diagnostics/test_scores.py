@@ -223,6 +223,9 @@ def test_the_error_of_a_subset_is_that_of_sampling_without_replacement() -> None
     assert subset_error(parts, 16) == pytest.approx(stats.sem(means) * np.sqrt(0.75))
     assert subset_error(parts, 4) == 0
     assert subset_error(parts[:1], 4) is None
+    # Of several values the largest error.
+    several = np.concatenate([parts, 10 * parts, 0 * parts], axis=2)
+    assert subset_error(several, 16) == pytest.approx(10 * stats.sem(means) * np.sqrt(0.75))
     assert subset_error(np.ones((9, 1, 1)), 900) > 0.05  # nine of nine is no certainty
 
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.left_out.optimism import Optimism
+import coupledgp as cgp
+from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.scores import beside, error_over_groups, scores_over_groups
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.scores import point_nlpd
@@ -49,3 +50,12 @@ def test_a_twentieth_of_a_hyperparameter_a_row(n_hyperparameters, warns):
     found = Optimism(n_hyperparameters, 100)
     assert found.nats == n_hyperparameters / 100
     assert bool(found.warning()) is warns
+
+
+def test_optimism_is_a_number_of_each_target():
+    """Two lengthscales, an output scale and a noise, of ten rows with two targets each."""
+    X = RNG.normal(size=(10, 2))
+    model = cgp.ExactGPRegressor(
+        lengthscale=[1.0, 2.0], outputscale=1.5, noise=0.1, optimizer=None
+    ).fit(X, RNG.normal(size=(10, 2)))
+    assert optimism(model.process_) == Optimism(4, 20)

@@ -350,3 +350,24 @@ def test_a_group_of_nearly_all_rows_loses_no_digits():
     expected = rest.law(inputs[4:], "variance")
     np.testing.assert_allclose(law.spread[4:], expected.spread, rtol=1e-6)
     assert np.abs((law.mean[4:] - expected.mean) / np.sqrt(expected.spread)).max() < 2e-4
+
+
+@pytest.mark.parametrize("n_groups", [2, 3, 10])
+def test_groups_larger_than_the_rank_keep_the_noise_of_their_rows(n_groups):
+    """Eight features: groups of 20 and of 14 rows are downdated, those of four are inverted."""
+    rng = np.random.default_rng(5)
+    X, y, noise = rng.normal(size=(40, 2)), rng.normal(size=(40, 1)), np.geomspace(0.05, 2.0, 40)
+    process = cgp.SparseSpectrumGPRegressor(
+        n_frequencies=4, lengthscale=1.0, outputscale=1.0, optimizer=None, random_state=0
+    ).fit(X, y[:, 0], sample_noise=noise).process_  # fmt: skip
+    groups = np.arange(40) % n_groups
+    found = process.left_out(groups)
+    relative = process.data.weights.noise
+    for group in range(n_groups):
+        own, rest = np.flatnonzero(groups == group), np.flatnonzero(groups != group)
+        mean, spread = process.conditioned(process.data.take(rest)).law(
+            X[own], "variance", latent=True
+        )
+        variance = spread + np.outer(process.noise.variance * relative[own], process.units.scale**2)
+        np.testing.assert_allclose(found.mean[own], mean, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(found.variance[own], variance, rtol=1e-7)

@@ -27,7 +27,7 @@ def test_ranges_hold_their_ends_or_not():
     assert entries(a=array).floats("a", 2, low=0.0, high=1.0).tolist() == [0.0, 1.0]
     with pytest.raises(ModelFileError, match="above 0 and up to"):
         entries(a=array).floats("a", 2, above=0.0)
-    with pytest.raises(ModelFileError, match="from 0 to 0.5"):
+    with pytest.raises(ModelFileError, match=r"from 0 to 0\.5"):
         entries(a=array).floats("a", 2, low=0.0, high=0.5)
     with pytest.raises(ModelFileError, match="a: expected integers from 0 to 3"):
         entries(a=np.array([0, 4])).integers("a", 2, low=0, high=3)

@@ -6,6 +6,7 @@ import pytest
 from scipy import sparse
 
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.rivals.linear import LinearFit
 from coupledgp.diagnostics.rivals.nearest import WayFinder
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
@@ -87,3 +88,66 @@ def test_a_linear_model_needs_more_rows_than_coefficients(n_rows, there):
     found = TableRivals.of(X, np.arange(float(n_rows))[:, None]).predict(X)
     assert ("linear" in {one.name for one in found}) is there
     assert ("linear" in found.left_out) is not there
+
+
+def weighted_fit(X, y, weights):
+    """Coefficients, and `(X' W X)^-1`, of weighted least squares with a constant."""
+    design = np.column_stack([np.ones(len(X)), X])
+    inverse = np.linalg.inv(design.T @ (weights[:, None] * design))
+    return inverse @ design.T @ (weights[:, None] * y), inverse, design
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_deviations_of_a_linear_model_are_those_of_least_squares(weighted):
+    """`s^2 (1 + x' (X' W X)^-1 x)`, `s^2 = sum c e^2 / (sum c - 3)`."""
+    X, y, queries = RNG.normal(size=(12, 2)), RNG.normal(size=(12, 2)), RNG.normal(size=(4, 2))
+    noise, counts = np.ones(12), np.ones(12)
+    if weighted:
+        noise, counts = RNG.uniform(0.2, 4.0, 12), RNG.integers(1, 4, 12).astype(float)
+    rivals = TableRivals.of(X, y, RowWeights(noise, counts))
+    found = {one.name: one for one in rivals.predict(queries)}["linear"]
+    b, inverse, design = weighted_fit(X, y, counts / noise)
+    variance = counts @ np.square(y - design @ b) / (counts.sum() - 3)
+    rows = np.column_stack([np.ones(4), queries])
+    leverage = np.einsum("ij,jk,ik->i", rows, inverse, rows)
+    np.testing.assert_allclose(found.mean, rows @ b, rtol=1e-9)
+    np.testing.assert_allclose(found.std, np.sqrt(np.outer(1 + leverage, variance)), rtol=1e-9)
+
+
+@pytest.mark.parametrize("groups", [np.arange(12), np.arange(12) % 5])
+def test_rows_of_any_weight_are_left_out_as_by_refits(groups):
+    X, y = RNG.normal(size=(12, 2)), RNG.normal(size=(12, 1))
+    noise = np.geomspace(0.05, 20.0, 12)
+    found = TableRivals.of(X, y, RowWeights(noise, np.ones(12))).left_out(groups)
+    mean = {one.name: one for one in found}["linear"].mean
+    for i in range(12):
+        rest = groups != groups[i]
+        b, _, _ = weighted_fit(X[rest], y[rest], 1 / noise[rest])
+        np.testing.assert_allclose(mean[i], np.r_[1.0, X[i]] @ b, rtol=1e-7)
+
+
+def test_a_direction_that_one_group_alone_tells_is_left_out_with_it():
+    rows = RNG.normal(size=(20, 3))
+    rows[:, 2] = 0.0
+    rows[:2, 2] = [1.0, 2.0]
+    y = RNG.normal(size=(20, 1)) + 5 * rows[:, 2:]
+    groups = np.r_[0, 0, np.arange(1, 19)]
+    fit = LinearFit(rows, Observations.of(y, np.arange(20)))
+    alone = LinearFit(rows[2:], Observations.of(y[2:], np.arange(18))).predict(rows[:2])
+    np.testing.assert_allclose(fit.left_out(groups).mean[:2], alone.mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_deviations_about_the_mean(weighted):
+    """`s^2 (1 + sum w^2 / c / (sum w)^2)`, which for equal rows is `s^2 (1 + 1 / n)`."""
+    y = RNG.normal(size=(6, 1))
+    noise, counts = np.ones(6), np.ones(6)
+    if weighted:
+        noise, counts = RNG.uniform(0.5, 2.0, 6), RNG.integers(1, 4, 6).astype(float)
+    data, w = Observations.of(y, np.arange(6), RowWeights(noise, counts)), counts / noise
+    mean = np.average(y, axis=0, weights=w)
+    variance = counts @ np.square(y - mean) / (counts.sum() - 1)
+    expected = np.sqrt(variance * (1 + (w**2 / counts).sum() / w.sum() ** 2))
+    found = data.predicted_by_mean(2)
+    np.testing.assert_allclose(found.std, np.tile(expected, (2, 1)), rtol=1e-12)
+    np.testing.assert_allclose(found.mean, np.tile(mean, (2, 1)))

@@ -133,6 +133,10 @@ def test_colours_of_hard_values():
     assert tuple(colours[1]) == GREY
     assert colours[2, 1] > colours[0, 1]  # viridis: more is greener
     assert (value_colours(np.full(3, np.nan)) == GREY).all()
+    # Whatever the offset and the unit, the least and the greatest value have the ends of the scale.
+    for offset, unit in ((0.0, 1.0), (1e6, 1.0), (0.0, 1e-6), (-5.0, 100.0)):
+        found = value_colours(offset + unit * np.array([1.0, np.nan, 3.0]))
+        np.testing.assert_array_equal(found, colours)
     same = value_colours(np.full(3, 1e-300))
     assert (same == same[0]).all()
     np.testing.assert_allclose(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.errors import NumericalError
 from coupledgp.selection import automatic
 from coupledgp.selection.held_out import HeldOutRows
 from coupledgp.selection.search import Prediction, Trial, _Search, select
@@ -143,3 +144,12 @@ def test_a_fit_grows_until_the_upper_end_meets_the_target(monkeypatch):
     # The bound, 0.06, asks for 1.2 * 0.06 / 0.05 times the size.
     assert sizes[1:] == [int(np.ceil(1.44 * sizes[0]))]
     assert gp.n_frequencies_ == sizes[1]
+
+
+def test_a_draw_without_a_posterior_is_as_far_as_can_be():
+    class Failing:
+        def approximation(self, *arguments):
+            raise NumericalError("no posterior")
+
+    rows = HeldOutRows(Failing(), None, None, None, 4, 8, 20)
+    assert rows.kl_per_point("iid", 4, 0) == np.inf

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from coupledgp.inference.search import averaging
 from coupledgp.inference.search.averaging import importance_draws
@@ -37,12 +38,13 @@ def test_weighted_draws_have_the_moments_of_the_law(seed):
     np.testing.assert_allclose(found, covariance, atol=0.1 * covariance.max())
     np.testing.assert_array_equal(draws[0], MEAN)
     assert weights.sum() == pytest.approx(1.0)
+    # Their squared distances from the mode, over three, have the law F(3, 5).
+    squares = np.einsum("ij,jk,ik->i", gaps[1:], PRECISION, gaps[1:]) / 3
+    assert stats.kstest(squares, stats.f(3, averaging.FREEDOM).cdf).pvalue > 1e-6
 
 
-def test_weights_are_the_law_over_the_density_of_student(monkeypatch):
+def test_weights_are_the_law_over_the_density_of_student():
     """By scipy's density of the multivariate law of five degrees of freedom."""
-    from scipy import stats
-
     law, rng = Normal(MEAN, PRECISION), np.random.default_rng(3)
     draws, weights = importance_draws(law, MEAN, 50, rng)
     student = stats.multivariate_t(MEAN, np.linalg.inv(PRECISION), df=averaging.FREEDOM)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import trimesh
 
 import coupledgp as cgp
 from coupledgp.inference.fields.covariance import Kept, SurfaceCovariance
@@ -11,26 +12,22 @@ N = 24
 NETWORK = cgp.LaplaceOperator.from_edges(
     np.arange(N), (np.arange(N) + 1) % N, np.random.default_rng(1).uniform(0.5, 2.0, N)
 )
-KERNELS = [WhittleMatern(range_, alpha) for range_ in (2.0, 5.0) for alpha in (1, 2)]
+SURFACE = cgp.LaplaceOperator.from_trimesh(trimesh.creation.icosphere(subdivisions=1))
 
 
-def places(vertices):
-    return NETWORK.at_vertices(np.asarray(vertices)).points
-
-
-PLACES = [places([0, 3, 7]), places([1, 2, 11]), places([0, 3, 8])]
-
-
-def test_what_is_kept_is_what_would_be_computed():
+@pytest.mark.parametrize(("operator", "alphas"), [(NETWORK, (1, 2)), (SURFACE, (2, 4))])
+def test_what_is_kept_is_what_would_be_computed(operator, alphas):
     """Places of equal number, both alphas and two ranges, one after the other."""
-    shared = SurfaceCovariance(NETWORK)
+    shared = SurfaceCovariance(operator)
+    places = [operator.at_vertices(np.array(v)).points for v in ([0, 3, 7], [1, 2, 11], [0, 3, 8])]
+    kernels = [WhittleMatern(range_, alpha) for range_ in (2.0, 5.0) for alpha in alphas]
     for _ in range(2):
-        for kernel in KERNELS:
-            for a in PLACES:
-                fresh = SurfaceCovariance(NETWORK)
+        for kernel in kernels:
+            for a in places:
+                fresh = SurfaceCovariance(operator)
                 np.testing.assert_allclose(shared.gram(kernel, a), fresh.gram(kernel, a))
                 np.testing.assert_allclose(
-                    shared.columns(kernel, a), SurfaceCovariance(NETWORK).columns(kernel, a)
+                    shared.columns(kernel, a), SurfaceCovariance(operator).columns(kernel, a)
                 )
                 np.testing.assert_allclose(
                     shared.variance(kernel, a), shared.gram(kernel, a).diagonal(), rtol=1e-9

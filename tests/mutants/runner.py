@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class Copy:
     """
 
     def __init__(self, folder: Path, root: Path = ROOT) -> None:
-        self.folder, self.root = folder, root
+        self.folder = folder
         wanted = set(_files(root))
         for path in wanted:
             target = folder / path
@@ -67,15 +67,16 @@ class Copy:
             If the fault's text is not in its file exactly once.
         """
         path = self.folder / fault.file
-        text = path.read_text(encoding="utf-8")
-        before = path.stat()
-        path.write_text(fault.applied(text), encoding="utf-8")
+        content, before = path.read_bytes(), path.stat()
+        text = content.decode("utf-8")
+        path.write_bytes(fault.applied(text).encode("utf-8"))
         # No two contents of a file share a time, or Python would take the older one's byte code.
         os.utime(path, ns=(before.st_atime_ns, time.time_ns()))
         try:
             yield any(mark in text or mark in fault.file for mark in COMPILED)
         finally:
-            shutil.copy2(self.root / fault.file, path)
+            path.write_bytes(content)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
             for code in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
                 code.unlink()
 
@@ -96,7 +97,9 @@ class Copy:
             process.join(limit)
             late = process.exitcode is None
             if late and process.pid is not None:
-                os.killpg(process.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # it has no group of its own yet
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.kill()
                 process.join()
             output = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
             name = TOO_LONG if late else OUTCOMES.get(process.exitcode or 0, BROKEN)

@@ -444,6 +444,21 @@ def test_a_child_leaves_its_parents_file_alone(tmp_path):
     assert (tmp_path / "file").read_text() == "whole"
 
 
+def test_an_error_in_a_child_leaves_its_parents_file_alone(tmp_path):
+    child = -1
+    try:
+        with written_whole(tmp_path / "file") as temporary:
+            temporary.write_text("whole")
+            child = os.fork()
+            if child == 0:
+                raise ValueError("in the child")
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        if child == 0:
+            os._exit(0)
+    assert (tmp_path / "file").read_text() == "whole"
+
+
 def test_handlers_of_a_program_stay(tmp_path):
     def own(*_: Any) -> None:
         """Do nothing."""

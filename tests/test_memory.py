@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("resource")
 
 DIM, N_FREQUENCIES = 8, 64
-SHORT, LONG = 50_000, 350_000
+SHORT, LONG = 30_000, 230_000
 
 SCRIPT = """
 import json, resource, sys

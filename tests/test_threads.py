@@ -71,3 +71,31 @@ def test_results_do_not_depend_on_threads(tmp_path: Path) -> None:
             name = f"{what} {fit}"
             scale = np.abs(one[name]).max()
             np.testing.assert_allclose(one[name], two[name], rtol=0, atol=tolerance * scale)
+
+
+ON_A_GRAPH = """
+import networkx as nx
+import numpy as np
+import torch
+import coupledgp as cgp
+
+before = torch.get_num_threads()
+graph = cgp.Graph.from_networkx(nx.cycle_graph(30))
+gp = cgp.GraphGPRegressor(graph, n_walks=4, exact_hops=0, optimizer=None, random_state=0)
+gp.fit(np.arange(20), np.arange(20.0)).predict(np.arange(30))
+print(before, torch.get_num_threads())
+"""
+
+
+def test_walks_leave_the_number_of_threads_of_torch(tmp_path: Path) -> None:
+    """Numba's own threads, once started, would set that of all OpenMP code to theirs.
+
+    Two threads where one was asked for take twenty times as long as one on a busy machine.
+    """
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}
+    process = subprocess.run(
+        [sys.executable, "-c", ON_A_GRAPH],
+        capture_output=True, text=True, check=False, env=environment,
+    )  # fmt: skip
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split() == ["1", "1"]

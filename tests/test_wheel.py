@@ -17,25 +17,6 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # Leftovers of other builds and environments, which would be copied, or end in the wheel.
 NOT_SOURCES = (".*", "build", "dist", "*.egg-info", "__pycache__", "demo-report")
-# `coupledgp demo` at sizes for which it takes seconds; `patch` refuses names that do not exist.
-SMALL_DEMO = """
-import sys
-from unittest.mock import patch
-from trimesh.creation import icosphere
-from coupledgp.cli import run
-from coupledgp.cli.commands import demo_field, demo_pages, demo_study
-from coupledgp.datasets import meshes
-
-two = ("iid", "orthogonal")
-pages = {"COUPLINGS": two, "SIZES": (4, 8), "WALKERS": ("iid", "sigma"), "WALKS": (2, 4)}
-with (
-    patch.object(meshes, "_shapes", lambda: {"icosphere": lambda: icosphere(subdivisions=1)}),
-    patch.multiple(demo_study, COUPLINGS=two, SIZES=(4,)),
-    patch.object(demo_field, "SHAPE", "icosphere"),
-    patch.multiple(demo_pages, TABLE_DRAWS=2, MESH_DRAWS=2, OBSERVED=40, COMPARED=30, **pages),
-):
-    sys.exit(run(["demo", "--output", sys.argv[1], "--n-seeds", "1"]))
-"""
 
 
 @dataclass(frozen=True)
@@ -131,9 +112,10 @@ def test_quickstart_runs_from_the_wheel(installed: Installed, tmp_path: Path) ->
 
 def test_command_line_runs_from_the_wheel(installed: Installed, tmp_path: Path) -> None:
     assert "Usage: coupledgp" in installed.run("coupledgp", "--help", folder=tmp_path)
-    output = tmp_path / "pages"
-    installed.run("python", "-c", SMALL_DEMO, output, folder=tmp_path)
-    pages = ("field", "posterior-mesh", "posterior-table", "report")
-    names = [f"{page}.{ending}" for page in pages for ending in ("html", "json")]
-    written = sorted(path.name for path in output.iterdir())
-    assert written == sorted([*names, "field-sensors.csv", "field.ply"])
+    rows = [f"{k / 7:.3f},{(k % 9) / 3:.3f},{k * 0.01:.3f}" for k in range(60)]
+    (tmp_path / "rows.csv").write_text("\n".join(["a,b,y", *rows]))
+    options = ["-t", "y", "--n-frequencies", "8", "--max-iter", "3", "--report", "page.html"]
+    installed.run("coupledgp", "fit", "rows.csv", *options, "-o", "y.model", folder=tmp_path)
+    installed.run("coupledgp", "predict", "y.model", "rows.csv", "-o", "law.csv", folder=tmp_path)
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    assert (tmp_path / "law.csv").read_text().startswith("a,b,y,mean,std")

@@ -111,6 +111,22 @@ def test_what_is_made_of_a_mixture_keeps_its_weights_and_rows():
             assert process.hyperparameters.noise == own.hyperparameters.noise  # type: ignore[union-attr]
 
 
+def test_the_exact_process_of_features_has_their_weights():
+    drawn = [
+        cgp.SparseSpectrumGPRegressor(
+            n_frequencies=4, lengthscale=1.0, outputscale=1.0, noise=noise, optimizer=None
+        ).fit(X, Y).process_
+        for noise in (0.1, 0.4)
+    ]  # fmt: skip
+    found = MixtureGP.of(drawn, WEIGHTS, drawn[0].data).exact()
+    assert isinstance(found, MixtureGP)
+    np.testing.assert_array_equal(found.weights, WEIGHTS)
+    for exact, own in zip(found.members_with_data, drawn, strict=True):
+        np.testing.assert_allclose(
+            exact.law(POINTS, "mean").mean, own.exact().law(POINTS, "mean").mean
+        )
+
+
 def test_what_is_left_out_is_predicted_with_the_weights():
     groups, rows = np.arange(20) % 5, np.array([0, 4, 9])
     laws = [one.left_out(groups, rows) for one in SINGLE]

@@ -10,8 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.random import FloatArray, IntArray
+
+# What a report says of averaged hyperparameters.
+SHARE = (
+    "{:.0%} of the variance of observations at these points comes from means that differ with the "
+    "hyperparameters."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +75,13 @@ class Subject:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences that a reader of a comparison should know about the model."""
-        return () if self.process is None else self.process.remarks
+        if self.process is None:
+            return ()
+        process = self.process
+        if not isinstance(process, MixtureGP) or process.purpose != "hyperparameters":
+            return process.remarks
+        share = float(process.share_between(self.points).mean())
+        return (*process.remarks, SHARE.format(share))
 
 
 def process_of(model: Any) -> GaussianProcess | None:

@@ -295,11 +295,6 @@ class ExactGP(NormalizedProcess):
         kernel = parse_spectrum(entries.text("kernel"), "kernel")
         return cls.restored(StationaryPrior(kernel, hyperparameters_from(entries)), entries)
 
-    @classmethod
-    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
-        """Objects, made of the arrays of a file, that all members of a mixture share."""
-        return {}
-
     def inverse_covariance(self) -> DenseInverse:
         """See the base class."""
         return DenseInverse(self.factor, self.alpha.numpy())

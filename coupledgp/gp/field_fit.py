@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -88,6 +88,7 @@ def fit_fields(
     data: Data,
     normalize: bool,
     report: Progress,
+    averages: bool = True,
 ) -> tuple[FieldGP | MixtureGP, FieldSelection]:
     """Compare families of kernels by evidence and mix the best of each.
 
@@ -103,6 +104,8 @@ def fit_fields(
         Whether targets are normalised.
     report
         Progress.
+    averages
+        Whether kernels are mixed; otherwise that of greatest weight is the only member.
     """
     units = Units.of(data.targets, normalize)
     targets = units.normalized(data.targets)
@@ -115,6 +118,9 @@ def fit_fields(
         reason = (
             "families by evidence with equal prior mass, in each the kernels of greatest evidence"
         )
+        if not averages:
+            members = [replace(members[0], weight=1.0)]
+            reason = "the kernel of greatest evidence, as asked for"
     report(f"{len(members)} members given the data")
     mean_variance = MEAN_VARIANCE * max(float(np.mean(targets**2)), np.finfo(float).tiny)
     fitted = [_given(covariance, member, mean_variance, data, units, normalize)

@@ -49,6 +49,8 @@ class RouteSettings:
         Their seed.
     normalize : bool
         Whether targets are normalised.
+    averages : bool
+        Whether the columns route mixes kernels by their evidence, or takes that of greatest weight.
     """
 
     route: str
@@ -56,6 +58,7 @@ class RouteSettings:
     coupling: CouplingLike
     seed: int
     normalize: bool
+    averages: bool = True
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,9 @@ def fit_field(
             f"places: the covariances of {len(data)} observations",
             "use route='precision' with a kernel along the surface, or GPRegressor on positions",
         )
-        process, selection = fit_fields(covariance, families, data, settings.normalize, report)
+        process, selection = fit_fields(
+            covariance, families, data, settings.normalize, report, settings.averages
+        )
         n_evaluations = sum(family.n_candidates for family in selection.families)
         return FittedField(process, selection, n_evaluations, True)
     if kernel is None:

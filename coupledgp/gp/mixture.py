@@ -16,6 +16,8 @@ from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparamet
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
+from coupledgp.gp.node_state import GRAPH, NODE_ARRAYS, NODE_VALUES
+from coupledgp.gp.nodes import NodeGP, NodeHyperparameters
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import (
@@ -49,11 +51,19 @@ OWN_FIGURES = (
 SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
 
 
-Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP | PreciseFieldGP
+Member: TypeAlias = WeightSpaceGP | ExactGP | LocalGP | PreciseFieldGP | NodeGP
 # Kinds of processes by the names that files give them.
 KINDS: dict[str, type[Member]] = {
     kind.__name__: kind
-    for kind in (WeightSpaceGP, ExactGP, LocalGP, ExactAdditiveGP, FieldGP, PreciseFieldGP)
+    for kind in (
+        WeightSpaceGP,
+        ExactGP,
+        LocalGP,
+        ExactAdditiveGP,
+        FieldGP,
+        PreciseFieldGP,
+        NodeGP,
+    )
 }
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 PURPOSES = ("prediction", "hyperparameters")
@@ -65,8 +75,9 @@ class MixtureGP(GaussianProcess):
 
     Attributes
     ----------
-    members : tuple of WeightSpaceGP or of ExactGP
-        Processes with hyperparameters, and feature maps, of their own. They do without the rows
+    members : tuple of processes of `KINDS`
+        Processes of the same kind of points, each in one piece, with hyperparameters, and feature
+        maps, of their own. They do without the rows
         where they can; the mixture keeps these once.
     weights : FloatArray (K,)
         Weights of the members, positive, of sum one.
@@ -124,7 +135,9 @@ class MixtureGP(GaussianProcess):
         return self.members[0].noise
 
     @property
-    def hyperparameters(self) -> Hyperparameters | LocalHyperparameters | FieldHyperparameters:
+    def hyperparameters(
+        self,
+    ) -> Hyperparameters | LocalHyperparameters | FieldHyperparameters | NodeHyperparameters:
         """See the base class."""
         return self.members[0].hyperparameters
 
@@ -148,8 +161,8 @@ class MixtureGP(GaussianProcess):
         count = len(self.members)
         if self.purpose == "hyperparameters":
             return (
-                f"The model's law is a mixture over {count} settings of the hyperparameters. Its "
-                f"{OWN_FIGURES}",
+                f"The model's law is a mixture over {count} settings of the hyperparameters "
+                f"({self.n_effective:.3g} effective ones). Its {OWN_FIGURES}",
             )
         fitted = (FITTED_REMARK,) if any(member.remarks for member in self.members) else ()
         return (
@@ -157,6 +170,24 @@ class MixtureGP(GaussianProcess):
             f"The model's law is a mixture of {count} Gaussian laws, fitted to "
             f"predict, not to be near the reference. Its {OWN_FIGURES}",
         )
+
+    @property
+    def n_effective(self) -> float:
+        """Effective number of members, `1 / sum w^2`."""
+        return float(1.0 / np.sum(self.weights**2))
+
+    def share_between(self, points: Points) -> FloatArray:
+        """Share (p, k) of the variance of observations that is variance of the members' means.
+
+        With members that are draws of the hyperparameters it is what comes from not knowing them.
+        """
+        laws = [member.law(points, "variance") for member in self.members]
+        means = np.array([law.mean for law in laws])
+        within = np.einsum("q,qpk->pk", self.weights, np.array([law.spread for law in laws]))
+        gaps = means - np.einsum("q,qpk->pk", self.weights, means)
+        between = np.einsum("q,qpk->pk", self.weights, gaps**2)
+        share: FloatArray = between / (between + within)
+        return share
 
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
@@ -313,13 +344,19 @@ class MixtureGP(GaussianProcess):
     def state(self) -> tuple[Header, Arrays]:
         """See the base class; the other members' values have names that start with `member.K.`."""
         header, arrays = self.first.state()
+        kind = type(self.members[0])
         arrays["member_weights"] = self.weights
-        header["process"] = type(self.members[0]).__name__
+        header["process"] = kind.__name__
         header |= {"members": [], "purpose": self.purpose}
         for k, member in enumerate(self.members[1:]):
             own, more = member.state()
-            own_arrays = {name: value for name, value in more.items() if not _is_shared(name)}
-            arrays |= {f"member.{k}.{name}": value for name, value in own_arrays.items()}
+            arrays |= {
+                f"member.{k}.{name}": value
+                for name, value in more.items()
+                if not _is_shared(name, kind)
+            }
+            common = NODE_VALUES if kind is NodeGP else ()
+            own = {name: value for name, value in own.items() if name not in common}
             header["members"].append({"process": type(member).__name__, **own})
         return header, arrays
 
@@ -331,20 +368,19 @@ class MixtureGP(GaussianProcess):
         weights = entries.scales("member_weights", len(others) + 1).numpy()
         check_shares(weights, "member_weights")
         kind = KINDS[_kind(header)]
-        if issubclass(kind, ExactGP):
-            arrays = {**arrays, **kind.shared_parts(header, arrays)}
+        arrays = {**arrays, **kind.shared_parts(header, arrays)}
         first = _member_from(header, arrays)
         members = [first]
         # Version 0.1.0 states the rule for the units once, with the first member.
-        shared = {
-            name: value for name, value in arrays.items() if _is_shared(name) or name == "center"
-        }
+        center = {name: value for name, value in arrays.items() if name == "center"}
+        shared = {name: value for name, value in arrays.items() if _is_shared(name, kind)}
+        common = {name: header[name] for name in (*NODE_VALUES,) if kind is NodeGP}
         for k, own in enumerate(others):
             require_type(own, dict, f"members.{k}")
             prefix = f"member.{k}."
             more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
-            member = {"normalize": header["normalize"], **own}
-            members.append(_member_from({"process": _kind(header), **member}, {**shared, **more}))
+            member = {"process": _kind(header), "normalize": header["normalize"], **own, **common}
+            members.append(_member_from(member, {**center, **more, **shared}))
         _check_alike(members)
         purpose = header.get("purpose", "prediction")
         if purpose not in PURPOSES:
@@ -356,6 +392,8 @@ def _check_alike(members: Sequence[Member]) -> None:
     """Refuse members of a file that are of different kinds of points or outputs."""
     first = members[0]
     for member in members[1:]:
+        if isinstance(member, NodeGP) is not isinstance(first, NodeGP):
+            raise ModelFileError("members: expected all on a graph or none, got both")
         if not np.array_equal(member.units.scale, first.units.scale):
             raise ModelFileError("members: expected the same units, got others")
         if n_columns_of(member) != n_columns_of(first):
@@ -371,8 +409,10 @@ def n_columns_of(process: GaussianProcess) -> int | None:
     return None if lengthscale is None else int(np.size(lengthscale))
 
 
-def _is_shared(name: str) -> bool:
+def _is_shared(name: str, kind: type[Member]) -> bool:
     """Whether all members of a mixture have an array, or an object made of arrays, in common."""
+    if kind is NodeGP and name in (*NODE_ARRAYS, GRAPH):
+        return True
     return name in SHARED or name.startswith(OPERATOR)
 
 

@@ -35,6 +35,11 @@ from coupledgp.random import FloatArray, IntArray
 
 # Asymmetry of a matrix, over its largest entry, that sums in another order can leave.
 ROUNDING = 1e-9
+# Names of arrays and of values of a header that all members of a mixture on a graph share, and name
+# under which they are given the graph that these make.
+NODE_ARRAYS = ("indptr", "indices", "edge_weights", "node_scale", "time_unit", "nodes")
+NODE_VALUES = ("labels", "recipe", "settings", "seed", "normalize")
+GRAPH = "graph of nodes"
 METHODS = ("auto", "spectral", "series", "cholesky")
 # Most hops of a file: the product of more is below the least float.
 MOST_HOPS = 2048
@@ -57,7 +62,10 @@ def graph_state(graph: Graph) -> tuple[list[Any] | None, Arrays]:
 
 
 def graph_from(entries: Entries) -> Graph:
-    """The graph of `graph_state`."""
+    """The graph of `graph_state`, or the one that was made of it before."""
+    known = entries.arrays.get(GRAPH)
+    if isinstance(known, Graph):
+        return known
     n = entries.integers("indptr", "nodes and one", low=0, high=2**62).numel() - 1
     if n < 1:
         raise ModelFileError("indptr: expected at least one node, got none")

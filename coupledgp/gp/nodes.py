@@ -14,6 +14,7 @@ from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.node_inverse import node_inverse
 from coupledgp.gp.node_priors import ChosenPrior, ExactRecipe, NodePriorRecipe, WalkRecipe
 from coupledgp.gp.node_state import (
+    GRAPH,
     METHODS,
     graph_from,
     graph_state,
@@ -432,6 +433,11 @@ class NodeGP(NormalizedProcess):
         if isinstance(posterior.prior, WalkPrior):
             header["plan"] = asdict(posterior.prior.plan)
         return header, arrays
+
+    @classmethod
+    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
+        """See the base class: all members have one graph."""
+        return {GRAPH: graph_from(Entries(header, arrays))}
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> NodeGP:

@@ -392,6 +392,11 @@ class GaussianProcess(ABC):
     def state(self) -> tuple[Header, Arrays]:
         """Return values and arrays from which `from_state` of its class makes the same process."""
 
+    @classmethod
+    def shared_parts(cls, header: Header, arrays: Arrays) -> Arrays:
+        """Objects, made of the arrays of a file, that all members of a mixture share."""
+        return {}
+
 
 class NormalizedProcess(GaussianProcess):
     """A process whose outputs share one law of f in normalised units, which subclasses compute."""

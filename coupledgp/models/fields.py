@@ -101,6 +101,9 @@ class FieldGPRegressor(ProcessRegressor):
         kernel of greatest evidence by a sparse precision, with coupled Fourier features as the part
         of position; the cost hardly grows with the number of observations. `"auto"`: the latter
         beyond 400 places where the kernel allows it.
+    hyperparameters
+        `"averaged"`: kernels, variances and noise are mixed by their evidence, at any number of
+        observations on the columns route. `"maximum"`: those of greatest evidence alone.
     n_frequencies, coupling
         Number of frequencies of these features, and their coupling. `"auto"`: of a Gaussian kernel
         a quadrature rule or orthogonal samples, whichever has the greater evidence; of others the
@@ -134,6 +137,7 @@ class FieldGPRegressor(ProcessRegressor):
         n_frequencies: int = 192,
         coupling: CouplingLike = "auto",
         progress: bool | None = None,
+        hyperparameters: str = "averaged",
     ) -> None:
         self.operator = operator
         self.kernel = kernel
@@ -143,6 +147,7 @@ class FieldGPRegressor(ProcessRegressor):
         self.n_frequencies = n_frequencies
         self.coupling = coupling
         self.progress = progress
+        self.hyperparameters = hyperparameters
 
     def fit(self, places: Any, y: ArrayLike) -> Self:
         """Compare kernels by their evidence, and condition the best on the observations.
@@ -181,6 +186,8 @@ class FieldGPRegressor(ProcessRegressor):
             self.coupling,
             draw_seed(self.random_state),
             self.normalize_y,
+            check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
+            == "averaged",
         )
         with reporter("fit", self.progress) as report:
             found = fit_field(FieldCovariance(operator), families, data, settings, report)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -12,7 +14,9 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.mixture import MixtureGP, restored_process
+from coupledgp.gp.node_average import Averaging, fit_average
 from coupledgp.gp.node_fit import NodeFitter, NodeSearch
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
@@ -22,6 +26,7 @@ from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.inference.search.averaging import HyperparameterPrior, as_hyperparameter_prior
 from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
 from coupledgp.kernels import (
     GraphKernel,
@@ -40,6 +45,7 @@ from coupledgp.models.estimator import (
 )
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
+from coupledgp.selection.member_plans import AVERAGED_ROWS
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
@@ -48,7 +54,9 @@ AUTO_KERNELS = ("heat", "regularized-laplacian", "matern")
 # Exponents of the regularised Laplacians that take the place of a kernel that costs too much.
 STAND_IN_EXPONENTS = (1, 2, 3)
 HYPERPARAMETERS = ("kernel", "outputscale", "noise")
-STORED_RESULTS = ("n_rounds_", "n_evaluations_", "converged_")
+HYPERPARAMETER_CHOICES = ("auto", "maximum", "averaged")
+SEARCHED = ("n_rounds_", "n_evaluations_", "converged_")
+STORED_RESULTS = (*SEARCHED, "n_effective_draws_")
 
 
 class NodeRegressor(ProcessRegressor):
@@ -66,9 +74,15 @@ class NodeRegressor(ProcessRegressor):
     exact_variances: int
     n_variance_samples: int
     budget: float | str | None
+    hyperparameters: str
+    hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None
+    n_hyperparameter_draws: int
 
     n_rounds_ = fitted_result("n_rounds_", "Rounds of the search.")
     steps_ = fitted_result("steps_", "What the fit did, with forecast and true seconds.")
+    n_effective_draws_ = fitted_result(
+        "n_effective_draws_", "Effective number of draws of averaged hyperparameters."
+    )
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -78,8 +92,13 @@ class NodeRegressor(ProcessRegressor):
     def _recipe(self, seed: int) -> NodePriorRecipe:
         """The settings by which this model makes a prior of a kernel."""
 
+    @property
+    @abstractmethod
+    def _walks(self) -> bool:
+        """Whether something about walks is asked for, so that kernels are not exact."""
+
     def fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None = None) -> Self:
-        """Fit the hyperparameters by maximum evidence, then the posterior.
+        """Fit the hyperparameters, or average over them, then the posterior.
 
         Parameters
         ----------
@@ -90,7 +109,8 @@ class NodeRegressor(ProcessRegressor):
             in units of their own variance, output scale and noise.
         checkpoint
             A JSON file that is written after each round of the fit; an interrupted fit that is
-            started again with the same data and settings goes on from it.
+            started again with the same data and settings goes on from it. Averages over
+            hyperparameters have no rounds.
 
         Raises
         ------
@@ -140,7 +160,7 @@ class NodeRegressor(ProcessRegressor):
 
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
-    ) -> tuple[NodeGP, dict[str, Any]]:
+    ) -> tuple[NodeGP | MixtureGP, dict[str, Any]]:
         """Fit hyperparameters and condition on data; return the process and further results."""
         units = Units.of(data.targets, self.normalize_y)
         # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
@@ -166,9 +186,27 @@ class NodeRegressor(ProcessRegressor):
                 budget=Budget.of(self.budget),
                 stand_ins=self._stand_ins(recipe),
             )
-            process, search = fitter.fit()
+            averaging = self._averaging(len(data), checkpoint) if searches else None
+            average = None if averaging is None else fit_average(fitter, averaging)
+            fitted = fitter.fit() if average is None else (average.process, average.search)
+        process, search = fitted
         self._warn_of_budget(search)
-        return process, {**dict(zip(STORED_RESULTS, search, strict=False)), "steps_": search.steps}
+        results = {**dict(zip(SEARCHED, search, strict=False)), "steps_": search.steps}
+        if average is not None:
+            results["n_effective_draws_"] = average.n_effective
+        return process, results
+
+    def _averaging(self, n_rows: int, checkpoint: str | Path | None) -> Averaging | None:
+        """How hyperparameters are averaged; None where they are those of greatest evidence."""
+        prior = as_hyperparameter_prior(self.hyperparameter_prior)
+        if self.hyperparameters == "maximum" or set(self.fixed or ()) == set(HYPERPARAMETERS):
+            return None
+        asked = self.hyperparameters == "averaged"
+        if not asked:
+            dear = n_rows > AVERAGED_ROWS or checkpoint is not None
+            if dear or self._walks or self.solver == "iterative":
+                return None
+        return Averaging(self.n_hyperparameter_draws, prior, asked, self._walks)
 
     def _warn_of_budget(self, search: NodeSearch) -> None:
         """Warn if a search was ended by the budget, or if the fit took more than that."""
@@ -213,6 +251,9 @@ class NodeRegressor(ProcessRegressor):
         check_positive_int(self.n_probes, "n_probes", minimum=2)
         check_positive_int(self.exact_variances, "exact_variances", minimum=0)
         check_positive_int(self.n_variance_samples, "n_variance_samples", minimum=2)
+        check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
+        check_positive_int(self.n_hyperparameter_draws, "n_hyperparameter_draws", minimum=2)
+        as_hyperparameter_prior(self.hyperparameter_prior)
         Budget.of(self.budget)
 
     def _given(self, name: str) -> float:
@@ -229,16 +270,38 @@ class NodeRegressor(ProcessRegressor):
         return (parse_graph_kernel(self.kernel),)
 
     @property
-    def process_(self) -> NodeGP:
+    def process_(self) -> NodeGP | MixtureGP:
         """The fitted process, which never changes: a further fit makes a new one."""
         process = super().process_
-        assert isinstance(process, NodeGP)
+        assert isinstance(process, NodeGP | MixtureGP)
         return process
 
     @property
+    def first_process_(self) -> NodeGP:
+        """The fitted process; of averaged hyperparameters that of greatest posterior density."""
+        process = self.process_
+        first = process.members[0] if isinstance(process, MixtureGP) else process
+        assert isinstance(first, NodeGP)
+        return first
+
+    @property
+    def members_(self) -> list[Self]:
+        """Models whose laws are mixed, in the order of `member_weights_`; else the model alone."""
+        process = self.process_
+        if not isinstance(process, MixtureGP):
+            return [self]
+        return [self._around(member) for member in process.members_with_data]
+
+    @property
+    def member_weights_(self) -> FloatArray:
+        """Weights (K,) of the members, of sum one."""
+        process = self.process_
+        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
+
+    @property
     def kernel_(self) -> GraphKernel:
-        """Fitted kernel."""
-        return self.process_.hyperparameters.kernel
+        """Fitted kernel; of averaged hyperparameters that of greatest posterior density."""
+        return self.first_process_.hyperparameters.kernel
 
     def explain(self) -> str:
         """Say what the fit did, what each step was forecast to take and what it took, in lines.
@@ -251,22 +314,22 @@ class NodeRegressor(ProcessRegressor):
     @property
     def method_(self) -> str:
         """Method in use: `"walks"`, `"spectral"`, `"leading"`, `"series"` or `"cholesky"`."""
-        return self.process_.chosen.method
+        return self.first_process_.chosen.method
 
     @property
     def method_reason_(self) -> str:
         """The reason for the method in use, in words."""
-        return self.process_.chosen.reason
+        return self.first_process_.chosen.reason
 
     @property
     def nodes_(self) -> Any:
         """Labels of the observed nodes."""
-        return self.graph.label_all(self.process_.posterior.nodes)
+        return self.graph.label_all(self.first_process_.posterior.nodes)
 
     @property
     def log_marginal_likelihood_error_(self) -> float:
         """Standard error of the log evidence, zero for a dense solver."""
-        return self.process_.node_evidence.error
+        return self.first_process_.node_evidence.error
 
     def predict(
         self,
@@ -367,8 +430,8 @@ class NodeRegressor(ProcessRegressor):
         """
         return self._prior_covariance(nodes)
 
-    def own_problem(self) -> Problem:
-        """Return prior and data of this model."""
+    def own_problem(self) -> Problem | None:
+        """Return prior and data of this model; None where it averages over hyperparameters."""
         return self.process_.own_problem()
 
     def around(self, process: GaussianProcess, record: FittedModel) -> Self:
@@ -400,12 +463,19 @@ class NodeRegressor(ProcessRegressor):
             "normalize": parameters.get("normalize_y"),
             **header,
         }
-        process = NodeGP.from_state(header, arrays)
-        model = cls(process.graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
+        process = restored_process({"process": "NodeGP", **header}, arrays)
+        first = process.members[0] if isinstance(process, MixtureGP) else process
+        if not isinstance(first, NodeGP):
+            raise ModelFileError("process: expected one on a graph, got another process")
+        model = cls(first.graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
         results = restored_results(header, "fitted", STORED_RESULTS)
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
 
     def _plain(self, name: str, value: Any) -> Any:
+        if isinstance(value, HyperparameterPrior):
+            return asdict(value)
+        if name == "hyperparameter_prior" and value is not None:
+            return dict(value)
         return plain_seed(value) if name == "random_state" else plain_parameter(name, value)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -19,6 +20,7 @@ from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.priors import WalkPrior
+from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.kernels import GraphKernelLike
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.node_estimator import NodeRegressor
@@ -117,11 +119,29 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         a millisecond for each node, for a search with all observations of a large graph.
     progress
         Show progress on stderr; None does so on a terminal.
+    hyperparameters
+        `"averaged"`: over their posterior, that of `kernel="auto"` over the families too, by
+        quadrature; the law is a mixture, its members exact unless something about walks is asked
+        for. `"maximum"`: those of greatest evidence. `"auto"`: averaged for at most 200
+        observations where that is forecast to take at most 15 seconds, the kernel has one free
+        parameter, nothing about walks is asked for and the solver is not `"iterative"`.
+    hyperparameter_prior
+        Laws of the logarithms of the variances of the function and the noise where they are
+        averaged, a `HyperparameterPrior` or its values by name, in units of the variance of y. The
+        parameter of the kernel has a uniform law over the range that the graph tells apart
+        (docs/graphs.md).
+    n_hyperparameter_draws
+        Draws of averaged hyperparameters; each different one is a member.
 
     Attributes
     ----------
     kernel_, outputscale_, noise_
-        Fitted kernel, and variances in units of y squared.
+        Fitted kernel, and variances in units of y squared; of averaged hyperparameters those of
+        greatest posterior density.
+    n_effective_draws_
+        Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
+    members_, member_weights_
+        The models whose laws are mixed, and their weights.
     method_, method_reason_
         `"walks"`, or for the exact kernel that of `ExactGraphGPRegressor`, and the reason in words.
     plan_
@@ -171,6 +191,9 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         kl_target: float = 0.01,
         budget: float | str | None = None,
         progress: bool | None = None,
+        hyperparameters: str = "auto",
+        hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
+        n_hyperparameter_draws: int = 24,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -196,6 +219,9 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         self.kl_target = kl_target
         self.budget = budget
         self.progress = progress
+        self.hyperparameters = hyperparameters
+        self.hyperparameter_prior = hyperparameter_prior
+        self.n_hyperparameter_draws = n_hyperparameter_draws
 
     size_parameter: ClassVar[str] = "n_walks"
     default_coupling: ClassVar[str] = "stratified+systematic"
@@ -219,6 +245,11 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             return super().fit(nodes, y, checkpoint)
         if checkpoint is not None:
             raise InvalidInputError("checkpoint: expected None where something is 'auto'")
+        if self.hyperparameters == "averaged":
+            raise InvalidInputError(
+                "hyperparameters: expected 'auto' or 'maximum' where the coupling or the number "
+                "of walkers is chosen, got 'averaged'"
+            )
         self._fitted = self._fit_automatic(nodes, y)
         return self
 
@@ -235,11 +266,11 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     @property
     def truncation_(self) -> Truncation:
         """Size of the part of the walked series that is beyond the longest walk."""
-        return self._walk_prior.features(self.process_.posterior.nodes).truncation
+        return self._walk_prior.features(self.first_process_.posterior.nodes).truncation
 
     @property
     def _walk_prior(self) -> WalkPrior:
-        prior = self.process_.chosen.prior
+        prior = self.first_process_.chosen.prior
         if not isinstance(prior, WalkPrior):
             raise AttributeError(
                 f"no walks were made, the kernel is exact ({self.method_reason_}); "
@@ -249,8 +280,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The exact model at these hyperparameters, fitted to the same data."""
-        record, process = self.fitted_, self.process_
-        hyper = process.hyperparameters
+        record, process, first = self.fitted_, self.process_, self.first_process_
+        hyper = first.hyperparameters
         twin = ExactGraphGPRegressor(
             self.graph,
             hyper.kernel,
@@ -262,7 +293,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             n_probes=self.n_probes,
             exact_variances=self.exact_variances,
             n_variance_samples=self.n_variance_samples,
-            random_state=process.settings.seed,
+            random_state=first.settings.seed,
             progress=self.progress,
         )
         return twin.around(process.exact(), record)
@@ -279,6 +310,10 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     def _recipe(self, seed: int) -> WalkRecipe:
         recipe = self._recipe_with(self.coupling, self.n_walks, seed)
         return recipe if self._asks_for_walks else replace(recipe, method=self.method)
+
+    @property
+    def _walks(self) -> bool:
+        return self.method == "walks" or self._asks_for_walks
 
     @property
     def _asks_for_walks(self) -> bool:
@@ -330,6 +365,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             solver=self.solver,
             random_state=seed,
             progress=progress,
+            hyperparameters="maximum",
         )
         return exact.fit_data(data)[0]
 
@@ -350,6 +386,8 @@ class ExactGraphGPRegressor(NodeRegressor):
     graph, kernel, normalize_y, optimizer, random_state, outputscale, noise, fixed, solver
         As for `GraphGPRegressor`.
     n_probes, exact_variances, n_variance_samples, budget, progress
+        As for `GraphGPRegressor`.
+    hyperparameters, hyperparameter_prior, n_hyperparameter_draws
         As for `GraphGPRegressor`.
     method
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
@@ -385,6 +423,9 @@ class ExactGraphGPRegressor(NodeRegressor):
         n_variance_samples: int = 256,
         budget: float | str | None = None,
         progress: bool | None = None,
+        hyperparameters: str = "auto",
+        hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
+        n_hyperparameter_draws: int = 24,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -402,6 +443,9 @@ class ExactGraphGPRegressor(NodeRegressor):
         self.n_variance_samples = n_variance_samples
         self.budget = budget
         self.progress = progress
+        self.hyperparameters = hyperparameters
+        self.hyperparameter_prior = hyperparameter_prior
+        self.n_hyperparameter_draws = n_hyperparameter_draws
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The model itself."""
@@ -413,3 +457,7 @@ class ExactGraphGPRegressor(NodeRegressor):
 
     def _recipe(self, seed: int) -> ExactRecipe:
         return ExactRecipe(self.graph, self.method, self.tolerance)
+
+    @property
+    def _walks(self) -> bool:
+        return False

@@ -28,6 +28,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import (
     Average,
     HyperparameterPrior,
+    as_hyperparameter_prior,
     average_hyperparameters,
 )
 from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
@@ -219,13 +220,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         self._hyperparameter_prior()
 
     def _hyperparameter_prior(self) -> HyperparameterPrior:
-        given = self.hyperparameter_prior
-        if isinstance(given, HyperparameterPrior):
-            return given
-        try:
-            return HyperparameterPrior(**({} if given is None else given))
-        except TypeError as error:
-            raise InvalidInputError(f"hyperparameter_prior: {error}") from None
+        return as_hyperparameter_prior(self.hyperparameter_prior)
 
     def _averaged(
         self,

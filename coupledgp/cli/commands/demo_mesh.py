@@ -129,7 +129,7 @@ def _fitted(
     exact: ExactGraphGPRegressor, settings: dict[str, Any], n_draws: int, seed: int
 ) -> list[GraphGPRegressor]:
     """Models with the hyperparameters and data of the exact GP, one for each draw of the walks."""
-    hyper = exact.process_.hyperparameters
+    hyper = exact.first_process_.hyperparameters
     return [
         GraphGPRegressor(
             exact.graph,

@@ -146,10 +146,7 @@ class ObservedEvidence(ExactKernelEvidence):
         self._scales = None if scale is None else np.outer(scale[self._unique], scale[self._unique])
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        blocks = self._blocks(kernel, self._tolerance_for(ratio))
-        if self._scales is not None:
-            blocks = blocks * self._scales
-        K, *slopes = blocks[:, self._places[:, None], self._places[None, :]]
+        K, *slopes = self._placed(self._blocks(kernel, self._tolerance_for(ratio)))
         K[np.diag_indices_from(K)] += ratio
         factor = covariance_factor(K, ratio)
         alpha = linalg.cho_solve(factor, self._Y)
@@ -163,6 +160,17 @@ class ObservedEvidence(ExactKernelEvidence):
             np.array([*logs, ratio * np.trace(inverse)]),
             0.0,
         )
+
+    def covariance(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
+        """`K[T, T]`, (n, n), to a relative spectral error."""
+        covariance: FloatArray = self._placed(self.moments.blocks([kernel.spectral], tolerance))[0]
+        return covariance
+
+    def _placed(self, blocks: FloatArray) -> FloatArray:
+        """Blocks (m, u, u) of distinct nodes as those of all observations, scales included."""
+        if self._scales is not None:
+            blocks = blocks * self._scales
+        return blocks[:, self._places[:, None], self._places[None, :]]
 
     def _blocks(self, kernel: GraphKernel, tolerance: float) -> FloatArray:
         """`g(W~)` of distinct nodes and its slopes, without scales: (1 + n_parameters, u, u)."""

@@ -12,6 +12,7 @@ law is the mixture of the laws at the draws.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -67,6 +68,24 @@ class HyperparameterPrior:
             check_positive(getattr(self, name), name)
         if not np.isfinite(self.noise_mean):
             raise InvalidInputError(f"noise_mean: expected a number, got {self.noise_mean}")
+
+
+def as_hyperparameter_prior(
+    given: HyperparameterPrior | Mapping[str, float] | None,
+) -> HyperparameterPrior:
+    """The prior that an estimator was given: an object, its values by name, or the default one.
+
+    Raises
+    ------
+    InvalidInputError
+        A name is none of the prior's, or a value is out of range.
+    """
+    if isinstance(given, HyperparameterPrior):
+        return given
+    try:
+        return HyperparameterPrior(**({} if given is None else given))
+    except TypeError as error:
+        raise InvalidInputError(f"hyperparameter_prior: {error}") from None
 
 
 @dataclass(frozen=True)

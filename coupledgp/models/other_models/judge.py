@@ -17,6 +17,7 @@ from coupledgp.diagnostics.verdicts.chance import shared_variances
 from coupledgp.diagnostics.verdicts.gathering import correlations
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.inference.nodes.forecast import Budget
@@ -162,14 +163,15 @@ def _candidates(
     seconds: float,
 ) -> list[Candidate]:
     """Alternatives of the kind of a process's points."""
-    if isinstance(process, NodeGP):
-        n_nodes = process.graph.n_nodes
+    first = first_of(process)
+    if isinstance(first, NodeGP):
+        n_nodes = first.graph.n_nodes
         if positions is not None and len(positions) != n_nodes:
             raise InvalidInputError(
                 f"positions: expected {n_nodes} rows, one for each node, got {len(positions)}"
             )
         base = model if isinstance(model, NodeRegressor) else None
-        return NodeTask(process, base, points, y, positions, seed, seconds).candidates()
+        return NodeTask(first, base, points, y, positions, seed, seconds).candidates()
     if positions is not None:
         raise InvalidInputError("positions: expected them for a model of a graph only")
     if field_member(process) is not None:
@@ -190,9 +192,10 @@ def _shared(subject: Subject) -> Callable[[Scored, FloatArray], float]:
     joint law of a large graph is left out where it takes a solve for each point.
     """
     process = subject.process
-    if isinstance(process, NodeGP):
-        solved = not process.posterior.has_all_variances
-        if solved and process.graph.n_nodes > MOST_NODES:
+    first = None if process is None else first_of(process)
+    if isinstance(first, NodeGP):
+        solved = not first.posterior.has_all_variances
+        if solved and first.graph.n_nodes > MOST_NODES:
             return lambda scored, gains: 0.0
     try:
         law = law_of(subject, "model")
@@ -208,6 +211,11 @@ def _shared(subject: Subject) -> Callable[[Scored, FloatArray], float]:
         return min(if_true, together * float(gains.var(ddof=1)))
 
     return added
+
+
+def first_of(process: GaussianProcess) -> GaussianProcess:
+    """The first member of a mixture, or the process itself."""
+    return process.members[0] if isinstance(process, MixtureGP) else process
 
 
 def _seconds(budget: float | str) -> float:

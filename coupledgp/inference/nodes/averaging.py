@@ -1,0 +1,369 @@
+"""Kernels of a graph averaged over the posterior of their hyperparameters, by quadrature.
+
+A family has one parameter theta at most. With `K = Q diag(w) Q'` at the observations, `a = Q'y`
+and `r = s / v` the log likelihood of n observations of k outputs is
+
+    -1/2 [ n k log(2 pi v) + k sum log(w + r) + sum a^2 / (w + r) / v ] .
+
+Theta and log r run over a grid, first a coarse one over all that the graph can tell apart, then a
+fine one over the box that carries the posterior; log v is integrated by Gauss-Hermite quadrature
+about its maximum. Draws are systematic: the nodes of the quadrature are lined up by their mass, and
+cut into parts of equal mass, from each of which the middle is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.graphs import Graph
+from coupledgp.graphs.spectrum import dense_spectrum, lanczos_density, ritz_values
+from coupledgp.inference.nodes.exact_search import FixedHyperparameters
+from coupledgp.inference.search.averaging import HyperparameterPrior
+from coupledgp.kernels import GraphKernel
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray
+
+# Kernels of a family, and noise ratios, of the coarse and of the fine grid.
+COARSE, FINE = (16, 19), (20, 24)
+# Noise over the variance of the function, as logarithms: from next to none to nothing but noise.
+RATIOS = (-12.0, 6.0)
+# Nodes of the quadrature over log v, and steps of Newton's method to its maximum.
+N_SCALES, NEWTON_STEPS = 5, 40
+# Mass, relative to the greatest cell of any family, below which a cell is outside of the box.
+LEAST_MASS = 1e-5
+# The graph tells kernels apart whose effective number of eigenvectors is below this share of all,
+# and whose second eigenvector has at least this part of the weight of the first.
+MOST_LOCAL, LEAST_SECOND = 0.98, 0.02
+# Kernels that are looked at to find this range, and nodes up to which all eigenvalues are used.
+N_SCANNED, ALL_EIGENVALUES, N_RITZ = 64, 2048, 128
+# Rounding of an eigenvalue of a covariance relative to the greatest.
+ROUNDING = 1e-13
+
+
+class KernelDraw(NamedTuple):
+    """A kernel with the variances v of the function and s of the noise, normalised."""
+
+    kernel: GraphKernel
+    outputscale: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class KernelAverage:
+    """Draws from the posterior of the hyperparameters.
+
+    Attributes
+    ----------
+    draws : tuple of KernelDraw
+        Different draws, that of greatest posterior density first.
+    weights : FloatArray (m,)
+        Positive, of sum one.
+    families : tuple of float
+        Posterior probability of each family of kernels.
+    n_evaluations : int
+        Number of kernels whose covariance was decomposed.
+    """
+
+    draws: tuple[KernelDraw, ...]
+    weights: FloatArray
+    families: tuple[float, ...]
+    n_evaluations: int
+
+    @property
+    def n_effective(self) -> float:
+        """`1 / sum w^2`."""
+        return float(1.0 / np.sum(self.weights**2))
+
+
+class Nodes(NamedTuple):
+    """Nodes of the quadrature of one family, all of the shape (n_thetas, n_ratios, n_scales).
+
+    Attributes
+    ----------
+    theta, ratio, outputscale : FloatArray
+        The kernel's parameter (NaN without one), r, and v.
+    log_density, log_mass : FloatArray
+        Logarithms of likelihood times prior density, and of its integral over the node's cell.
+    """
+
+    theta: FloatArray
+    ratio: FloatArray
+    outputscale: FloatArray
+    log_density: FloatArray
+    log_mass: FloatArray
+
+
+class KernelPosterior:
+    """Posterior of the hyperparameters of several families of kernels.
+
+    The families have equal prior mass. In each the parameter is uniform over the range that the
+    graph tells apart, `log V` and `log s` are normal, with V the variance of the function about its
+    mean over the observations; both are in units of the variance of the targets.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    covariance
+        Function of a kernel: its matrix (n, n) at the observations, of unit output scale.
+    targets
+        Targets (n, k), centred, not all zero.
+    families
+        A kernel of each family.
+    kept
+        Hyperparameters that are given.
+    prior
+        Laws of log V (`outputscale_sd`) and log s (`noise_mean`, `noise_sd`).
+
+    Raises
+    ------
+    InvalidInputError
+        A family has more than one parameter, or one with a penalty of its own.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        covariance: Callable[[GraphKernel], FloatArray],
+        targets: FloatArray,
+        families: Sequence[GraphKernel],
+        kept: FixedHyperparameters,
+        prior: HyperparameterPrior,
+    ) -> None:
+        for kernel in families:
+            if not kept.kernel and not has_grid(kernel):
+                raise InvalidInputError(
+                    "hyperparameters: expected 'maximum' for a kernel of more than one free "
+                    f"parameter, got 'averaged' for {kernel!r}; or keep the kernel with "
+                    "fixed=('kernel',)"
+                )
+        self.graph, self.covariance, self.targets = graph, covariance, targets
+        self.families, self.kept, self.prior = families, kept, prior
+        centred = targets - targets.mean(axis=0)
+        self.unit = max(float(np.mean(centred**2)), np.finfo(float).tiny)
+        self.n_evaluations = 0
+
+    def average(self, n_draws: int, report: Progress = silent) -> KernelAverage:
+        """Draws of equal mass; those at one node are one draw of greater weight."""
+        coarse = []
+        for number, kernel in enumerate(self.families):
+            report(f"kernels {number + 1} of {len(self.families)}: {kernel!r}")
+            coarse.append(self.nodes(kernel, self._ranges(kernel), COARSE))
+        top = max(float(nodes.log_mass.max()) for nodes in coarse)
+        found = []
+        for number, (kernel, nodes) in enumerate(zip(self.families, coarse, strict=True)):
+            box = _box(nodes, top, self._ranges(kernel))
+            if box is not None:
+                found.append((number, self.nodes(kernel, box, FINE)))
+        masses = [np.exp(nodes.log_mass - top) for _, nodes in found]
+        total = sum(float(mass.sum()) for mass in masses)
+        shares = np.zeros(len(self.families))
+        for (number, _), mass in zip(found, masses, strict=True):
+            shares[number] = mass.sum() / total
+        return self._drawn(found, masses, shares, n_draws)
+
+    def _drawn(
+        self,
+        found: Sequence[tuple[int, Nodes]],
+        masses: Sequence[FloatArray],
+        shares: FloatArray,
+        n_draws: int,
+    ) -> KernelAverage:
+        """Systematic draws from the nodes of all families."""
+        flat = np.concatenate([_winding(mass) for mass in masses])
+        cumulated = np.cumsum(flat) / flat.sum()
+        middles = (np.arange(n_draws) + 0.5) / n_draws
+        places, counts = np.unique(np.searchsorted(cumulated, middles), return_counts=True)
+        density = np.concatenate([_winding(nodes.log_density) for _, nodes in found])
+        order = np.argsort(-density[places], kind="stable")
+        values = np.concatenate(
+            [
+                np.stack([np.full(nodes.ratio.size, number, dtype=float),
+                          *(_winding(part) for part in nodes[:3])], axis=1)
+                for number, nodes in found
+            ]
+        )  # fmt: skip
+        draws = []
+        for number, theta, ratio, scale in values[places[order]]:
+            kernel = self.families[int(number)]
+            if np.isfinite(theta):
+                kernel = kernel.with_theta(np.array([theta]))
+            draws.append(KernelDraw(kernel, float(scale), float(ratio * scale)))
+        weights = counts[order] / n_draws
+        return KernelAverage(tuple(draws), weights, tuple(shares.tolist()), self.n_evaluations)
+
+    def _ranges(self, kernel: GraphKernel) -> tuple[tuple[float, float], ...]:
+        """Ranges of theta and of `log(s / V)`; a parameter that is kept has none, NaN."""
+        none = (np.nan, np.nan)
+        free = not self.kept.kernel and kernel.theta.size
+        return (told_apart(self.graph, kernel) if free else none,
+                none if self._kept_ratio is not None else RATIOS)  # fmt: skip
+
+    @property
+    def _kept_ratio(self) -> float | None:
+        outputscale, noise = self.kept.outputscale, self.kept.noise
+        return None if outputscale is None or noise is None else noise / outputscale
+
+    def nodes(
+        self, kernel: GraphKernel, ranges: Sequence[tuple[float, float]], counts: tuple[int, int]
+    ) -> Nodes:
+        """The quadrature of a family over ranges of theta and of `log(s / V)`."""
+        (thetas, width), (ratios, step) = (
+            _midpoints(*part) for part in zip(ranges, counts, strict=True)
+        )
+        whole = self._ranges(kernel)[0]
+        prior = np.log(width / (whole[1] - whole[0])) if np.isfinite(whole[0]) else 0.0
+        rows = []
+        for theta in thetas:
+            member = kernel.with_theta(np.array([theta])) if np.isfinite(theta) else kernel
+            rows.append(self._row(member, ratios))
+        scale, density, mass = (np.stack(part) for part in list(zip(*rows, strict=True))[1:])
+        ratio = np.stack([row[0] for row in rows])[:, :, None]
+        theta = thetas[:, None, None]
+        return Nodes(
+            np.broadcast_to(theta, mass.shape), np.broadcast_to(ratio, mass.shape),
+            scale, density, mass + prior + np.log(step),
+        )  # fmt: skip
+
+    def _row(self, kernel: GraphKernel, ratios: FloatArray) -> tuple[FloatArray, ...]:
+        """Of one kernel: r (r,), then v, log density and log mass, (r, scales) each."""
+        self.n_evaluations += 1
+        K = self.covariance(kernel)
+        n, k = self.targets.shape
+        values, vectors = np.linalg.eigh(K)
+        values = np.maximum(values, ROUNDING * max(values[-1], np.finfo(float).tiny))
+        spread = float(np.trace(K) - K.sum() / n) / max(n - 1, 1)
+        spread = max(spread, ROUNDING * float(np.trace(K)) / n)
+        r = np.exp(ratios) * spread
+        if self._kept_ratio is not None:
+            r = np.array([self._kept_ratio])
+        d = values + r[:, None]
+        squares = np.square(vectors.T @ self.targets).sum(axis=1)
+        fit = (squares / d).sum(axis=1)
+        logs = -0.5 * (k * np.log(d).sum(axis=1) + n * k * np.log(2 * np.pi))
+        scale, rest, weight = self._scales(fit, r, spread, n * k)
+        density = logs[:, None] + rest
+        return r, scale, density, density + weight
+
+    def _scales(
+        self, fit: FloatArray, ratio: FloatArray, spread: float, size: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Nodes v (r, q), the log density there without log determinants, and log weights."""
+        if self.kept.outputscale is not None:
+            x = np.full((ratio.size, 1), np.log(self.kept.outputscale))
+        elif self.kept.noise is not None:
+            x = np.log(self.kept.noise / ratio)[:, None]
+        else:
+            return self._free_scales(fit, ratio, spread, size)
+        return np.exp(x), self._log_density(x, fit, ratio, spread, size), np.zeros(x.shape)
+
+    def _free_scales(
+        self, fit: FloatArray, ratio: FloatArray, spread: float, size: int
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Gauss-Hermite nodes about the maximum in log v of a concave log density."""
+        prior = self.prior
+        curvature = prior.outputscale_sd**-2 + prior.noise_sd**-2
+        v_mean = np.log(self.unit / spread)
+        s_mean = prior.noise_mean + np.log(self.unit / ratio)
+        x = np.log(np.maximum(fit / size, np.finfo(float).tiny))
+        for _ in range(NEWTON_STEPS):
+            half = 0.5 * fit * np.exp(-x)
+            slope = (
+                half - 0.5 * size - (x - v_mean) / prior.outputscale_sd**2
+                - (x - s_mean) / prior.noise_sd**2
+            )  # fmt: skip
+            x = x + np.clip(slope / (half + curvature), -2.0, 2.0)
+        sd = 1.0 / np.sqrt(0.5 * fit * np.exp(-x) + curvature)
+        z, weights = np.polynomial.hermite_e.hermegauss(N_SCALES)
+        nodes = x[:, None] + sd[:, None] * z
+        density = self._log_density(nodes, fit, ratio, spread, size)
+        return np.exp(nodes), density, np.log(weights) + np.log(sd)[:, None] + 0.5 * z**2
+
+    def _log_density(
+        self, x: FloatArray, fit: FloatArray, ratio: FloatArray, spread: float, size: int
+    ) -> FloatArray:
+        """Log density at log v = x (r, q), without the log determinant; given scales have none."""
+        value: FloatArray = -0.5 * (size * x + fit[:, None] * np.exp(-x))
+        prior = self.prior
+        if self.kept.outputscale is None:
+            z = (x + np.log(spread / self.unit)) / prior.outputscale_sd
+            value = value - 0.5 * z**2 - np.log(prior.outputscale_sd)
+        if self.kept.noise is None:
+            z = (x + np.log(ratio / self.unit)[:, None] - prior.noise_mean) / prior.noise_sd
+            value = value - 0.5 * z**2 - np.log(prior.noise_sd)
+        return value
+
+
+def has_grid(kernel: GraphKernel) -> bool:
+    """Whether a grid over the parameters of a kernel is affordable: there is one at most."""
+    return kernel.theta.size <= 1 and kernel.penalty()[0] == 0.0
+
+
+def told_apart(graph: Graph, kernel: GraphKernel) -> tuple[float, float]:
+    """Range of the parameter of a family in which kernels differ on a graph.
+
+    Below it they are nearly the identity, above it nearly constant, both up to a scale.
+    """
+    (low, high) = kernel.bounds_on(graph)[0]
+    thetas = np.linspace(low, high, N_SCANNED)
+    if graph.n_nodes <= ALL_EIGENVALUES:
+        eigenvalues = dense_spectrum(graph).values
+        weights = np.full(eigenvalues.size, 1.0 / eigenvalues.size)
+        beyond = eigenvalues[: -graph.components()[0]]
+    else:
+        eigenvalues, weights = lanczos_density(graph)
+        ritz = ritz_values(graph, N_RITZ)
+        beyond = ritz[ritz < 1.0 - 1e-10]
+    if not beyond.size:
+        return float(low), float(high)
+    second, differ = float(beyond.max()), []
+    for theta in thetas:
+        member = kernel.with_theta(np.array([theta]))
+        g = member.spectral(eigenvalues)
+        top, next_one = member.spectral(np.array([1.0, second]))
+        rank = float(weights @ g) ** 2 / max(float(weights @ g**2), np.finfo(float).tiny)
+        differ.append(bool(rank <= MOST_LOCAL and next_one >= LEAST_SECOND * top))
+    found: FloatArray = thetas[np.array(differ)]
+    return (float(found[0]), float(found[-1])) if found.size > 1 else (float(low), float(high))
+
+
+def _midpoints(span: tuple[float, float], count: int) -> tuple[FloatArray, float]:
+    """Middles of `count` equal cells of a range, and their width; NaN and one without a range."""
+    low, high = span
+    if not np.isfinite(low):
+        return np.array([np.nan]), 1.0
+    width = (high - low) / count
+    return np.asarray(low + width * (np.arange(count) + 0.5), np.float64), width
+
+
+def _box(
+    nodes: Nodes, top: float, ranges: Sequence[tuple[float, float]]
+) -> tuple[tuple[float, float], ...] | None:
+    """Ranges that hold the cells of more than `LEAST_MASS`, and the next; None without any."""
+    cells = logsumexp(nodes.log_mass, axis=2) > top + np.log(LEAST_MASS)
+    if not cells.any():
+        return None
+    box = []
+    for axis, (low, high) in enumerate(ranges):
+        if not np.isfinite(low):
+            box.append((low, high))
+            continue
+        count = cells.shape[axis]
+        width = (high - low) / count
+        inside = np.flatnonzero(cells.any(axis=1 - axis))
+        first, last = max(inside[0] - 1, 0), min(inside[-1] + 2, count)
+        box.append((low + first * width, low + last * width))
+    return tuple(box)
+
+
+def _winding(values: FloatArray) -> FloatArray:
+    """Values (t, r, q) in a line of which neighbours are neighbours in theta and r."""
+    turned = values.copy()
+    turned[1::2] = values[1::2, ::-1]
+    return turned.reshape(-1)

@@ -33,8 +33,8 @@ from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 
-# Seconds, by forecast, that averaging may take where it was not asked for.
-PATIENCE = 15.0
+# Seconds, by forecast, and nodes of a graph, that averaging may take where it was not asked for.
+PATIENCE, MOST_NODES = 15.0, 50_000
 # Least noise ratio for which a series of the covariance is accurate.
 LEAST_RATIO = 1e-4
 
@@ -83,8 +83,8 @@ class NodeAverage:
 def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
     """Average the hyperparameters of a fit over their posterior and condition every draw.
 
-    None where it is not asked for and its forecast is above `PATIENCE` or the budget of the fit, or
-    where a kernel has several free parameters.
+    None where it is not asked for and its forecast is above `PATIENCE` or the budget of the fit,
+    the graph has more than `MOST_NODES`, or a kernel has several free parameters.
 
     Raises
     ------
@@ -98,7 +98,8 @@ def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
         fitter.outputscale if "outputscale" in fitter.fixed else None,
         fitter.noise if "noise" in fitter.fixed else None,
     )
-    if not averaging.is_asked_for and not (kept.kernel or all(map(has_grid, fitter.kernels))):
+    has_grids = kept.kernel or all(map(has_grid, fitter.kernels))
+    if not averaging.is_asked_for and (fitter.graph.n_nodes > MOST_NODES or not has_grids):
         return None
     route = _route(fitter, kept)
     if route is None:

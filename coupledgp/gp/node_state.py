@@ -199,7 +199,7 @@ def plain_parameter(name: str, value: Any) -> Any:
 
 def parameter_from(name: str, value: Any) -> Any:
     """The parameter of `plain_parameter`."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and name != "hyperparameter_prior":
         return graph_kernel_from(value) if name == "kernel" else GeometricLaw(**value)
     return tuple(value) if name == "fixed" and value is not None else value
 

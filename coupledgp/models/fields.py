@@ -51,6 +51,7 @@ from coupledgp.validation import check_choice, check_positive_int
 
 # Fitted numbers that a file holds if the model has them.
 STORED_RESULTS = ("n_evaluations_", "converged_")
+HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 
 # Largest magnitude of a target, and smallest difference of targets: their squares are numbers.
 LARGEST, SMALLEST = 1e150, 1e-140
@@ -180,14 +181,14 @@ class FieldGPRegressor(ProcessRegressor):
             self.kernel, operator.dimension, operator.positions is not None
         )
         data, ndim, _ = self._checked(operator, places, y)
+        averages = check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
         settings = RouteSettings(
             check_choice(self.route, ROUTES, "route"),
             check_positive_int(self.n_frequencies, "n_frequencies"),
             self.coupling,
             draw_seed(self.random_state),
             self.normalize_y,
-            check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
-            == "averaged",
+            averages == "averaged",
         )
         with reporter("fit", self.progress) as report:
             found = fit_field(FieldCovariance(operator), families, data, settings, report)

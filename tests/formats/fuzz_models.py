@@ -99,8 +99,11 @@ def models(folder: Path) -> None:
         "copula": cgp.SparseSpectrumGPRegressor(
             coupling="orthogonal+copula:[[-0.5],[0,0.2]]", **sparse
         ).fit(X, y),
-        "named": cgp.GraphGPRegressor(grid, "heat", n_walks=4, random_state=0).fit(
+        "named": cgp.GraphGPRegressor(grid, "heat", 4, random_state=0).fit(
             [*"abde"], [1.0, 2, 3, 4]
+        ),
+        "averaged": cgp.GraphGPRegressor(grid, "heat", n_hyperparameter_draws=3).fit(
+            [*"abcde"], [1.0, 2, 4, 3, 1.5]
         ),
         "field": cgp.FieldGPRegressor(surface, kernel).fit(np.arange(12), np.sin(np.arange(12))),
         "sum": cgp.FieldGPRegressor(

@@ -211,7 +211,9 @@ def test_starting_points_and_bounds_follow_the_graph():
 def test_walks_of_millions_of_steps_are_refused():
     operator = cgp.LaplaceOperator.from_trimesh(slivers())
     y, nodes = smooth_values(operator), np.arange(0, operator.n_vertices, 3)
-    model = cgp.GraphGPRegressor(operator.as_graph(), "regularized-laplacian", random_state=0)
+    model = cgp.GraphGPRegressor(
+        operator.as_graph(), "regularized-laplacian", random_state=0, method="walks"
+    )
     with pytest.raises(NumericalError, match=r"fewer than 20000 steps.*ExactGraphGPRegressor"):
         model.fit(nodes, y[nodes])
 

@@ -36,11 +36,13 @@ TEST = np.flatnonzero(np.arange(CIRCLE) % 5 == 2)
 
 @pytest.fixture(scope="module")
 def fitted() -> GraphGPRegressor:
-    return GraphGPRegressor(ring(), "heat", random_state=0).fit(TRAIN, signal()[TRAIN])
+    gp = GraphGPRegressor(ring(), "heat", random_state=0, hyperparameters="maximum")
+    return gp.fit(TRAIN, signal()[TRAIN])
 
 
 def test_defaults_agree_with_the_exact_model(fitted: GraphGPRegressor) -> None:
-    exact = ExactGraphGPRegressor(ring(), "heat").fit(TRAIN, signal()[TRAIN])
+    exact = ExactGraphGPRegressor(ring(), "heat", hyperparameters="maximum")
+    exact.fit(TRAIN, signal()[TRAIN])
     assert fitted.kernel_.time == pytest.approx(exact.kernel_.time, rel=0.2)
     mean, std = fitted.predict(TEST, return_std=True)
     exact_mean, exact_std = exact.predict(TEST, return_std=True)
@@ -64,7 +66,7 @@ def test_exact_twin_has_the_same_hyperparameters_and_data(fitted: GraphGPRegress
 
 def test_evidence_is_of_y_in_original_units() -> None:
     y = signal()[TRAIN]
-    gp = ExactGraphGPRegressor(ring()).fit(TRAIN, y)
+    gp = ExactGraphGPRegressor(ring(), hyperparameters="maximum").fit(TRAIN, y)
     A = gp.prior_covariance(TRAIN) + gp.noise_ * np.eye(TRAIN.size)
     expected = stats.multivariate_normal(np.full(y.size, y.mean()), A).logpdf(y)
     assert gp.log_marginal_likelihood_value_ == pytest.approx(expected, rel=1e-6)
@@ -184,7 +186,8 @@ def test_nothing_is_known_of_a_node_alone(kernel: str) -> None:
         np.append(ends[0], CIRCLE), np.append(ends[1], CIRCLE + 1), n_nodes=CIRCLE + 3
     )
     for make in (GraphGPRegressor, ExactGraphGPRegressor):
-        gp = make(graph, kernel, random_state=0).fit(TRAIN, signal()[TRAIN])
+        gp = make(graph, kernel, random_state=0, hyperparameters="maximum")
+        gp.fit(TRAIN, signal()[TRAIN])
         std = gp.predict(return_std=True, latent=True)[1]
         assert std[alone] == pytest.approx(np.sqrt(gp.outputscale_), rel=2e-3)
         assert std[alone] > std[pair] > 3 * std[:CIRCLE].max()
@@ -263,12 +266,9 @@ def test_clone_and_parameters_follow_scikit_learn() -> None:
 
 def test_fit_resumes_from_a_checkpoint(tmp_path, fitted: GraphGPRegressor) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "fit.json"
-    first = GraphGPRegressor(ring(), "heat", random_state=0).fit(
-        TRAIN, signal()[TRAIN], checkpoint=path
-    )
-    again = GraphGPRegressor(ring(), "heat", random_state=0).fit(
-        TRAIN, signal()[TRAIN], checkpoint=path
-    )
+    same = {"kernel": "heat", "random_state": 0, "hyperparameters": "maximum"}
+    first = GraphGPRegressor(ring(), **same).fit(TRAIN, signal()[TRAIN], checkpoint=path)
+    again = GraphGPRegressor(ring(), **same).fit(TRAIN, signal()[TRAIN], checkpoint=path)
     assert again.kernel_ == first.kernel_ == fitted.kernel_
     with pytest.raises(InvalidInputError, match="of another fit"):
         GraphGPRegressor(ring(), "heat", random_state=1).fit(
@@ -349,8 +349,9 @@ def test_outputs_are_independent_and_share_hyperparameters(model: type, solver: 
 
 def test_outputs_are_fitted_together() -> None:
     Y = np.column_stack([signal(), -2.0 * signal()])[TRAIN]
-    both = GraphGPRegressor(ring(), "heat", random_state=0).fit(TRAIN, Y)
-    one = GraphGPRegressor(ring(), "heat", random_state=0).fit(TRAIN, Y[:, 0])
+    same = {"kernel": "heat", "random_state": 0, "hyperparameters": "maximum"}
+    both = GraphGPRegressor(ring(), **same).fit(TRAIN, Y)
+    one = GraphGPRegressor(ring(), **same).fit(TRAIN, Y[:, 0])
     # Copies of one signal: the same best hyperparameters, twice the evidence but for the units.
     assert both.kernel_.time == pytest.approx(one.kernel_.time, rel=1e-2)
     np.testing.assert_allclose(both.predict(TEST)[:, 0], one.predict(TEST), rtol=1e-3)

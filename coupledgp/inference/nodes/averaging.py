@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ from coupledgp.random import FloatArray
 
 # Kernels of a family, and noise ratios, of the coarse and of the fine grid.
 COARSE, FINE = (16, 19), (20, 24)
+# Most times that the fine grid is laid anew over a box that is smaller by this factor: once, unless
+# the posterior is far narrower than a cell of the coarse grid.
+MOST_ROUNDS, SMALLER = 8, 0.4
 # Noise over the variance of the function, as logarithms: from next to none to nothing but noise.
 RATIOS = (-12.0, 6.0)
 # Nodes of the quadrature over log v, and steps of Newton's method to its maximum.
@@ -42,6 +46,8 @@ LEAST_MASS = 1e-5
 MOST_LOCAL, LEAST_SECOND = 0.98, 0.02
 # Kernels that are looked at to find this range, and nodes up to which all eigenvalues are used.
 N_SCANNED, ALL_EIGENVALUES, N_RITZ = 64, 2048, 128
+# Entries of the Lanczos vectors, 64 MiB.
+RITZ_ENTRIES = 2**23
 # Rounding of an eigenvalue of a covariance relative to the greatest.
 ROUNDING = 1e-13
 
@@ -151,42 +157,42 @@ class KernelPosterior:
 
     def average(self, n_draws: int, report: Progress = silent) -> KernelAverage:
         """Draws of equal mass; those at one node are one draw of greater weight."""
-        coarse = []
-        for number, kernel in enumerate(self.families):
-            report(f"kernels {number + 1} of {len(self.families)}: {kernel!r}")
-            coarse.append(self.nodes(kernel, self._ranges(kernel), COARSE))
-        top = max(float(nodes.log_mass.max()) for nodes in coarse)
-        found = []
-        for number, (kernel, nodes) in enumerate(zip(self.families, coarse, strict=True)):
-            box = _box(nodes, top, self._ranges(kernel))
-            if box is not None:
-                found.append((number, self.nodes(kernel, box, FINE)))
-        masses = [np.exp(nodes.log_mass - top) for _, nodes in found]
-        total = sum(float(mass.sum()) for mass in masses)
-        shares = np.zeros(len(self.families))
-        for (number, _), mass in zip(found, masses, strict=True):
-            shares[number] = mass.sum() / total
-        return self._drawn(found, masses, shares, n_draws)
+        boxes = [self._ranges(kernel) for kernel in self.families]
+        nodes = []
+        for number, (kernel, box) in enumerate(zip(self.families, boxes, strict=True)):
+            report(f"kernels {number + 1} of {len(boxes)}: {kernel!r}")
+            nodes.append(self.nodes(kernel, box, COARSE))
+        for round_ in range(MOST_ROUNDS):
+            top = max(float(part.log_mass.max()) for part in nodes)
+            inner = [_box(part, top, box) for part, box in zip(nodes, boxes, strict=True)]
+            for number, found in enumerate(inner):
+                if found is not None and (round_ == 0 or _is_smaller(found, boxes[number])):
+                    report(f"kernels near the best of {self.families[number]!r}")
+                    nodes[number] = self.nodes(self.families[number], found, FINE)
+                    boxes[number] = found
+            if not any(box is new for box, new in zip(boxes, inner, strict=True)):
+                break
+        return self._drawn(nodes, n_draws)
 
     def _drawn(
         self,
-        found: Sequence[tuple[int, Nodes]],
-        masses: Sequence[FloatArray],
-        shares: FloatArray,
+        found: Sequence[Nodes],
         n_draws: int,
     ) -> KernelAverage:
         """Systematic draws from the nodes of all families."""
+        top = max(float(nodes.log_mass.max()) for nodes in found)
+        masses = [np.exp(nodes.log_mass - top) for nodes in found]
         flat = np.concatenate([_winding(mass) for mass in masses])
         cumulated = np.cumsum(flat) / flat.sum()
         middles = (np.arange(n_draws) + 0.5) / n_draws
         places, counts = np.unique(np.searchsorted(cumulated, middles), return_counts=True)
-        density = np.concatenate([_winding(nodes.log_density) for _, nodes in found])
+        density = np.concatenate([_winding(nodes.log_density) for nodes in found])
         order = np.argsort(-density[places], kind="stable")
         values = np.concatenate(
             [
                 np.stack([np.full(nodes.ratio.size, number, dtype=float),
                           *(_winding(part) for part in nodes[:3])], axis=1)
-                for number, nodes in found
+                for number, nodes in enumerate(found)
             ]
         )  # fmt: skip
         draws = []
@@ -196,6 +202,7 @@ class KernelPosterior:
                 kernel = kernel.with_theta(np.array([theta]))
             draws.append(KernelDraw(kernel, float(scale), float(ratio * scale)))
         weights = counts[order] / n_draws
+        shares = np.array([mass.sum() for mass in masses]) / flat.sum()
         return KernelAverage(tuple(draws), weights, tuple(shares.tolist()), self.n_evaluations)
 
     def _ranges(self, kernel: GraphKernel) -> tuple[tuple[float, float], ...]:
@@ -218,7 +225,7 @@ class KernelPosterior:
             _midpoints(*part) for part in zip(ranges, counts, strict=True)
         )
         whole = self._ranges(kernel)[0]
-        prior = np.log(width / (whole[1] - whole[0])) if np.isfinite(whole[0]) else 0.0
+        prior = -np.log(whole[1] - whole[0]) if np.isfinite(whole[0]) else 0.0
         rows = []
         for theta in thetas:
             member = kernel.with_theta(np.array([theta])) if np.isfinite(theta) else kernel
@@ -228,7 +235,7 @@ class KernelPosterior:
         theta = thetas[:, None, None]
         return Nodes(
             np.broadcast_to(theta, mass.shape), np.broadcast_to(ratio, mass.shape),
-            scale, density, mass + prior + np.log(step),
+            scale, density + prior, mass + prior + np.log(width * step),
         )  # fmt: skip
 
     def _row(self, kernel: GraphKernel, ratios: FloatArray) -> tuple[FloatArray, ...]:
@@ -312,17 +319,10 @@ def told_apart(graph: Graph, kernel: GraphKernel) -> tuple[float, float]:
     """
     (low, high) = kernel.bounds_on(graph)[0]
     thetas = np.linspace(low, high, N_SCANNED)
-    if graph.n_nodes <= ALL_EIGENVALUES:
-        eigenvalues = dense_spectrum(graph).values
-        weights = np.full(eigenvalues.size, 1.0 / eigenvalues.size)
-        beyond = eigenvalues[: -graph.components()[0]]
-    else:
-        eigenvalues, weights = lanczos_density(graph)
-        ritz = ritz_values(graph, N_RITZ)
-        beyond = ritz[ritz < 1.0 - 1e-10]
-    if not beyond.size:
+    eigenvalues, weights, second = _spectrum(graph)
+    if second is None:
         return float(low), float(high)
-    second, differ = float(beyond.max()), []
+    differ = []
     for theta in thetas:
         member = kernel.with_theta(np.array([theta]))
         g = member.spectral(eigenvalues)
@@ -331,6 +331,20 @@ def told_apart(graph: Graph, kernel: GraphKernel) -> tuple[float, float]:
         differ.append(bool(rank <= MOST_LOCAL and next_one >= LEAST_SECOND * top))
     found: FloatArray = thetas[np.array(differ)]
     return (float(found[0]), float(found[-1])) if found.size > 1 else (float(low), float(high))
+
+
+@lru_cache(maxsize=4)
+def _spectrum(graph: Graph) -> tuple[FloatArray, FloatArray, float | None]:
+    """Eigenvalues of `W~` with weights, and the greatest below one; None where there is none."""
+    if graph.n_nodes <= ALL_EIGENVALUES:
+        eigenvalues = dense_spectrum(graph).values
+        weights = np.full(eigenvalues.size, 1.0 / eigenvalues.size)
+        beyond = eigenvalues[: -graph.components()[0]]
+    else:
+        eigenvalues, weights = lanczos_density(graph)
+        ritz = ritz_values(graph, int(np.clip(RITZ_ENTRIES // graph.n_nodes, 24, N_RITZ)))
+        beyond = ritz[ritz < 1.0 - 1e-10]
+    return eigenvalues, weights, float(beyond.max()) if beyond.size else None
 
 
 def _midpoints(span: tuple[float, float], count: int) -> tuple[FloatArray, float]:
@@ -360,6 +374,14 @@ def _box(
         first, last = max(inside[0] - 1, 0), min(inside[-1] + 2, count)
         box.append((low + first * width, low + last * width))
     return tuple(box)
+
+
+def _is_smaller(box: Sequence[tuple[float, float]], old: Sequence[tuple[float, float]]) -> bool:
+    """Whether a side of a box is far shorter than that of another one."""
+    return any(
+        high - low < SMALLER * (before[1] - before[0])
+        for (low, high), before in zip(box, old, strict=True)
+    )
 
 
 def _winding(values: FloatArray) -> FloatArray:

@@ -72,7 +72,7 @@ def test_the_law_written_is_that_of_the_estimator(edges, values, tmp_path, call)
 
 def test_json_says_what_was_done(edges, values, tmp_path, call):
     arguments = [edges, "--values", values, "--holdout", "0.25", "-o", tmp_path / "out.csv"]
-    result = json.loads(call(*arguments, "--json", "--exact-nodes", "3"))
+    result = json.loads(call(*arguments, "--json", "--exact-nodes", "3", "--method", "walks"))
     assert result["graph"] | {"kind": ""} == {
         "kind": "", "n_nodes": 40, "n_edges": len(ENDS), "n_components": 1, "n_isolated": 0,
         "n_nodes_beyond_data": 0,
@@ -246,7 +246,7 @@ def test_parts_without_data_are_counted(values, tmp_path, call):
 
 def test_the_table_for_people(edges, values, tmp_path, call):
     arguments = ["--values", values, "--holdout", "0.2", "-o", tmp_path / "out.csv"]
-    out = call(edges, *arguments, "--exact-nodes", "2")
+    out = call(edges, *arguments, "--exact-nodes", "2", "--method", "walks")
     for text in (
         "edges.csv: 40 nodes, 58 edges; values of values.csv: 16 observed, 4 hidden",
         "HeatKernel(time=", "log evidence", "exact hops", "predicted", "truncated of the walks",

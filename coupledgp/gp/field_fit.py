@@ -114,7 +114,8 @@ def fit_fields(
         members, told = [_default(families[0], covariance)], list[FamilyEvidence]()
         reason = "too few places, or observations that are all alike, to compare kernels: defaults"
     else:
-        members, told = FieldGrid(covariance, data.points, targets).compare(families, report)
+        grid = FieldGrid(covariance, data.points, targets)
+        members, told = (grid.compare if averages else grid.best)(families, report)
         reason = (
             "families by evidence with equal prior mass, in each the kernels of greatest evidence"
         )

@@ -196,6 +196,7 @@ def more(model: Any) -> Any:
     return model.partial_fit(*rows(model, 12, 15))
 
 
+SEARCH = {"optimizer": "lbfgs", "hyperparameters": "maximum"}
 FITS = {
     "sparse": (sparse, 50),
     "sparse laplace": (lambda: sparse(features="laplace", optimizer=None), 20),
@@ -209,8 +210,9 @@ FITS = {
     "local": (lambda: cgp.LocalGPRegressor("matern-3/2", 2, random_state=0), 10),
     "chosen": (lambda: cgp.GPRegressor("local", random_state=0), 4),
     "graph": (lambda: nodes(exact_hops=1, n_walks=4), 60),
-    "graph search": (lambda: nodes(optimizer="lbfgs"), 10),
-    "exact graph": (lambda: nodes(cgp.ExactGraphGPRegressor, optimizer="lbfgs"), 40),
+    "graph search": (lambda: nodes(optimizer="lbfgs", hyperparameters="maximum"), 10),
+    "exact graph": (lambda: nodes(cgp.ExactGraphGPRegressor, **SEARCH), 40),
+    "averaged graph": (lambda: nodes(optimizer="lbfgs", n_hyperparameter_draws=2), 10),
     "kernel regression": (lambda: cgp.KernelRegressionRegressor(random_state=0), 30),
     "kernel classification": (lambda: cgp.KernelRegressionClassifier(random_state=0), 20),
     "fourier sampler": (lambda: cgp.features.FourierSampler(random_state=0), 30),

@@ -1,8 +1,10 @@
 """Families of field kernels on grids of their free parameters, compared by evidence.
 
 A family is `surface`, `position` or `sum`. Its evidence is the mean over its grid, so that families
-have equal prior mass however many members they have; the members of greatest evidence of each are
-kept, to be mixed.
+have equal prior mass however many members they have. Few observations leave many kernels likely:
+there the members that are mixed are systematic draws from the posterior of all grids, lined up and
+cut into parts of equal mass, of each of which the middle is taken. Of many observations those of
+greatest evidence of each family are kept.
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ NOISE_RATIOS = np.logspace(-5, 1, 13)
 ALL_PAIRS, BEST_ALONE = 100, 4
 # Most members of a family that are kept, and the least share of the evidence of their family.
 MAX_MEMBERS, LEAST_SHARE = 12, 0.01
+# Observations up to which members are drawn from the posterior: the best alone are too sure there.
+DRAWN_OBSERVATIONS = 200
 # Least weight of a member of the mixture.
 LEAST_WEIGHT = 1e-3
 # Lengths below this share of the diameter are not tried.
@@ -131,6 +135,38 @@ class FieldGrid:
         self, families: Sequence[FieldKernel], report: Progress = silent
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
         """Candidates that are kept, of weights that sum to one, and the evidence of each family."""
+        if len(self.points) <= DRAWN_OBSERVATIONS:
+            return self.drawn(families, report)
+        return self.best(families, report)
+
+    def drawn(
+        self, families: Sequence[FieldKernel], report: Progress = silent
+    ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
+        """Systematic draws from all candidates, `MAX_MEMBERS` for each family on average."""
+        grids = [self.candidates(family, report) for family in families]
+        told, logs = [], []
+        for family, (members, n_candidates) in zip(families, grids, strict=True):
+            values = np.array([member.log_evidence for member in members])
+            log_mean = float(logsumexp(values) - np.log(n_candidates))
+            told.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
+            logs.append(values - np.log(n_candidates))
+        chances = np.exp(np.concatenate(logs) - logsumexp(np.concatenate(logs)))
+        n_draws = MAX_MEMBERS * len(families)
+        middles = (np.arange(n_draws) + 0.5) / n_draws
+        cumulated = np.cumsum(chances) / chances.sum()
+        places, counts = np.unique(np.searchsorted(cumulated, middles), return_counts=True)
+        everyone = [member for members, _ in grids for member in members]
+        order = np.lexsort((-chances[places], -counts))
+        kept = [
+            replace(everyone[j], weight=float(count / n_draws))
+            for j, count in zip(places[order], counts[order], strict=True)
+        ]
+        return kept, _with_weights(told)
+
+    def best(
+        self, families: Sequence[FieldKernel], report: Progress = silent
+    ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
+        """Candidates of greatest evidence of each family, mixed by it."""
         kept: list[tuple[float, FieldCandidate]] = []
         told: list[FamilyEvidence] = []
         for family in families:
@@ -145,12 +181,10 @@ class FieldGrid:
             kept += [(log_mean + np.log(shares[j] / scale), members[j]) for j in order]
         total = logsumexp([weight for weight, _ in kept])
         mixed = [replace(member, weight=float(np.exp(w - total))) for w, member in kept]
-        mean = logsumexp([family.log_evidence for family in told])
-        told = [replace(t, weight=float(np.exp(t.log_evidence - mean))) for t in told]
         mixed = [member for member in mixed if member.weight >= LEAST_WEIGHT]
         rest = sum(member.weight for member in mixed)
         mixed = [replace(member, weight=member.weight / rest) for member in mixed]
-        return sorted(mixed, key=lambda member: -member.weight), told
+        return sorted(mixed, key=lambda member: -member.weight), _with_weights(told)
 
     def candidates(
         self, family: FieldKernel, report: Progress = silent
@@ -251,3 +285,9 @@ class FieldGrid:
         while scales[0] > lowest * spacing and scales[0] > LEAST_SCALE * operator.diameter:
             scales.insert(0, step * scales[0])
         return scales
+
+
+def _with_weights(told: Sequence[FamilyEvidence]) -> list[FamilyEvidence]:
+    """Families with their shares of the evidence."""
+    mean = logsumexp([family.log_evidence for family in told])
+    return [replace(t, weight=float(np.exp(t.log_evidence - mean))) for t in told]

@@ -62,8 +62,8 @@ def choose_graph(
     """Fit a model on each of several graphs, and return the fit of largest evidence.
 
     The graphs have the same nodes and other weights or edges, such as those of a mesh's faces with
-    unit weights and with weights by distance. Every fit maximises the evidence in all
-    hyperparameters, of which all graphs have the same number.
+    unit weights and with weights by distance. What is compared is the evidence at its maximum in
+    all hyperparameters, of which all graphs have the same number.
 
     Parameters
     ----------
@@ -97,8 +97,11 @@ def choose_graph(
                 f"{first!r}"
             )
     fits = [with_parameters(model, graph=graph).fit(nodes, y) for graph in graphs.values()]
-    values = [float(fit.log_marginal_likelihood_value_) for fit in fits]
-    errors = [float(fit.log_marginal_likelihood_error_) for fit in fits]
+    told = fits
+    if len(fits) > 1 and any(hasattr(fit, "n_effective_draws_") for fit in fits):
+        told = [with_parameters(fit, hyperparameters="maximum").fit(nodes, y) for fit in fits]
+    values = [float(fit.log_marginal_likelihood_value_) for fit in told]
+    errors = [float(fit.log_marginal_likelihood_error_) for fit in told]
     best = 0
     for k in range(1, len(fits)):
         error = ERRORS * float(np.hypot(errors[k], errors[best]))

@@ -42,8 +42,9 @@ def test_the_graph_that_made_the_values_is_chosen(true):
     fitted, choice = cgp.choose_graph(model, graphs, nodes, y[nodes])
     assert choice.chosen == true
     assert fitted.graph is graphs[true]
+    greatest = {"kernel": "heat", "random_state": 0, "hyperparameters": "maximum"}
     alone = [
-        cgp.ExactGraphGPRegressor(graph, "heat", random_state=0).fit(nodes, y[nodes])
+        cgp.ExactGraphGPRegressor(graph, **greatest).fit(nodes, y[nodes])
         for graph in graphs.values()
     ]
     expected = [fit.log_marginal_likelihood_value_ for fit in alone]

@@ -229,6 +229,8 @@ def _system_error(error: OSError, name: str) -> OSError:
 
 def _identity(path: Path) -> Identity:
     """What two paths to one file have in common, if it exists, else the folder and the name."""
+    if "\0" in str(path):
+        return (str(path),)  # no file has such a name
     try:
         found = os.stat(path)
         return found.st_dev, found.st_ino
@@ -244,7 +246,7 @@ def _identity(path: Path) -> Identity:
 def _is_same_new(one: Path, other: Path) -> bool:
     """Whether two paths of new files would be one file, by the rules of the file system."""
     first, second = _identity(one), _identity(other)
-    if len(first) != 3 or first[:2] != second[:2]:
+    if len(first) != 3 or len(second) != 3 or first[:2] != second[:2]:
         return False
     names = [unicodedata.normalize("NFC", str(found[2])).casefold() for found in (first, second)]
     return names[0] == names[1] and _folds_names(Path(os.path.realpath(one)).parent)

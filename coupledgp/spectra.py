@@ -260,7 +260,11 @@ def _matern_of(text: str) -> Spectrum | None:
     match = _MATERN.fullmatch(text)
     if match is None or match["nu"].endswith("/0"):
         return None
-    return MaternSpectrum(float(Fraction(match["nu"])))
+    above, _, below = match["nu"].partition("/")
+    nu = float(above) / float(below or 1)  # floats: a fraction of 1e99999999 fills the memory
+    if not 0 < nu < np.inf:
+        raise InvalidInputError(f"kernel: expected matern-NU of a finite NU > 0, got {text:.60}")
+    return MaternSpectrum(nu)
 
 
 SPECTRA: Registry[Spectrum] = Registry(

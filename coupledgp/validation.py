@@ -95,3 +95,30 @@ def check_vector(value: ArrayLike, name: str) -> FloatArray:
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
     return array
+
+
+def plain_array(value: Any, name: str) -> Any:
+    """Return masked arrays with NaN where they are masked, and tensors as arrays; else `value`.
+
+    Raises
+    ------
+    InvalidInputError
+        A masked array holds no numbers.
+    """
+    if hasattr(value, "detach") and hasattr(value, "numpy"):
+        tensor = value.detach().cpu()
+        try:
+            return tensor.numpy()
+        except TypeError:  # such as bfloat16
+            return tensor.double().numpy()
+    if isinstance(value, np.ma.MaskedArray):
+        if value.dtype.kind not in "biuf":
+            raise InvalidInputError(f"{name}: expected numbers, got masked values of {value.dtype}")
+        return np.ma.filled(value.astype(np.float64), np.nan)
+    return value
+
+
+def forward_array(value: Any) -> FloatArray:
+    """Return numbers as float64 in the order of the machine, with strides that are not negative."""
+    array = np.asarray(value, dtype=np.float64)
+    return np.ascontiguousarray(array) if any(step < 0 for step in array.strides) else array

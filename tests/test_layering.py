@@ -12,7 +12,7 @@ from benchmarks.import_graph import RUNNING, Import, ImportGraph, circles
 PACKAGE = Path(coupledgp.__file__).parent
 # From the ground up, folders and single files; neighbours on one line do not import each other.
 FLOORS = [
-    ["errors", "lazy", "compiled", "temporary", "forks"],
+    ["errors", "lazy", "compiled", "temporary", "forks", "visible"],
     ["output"],
     ["random", "progress", "memory"],
     ["counter", "descent"],

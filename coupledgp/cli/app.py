@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,7 +18,9 @@ from coupledgp.cli.commands.fit import fit
 from coupledgp.cli.commands.interpolate import interpolate
 from coupledgp.cli.commands.predict import predict
 from coupledgp.cli.commands.report import report
+from coupledgp.cli.readers.files import pipes_kept
 from coupledgp.errors import CoupledGPError
+from coupledgp.visible import visible
 
 HELP = """Gaussian process regression with coupled random features.
 
@@ -132,6 +135,10 @@ Example:
   coupledgp demo --output demo-report
 """
 INTERRUPTED = 130
+# Most characters of an error or warning.
+LONGEST_LINE = 1200
+# Environment variable under which an error of which nobody thought ends in its traceback.
+TRACEBACK = "COUPLEDGP_TRACEBACK"
 # click's error of wrong usage, wherever typer keeps its copy of click.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -190,7 +197,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """
     command = typer.main.get_command(app)
     try:
-        with _short_warnings():
+        with _short_warnings(), pipes_kept():
             given = None if arguments is None else list(arguments)
             code = command.main(args=given, prog_name="coupledgp", standalone_mode=False)
             sys.stdout.flush()
@@ -199,9 +206,28 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except _mendable_errors() as error:
         print(f"coupledgp: error: {_message(error)}", file=sys.stderr)
         return 2
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        print(f"coupledgp: error: {_unforeseen(error, arguments)}", file=sys.stderr)
+        return 2
     if code == INTERRUPTED:  # typer makes this of some of them itself
         print("coupledgp: interrupted", file=sys.stderr)
     return code if isinstance(code, int) else 0
+
+
+def _unforeseen(error: Exception, arguments: Sequence[str] | None) -> str:
+    """One line on an error of which nobody thought, with the command that led to it."""
+    given = shlex.join(sys.argv[1:] if arguments is None else arguments)
+    return _one_line(
+        f"unforeseen {type(error).__name__} in coupledgp {given}: {error} "
+        f"({TRACEBACK}=1 shows where; please report it)"
+    )
+
+
+def _one_line(text: str) -> str:
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 
 def _mendable_errors() -> tuple[type[Exception], ...]:
@@ -222,7 +248,7 @@ def _message(error: Exception) -> str:
         text = f"not enough memory: {error}" if str(error) else "not enough memory"
     else:
         text = str(error) or type(error).__name__
-    return " ".join(text.split())
+    return _one_line(text)
 
 
 @contextmanager
@@ -231,7 +257,7 @@ def _short_warnings() -> Iterator[None]:
     shown = set()
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = _one_line(str(message))
         if text not in shown:
             shown.add(text)
             print(f"coupledgp: warning: {text}", file=sys.stderr)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.output import find_clash
 
 AUTO = "auto"
+# Digits of the largest whole numbers of options.
+MOST_DIGITS = 15
 COMPARISONS = ("auto", "dense", "stochastic", "subset", "none")
 # Most test rows of a comparison, since it forms dense covariances of them.
 MAX_TEST_ROWS = 1000
@@ -24,9 +28,32 @@ def number_or_auto(text: str, name: str) -> int | str:
     """Return `"auto"`, or the whole number that an option's text is."""
     if text == AUTO:
         return AUTO
-    if not text.isdecimal():
-        raise InvalidInputError(f"{name}: expected auto or a whole number, got {text!r}")
+    if not is_whole(text):
+        raise InvalidInputError(f"{name}: expected auto or a whole number, got {text!r:.60}")
     return int(text)
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number of at most `MOST_DIGITS` digits."""
+    return text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+
+
+@contextmanager
+def option(name: str) -> Iterator[None]:
+    """Name an option in errors about the argument that it stands for."""
+    try:
+        yield
+    except InvalidInputError as error:
+        text = str(error).removeprefix(f"{name.lstrip('-').replace('-', '_')}: ")
+        raise type(error)(text if text.startswith("--") else f"{name}: {text}") from error
+
+
+def check_budget(text: str) -> None:
+    """Refuse a text that is no time, such as 90s or 5min."""
+    from coupledgp.models.other_models.judge import seconds_of  # slow
+
+    with option("--budget"):
+        seconds_of(text)
 
 
 def selection_of(model: Any) -> dict[str, Any] | None:

@@ -8,6 +8,9 @@ faces' normals.
 
 from __future__ import annotations
 
+import importlib.util
+import textwrap
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,10 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
-from coupledgp.errors import DataNotFoundError, InvalidInputError
+from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
 from coupledgp.graphs import Graph
 from coupledgp.validation import unknown_choice
 
+# Libraries that trimesh needs for a format: their modules and packages.
+LIBRARIES = {".dae": ("collada", "pycollada"), ".3mf": ("lxml", "lxml")}
+# Size of a mesh above which trimesh's own merging is that of rounding.
+LEAST_SCALE = 1e-2
+# Most characters of what a library says of a file.
+LONGEST_MESSAGE = 300
 _URL = "https://raw.githubusercontent.com/mikedh/trimesh/{}/models/{}"  # commit, file name
 
 
@@ -140,19 +149,69 @@ def load(name: str | Path = "icosphere", data_dir: str | Path | None = None) -> 
     raise InvalidInputError(unknown_choice(text, names(), "name"))
 
 
-def read_mesh(path: Path) -> Any:
-    """Read a triangle mesh (`trimesh.Trimesh`); the bodies of a scene are joined into one."""
+def read_mesh(path: Path, as_numbered: bool = False) -> Any:
+    """Read a triangle mesh (`trimesh.Trimesh`); the bodies of a scene are joined into one.
+
+    Parameters
+    ----------
+    path
+        File in a format that trimesh reads.
+    as_numbered
+        Keep vertices as the file numbers them; else those at one position are merged.
+
+    Raises
+    ------
+    DataNotFoundError
+        There is no such file.
+    MissingLibraryError
+        The format needs a library that is not installed.
+    InvalidInputError
+        The file holds no triangle mesh.
+    """
     import trimesh
 
     if not path.is_file():
         raise DataNotFoundError(f"mesh: no file {path}")
+    if path.suffix.lower() in LIBRARIES:
+        _check_library(path, *LIBRARIES[path.suffix.lower()])
     try:
-        mesh = trimesh.load(path, force="mesh")
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            mesh: Any = trimesh.load(path, force="mesh", process=False, maintain_order=True)
+            n_faces = len(getattr(mesh, "faces", ()))
+            if n_faces and not as_numbered:
+                mesh = _merged(path, mesh)
     except Exception as error:  # trimesh's readers raise whatever their format's library does
-        raise InvalidInputError(f"mesh: cannot read {path}: {error}") from error
-    if not len(getattr(mesh, "faces", ())):
+        text = textwrap.shorten(f"{type(error).__name__}: {error}", LONGEST_MESSAGE)
+        raise InvalidInputError(f"mesh: cannot read {path}: {text}") from error
+    if not n_faces:
         raise InvalidInputError(f"mesh: {path} holds no triangle faces")
     return mesh
+
+
+def _merged(path: Path, mesh: Any) -> Any:
+    """The mesh of a file with vertices at one position merged, in a unit of about its size.
+
+    trimesh takes distances below 1e-8 for none, whatever the unit.
+    """
+    import trimesh
+
+    scale = float(np.ptp(mesh.vertices, axis=0).max())
+    if not 0 < scale < LEAST_SCALE:
+        return trimesh.load(path, force="mesh")
+    exponent = int(np.frexp(scale)[1])
+    mesh.vertices = np.ldexp(mesh.vertices, -exponent)  # exact, of a size near one
+    mesh.merge_vertices()
+    mesh.vertices = np.ldexp(mesh.vertices, exponent)
+    return mesh
+
+
+def _check_library(path: Path, name: str, package: str) -> None:
+    if importlib.util.find_spec(name) is None:
+        raise MissingLibraryError(
+            f"mesh: {path}: reading {path.suffix} files needs {package}; "
+            "pip install 'coupledgp[formats]' installs it"
+        )
 
 
 def _find(name: str, data_dir: str | Path | None) -> tuple[Path, str]:

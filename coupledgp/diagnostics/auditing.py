@@ -162,6 +162,8 @@ def _as_stated(kernel: Any, hyper: dict[str, Any], train: Table) -> StatedKernel
             )
         return kernel_of_model(kernel, train.X.shape[1])
     mean = float(train.y.mean()) if hyper["mean"] is None else float(hyper["mean"])
+    if not np.isfinite(mean):
+        raise InvalidInputError(f"mean: expected a finite number, got {mean}")
     needed = ["noise"] if _is_function(kernel) else ["lengthscale", "outputscale", "noise"]
     if missing := [name for name in needed if hyper[name] is None]:
         raise InvalidInputError(

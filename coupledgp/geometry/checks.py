@@ -16,6 +16,9 @@ from coupledgp.validation import check_choice, check_positive
 MaxEdge = float | Literal["auto"] | None
 # Offset beyond an edge's ends, relative to its length, that passes for rounding.
 OFFSET_ROUNDING = 1e-9
+# Largest coordinate, and least extent, of positions: areas are products of two of them, and norms
+# of areas squares of these.
+LARGEST_COORDINATE, LEAST_EXTENT = 1e70, 1e-70
 
 
 def chosen_length(max_edge: MaxEdge, automatic: Callable[[], float]) -> float | None:
@@ -58,6 +61,27 @@ def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
     return values
 
 
+def check_coordinates(positions: FloatArray, name: str) -> None:
+    """Refuse finite positions (n, d) so large that squares of their distances are not numbers."""
+    largest = float(np.abs(positions).max(initial=0.0))
+    if largest > LARGEST_COORDINATE:
+        raise InvalidInputError(
+            f"{name}: expected coordinates up to {LARGEST_COORDINATE:g}, got {largest:.3g}; use "
+            "another unit"
+        )
+
+
+def check_extent(positions: FloatArray, name: str) -> None:
+    """Refuse finite positions (n, d) so large or so close that their products are not numbers."""
+    check_coordinates(positions, name)
+    extent = float(np.ptp(positions, axis=0).max(initial=0.0)) if len(positions) else 0.0
+    if 0 < extent < LEAST_EXTENT:
+        raise InvalidInputError(
+            f"{name}: expected positions that differ by {LEAST_EXTENT:g} at least, got "
+            f"{extent:.3g}; use another unit"
+        )
+
+
 def surface_points(points: ArrayLike) -> FloatArray:
     """Checked points (n, 3), finite."""
     values = as_numbers(points, "points")
@@ -69,6 +93,7 @@ def surface_points(points: ArrayLike) -> FloatArray:
             f"points: expected finite positions, got {values[bad[0]].tolist()} in row {bad[0]} "
             f"({bad.size} such rows)"
         )
+    check_coordinates(values, "points")
     return values
 
 
@@ -85,6 +110,7 @@ def node_positions(positions: ArrayLike, n_nodes: int) -> FloatArray:
             f"positions: expected finite numbers, got {values[bad[0]].tolist()} at node {bad[0]} "
             f"({bad.size} such nodes)"
         )
+    check_extent(values, "positions")
     return values
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.geometry.checks import check_extent
 from coupledgp.random import FloatArray, IntArray
 
 # Area, relative to the squared diameter, below which a mesh counts as a curve or a point.
@@ -111,6 +112,7 @@ def arrays(mesh: Any) -> tuple[FloatArray, IntArray]:
             f"({bad.size} such faces)"
         )
     vertices[~finite] = 0.0  # no corner of any face
+    check_extent(vertices[np.unique(faces)], "mesh")
     return vertices, faces
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
+from coupledgp.geometry.checks import check_coordinates
 from coupledgp.random import FloatArray, IntArray
 
 # Elements of one tree differ in radius by this factor at most.
@@ -37,6 +38,7 @@ def nearest_places(points: FloatArray, corners: FloatArray) -> Nearest:
     corners
         Corners of the elements (m, c, d): c = 3 triangles, 2 segments.
     """
+    check_coordinates(points, "points")
     centre = corners.mean(axis=(0, 1))
     points, corners = points - centre, corners - centre
     centroids = corners.mean(axis=1)

@@ -12,6 +12,11 @@ from scipy import sparse
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
+# Least and largest weight or length of an edge.
+LEAST_WEIGHT, LARGEST_WEIGHT = 1e-150, 1e150
+# Largest number of nodes: columns of matrices are of 32 bits.
+MOST_NODES = 2**31 - 1
+LARGEST_NUMBER = 2**63 - 1
 Labels = tuple[Hashable, ...]
 
 
@@ -48,12 +53,27 @@ def lengths_to_weights(lengths: ArrayLike) -> FloatArray:
     """
     values = np.asarray(lengths, dtype=np.float64)
     check_edge_values(values, "lengths", lambda edge: f"edge {edge}")
-    return values.mean() / values if values.size else values
+    if not values.size:
+        return values
+    weights: FloatArray = values.mean() / values
+    check_edge_values(weights, "mean(lengths) / lengths", lambda edge: f"edge {edge}")
+    return weights
 
 
 def check_edge_values(values: FloatArray, name: str, edge_name: Callable[[int], str]) -> None:
-    """Refuse values (n_edges,) other than positive finite numbers, naming the first bad edges."""
+    """Refuse values (n_edges,) other than positive finite numbers, naming the first bad edges.
+
+    Numbers are to be between `LEAST_WEIGHT` and `LARGEST_WEIGHT`, the limits of a model file too:
+    beyond them sums and products of two are infinite or zero.
+    """
+    far = np.flatnonzero((values < LEAST_WEIGHT) | (values > LARGEST_WEIGHT))
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if far.size and not bad.size:
+        raise InvalidInputError(
+            f"{name}: expected numbers from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}, "
+            f"{edge_name(int(far[0]))} has {values[far[0]]} ({far.size} such edges); use another "
+            "unit"
+        )
     if bad.size:
         shown = ", ".join(f"{edge_name(int(edge))} has {values[edge]}" for edge in bad[:3])
         more = f" and {bad.size - 3} more" if bad.size > 3 else ""
@@ -134,11 +154,13 @@ def assemble(sources: IntArray, targets: IntArray, weights: FloatArray, n_nodes:
 
 def integer_ends(values: Any, name: str, n_nodes: int | None) -> IntArray:
     """Return edge ends (n_edges,) as non-negative integers below `n_nodes`, if that is given."""
-    ends = np.asarray(values).astype(np.int64)
-    bad = np.flatnonzero((ends < 0) | (ends >= (np.inf if n_nodes is None else n_nodes)))
+    given = np.asarray(values)
+    bound = "" if n_nodes is None else f" and < n_nodes = {n_nodes}"
+    most = LARGEST_NUMBER if n_nodes is None else n_nodes
+    bad = np.flatnonzero((given < 0) | (given >= most))
     if bad.size:
-        bound = "" if n_nodes is None else f" and < n_nodes = {n_nodes}"
+        hint = "; larger numbers are labels" if given[bad[0]] >= LARGEST_NUMBER else ""
         raise InvalidInputError(
-            f"{name}: expected node numbers >= 0{bound}, got {ends[bad[0]]} in edge {bad[0]}"
+            f"{name}: expected node numbers >= 0{bound}, got {given[bad[0]]} in edge {bad[0]}{hint}"
         )
-    return ends
+    return given.astype(np.int64)

@@ -14,6 +14,7 @@ from scipy.sparse import csgraph
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import readers
 from coupledgp.graphs.assembly import (
+    MOST_NODES,
     Csr,
     Labels,
     assemble,
@@ -414,6 +415,8 @@ def number_ends(
     """
     if n_nodes is not None:
         n_nodes = check_positive_int(n_nodes, "n_nodes")
+        if n_nodes > MOST_NODES:
+            raise InvalidInputError(f"n_nodes: expected at most {MOST_NODES}, got {n_nodes}")
     found: Labels | None = None
     if labels is not None:
         found = tuple(plain_label(label) for label in labels)

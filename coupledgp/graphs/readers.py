@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.graphs.assembly import LARGEST_WEIGHT, LEAST_WEIGHT, MOST_NODES
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_choice, check_positive_int
 
@@ -42,11 +43,15 @@ def scipy_edges(matrix: Any) -> tuple[IntArray, IntArray, FloatArray, int]:
         raise InvalidInputError(f"matrix: expected real numbers, got {coo.dtype}")
     if coo.ndim != 2 or coo.shape[0] != coo.shape[1]:
         raise InvalidInputError(f"matrix: expected a square matrix, got shape {coo.shape}")
+    if coo.shape[0] > MOST_NODES:
+        raise InvalidInputError(f"matrix: expected at most {MOST_NODES} rows, got {coo.shape[0]}")
     csr = coo.astype(np.float64).tocsr()
     csr.sum_duplicates()
     csr.eliminate_zeros()
     coo = csr.tocoo()
     refuse_matrix(coo, ~(np.isfinite(coo.data) & (coo.data > 0)), "finite weights >= 0")
+    far = (coo.data < LEAST_WEIGHT) | (coo.data > LARGEST_WEIGHT)
+    refuse_matrix(coo, far, f"weights from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}")
     # Each entry is compared with the one across the diagonal, not with the largest: a weak edge in
     # one direction only is no rounding error.
     gap = abs(csr - csr.T).tocsr()
@@ -148,6 +153,8 @@ def face_links(faces: IntArray) -> IntArray:
     sides = np.sort(face_edges(faces), axis=1)
     owner = np.repeat(np.arange(faces.shape[0]), faces.shape[1])
     proper = sides[:, 0] != sides[:, 1]
+    if not proper.any():
+        return np.empty((0, 2), dtype=np.int64)
     _, edge = np.unique(sides[proper], axis=0, return_inverse=True)
     edge = edge.reshape(-1)
     owner = owner[proper]
@@ -214,7 +221,10 @@ def neighbour_edges(points: ArrayLike, n_neighbors: int) -> tuple[IntArray, IntA
         raise InvalidInputError(
             f"n_neighbors: expected fewer than the {size} points, got {n_neighbors}"
         )
-    _, found = cKDTree(positions).query(positions, k=n_neighbors + 1)
+    # A power of two that leaves the squares of distances finite.
+    _, exponent = np.frexp(np.abs(positions).max())
+    scaled = np.ldexp(positions, -int(exponent))
+    _, found = cKDTree(scaled).query(scaled, k=n_neighbors + 1)
     rows = np.repeat(np.arange(size), n_neighbors + 1)
     pairs = unique_pairs(np.stack([rows, found.reshape(-1)], axis=1).astype(np.int64))
     return pairs[:, 0], pairs[:, 1], size

@@ -46,7 +46,13 @@ from coupledgp.models.estimator import (
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
 from coupledgp.selection.member_plans import AVERAGED_ROWS
-from coupledgp.validation import check_choice, check_positive, check_positive_int
+from coupledgp.validation import (
+    check_choice,
+    check_positive,
+    check_positive_int,
+    forward_array,
+    plain_array,
+)
 
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
 # Families that `kernel="auto"` compares, in this order.
@@ -482,7 +488,7 @@ class NodeRegressor(ProcessRegressor):
 def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
     """Return finite observations, (n,) or (n, k), as float64."""
     try:
-        array = np.asarray(y, dtype=np.float64)
+        array = forward_array(plain_array(y, "y"))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"y: expected numbers, got {error}") from None
     if array.ndim not in (1, 2) or array.size == 0:

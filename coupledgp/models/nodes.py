@@ -241,6 +241,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         InvalidInputError
             A parameter of the estimator or the data is invalid.
         """
+        check_positive(self.kl_target, "kl_target")
         if not self._chooses:
             return super().fit(nodes, y, checkpoint)
         if checkpoint is not None:

@@ -52,7 +52,7 @@ from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import check_choice, check_positive_int, check_vector
+from coupledgp.validation import check_choice, check_positive, check_positive_int, check_vector
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # The largest size that "auto" tries: its matrix of 16384 features takes 2 GiB.
@@ -428,6 +428,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         parse_features(self.features)
         check_fitting(self, n_rows)
         self._check_averaging()
+        check_positive(self.kl_target, "kl_target")
         check_choice(self.dtype, DTYPES, "dtype")
 
     def _drawn(

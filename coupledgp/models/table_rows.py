@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from coupledgp.columns.arrow import arrow_columns, refuse_special, special_colum
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, TableColumns
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
+from coupledgp.validation import check_choice, forward_array, plain_array
 
 _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
 
@@ -44,6 +46,7 @@ def learn_rows(
     """
     check_choice(missing, MISSING, "missing")
     carrier = TableColumns()
+    X, y = plain_array(X, "X"), plain_targets(y)
     special = special_columns(X)
     if special is not None:
         validate_data(carrier, X, y, skip_check_array=True)
@@ -51,21 +54,23 @@ def learn_rows(
         encoding = TableEncoding.learn(special, columns.names, missing)
         rows = encoding.encode(special)
         rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
-        return rows, _float64(targets), replace(columns, encoding=encoding)
-    rows, targets = validate_data(
-        carrier, X, y, estimator=estimator, ensure_all_finite=_finite(missing), **_WITH_TARGETS
-    )
+        return rows, forward_array(targets), replace(columns, encoding=encoding)
+    with within_floats():
+        rows, targets = validate_data(
+            carrier, X, y, estimator=estimator, ensure_all_finite=_finite(missing), **_WITH_TARGETS
+        )
     columns = carrier.columns()
     if missing != "raise":
         encoding = TableEncoding.learn(list(rows.T), columns.names, missing)
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
-    return rows, _float64(targets), columns
+    return rows, forward_array(targets), columns
 
 
 def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
     """Return the columns of a table without targets, with their encoding; see `learn_rows`."""
     check_choice(missing, MISSING, "missing")
     carrier = TableColumns()
+    X = plain_array(X, "X")
     special: Any = special_columns(X)
     if special is not None:
         validate_data(carrier, X, skip_check_array=True)
@@ -93,13 +98,15 @@ def further_rows(
         What scikit-learn's checks refuse.
     """
     encoding, fitted = columns.encoding, estimator if carrier is None else carrier
+    X = plain_array(X, "X")
     if encoding is None or encoding.of_numbers:
         finite = True if encoding is None else _finite(encoding.missing)
         refuse_special(X)
-        rows: FloatArray = validate_data(
-            fitted, X, estimator=estimator, dtype=np.float64, reset=False,
-            ensure_all_finite=finite,
-        )  # fmt: skip
+        with within_floats():
+            rows: FloatArray = validate_data(
+                fitted, X, estimator=estimator, dtype=np.float64, reset=False,
+                ensure_all_finite=finite,
+            )  # fmt: skip
         return rows if encoding is None else encoding.rows(rows)
     validate_data(fitted, X, reset=False, skip_check_array=True)
     rows = encoding.encode([column for _, column in arrow_columns(X)])
@@ -111,9 +118,9 @@ def further_rows_with_targets(
     estimator: Any, X: Any, y: ArrayLike, columns: Columns
 ) -> tuple[FloatArray, FloatArray]:
     """Return further rows (p, D) and their targets (p,) or (p, k); see `further_rows`."""
-    rows = further_rows(estimator, X, columns)
+    rows, y = further_rows(estimator, X, columns), plain_targets(y)
     rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
-    return rows, _float64(targets)
+    return rows, forward_array(targets)
 
 
 def named_rows(estimator: Any, X: Any, columns: Columns, name: str) -> FloatArray:
@@ -137,5 +144,32 @@ def _finite(missing: str) -> bool | str:
     return True if missing == "raise" else "allow-nan"
 
 
-def _float64(targets: Any) -> FloatArray:
-    return np.asarray(targets, dtype=np.float64)
+@contextmanager
+def within_floats() -> Iterator[None]:
+    """Refuse whole numbers beyond those of floats, on which NumPy raises OverflowError."""
+    try:
+        yield
+    except OverflowError:
+        raise InvalidInputError("X: expected numbers up to 1.8e308, got a larger one") from None
+
+
+def plain_targets(y: Any) -> Any:
+    """Targets as scikit-learn's checks take them.
+
+    Raises
+    ------
+    InvalidInputError
+        They are dates or durations, or whole numbers beyond those of floats.
+    """
+    found = plain_array(y, "y")
+    kind = getattr(getattr(found, "dtype", None), "kind", "")
+    if kind in "mM" and kind:
+        raise InvalidInputError(f"y: expected numbers, got {found.dtype}")
+    if kind == "O":
+        try:
+            return np.asarray(found, dtype=np.float64)
+        except OverflowError:
+            raise InvalidInputError("y: expected numbers up to 1.8e308, got a larger one") from None
+        except (TypeError, ValueError):
+            return found
+    return found

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from coupledgp.cli.options import check_distinct, finite
+from coupledgp.cli.options import check_budget, check_distinct, finite
 
 
 def audit(
@@ -114,13 +114,15 @@ def audit(
         show_audit,
         tables,
     )
+    from coupledgp.cli.readers.files import about
     from coupledgp.models.reports import audit as audited
     from coupledgp.output import write_text, written_whole
 
+    check_budget(budget)
     check_distinct({"--output": output}, [train, test, predictions, model])
     columns = Columns(target, id_column, mean_column, std_column, samples)
     stated = hyperparameters(kernel, model, lengthscale, outputscale, noise, mean, latent)
-    with ExitStack() as stack:
+    with ExitStack() as stack, about(train, test, predictions):
         page = stack.enter_context(written_whole(output))
         rows, new = tables(train, test, columns, drop or [], stated["kernel"])
         law = prediction(test, predictions, columns)

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli.commands.table_tasks import load
 from coupledgp.cli.evaluate import Rows, announce
 from coupledgp.cli.options import MAX_SOLVED_ROWS
+from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.show import table as show
+from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.auditing import MAX_ALONE
 from coupledgp.diagnostics.limits import DENSE_ROWS
@@ -23,7 +24,6 @@ from coupledgp.diagnostics.pages.evidence import evidence_sections
 from coupledgp.diagnostics.pages.html import figures_section
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
-from coupledgp.models import load_model
 from coupledgp.random import IntArray
 from coupledgp.validation import check_choice, check_positive_int
 
@@ -49,6 +49,9 @@ def hyperparameters(
     latent: bool,
 ) -> dict[str, Any]:
     """Arguments of `audit` that state the kernel, which is None, a name or a fitted model."""
+    for name, value in (("--mean", mean), ("--outputscale", outputscale), ("--noise", noise)):
+        if value is not None and not np.isfinite(value):
+            raise InvalidInputError(f"{name}: expected a finite number, got {value}")
     numbers = {"lengthscale": lengthscale or None, "outputscale": outputscale, "noise": noise}
     given = [name for name, value in (numbers | {"mean": mean}).items() if value is not None]
     if kernel is not None and model is not None:
@@ -57,7 +60,7 @@ def hyperparameters(
         allowed = ("noise",) if latent and model is None else ()
         if extra := [f"--{name}" for name in given if name not in allowed]:
             raise InvalidInputError(f"{', '.join(extra)}: expected --kernel beside it")
-        return {"kernel": None if model is None else load_model(model), "noise": noise}
+        return {"kernel": None if model is None else read_model(model), "noise": noise}
     if missing := [f"--{name}" for name in numbers if name not in given]:
         raise InvalidInputError(f"--kernel: expected {', '.join(missing)} beside it")
     lengths = _lengths(lengthscale)
@@ -96,6 +99,8 @@ def prediction(test: Path, predictions: Path | None, columns: Columns) -> Any:
     """Means and standard deviations (p,), or draws (n_samples, p), in the order of the test."""
     path = test if predictions is None else predictions
     table = read_table(path)
+    if columns.id is not None:
+        check_columns(table, [columns.id], f"--id: {path}")
     if columns.samples:
         if predictions is None:
             raise InvalidInputError("--samples: expected --predictions beside it")
@@ -155,7 +160,7 @@ def settings(
 
 def show_audit(report: AuditReport, output: Path) -> None:
     """Print the figures of an audit and the path of its page."""
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(Text(report.title, style="bold"), soft_wrap=True)
     show.print_warnings(console, report.warnings)
     heading = "Scores" if report.reference is None else "Beside the exact GP"

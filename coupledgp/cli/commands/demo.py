@@ -21,13 +21,13 @@ def demo(
     ] = False,
 ) -> None:
     """Run the study, write all files, print the tables."""
-    from rich.console import Console
     from rich.text import Text
     from threadpoolctl import threadpool_limits
 
     from coupledgp.cli.commands import demo_field, demo_pages
     from coupledgp.cli.commands import demo_study as study
     from coupledgp.cli.show import table as show
+    from coupledgp.cli.show.console import PlainConsole
     from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_positive_int
 
@@ -52,7 +52,7 @@ def demo(
     if as_json:
         print(text)
         return
-    console = Console(highlight=False)
+    console = PlainConsole()
     for line in study.lead_of(found):
         console.print(Text(line), soft_wrap=True)
     console.print()

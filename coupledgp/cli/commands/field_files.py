@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from coupledgp.cli.commands.field_tasks import LeftOut
 from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.networks import label_column
 from coupledgp.cli.readers.places import Places
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.errors import InvalidInputError
@@ -76,11 +77,12 @@ def chosen_place(domain: Domain, at: str | None, output: Path, queried: bool, ki
         return "query"
     if domain.is_surface:
         default = "faces" if kind == "faces" else "vertices"
-        chosen = check_choice(at or default, SURFACE_PLACES, "--at")
+        chosen = check_choice(default if at is None else at, SURFACE_PLACES, "--at")
         if ending in GLTF and chosen == "vertices":
             _check_all_known(domain, ending)
         return chosen
-    chosen = check_choice(at or ("edges" if ending in DRIVERS else "nodes"), NETWORK_PLACES, "--at")
+    default = "edges" if ending in DRIVERS else "nodes"
+    chosen = check_choice(default if at is None else at, NETWORK_PLACES, "--at")
     if domain.roads is None and (ending in DRIVERS or chosen == "edges"):
         raise InvalidInputError(
             "--output, --at: expected nodes with positions for a map or for places along edges, "
@@ -184,7 +186,7 @@ def write_nodes(domain: Domain, law: Law, path: Path, like: Path) -> None:
     places = {}
     if domain.roads is not None:
         places = _coordinates(domain.roads, domain.roads.positions)
-    names = {"node": pa.array(list(domain.labels))}
+    names = {"node": label_column(list(domain.labels))}
     write_table(_table({**names, **places, **fields}), path, like)
 
 

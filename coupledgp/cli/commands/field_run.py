@@ -37,6 +37,7 @@ from coupledgp.cli.commands.field_tasks import (
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.options import finite
 from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.places import PlaceOptions, Places, read_queries, read_sensors
 from coupledgp.cli.show import field as show_field
 from coupledgp.errors import InvalidInputError
@@ -98,7 +99,7 @@ def run_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> None
 
 def fitted_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> dict[str, Any]:
     """Fit a field to sensors, score, compare and write; return what there is to print."""
-    with ExitStack() as stack:
+    with ExitStack() as stack, about(options.graph, options.values):
         # Outputs that cannot be written are refused before the work, not after it.
         output = stack.enter_context(written_whole(options.output))
         loo_path, page_path = (

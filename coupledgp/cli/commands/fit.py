@@ -219,12 +219,13 @@ def fit(
     from coupledgp.cli.commands.table_models import chosen_name, make_model
     from coupledgp.cli.commands.table_tasks import describe, load
     from coupledgp.cli.evaluate import Stopwatch, beside_exact, plan_comparison, scores
+    from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
     from coupledgp.diagnostics.overlap import overlap_of
     from coupledgp.models import save_model
     from coupledgp.output import write_text, written_whole
-    from coupledgp.validation import check_choice, check_positive_int
+    from coupledgp.validation import check_choice, check_positive, check_positive_int
 
     options = dict(context.params)
     name = chosen_name(context, model)
@@ -235,6 +236,8 @@ def fit(
     if exact_rows is not None:
         check_positive_int(exact_rows, "--exact-rows", minimum=0)
     check_positive_int(seed, "--seed", minimum=0)
+    check_positive(kl_target, "--kl-target")
+    check_positive(budget, "--budget")
     if report is not None and (how == "none" or exact_rows == 0):
         raise InvalidInputError(
             "--report: expected --exact-rows > 0 and a --compare other than "
@@ -243,7 +246,7 @@ def fit(
     check_distinct({"--output": output, "--report": report}, [data, test])
     estimator = make_model(name, options)
     kinds = forced_kinds(categorical or [], numeric or [], date or [], target)
-    with ExitStack() as stack:
+    with ExitStack() as stack, about(data, test):
         # Outputs that cannot be written are refused before the work, not after it.
         model_path = None if output is None else stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))

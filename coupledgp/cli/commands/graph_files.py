@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.readers.networks import Network, label_column
 from coupledgp.cli.readers.node_values import read_values
 from coupledgp.cli.readers.tables import write_table
 from coupledgp.errors import InvalidInputError
@@ -19,7 +19,7 @@ def write_law(network: Network, law: tuple[FloatArray, FloatArray], path: Path, 
     """Write nodes, mean and std (n_nodes,) as a table, or with the mesh."""
     mean, std = law
     if like.suffix.lower() not in WRITERS:
-        labels = pa.array([network.graph.label(k) for k in range(network.graph.n_nodes)])
+        labels = label_column([network.graph.label(k) for k in range(network.graph.n_nodes)])
         write_table(pa.table({"node": labels, "mean": mean, "std": std}), path, like)
         return
     fields = {"mean": mean, "std": std}

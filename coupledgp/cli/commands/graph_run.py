@@ -11,18 +11,21 @@ from typing import Any, Literal, cast
 from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
 from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
 from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.options import finite, number_or_auto, selection_of
+from coupledgp.cli.options import finite, number_or_auto, option, selection_of
+from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.show import graph as show_graph
+from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
+from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models import GraphGPRegressor, choose_graph
 from coupledgp.output import write_text, written_whole
 from coupledgp.progress import reporter
-from coupledgp.validation import check_choice, check_positive_int
+from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 # Weights of a graph of faces that the evidence chooses between, today's first.
 FACE_WEIGHTS = ("unit", "inverse-distance")
@@ -35,10 +38,16 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
     graph, output, report = options["graph"], options["output"], options["report"]
     values, signal, seed = options["values"], options["signal"], options["seed"]
     exact_nodes, latent = options["exact_nodes"], options["latent"]
-    nodes, node_column = options["nodes"] or "faces", options["node_column"] or "node"
-    check_choice(nodes, ("faces", "vertices"), "--nodes")
+    nodes, node_column = options["nodes"], options["node_column"]
+    nodes = "faces" if nodes is None else check_choice(nodes, ("faces", "vertices"), "--nodes")
+    node_column = "node" if node_column is None else node_column
     weights = check_choice(options["face_weights"], ("auto", *FACE_WEIGHTS), "--face-weights")
     check_positive_int(exact_nodes, "--exact-nodes", minimum=0)
+    check_positive(options["kl_target"], "--kl-target")
+    with option("--p-halt"):
+        GeometricLaw(options["p_halt"])
+    with option("--budget"):
+        Budget.of(options["budget"])
     if report is not None and exact_nodes == 0:
         raise InvalidInputError("--report: expected --exact-nodes > 0, the page compares models")
     on_mesh = output.suffix.lower() in WRITERS
@@ -53,7 +62,7 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
         "exact_hops": number_or_auto(options["exact_hops"], "--exact-hops"),
         "random_state": seed, "kl_target": options["kl_target"], "budget": options["budget"],
     }  # fmt: skip
-    with ExitStack() as stack:
+    with ExitStack() as stack, about(graph, values):
         # Outputs that cannot be written are refused before the work, not after it.
         output_path = stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))

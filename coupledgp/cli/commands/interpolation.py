@@ -96,7 +96,8 @@ def _check_files(options: dict[str, Any]) -> None:
 def _domain_options(options: dict[str, Any]) -> DomainOptions:
     return DomainOptions(
         options["length"], options["max_edge"], options["positions"],
-        options["node_column"] or "node", options["layer"], options["crs"],
+        "node" if options["node_column"] is None else options["node_column"],
+        options["layer"], options["crs"],
     )  # fmt: skip
 
 

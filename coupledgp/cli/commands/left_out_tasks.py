@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli.readers.kinds import kinds_of_model, model_inputs, read_inputs, without_names
@@ -16,6 +15,7 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
 from coupledgp.cli.show import table as show
+from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.left_out.report import (
     CrossValidationReport,
     groups_section,
@@ -129,7 +129,7 @@ def _texts(path: Path, column: str) -> list[str]:
 
 def show_left_out(result: CrossValidationReport, output: Path) -> None:
     """Print the figures of a cross-validation and the path of its page."""
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(Text(result.title, style="bold"), soft_wrap=True)
     show.print_warnings(console, result.warnings)
     console.print(Text(result.scores_in_words()), soft_wrap=True)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from coupledgp.cli.options import check_distinct
+from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
 
 
@@ -36,21 +37,29 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    node_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Column of nodes, for a model of a graph or a field. \\[default: node]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of a sentence.")
     ] = False,
 ) -> None:
     """Predict, add the columns and write the table."""
-    from rich.console import Console
-
     from coupledgp.cli.commands.predict_tasks import with_predictions
     from coupledgp.cli.readers.tables import check_table_path, write_table
+    from coupledgp.cli.show.console import PlainConsole
     from coupledgp.output import written_whole
 
     check_table_path(output, "--output")
     check_distinct({"--output": output}, [model, data])
+    if interval is not None and not 0 < interval < 1:
+        raise InvalidInputError(f"--interval: expected a probability in (0, 1), got {interval}")
     with reporter("predict"), written_whole(output) as temporary:
-        table, added = with_predictions(model, data, prefix, latent, output, interval)
+        table, added = with_predictions(model, data, prefix, latent, output, interval, node_column)
         write_table(table, temporary, like=output)
     result = {"rows": table.num_rows, "output": str(output), "added": added}
     if as_json:
@@ -59,6 +68,4 @@ def predict(
     *others, last = (repr(name) for name in added)
     names = f"{', '.join(others)} and {last}"
     rows = "1 row" if table.num_rows == 1 else f"{table.num_rows} rows"
-    Console(highlight=False, soft_wrap=True).print(
-        f"{rows} with {names} written to {output}", markup=False
-    )
+    PlainConsole(soft_wrap=True).print(f"{rows} with {names} written to {output}", markup=False)

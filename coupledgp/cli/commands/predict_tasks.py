@@ -8,37 +8,47 @@ from typing import Any
 import pyarrow as pa
 
 from coupledgp.cli.evaluate import intervals_in_batches, predict_in_batches
+from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.kinds import (
     kinds_of_model,
     model_inputs,
     read_inputs,
     without_names,
 )
-from coupledgp.cli.readers.tables import PARQUET, check_columns, read_table
+from coupledgp.cli.readers.models import read_model
+from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.readers.node_values import find_nodes
+from coupledgp.cli.readers.places import PlaceOptions, read_queries
+from coupledgp.cli.readers.tables import check_columns, is_parquet, read_table
 from coupledgp.errors import InvalidInputError
-from coupledgp.models import load_model
 from coupledgp.random import FloatArray
 
 
 def with_predictions(
-    model: Path, data: Path, prefix: str, latent: bool, output: Path, interval: float | None = None
-) -> tuple[pa.Table, list[str]]:
+    model: Path, data: Path, prefix: str, latent: bool, output: Path,
+    interval: float | None = None, node_column: str | None = None,
+) -> tuple[pa.Table, list[str]]:  # fmt: skip
     """Return the table with means and standard deviations added, and the names of these columns.
+
+    A row is a row of inputs, a node of a graph model (`node_column`, or a column called node), or a
+    place of a field: node, vertex, face, edge and offset, or coordinates.
 
     With `interval` also the ends of the central interval of that probability, noise included.
 
     Columns of a CSV file keep their text where `output` is such a file too.
     """
-    fitted = load_model(model)
-    table = read_inputs(data, kinds_of_model(fitted))
-    inputs = _inputs(fitted, table, str(data))
-    mean, std = predict_in_batches(fitted, inputs, latent)
+    fitted = read_model(model)
+    table, inputs = _points(fitted, data, node_column)
+    with about(data):
+        mean, std = predict_in_batches(fitted, inputs, latent)
+        ends = None if interval is None else intervals_in_batches(fitted, inputs, interval)
     law = {"mean": mean, "std": std}
-    if interval is not None:
-        lower, upper = intervals_in_batches(fitted, inputs, interval)
+    if interval is not None and ends is not None:
+        lower, upper = ends
         law |= {f"lower_{100 * interval:g}": lower, f"upper_{100 * interval:g}": upper}
     added = _columns(law, prefix)
-    if data.suffix.lower() not in PARQUET and output.suffix.lower() not in PARQUET:
+    if not is_parquet(data) and not is_parquet(output):
         table = read_table(data, text_columns=True)  # to keep every other column as it stands
     for name, values in added.items():
         if name in table.column_names:
@@ -47,6 +57,29 @@ def with_predictions(
             )
         table = table.append_column(name, pa.array(values))
     return table, list(added)
+
+
+def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, Any]:
+    """The rows of a table, and the points that they are for a model."""
+    if hasattr(model, "graph"):
+        network = Network(model.graph, "saved graph")
+        column, table = node_column or "node", read_table(data)
+        check_columns(table, [column], f"--node-column: {data}")
+        return table, model.graph.label_all(find_nodes(data, network, column))
+    if hasattr(model, "operator"):
+        domain = Domain(model.operator_, "saved field", "the model's unit")
+        places = read_queries(data, domain, _place_options(model, node_column), ())
+        return places.table, places.locations
+    if node_column is not None:
+        raise InvalidInputError("--node-column: expected a model of a graph or a field beside it")
+    table = read_inputs(data, kinds_of_model(model))
+    return table, _inputs(model, table, str(data))
+
+
+def _place_options(model: Any, node_column: str | None) -> PlaceOptions:
+    """Which columns are places; a column of nodes numbers the vertices of a surface."""
+    nodes = "vertices" if model.operator_.dimension == 2 and node_column is not None else None
+    return PlaceOptions(node_column, nodes)
 
 
 def _inputs(model: Any, table: pa.Table, source: str) -> Any:

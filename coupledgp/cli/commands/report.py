@@ -10,7 +10,14 @@ from typing import Annotated
 
 import typer
 
-from coupledgp.cli.options import MAX_SOLVED_ROWS, MAX_TEST_ROWS, check_distinct, finite
+from coupledgp.cli.options import (
+    MAX_SOLVED_ROWS,
+    MAX_TEST_ROWS,
+    check_budget,
+    check_distinct,
+    finite,
+    is_whole,
+)
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
@@ -122,14 +129,17 @@ def report(
         test_data,
     )
     from coupledgp.cli.evaluate import announce
+    from coupledgp.cli.readers.files import about
+    from coupledgp.cli.readers.models import read_model
     from coupledgp.diagnostics.compare import by_solves
     from coupledgp.diagnostics.overlap import overlap_of, without_overlap
-    from coupledgp.models import load_model, posterior_report
+    from coupledgp.models import posterior_report
     from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_choice, check_positive_int
 
     check_positive_int(seed, "--seed", minimum=0)
     check_choice(how, ("auto", "dense", "stochastic"), "--compare")
+    check_budget(budget)
     if max_rows is not None:
         check_positive_int(max_rows, "--max-rows", minimum=2)
     check_positive_int(n_draws, "--n-draws", minimum=2)
@@ -151,10 +161,10 @@ def report(
         return
     if groups is not None:
         raise InvalidInputError("--groups: expected no DATA beside it: it groups the training rows")
-    with ExitStack() as stack:
+    with ExitStack() as stack, about(model, data):
         page = stack.enter_context(written_whole(output))
         with reporter("read"):
-            fitted = load_model(model)
+            fitted = read_model(model)
             where, y, geometry = test_data(fitted, data, target, node_column, mesh, positions)
         solved = by_solves(fitted, method=how)
         if max_rows is None:
@@ -202,13 +212,14 @@ def left_out(
 ) -> None:
     """Write the page on what the training rows say of each other and print the figures."""
     from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of, show_left_out
+    from coupledgp.cli.readers.files import about
+    from coupledgp.cli.readers.models import read_model
     from coupledgp.diagnostics import cross_validate
-    from coupledgp.models import load_model
     from coupledgp.output import write_text, written_whole
 
-    with ExitStack() as stack:
+    with ExitStack() as stack, about(model, groups_from):
         page = stack.enter_context(written_whole(output))
-        fitted = load_model(model)
+        fitted = read_model(model)
         check_has_rows(fitted, model)
         labels = None if groups is None else groups_of(fitted, groups, groups_from, node_column)
         result = cross_validate(
@@ -229,6 +240,6 @@ def left_out(
 def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     for part in parts:
-        if not part.isdecimal() or int(part) < 1:
-            raise InvalidInputError(f"--sizes: expected positive ints, got {part!r}")
+        if not is_whole(part) or int(part) < 1:
+            raise InvalidInputError(f"--sizes: expected positive ints, got {part!r:.60}")
     return [int(part) for part in parts]

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli.readers.kinds import (
@@ -15,10 +14,11 @@ from coupledgp.cli.readers.kinds import (
     read_inputs,
     without_names,
 )
-from coupledgp.cli.readers.networks import Network, read_network
+from coupledgp.cli.readers.networks import Network, label_array, read_network
 from coupledgp.cli.readers.node_values import read_positions, read_values
-from coupledgp.cli.readers.tables import check_columns, numeric
+from coupledgp.cli.readers.tables import check_columns, listed, numeric
 from coupledgp.cli.show import table as show
+from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.alternatives_table import alternatives_section
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.diagnostics.study_report import StudyReport, study_section
@@ -55,7 +55,7 @@ def test_data(
     if hasattr(model, "graph"):
         network = Network(model.graph, "saved graph")
         nodes, values = read_values(data, network, node_column, target)
-        labels = np.asarray(model.graph.label_all(nodes))
+        labels = label_array(model.graph.label_all(nodes))
         if mesh is not None:
             return labels, values, _mesh(mesh, model.graph.n_nodes)
         places = None if positions is None else read_positions(positions, network, node_column)
@@ -88,9 +88,14 @@ def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
         others = [n for n in table.column_names if inputs is not None and n not in inputs]
         if len(others) != 1:
             raise InvalidInputError(
-                f"--target: expected the target's column, one of {', '.join(table.column_names)}"
+                f"--target: {source}: expected the target's column, one of "
+                f"{listed(table.column_names)}"
             )
         target = others[0]
+    if inputs is not None and target in inputs:
+        raise InvalidInputError(f"--target: expected no input of the model, got {target!r}")
+    if not table.num_rows:
+        raise InvalidInputError(f"{source}: expected rows below the header, got none")
     inputs = inputs or [name for name in table.column_names if name != target]
     check_columns(table, [*inputs, target], source)
     if len(inputs) != model.n_features_in_:
@@ -104,7 +109,7 @@ def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
 
 def show_report(result: StudyReport, output: Path) -> None:
     """Print the figures of a report and the path of its page."""
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(Text(result.title, style="bold"), soft_wrap=True)
     show.print_warnings(console, result.warnings)
     console.print()

@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.cli.readers.files import about, on_disk
 from coupledgp.cli.readers.networks import (
     MARKUP,
     MESHES,
     TABLES,
     edge_labels,
+    is_table,
     measure,
     node_texts,
-    read_numbered,
+    read_mesh,
 )
 from coupledgp.cli.readers.node_values import positions_of
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
@@ -157,25 +159,22 @@ def read_domain(path: Path, options: DomainOptions) -> Domain | None:
     if is_mesh(path):
         _refuse(options, ("length", "positions", "layer", "crs"), "a network")
         return _surface(path, longest)
-    if kind not in (*TABLES, *MARKUP, *LINES):
+    if kind not in (*MARKUP, *LINES) and not is_table(path):
         known = ", ".join((*TABLES, *MARKUP, *LINES, *MESHES))
         raise InvalidInputError(
             f"GRAPH: expected a file ending in {known}, or one of {', '.join(meshes.names())}; "
             f"got {str(path)!r}"
         )
-    path.open("rb").close()  # an error of the system names the file
-    try:
+    with about(path):
         if kind in LINES:
             _refuse(options, ("positions",), "an edge table")
-            roads = read_roads(path, length=options.length, layer=options.layer, crs=options.crs)
+            source = on_disk(path)
+            roads = read_roads(source, length=options.length, layer=options.layer, crs=options.crs)
             return _on_roads(roads, f"{kind[1:]}, {_sizes(roads)}", longest)
         _refuse(options, ("layer",), "a file of lines")
-        if kind in TABLES:
-            return _read_table(path, options)
-        return _read_markup(path, options)
-    except InvalidInputError as error:
-        text = str(error)
-        raise InvalidInputError(text if str(path) in text else f"{path}: {text}") from error
+        if kind in MARKUP:
+            return _read_markup(path, options)
+        return _read_table(path, options)
 
 
 def _refuse(options: DomainOptions, names: tuple[str, ...], kind: str) -> None:
@@ -186,12 +185,9 @@ def _refuse(options: DomainOptions, names: tuple[str, ...], kind: str) -> None:
 
 def _surface(path: Path, longest: MaxEdge) -> Domain:
     name = str(path)
-    if name in meshes.names():
-        mesh = meshes.load(name).mesh
-    else:
-        path.open("rb").close()
-        mesh = read_numbered(path)
-    operator = LaplaceOperator.from_trimesh(mesh, max_edge=longest)
+    mesh = meshes.load(name).mesh if name in meshes.names() else read_mesh(path, numbered=True)
+    with about(path):
+        operator = LaplaceOperator.from_trimesh(mesh, max_edge=longest)
     kind = f"mesh, {len(mesh.faces)} faces, {len(mesh.vertices)} vertices"
     return Domain(operator, kind, "mesh units", mesh)
 
@@ -266,7 +262,7 @@ def _placed(
 def _read_markup(path: Path, options: DomainOptions) -> Domain | None:
     if options.positions is not None:
         raise InvalidInputError("--positions: expected it for an edge table only")
-    found = parse_markup(path)
+    found = parse_markup(on_disk(path))
     edges = list(found.edges(data=True))
     names = {name for *_, attributes in edges for name in attributes}
     if options.length is not None and options.length not in names:

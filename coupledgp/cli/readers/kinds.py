@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from coupledgp.cli.readers.tables import FALSE, TRUE, numbers, read_table
+from coupledgp.cli.readers.tables import numbers, read_table
+from coupledgp.cli.readers.text import FALSE, TRUE
 from coupledgp.columns.arrow import BOOLEAN, CATEGORY, DATE, DURATION, NUMBER, is_text, kind_of
 from coupledgp.columns.codes import CategoryCode
 from coupledgp.errors import InvalidInputError

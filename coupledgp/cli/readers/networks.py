@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -10,10 +12,13 @@ from typing import Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from coupledgp.cli.readers.files import about, is_pipe, on_disk
 from coupledgp.cli.readers.tables import PARQUET, check_columns, numeric, read_table
 from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError
+from coupledgp.formats.road_files import LINES
 from coupledgp.formats.road_graphs import parse_markup
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
@@ -22,6 +27,8 @@ TABLES = (".csv", ".tsv", *PARQUET)
 MARKUP = (".graphml", ".gml")
 MESHES = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae")
 LENGTHS = ("length", "length_m", "length_km")
+# Digits that every number of 64 bits can have.
+MOST_DIGITS = 18
 POSITIONS = (("x", "y"), ("longitude", "latitude"), ("lon", "lat"))
 
 
@@ -82,20 +89,23 @@ def read_network(
         Drop the directions of a directed graph.
     """
     kind = path.suffix.lower()
-    if kind not in (*TABLES, *MARKUP):
+    if kind not in MARKUP and not is_table(path):
         if weight is not None or length is not None:
             raise InvalidInputError(f"--weight, --length: {path}: a mesh has neither")
         return _read_mesh(path, nodes)
     if nodes != "faces":
         raise InvalidInputError(f"--nodes: expected it for a mesh only, got {path}")
-    path.open("rb").close()  # an error of the system names the file
-    try:
-        if kind in TABLES:
-            return _read_edges(path, weight, length)
-        return _read_markup(path, weight, length, both_ways)
-    except InvalidInputError as error:
-        text = str(error)
-        raise InvalidInputError(text if str(path) in text else f"{path}: {text}") from error
+    with about(path):
+        if kind in MARKUP:
+            return _read_markup(path, weight, length, both_ways)
+        return _read_edges(path, weight, length)
+
+
+def is_table(path: Path) -> bool:
+    """Whether a path is that of a table: by its extension, or a pipe without a known one."""
+    kind = path.suffix.lower()
+    unknown = kind not in (*MARKUP, *MESHES, *LINES)
+    return kind in TABLES or (unknown and is_pipe(path))
 
 
 def _read_mesh(path: Path, nodes: str) -> Network:
@@ -109,26 +119,23 @@ def _read_mesh(path: Path, nodes: str) -> Network:
                 f"GRAPH: expected a file ending in {known}, or one of {', '.join(meshes.names())}; "
                 f"got {name!r}"
             )
-        path.open("rb").close()
-        mesh = meshes.read_mesh(path) if nodes == "faces" else read_numbered(path)
-    graph = Graph.from_trimesh(mesh, nodes=cast(Literal["faces", "vertices"], nodes))
+        mesh = read_mesh(path, numbered=nodes != "faces")
+    with about(path):
+        graph = Graph.from_trimesh(mesh, nodes=cast(Literal["faces", "vertices"], nodes))
     kind = f"mesh, {len(mesh.faces)} faces, {len(mesh.vertices)} vertices; nodes are {nodes}"
     return Network(graph, kind, mesh, nodes)
 
 
-def read_numbered(path: Path) -> Any:
-    """Read a mesh with vertices as the file numbers them; those of STL merge, having no numbers."""
-    import trimesh
+def read_mesh(path: Path, numbered: bool) -> Any:
+    """Read a mesh; with vertices as the file numbers them if they are `numbered`.
 
-    if path.suffix.lower() == ".stl":
-        return meshes.read_mesh(path)
-    try:
-        mesh = trimesh.load(path, force="mesh", process=False, maintain_order=True)
-    except Exception as error:  # trimesh's readers raise whatever their format's library does
-        raise InvalidInputError(f"{path}: expected a triangle mesh: {error}") from error
-    if not len(getattr(mesh, "faces", ())):
-        raise InvalidInputError(f"{path}: expected a triangle mesh, got no faces")
-    return mesh
+    Those of STL, which have no numbers, merge in any case.
+    """
+    source = on_disk(path)
+    if source.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    with about(path):
+        return meshes.read_mesh(source, numbered and path.suffix.lower() != ".stl")
 
 
 def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
@@ -153,15 +160,39 @@ def _read_edges(path: Path, weight: str | None, length: str | None) -> Network:
 
 
 def edge_labels(texts: list[str]) -> list[Any]:
-    """Distinct labels in order of appearance, or sorted ints if all are written as ints."""
+    """Distinct labels in order of appearance, or sorted ints if all are such, of 64 bits."""
     distinct = list(dict.fromkeys(texts))
-    if all(text.isascii() and text.isdigit() and str(int(text)) == text for text in distinct):
+    if all(is_number(text) for text in distinct):
         return sorted(int(text) for text in distinct)
     return list(distinct)
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number from 0 as it is written, without leading zeros, of 64 bits."""
+    short = len(text) <= MOST_DIGITS and text.isascii() and text.isdigit()
+    return short and str(int(text)) == text
+
+
+def label_column(labels: Sequence[Any]) -> pa.Array:
+    """Labels as a column; those of several types, or beyond 64 bits, as texts."""
+    try:
+        return pa.array(labels)
+    except (pa.ArrowException, OverflowError, TypeError):
+        return pa.array([str(label) for label in labels])
+
+
+def label_array(labels: list[Any] | NDArray[Any]) -> NDArray[Any]:
+    """Labels (n,) as an array of one dimension that keeps their types."""
+    if isinstance(labels, np.ndarray):
+        return labels
+    found = np.empty(len(labels), dtype=object)
+    for k, label in enumerate(labels):
+        found[k] = label
+    return found
+
+
 def _read_markup(path: Path, weight: str | None, length: str | None, both_ways: bool) -> Network:
-    found = parse_markup(path)
+    found = parse_markup(on_disk(path))
     if found.is_directed() and not both_ways:
         raise InvalidInputError(
             f"{path}: expected an undirected graph, got a directed one; --undirected drops the "

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.networks import node_texts
 from coupledgp.cli.readers.node_values import numbers_or_nan
 from coupledgp.cli.readers.tables import check_columns, read_table
@@ -98,14 +99,16 @@ def read_sensors(
     return _places(path, table, kind, columns, domain, observed), values[observed]
 
 
-def read_queries(path: Path, domain: Domain, options: PlaceOptions) -> Places:
-    """Places of all rows of a table."""
+def read_queries(
+    path: Path, domain: Domain, options: PlaceOptions, added: Sequence[str] = ("mean", "std")
+) -> Places:
+    """Places of all rows of a table, to which columns of these names will be added."""
     table = read_table(path)
     if not table.num_rows:
-        raise InvalidInputError(f"--query: {path}: expected rows below the header, got none")
-    taken = [name for name in ("mean", "std") if name in table.column_names]
+        raise InvalidInputError(f"{path}: expected rows below the header, got none")
+    taken = [name for name in added if name in table.column_names]
     if taken:
-        raise InvalidInputError(f"--query: {path}: expected no column {taken[0]!r}, it is added")
+        raise InvalidInputError(f"{path}: expected no column {taken[0]!r}, it is added")
     kind, columns = place_columns(path, table.column_names, domain, options)
     return _places(path, table, kind, columns, domain, np.arange(table.num_rows))
 
@@ -198,16 +201,13 @@ def _places(
             _numbers(path, table, columns[0], rows, domain.operator.n_given, "vertices")
         ),
         "faces": lambda: domain.operator.at_faces(
-            _numbers(path, table, columns[0], rows, len(domain.mesh.faces), "faces")
+            _numbers(path, table, columns[0], rows, len(domain.operator.given_elements), "faces")
         ),
         "edges": lambda: _along(path, table, columns, domain, rows),
         "positions": lambda: _projected(path, table, columns, domain, rows),
     }
-    try:
+    with about(path):
         found = read[kind]()
-    except InvalidInputError as error:
-        text = str(error)
-        raise InvalidInputError(text if str(path) in text else f"{path}: {text}") from error
     return Places(found, kind, columns, chosen, rows + 1)
 
 

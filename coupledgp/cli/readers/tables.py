@@ -15,14 +15,17 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet
 
+from coupledgp.cli.readers.files import SMALL, on_disk
+from coupledgp.cli.readers.text import read_text_table
 from coupledgp.errors import InvalidInputError
+from coupledgp.memory import check_memory
 from coupledgp.output import writing
 from coupledgp.random import FloatArray
 
 PARQUET = (".parquet", ".pq")
-DELIMITERS = ",;\t"
-TRUE = ["true", "True", "TRUE", "yes", "Yes", "YES"]
-FALSE = ["false", "False", "FALSE", "no", "No", "NO"]
+PARQUET_MARK = b"PAR1"
+# Most characters of what another library says of a file.
+LONGEST_MESSAGE = 300
 
 
 def read_table(
@@ -52,15 +55,22 @@ def read_table(
     OSError
         The file cannot be read.
     """
-    path.open("rb").close()  # an error of the system names the file
+    source = on_disk(path)
+    parquet = holds_parquet(path, source)
     try:
-        if _is_parquet(path):
-            table = _read_parquet(path)
+        if parquet:
+            table = _read_parquet(source)
         else:
-            table = _read_csv(path, None if text_columns else as_text, missing_text)
-    except (pa.ArrowException, UnicodeDecodeError, csv.Error) as error:
-        kind = "a Parquet file" if _is_parquet(path) else "a CSV file with a header line"
-        raise InvalidInputError(f"{path}: expected {kind}: {_one_line(error)}") from error
+            table = read_text_table(source, None if text_columns else as_text, missing_text)
+    except (pa.ArrowException, UnicodeError, csv.Error, NotImplementedError) as error:
+        kind = "a Parquet file" if parquet else "a CSV file with a header line"
+        raise InvalidInputError(f"{path}: expected {kind}: {_one_line(error, source)}") from error
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise InvalidInputError(f"{path}: expected a table: {_one_line(error, source)}") from error
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{path}: {error}") from None
     for name, count in Counter(table.column_names).items():
         if count > 1:
             raise InvalidInputError(f"{path}: column {name!r} appears more than once")
@@ -77,7 +87,7 @@ def check_table_path(path: Path, name: str) -> None:
 
 def write_table(table: pa.Table, path: Path, like: Path) -> None:
     """Write a table to `path` in the format that the extension of `like` names."""
-    if _is_parquet(like):
+    if is_parquet(like):
         with writing(path), path.open("wb") as file:
             pa.parquet.write_table(table, file)
         return
@@ -100,9 +110,9 @@ def check_columns(table: pa.Table, names: Iterable[str], source: str) -> None:
     near = near or [c for c in table.column_names if c.strip().lower() == missing[0].lower()]
     hint = f" (did you mean {near[0]!r}?)" if near and len(missing) == 1 else ""
     label = "column" if len(missing) == 1 else "columns"
-    listed = ", ".join(map(repr, missing))
+    wanted = ", ".join(map(repr, missing[:12]))
     raise InvalidInputError(
-        f"{source}: expected {label} {listed}, got columns {_listed(table.column_names)}{hint}"
+        f"{source}: expected {label} {wanted}, got columns {listed(table.column_names)}{hint}"
     )
 
 
@@ -132,36 +142,26 @@ def numeric(table: pa.Table, names: Sequence[str], source: str, hint: str = "") 
     return pa.table(dict(zip(names, columns, strict=True)))
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Whether a path has an extension of Parquet."""
     return path.suffix.lower() in PARQUET
+
+
+def holds_parquet(path: Path, source: Path) -> bool:
+    """Whether a file is Parquet, by its extension; a pipe, by its content at `source`."""
+    if source == path or path.suffix:
+        return is_parquet(path)
+    with source.open("rb") as file:
+        return file.read(len(PARQUET_MARK)) == PARQUET_MARK
 
 
 def _read_parquet(path: Path) -> pa.Table:
     # Not parquet.read_table: its threads may outlive it, and abort a process that ends soon after.
     with pa.parquet.ParquetFile(path) as file:
+        size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
+        if size > SMALL:
+            check_memory(size, "its columns", "give a part of the file")
         return file.read()
-
-
-def _read_csv(path: Path, as_text: Sequence[str] | None, missing_text: bool) -> pa.Table:
-    """Read a CSV file, with some columns as text, or all if they are None."""
-    with pa.input_stream(str(path)) as stream:  # decompresses what the extension says
-        content = stream.read()
-    first = content.split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8-sig")
-    if not first.strip():
-        raise pa.ArrowInvalid("the file or its first line is empty")
-    delimiter = max(DELIMITERS, key=first.count)
-    header = next(csv.reader([first], delimiter=delimiter))
-    types = dict.fromkeys(header if as_text is None else as_text, pa.string())
-    booleans = {"true_values": TRUE, "false_values": FALSE} if missing_text else {}
-    # Without threads, errors give the row.
-    return pa.csv.read_csv(
-        pa.BufferReader(content),
-        read_options=pa.csv.ReadOptions(use_threads=False),
-        parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        convert_options=pa.csv.ConvertOptions(
-            column_types=types, strings_can_be_null=missing_text, **booleans
-        ),
-    )
 
 
 def numbers(
@@ -213,10 +213,13 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first names of a list, and how many more there are."""
     shown = ", ".join(map(repr, names[:12]))
     return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _one_line(error: Exception, source: Path) -> str:
+    """The text of an error on one line and of bearable length, without the path of a copy."""
+    text = " ".join(str(error).replace(f"'{source}'", "the file").split())
+    return text if len(text) <= LONGEST_MESSAGE else f"{text[:LONGEST_MESSAGE]} ..."

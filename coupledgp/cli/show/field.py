@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli.commands.field_tasks import LEVEL, LeftOut
 from coupledgp.cli.show import table as show
+from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 
@@ -39,7 +39,7 @@ class Shown:
 
 def interpolate(result: dict[str, Any]) -> None:
     """Print the results of an interpolation."""
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(Text(headline(result), style="bold"), soft_wrap=True)
     console.print(Text(model_line(result)), soft_wrap=True)
     for section in [*sections(result), *_present(sensor_section(result))]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.options import selection_line
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.show import table as show
+from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows, short_numbers
 from coupledgp.inference.nodes.forecast import Step
@@ -20,7 +20,7 @@ from coupledgp.random import FloatArray, IntArray
 
 def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
     """Print the results of an interpolation."""
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(Text(headline(result), style="bold"), soft_wrap=True)
     console.print(Text(model_line(result)), soft_wrap=True)
     for section in sections(result, comparison):

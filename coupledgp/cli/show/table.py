@@ -13,6 +13,7 @@ from rich.text import Text
 
 from coupledgp.cli.evaluate import Comparison
 from coupledgp.cli.options import selection_line
+from coupledgp.cli.show.console import PlainConsole
 from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.diagnostics.result import ComparisonResult
@@ -29,7 +30,7 @@ def fit(
     result: dict[str, Any], comparison: Comparison | None, warnings: Sequence[str] = ()
 ) -> None:
     """Print the results of a fit, after sentences that concern them all."""
-    console = Console(highlight=False)
+    console = PlainConsole()
     console.print(Text(headline(result), style="bold"), soft_wrap=True)
     console.print(Text(model_line(result)), soft_wrap=True)
     print_warnings(console, warnings)

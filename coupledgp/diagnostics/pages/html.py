@@ -21,6 +21,7 @@ from coupledgp.diagnostics.pages.table import (
 )
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
+from coupledgp.visible import visible
 
 # Signs and words of the colours of verdicts: nobody has to tell colours apart.
 SIGNS = {
@@ -44,10 +45,11 @@ def html_of(page: Page) -> str:
     """Return a page as one HTML document."""
     tables, pictures = list(page.listed().items()), list(page.drawn().items())
     above, first = len(page.sections), 0 if page.opening is None else 1
-    return ENVIRONMENT.get_template("page.html").render(
+    text = ENVIRONMENT.get_template("page.html").render(
         page=page, opening=pictures[:first], tables=tables[:above], pictures=pictures[first:],
         after=tables[above:], has_scene=any(one.scene is not None for _, one in pictures),
     )  # fmt: skip
+    return visible(text)
 
 
 def render(
@@ -154,7 +156,7 @@ def render_field(
 def render_table(report: ComparisonResult) -> str:
     """Return the table of figures alone as HTML, for notebooks."""
     section = figures_section(report, report.verdict())
-    return ENVIRONMENT.get_template("notebook.html").render(section=section)
+    return visible(ENVIRONMENT.get_template("notebook.html").render(section=section))
 
 
 def figures_section(report: ComparisonResult, title: str) -> Section:

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import signal
 
+from coupledgp.errors import InvalidInputError
 from coupledgp.features.walks.modulation import (
     SERIES_TOLERANCE,
     ModulationLike,
@@ -38,6 +39,8 @@ from coupledgp.validation import check_choice, check_positive_int
 HopNodes = Literal["chebyshev", "ritz", "power"]
 # Relative kernel error that does not show in a posterior.
 HOP_TOLERANCE = 1e-3
+# Most hops that may be asked for: four times as many as are ever chosen.
+MOST_HOPS = 2048
 # Multiply-adds that the hops of one product with the features may cost, some tens of milliseconds,
 # and bounds of the number of hops that this gives.
 MIN_AFFORDABLE_HOPS, MAX_AFFORDABLE_HOPS = 64, 512
@@ -185,6 +188,8 @@ def plan_hops(
     nnz = graph.indices.size
     if exact_hops != "auto":
         r = check_positive_int(exact_hops, "exact_hops", minimum=0)
+        if r > MOST_HOPS:
+            raise InvalidInputError(f"exact_hops: expected at most {MOST_HOPS}, got {r}")
         nodes = hop_nodes(graph, r, kind)
         error = predicted_error(f, nodes, n_walks, scale)
         return HopPlan(tuple(nodes), error, r * nnz, "as asked for")

@@ -104,7 +104,7 @@ def alternatives(
     y = check_targets(asked.y, (len(points), inner.units.n_outputs))
     chosen = _subset(len(y), seed)
     places = None if positions is None else _checked_positions(positions)
-    seconds = _seconds(budget)
+    seconds = seconds_of(budget)
     own = scored(inner, points[chosen], y[chosen])
     transformed = asked.model is not model
     candidates = _candidates(
@@ -140,7 +140,7 @@ def alternatives_of_predictions(
     budget, random_state, progress
         As for `alternatives`.
     """
-    seed, seconds = seed_from_random_state(random_state), _seconds(budget)
+    seed, seconds = seed_from_random_state(random_state), seconds_of(budget)
     data = Data.of(X_train, y_train[:, None])
     chosen = _subset(len(y_test), seed)
     task = TableTask(
@@ -218,7 +218,8 @@ def first_of(process: GaussianProcess) -> GaussianProcess:
     return process.members[0] if isinstance(process, MixtureGP) else process
 
 
-def _seconds(budget: float | str) -> float:
+def seconds_of(budget: float | str) -> float:
+    """Seconds of a budget, a number or a text such as `"90s"`."""
     seconds = Budget.of(budget).seconds
     if seconds is None:
         raise InvalidInputError(f"budget: expected seconds, such as '60s', got {budget!r}")

@@ -1,0 +1,124 @@
+"""Tables in text: what a CSV file may look like before pyarrow can read it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.memory import available_bytes
+
+DELIMITERS = ",;\t"
+TRUE = ["true", "True", "TRUE", "yes", "Yes", "YES"]
+FALSE = ["false", "False", "FALSE", "no", "No", "NO"]
+# Bytes that the text may have however small its file is, and the most times its file's size; both
+# hold for compressed files, of which a small one may unfold into the memory of any machine.
+FREE_BYTES, MOST_TIMES = 2**26, 200
+CHUNK_BYTES = 2**22
+# Largest number of bytes and fields that pyarrow and csv take at once.
+LARGEST = 2**31 - 1
+# Copies of the text that are alive at once while it is read.
+COPIES = 3
+MARKS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"),
+         (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))  # fmt: skip
+BLANK_START = re.compile(rb"(?:[ ]*(?:\r\n|\r|\n))+")
+BINARY = (
+    (b"PK\x03\x04", "a zip archive"), (b"\x1f\x8b", "gzip, which its name says not"),
+    (b"PAR1", "Parquet, which its name says not"), (b"ARROW1", "an Arrow file"),
+    (b"\x93NUMPY", "an array of NumPy"), (b"\x89HDF", "HDF5"), (b"%PDF", "PDF"),
+    (b"\xd0\xcf\x11\xe0", "an old Office file"), (b"SQLite format 3", "SQLite"),
+)  # fmt: skip
+
+
+def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: bool) -> pa.Table:
+    """Read a CSV file, with some columns as text, or all if they are None.
+
+    Lines end with LF, CRLF or CR, blank ones before the header are skipped, and fields have any
+    length. The text is UTF-8, or UTF-16 or UTF-32 with a mark of the order of bytes.
+
+    Raises
+    ------
+    InvalidInputError
+        The file is no text, or unfolds into more than memory holds.
+    pyarrow.ArrowException, UnicodeError, csv.Error
+        It is no table.
+    """
+    content = _decoded(_content(path))
+    header, delimiter = _header(content)
+    types = dict.fromkeys(header if as_text is None else as_text, pa.string())
+    booleans = {"true_values": TRUE, "false_values": FALSE} if missing_text else {}
+
+    def read(block_size: int | None) -> pa.Table:
+        return pa.csv.read_csv(
+            pa.BufferReader(content),
+            # Without threads, errors give the row.
+            read_options=pa.csv.ReadOptions(use_threads=False, block_size=block_size),
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=types, strings_can_be_null=missing_text, **booleans
+            ),
+        )
+
+    try:
+        return read(None)
+    except pa.ArrowInvalid as error:
+        if "block" not in str(error):
+            raise
+        return read(min(len(content) + 1, LARGEST))  # a row longer than a block
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, decompressed if its extension says so."""
+    size = path.stat().st_size
+    most = max(FREE_BYTES, min(MOST_TIMES * size, int(available_bytes() / COPIES)))
+    parts, length = [], 0
+    with pa.input_stream(str(path)) as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            length += len(chunk)
+            if length > most:
+                raise InvalidInputError(
+                    f"expected a table of at most {most} bytes, {MOST_TIMES} times the file's size "
+                    "or a third of the free memory, got a longer one"
+                )
+            parts.append(chunk)
+    return b"".join(parts)
+
+
+def _decoded(content: bytes) -> bytes:
+    """The text in UTF-8 from its first line that is not blank, without a mark of its encoding."""
+    for mark, encoding in MARKS:
+        if content.startswith(mark):
+            content = content.decode(encoding).encode()
+            break
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    for start, name in BINARY:
+        if content.startswith(start):
+            raise InvalidInputError(f"expected a CSV file with a header line, got {name}")
+    if (place := content.find(b"\0")) >= 0:
+        raise InvalidInputError(
+            f"expected a CSV file with a header line, got a null character at byte {place}"
+        )
+    blank = BLANK_START.match(content)
+    content = content if blank is None else content[blank.end() :]
+    if not content.strip():
+        raise InvalidInputError("expected a CSV file: the file or its first line is empty")
+    return content
+
+
+def _header(content: bytes) -> tuple[list[str], str]:
+    """Names of the columns, and the delimiter: the one that the header has most outside quotes."""
+    first = re.split(rb"[\r\n]", content, maxsplit=1)[0]
+    bare = re.sub(rb'"[^"]*"', b"", first).decode()
+    delimiter = max(DELIMITERS, key=bare.count)
+    most = csv.field_size_limit(LARGEST)
+    try:
+        lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
+        return next(csv.reader(lines, delimiter=delimiter)), delimiter
+    finally:
+        csv.field_size_limit(most)

@@ -1,0 +1,24 @@
+"""Control characters of names and messages, made visible before anybody is shown them."""
+
+from __future__ import annotations
+
+import re
+
+# Controls of terminals (C0 without tab and line feed, delete, C1), characters that turn or hide
+# text, and surrogates, which stand for bytes of file names that are no UTF-8.
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"
+    "\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    r"""Return the text with escapes, such as `\x1b`, in place of characters that nobody sees."""
+    return UNSEEN.sub(_escape, text)
+
+
+def _escape(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

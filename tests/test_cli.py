@@ -455,7 +455,7 @@ def test_predict_adds_intervals(model_path, data, tmp_path, call):
 
 def test_an_interval_of_no_probability(model_path, data, tmp_path, fails):
     line = fails("predict", model_path, data, "-o", tmp_path / "out.csv", "--interval", "95")
-    assert "level: expected probabilities between 0 and 1, got [95.0]" in line
+    assert "--interval: expected a probability in (0, 1), got 95.0" in line
 
 
 def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):

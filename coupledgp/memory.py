@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from types import ModuleType
 
 from coupledgp.errors import MemoryLimitError
 
-# Files of a control group: its limit, its use, and the entry of its statistics that counts pages of
-# files which the kernel gives back before anything fails.
-CGROUP_V2 = ("memory.max", "memory.current", "inactive_file")
-CGROUP_V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_limits: ModuleType | None
+try:
+    import resource as _limits
+except ImportError:  # Windows
+    _limits = None
+
+# Most characters of another library's message.
+LONGEST_REASON = 200
 
 
 def available_bytes(root: Path = Path("/")) -> float:
     """Bytes that this process can still allocate without swapping; infinite where unknown.
 
-    It is the least of the machine's free memory and of the free part of the limits of the process's
-    control groups, which containers and batch systems set, their parents' included.
+    It is the least of the machine's free memory, of the free part of the limits of the process's
+    control groups, which containers and batch systems set, their parents' included, and of what
+    the limit of the process's address space leaves.
 
     Parameters
     ----------
     root
         Folder that holds `proc` and `sys`.
     """
-    return min(_machine_bytes(root), *_cgroup_bytes(root), float("inf"))
+    return min(_machine_bytes(root), _process_bytes(root), *_cgroup_bytes(root))
 
 
 def check_memory(
@@ -56,6 +64,36 @@ def check_memory(
         raise MemoryLimitError(f"{what} need about {_gib(needed)}, {_gib(allowed)} {verb}; {end}")
 
 
+# Beginnings of messages of torch's and other libraries' errors, which are RuntimeErrors.
+EXHAUSTED = re.compile(
+    r"not enough memory|can't allocate memory|std::bad_alloc|out of memory|cannot allocate memory"
+    r"|failed to allocate|can't start new thread",
+    re.IGNORECASE,
+)
+
+
+@contextmanager
+def named_exhaustion(doing: str) -> Iterator[None]:
+    """Let every error by which memory ends be a `MemoryLimitError` that says what was being done.
+
+    Raises
+    ------
+    MemoryLimitError
+        Numpy, torch, a compiled function or Python itself found no memory.
+    """
+    try:
+        yield
+    except MemoryLimitError:
+        raise
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not EXHAUSTED.search(str(error)):
+            raise
+        text = " ".join(str(error).split())[:LONGEST_REASON] or "no more could be allocated"
+        raise MemoryLimitError(
+            f"{doing}: the memory was used up ({text}); the model is as it was before"
+        ) from error
+
+
 def _gib(n_bytes: float) -> str:
     size = n_bytes / 2**30
     return f"{size:.0f} GiB" if size >= 100 else f"{size:.3g} GiB"
@@ -75,39 +113,96 @@ def _machine_bytes(root: Path) -> float:
         return float("inf")
 
 
+def _process_bytes(root: Path) -> float:
+    """Bytes of address space that the limit of this process leaves (`ulimit -v`)."""
+    if _limits is None:
+        return float("inf")
+    limit = _limits.getrlimit(_limits.RLIMIT_AS)[0]
+    if limit == _limits.RLIM_INFINITY:
+        return float("inf")
+    try:
+        used = int((root / "proc/self/statm").read_text().split()[0]) * _limits.getpagesize()
+    except (OSError, ValueError, IndexError):
+        return float("inf")
+    return float(max(limit - used, 0))
+
+
 def _cgroup_bytes(root: Path) -> Iterator[float]:
     """Bytes left of each limit that the process's control groups have."""
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return
-    for line in lines:
+    for line in _lines(root / "proc/self/cgroup"):
         # "0::/path" in version 2, "number:controllers:/path" in version 1.
         number, _, rest = line.partition(":")
         controllers, _, path = rest.partition(":")
-        top = root / "sys/fs/cgroup"
         if number == "0" and not controllers:
-            names = CGROUP_V2
+            kind, left = "cgroup2", _left_of_version_2
         elif "memory" in controllers.split(","):
-            names, top = CGROUP_V1, top / "memory"
+            kind, left = "cgroup", _left_of_version_1
         else:
             continue
-        # Inside a container the path may be the host's: then the top alone exists.
-        group = top / path.lstrip("/")
-        for folder in (group, *group.parents):
-            yield _left_of_limit(folder, *names)
-            if folder == top:
-                break
+        for top, inside in _mounts(root, kind, path):
+            # Where the path is the host's, as in some containers, the top alone exists.
+            group = top / inside.lstrip("/")
+            for folder in (group, *group.parents):
+                yield left(folder)
+                if folder == top:
+                    break
 
 
-def _left_of_limit(folder: Path, limit: str, use: str, reclaimable: str) -> float:
-    """Bytes left of one control group's limit; infinite without one."""
+def _mounts(root: Path, kind: str, path: str) -> list[tuple[Path, str]]:
+    """Folders where a hierarchy of groups is mounted, and the path of a group below each."""
+    found = []
+    for line in _lines(root / "proc/self/mountinfo"):
+        # "number parent device shown-part folder options ... - type source options"
+        first, _, second = line.partition(" - ")
+        fields, (mounted, *_, options) = first.split(), second.split() or ["", ""]
+        is_wanted = mounted == kind and (kind == "cgroup2" or "memory" in options.split(","))
+        if is_wanted and len(fields) > 4:
+            part, folder = (_unescaped(field) for field in fields[3:5])
+            below = PurePosixPath(path).is_relative_to(part)
+            inside = str(PurePosixPath(path).relative_to(part)) if below else path
+            found.append((root / folder.lstrip("/"), inside))
+    default = root / "sys/fs/cgroup"
+    return found or [(default if kind == "cgroup2" else default / "memory", path)]
+
+
+def _unescaped(field: str) -> str:
+    """A field of mountinfo, in which a backslash and three octal digits stand for a space."""
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), field)
+
+
+def _left_of_version_2(folder: Path) -> float:
+    """Bytes left of a group's limits: one ends processes, the other slows them to a halt."""
+    most = min(_number(folder / "memory.max"), _number(folder / "memory.high"))
+    used = _number(folder / "memory.current", 0.0)
+    return _left(most, used, folder, "inactive_file")
+
+
+def _left_of_version_1(folder: Path) -> float:
+    """Bytes left of a group's limit, or of one above it that cannot be seen from a container."""
+    above = _entry(folder / "memory.stat", "hierarchical_memory_limit")
+    most = min(_number(folder / "memory.limit_in_bytes"), above or float("inf"))
+    used = _number(folder / "memory.usage_in_bytes", 0.0)
+    return _left(most, used, folder, "total_inactive_file")
+
+
+def _left(most: float, used: float, folder: Path, reclaimable: str) -> float:
+    """Bytes left of a limit, with pages of files, which the kernel gives back before it fails."""
+    return max(most - used + min(_entry(folder / "memory.stat", reclaimable), used), 0.0)
+
+
+def _number(path: Path, default: float = float("inf")) -> float:
+    """The number in a file; `default` without one, or for "max"."""
     try:
-        most, used = (folder / limit).read_text().strip(), float((folder / use).read_text())
-        left = float("inf") if most == "max" else float(most) - used
+        return float(int(path.read_text()))
     except (OSError, ValueError):
-        return float("inf")
-    return max(left + _entry(folder / "memory.stat", reclaimable), 0.0)
+        return default
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
 
 
 def _entry(path: Path, name: str) -> float:

@@ -36,6 +36,7 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import check_integer, check_number, require_type
 from coupledgp.gp.transformed import has_data
+from coupledgp.memory import named_exhaustion
 from coupledgp.progress import Progress, reporter, silent
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int, check_vector
@@ -162,7 +163,7 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
             raise InvalidInputError("return_std, return_cov: expected at most one to be True")
         points, record = self.points(X), self.fitted_
         want: Want = "covariance" if return_cov else "variance" if return_std else "mean"
-        with self._reporter("predict") as report:
+        with named_exhaustion("predict"), self._reporter("predict") as report:
             mean, spread = record.process.law(points, want, latent=latent, report=report)
         mean = record.shaped(mean, 1)
         if spread is None:
@@ -175,21 +176,21 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         check_positive_int(n_samples, "n_samples")
         points, record = self.points(X), self.fitted_
         rng = np.random.default_rng(seed)
-        with self._reporter("sample") as report:
+        with named_exhaustion("sample"), self._reporter("sample") as report:
             samples = record.process.sample(points, n_samples, rng, latent=latent, report=report)
         return record.shaped(samples, 1)
 
     def _log_density(self, X: Any, y: ArrayLike) -> FloatArray:
         check_is_fitted(self)
         data = self._further_data(X, y)
-        with self._reporter("predict") as report:
+        with named_exhaustion("predict"), self._reporter("predict") as report:
             return self.process_.log_density(data.points, data.targets, report=report)
 
     def _quantiles(self, X: Any, probabilities: ArrayLike) -> FloatArray:
         check_is_fitted(self)
         wanted = check_probabilities(probabilities, "quantiles")
         points, record = self.points(X), self.fitted_
-        with self._reporter("predict") as report:
+        with named_exhaustion("predict"), self._reporter("predict") as report:
             found = record.process.quantiles(points, wanted, report=report)
         return record.shaped(found, 1)
 
@@ -251,9 +252,10 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
 
     def _updated(self, data: Data) -> Self:
         record, digests = self.fitted_, self.fitted_.digests
-        process = record.process.updated(data)
-        if digests is not None:
-            digests = digests.joined(digests_of(process, data, digests.salt))
+        with named_exhaustion("partial_fit"):
+            process = record.process.updated(data)
+            if digests is not None:
+                digests = digests.joined(digests_of(process, data, digests.salt))
         self._fitted = record.with_process(process, digests)
         return self
 

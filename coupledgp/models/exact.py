@@ -16,6 +16,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.inference.search.optimize import Hyperparameters, maximise_evidence
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import FittedModel
 from coupledgp.models.tables import TableRegressor, averaged_results, search_results
 from coupledgp.models.targets import TransformLike, fit_transformed
@@ -162,10 +163,12 @@ class ExactGPRegressor(TableRegressor):
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
-        if self.target_transform is None:
-            self._fitted = self._fit(X, y, sample_weight, sample_noise)
-        else:
-            self._fitted = fit_transformed(self, X, y, sample_weight, sample_noise)
+        with named_exhaustion("fit"):
+            if self.target_transform is None:
+                fitted = self._fit(X, y, sample_weight, sample_noise)
+            else:
+                fitted = fit_transformed(self, X, y, sample_weight, sample_noise)
+        self._fitted = fitted
         return self
 
     def partial_fit(
@@ -190,7 +193,9 @@ class ExactGPRegressor(TableRegressor):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight, sample_noise)
-        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, sample_weight, sample_noise)
+        return self._updated(data)
 
     def exact_twin(self) -> ExactGPRegressor:
         """Return this model: it is its own exact counterpart."""

@@ -27,6 +27,7 @@ from coupledgp.kernels.fields import (
     as_field_kernel,
     parse_field_kernels,
 )
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import (
     FittedModel,
     ProcessRegressor,
@@ -190,7 +191,7 @@ class FieldGPRegressor(ProcessRegressor):
             self.normalize_y,
             averages == "averaged",
         )
-        with reporter("fit", self.progress) as report:
+        with named_exhaustion("fit"), reporter("fit", self.progress) as report:
             found = fit_field(FieldCovariance(operator), families, data, settings, report)
         warn_of_parts(operator, data.points)
         warn_of_defaults(found.selection)
@@ -210,7 +211,9 @@ class FieldGPRegressor(ProcessRegressor):
         """Add observations, kernels and weights kept; the first call is `fit`."""
         if not self.__sklearn_is_fitted__():
             return self.fit(places, y)
-        return self._updated(self._further_data(places, y))
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(places, y)
+        return self._updated(data)
 
     def checked(self, places: Any, y: ArrayLike) -> tuple[Data, int, None]:
         """Return locations with targets (n, k), the number of dimensions of y, and None."""

@@ -28,6 +28,7 @@ from coupledgp.features.sklearn import (
     TableColumns,
     seed_from_random_state,
 )
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
@@ -195,7 +196,8 @@ class KernelRegressionRegressor(
         targets = targets.reshape(len(targets), -1)
         # Relative to the mean, so that errors of the kernel are multiplied by deviations of y only.
         mean, low, high = targets.mean(axis=0), targets.min(axis=0), targets.max(axis=0)
-        sums = self._summed(inputs, targets - mean)
+        with named_exhaustion("fit"):
+            sums = self._summed(inputs, targets - mean)
         self._fitted = FittedAverages(carrier.columns(), sums, ndim, mean, low, high)
         return self
 
@@ -265,7 +267,8 @@ class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares
                 f"y: expected two classes or more, got one class: {classes[0]!r}"
             )
         indicators = np.eye(len(classes))[codes]
-        sums = self._summed(inputs, indicators)
+        with named_exhaustion("fit"):
+            sums = self._summed(inputs, indicators)
         self._fitted = FittedShares(carrier.columns(), sums, classes, indicators.mean(axis=0))
         return self
 

@@ -22,6 +22,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import TransformLike, fit_transformed
@@ -151,10 +152,12 @@ class LocalGPRegressor(TableRegressor):
             A covariance of neighbours is not positive definite to working precision.
         """
         rows = X, y, sample_weight, sample_noise
-        if self.target_transform is None:
-            self._fitted = self._fit(*rows)
-        else:
-            self._fitted = fit_transformed(self, *rows)
+        with named_exhaustion("fit"):
+            if self.target_transform is None:
+                fitted = self._fit(*rows)
+            else:
+                fitted = fit_transformed(self, *rows)
+        self._fitted = fitted
         return self
 
     def partial_fit(
@@ -176,7 +179,9 @@ class LocalGPRegressor(TableRegressor):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight, sample_noise)
-        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, sample_weight, sample_noise)
+        return self._updated(data)
 
     @property
     def kernel_(self) -> str | None:

@@ -34,6 +34,7 @@ from coupledgp.kernels import (
     RegularizedLaplacianKernel,
     parse_graph_kernel,
 )
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import (
     FittedModel,
     ProcessRegressor,
@@ -126,8 +127,9 @@ class NodeRegressor(ProcessRegressor):
         check_graph(self.graph)
         self._check_common()
         self._check_parameters()
-        data, ndim, _ = self.checked(nodes, y)
-        process, results = self.fit_data(data, checkpoint)
+        with named_exhaustion("fit"):
+            data, ndim, _ = self.checked(nodes, y)
+            process, results = self.fit_data(data, checkpoint)
         self._fitted = FittedModel(process, ndim, results)
         return self
 
@@ -139,7 +141,9 @@ class NodeRegressor(ProcessRegressor):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(nodes, y)
-        return self._updated(self._further_data(nodes, y))
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(nodes, y)
+        return self._updated(data)
 
     def checked(self, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
         """Return node numbers (n,) with targets (n, k), the number of dimensions of y, and None."""

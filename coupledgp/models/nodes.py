@@ -22,6 +22,7 @@ from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.kernels import GraphKernelLike
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.random import draw_seed
@@ -251,7 +252,9 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
                 "hyperparameters: expected 'auto' or 'maximum' where the coupling or the number "
                 "of walkers is chosen, got 'averaged'"
             )
-        self._fitted = self._fit_automatic(nodes, y)
+        with named_exhaustion("fit"):
+            fitted = self._fit_automatic(nodes, y)
+        self._fitted = fitted
         return self
 
     @property

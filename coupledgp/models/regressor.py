@@ -15,6 +15,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import fitted_result
 from coupledgp.models.local import column_groups
 from coupledgp.models.rows import known_noise
@@ -142,10 +143,12 @@ class GPRegressor(TableRegressor):
             A parameter of the estimator or the data is invalid, or no model is within the budget.
         """
         rows = X, y, sample_weight, sample_noise
-        if self.target_transform is None:
-            self._fitted = self._fit(*rows)
-        else:
-            self._fitted = fit_transformed(self, *rows)
+        with named_exhaustion("fit"):
+            if self.target_transform is None:
+                fitted = self._fit(*rows)
+            else:
+                fitted = fit_transformed(self, *rows)
+        self._fitted = fitted
         return self
 
     def partial_fit(
@@ -166,7 +169,9 @@ class GPRegressor(TableRegressor):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight, sample_noise)
-        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, sample_weight, sample_noise)
+        return self._updated(data)
 
     def forecast(self, n_rows: int, n_columns: int) -> tuple[MemberPlan, ...]:
         """Members that a fit to a table of this size would try, with their cost in seconds.

@@ -38,6 +38,7 @@ from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.inference.search.optimize import SearchSpace, first_places
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.memory import named_exhaustion
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.estimator import fitted_result
 from coupledgp.models.exact import ExactGPRegressor
@@ -319,12 +320,15 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         """
         if queries is not None:
             check_use_of_queries(self)
-        if self.target_transform is not None:
-            self._fitted = fit_transformed(self, X, y, sample_weight, sample_noise, queries=queries)
-        elif self._chooses:
-            self._fitted = self._fit_automatic(X, y, sample_weight, sample_noise)
-        else:
-            self._fitted = self._fit(X, y, sample_weight, sample_noise, queries)
+        weights = sample_weight, sample_noise
+        with named_exhaustion("fit"):
+            if self.target_transform is not None:
+                fitted = fit_transformed(self, X, y, *weights, queries=queries)
+            elif self._chooses:
+                fitted = self._fit_automatic(X, y, *weights)
+            else:
+                fitted = self._fit(X, y, *weights, queries)
+        self._fitted = fitted
         return self
 
     def partial_fit(
@@ -349,7 +353,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(X, y, sample_weight, sample_noise)
-        return self._updated(self._further_data(X, y, sample_weight, sample_noise))
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y, sample_weight, sample_noise)
+        return self._updated(data)
 
     @property
     def features_(self) -> FeatureMap:

@@ -36,6 +36,8 @@ PRIVATE, USUAL = 0o600, 0o666
 
 # Every temporary file of this process: its target as the caller named it, and the process.
 _live: dict[Path, tuple[str, int]] = {}
+# Folders that end with the process, and the process.
+_folders: dict[str, int] = {}
 
 
 class Temporary:
@@ -104,6 +106,14 @@ def discard_all() -> None:
     for path, (_, process) in list(_live.items()):
         if process == os.getpid():
             _remove(path)
+    for folder, process in list(_folders.items()):
+        if process == os.getpid():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def ends_with_the_process(folder: str) -> None:
+    """Note a folder of this process that signals remove, too."""
+    _folders[folder] = os.getpid()
 
 
 def sweep(target: Path) -> None:

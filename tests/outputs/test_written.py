@@ -459,6 +459,22 @@ def test_an_error_in_a_child_leaves_its_parents_file_alone(tmp_path):
     assert (tmp_path / "file").read_text() == "whole"
 
 
+def test_folders_of_a_process_end_with_it(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "copy").write_text("rows")
+    code = f"""
+import os, signal
+from coupledgp.temporary import ends_with_the_process
+from coupledgp.cli.process import watch_signals
+ends_with_the_process({str(folder)!r})
+watch_signals(lambda *_: None)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 143
+    assert not folder.exists()
+
+
 def test_handlers_of_a_program_stay(tmp_path):
     def own(*_: Any) -> None:
         """Do nothing."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from coupledgp.errors import CoupledGPError, DataNotFoundError, InvalidInputError
 from coupledgp.memory import available_bytes, check_memory
+from coupledgp.temporary import ends_with_the_process
 from coupledgp.visible import visible
 
 # Seconds that a named pipe may take until a program opens it for writing.
@@ -118,6 +119,7 @@ def _own_folder() -> Path:
     """A new folder, which goes with all others at the end of `pipes_kept`."""
     if not _folder:
         _folder.append(tempfile.mkdtemp(prefix="coupledgp-"))
+        ends_with_the_process(_folder[0])
     return Path(tempfile.mkdtemp(dir=_folder[0]))
 
 

@@ -534,10 +534,10 @@ def writes(tree: ast.AST) -> list[str]:
     return found
 
 
-# Files that write what `written_whole` yields, or what it is made of.
+# Files that write what `written_whole` yields, what it is made of, or copies of pipes.
 WITHIN = (
     "output.py", "cli/readers/tables.py", "formats/meshes.py",
-    "formats/road_output.py",
+    "formats/road_output.py", "cli/readers/files.py",
 )  # fmt: skip
 
 

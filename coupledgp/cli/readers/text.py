@@ -118,7 +118,8 @@ def _header(content: bytes) -> tuple[list[str], str]:
     delimiter = max(DELIMITERS, key=bare.count)
     most = csv.field_size_limit(LARGEST)
     try:
-        lines = io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="")
+        # Beyond the header bytes that are no UTF-8 are named by their row, later.
+        lines = io.TextIOWrapper(io.BytesIO(content), "utf-8", errors="replace", newline="")
         return next(csv.reader(lines, delimiter=delimiter)), delimiter
     finally:
         csv.field_size_limit(most)

@@ -79,6 +79,8 @@ class Spectrum(ABC):
 
 
 _NU_MIN, _NU_MAX = 0.1, 100.0
+# Scaled distance at which every Matern kernel is zero; `kve` fails at far larger ones.
+VANISHED = 1e5
 
 
 @dataclass(frozen=True)
@@ -225,6 +227,7 @@ def _bessel_term(s: FloatArray, nu: float) -> FloatArray:
     Where `K_nu(s)` overflows (s small, nu large) its ascending series takes over,
     `sum_k (s^2/4)^k / (k! (1-nu)_k)`; the terms it leaves out are below `s^{2 nu}`.
     """
+    s = np.minimum(s, VANISHED)
     positive = np.where(s > 0, s, 1.0)
     bessel = special.kve(nu, positive)
     finite = (s > 0) & np.isfinite(bessel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,6 +12,15 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+
+# Largest magnitude of a number of data or of a parameter, and the least size of a scale: of the
+# spread of a column or an output, a lengthscale, a weight. The product of four of them is a number
+# of float64, so that squares of ratios, and squares of squared errors, neither overflow nor vanish.
+LARGEST, SMALLEST = 1e75, 1e-75
+# The same for products of two of them, such as variances and ratios.
+LARGEST_PRODUCT, SMALLEST_PRODUCT = 1e150, 1e-150
+# Relative spread below which numbers count as constant: a few rounding errors.
+ROUNDING = 10 * float(np.finfo(float).eps)
 
 
 def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
@@ -32,7 +42,57 @@ def check_positive(value: Any, name: str) -> float:
         raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}") from None
     if not (np.isfinite(number) and number > 0):
         raise InvalidInputError(f"{name}: expected a finite number > 0, got {value!r}")
+    check_sizes(np.array(number), name)
     return number
+
+
+def check_magnitude(values: FloatArray, name: str, largest: float = LARGEST) -> None:
+    """Refuse numbers of any shape of which one is larger in magnitude; NaN is passed over.
+
+    Raises
+    ------
+    InvalidInputError
+        The message names the argument, the limit and the value.
+    """
+    if not values.size:
+        return
+    low, high = float(np.fmin.reduce(values, None)), float(np.fmax.reduce(values, None))
+    if low < -largest or high > largest:
+        raise InvalidInputError(
+            f"{name}: expected magnitudes of at most {largest:g}, so that squares and products "
+            f"stay finite, got {high if high > largest else low:g}; use another unit"
+        )
+
+
+def check_sizes(
+    values: FloatArray, name: str, smallest: float = SMALLEST, largest: float = LARGEST
+) -> None:
+    """Refuse positive numbers of any shape of which one is smaller or larger."""
+    if not values.size:
+        return
+    low, high = float(values.min()), float(values.max())
+    if not (smallest <= low and high <= largest):
+        raise InvalidInputError(
+            f"{name}: expected sizes from {smallest:g} to {largest:g}, so that squares and ratios "
+            f"stay finite, got {low if low < smallest else high:g}; use another unit"
+        )
+
+
+def check_spread(values: FloatArray, name: str, part: str) -> None:
+    """Refuse columns of (n, k), n > 0, that vary by less than `SMALLEST`, but more than rounding.
+
+    Magnitudes have been checked. The message calls a column `part` and names its number.
+    """
+    low, high = values.min(axis=0), values.max(axis=0)
+    spread = high - low
+    varies = spread > ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    bad = np.flatnonzero(varies & (spread < SMALLEST))
+    if bad.size:
+        raise InvalidInputError(
+            f"{name}: expected values that are constant or differ by at least {SMALLEST:g}, so "
+            f"that squares and ratios stay finite, got differences of {spread[bad[0]]:g} in {part} "
+            f"{bad[0]}; use another unit"
+        )
 
 
 def check_lengthscale(value: ArrayLike, dim: int, name: str = "lengthscale") -> FloatArray:
@@ -49,6 +109,7 @@ def check_lengthscale(value: ArrayLike, dim: int, name: str = "lengthscale") -> 
         )
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise InvalidInputError(f"{name}: expected finite numbers > 0, got {array.tolist()}")
+    check_sizes(array, name)
     return array
 
 
@@ -81,6 +142,7 @@ def check_gaussian(
         )
     if not np.isfinite(sigma).all():
         raise InvalidInputError(f"{cov_name}: expected finite values, got NaN or inf")
+    check_magnitude(sigma, cov_name, LARGEST_PRODUCT)
     # Rounding in a product leaves an asymmetry of a few ulps of the largest entry, not more.
     if np.abs(sigma - sigma.T).max() > 1e-8 * max(np.abs(sigma).max(), np.finfo(float).tiny):
         raise InvalidInputError(f"{cov_name}: expected a symmetric matrix")
@@ -94,6 +156,7 @@ def check_vector(value: ArrayLike, name: str) -> FloatArray:
         raise InvalidInputError(f"{name}: expected a non-empty 1-D array, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+    check_magnitude(array, name)
     return array
 
 
@@ -122,3 +185,27 @@ def forward_array(value: Any) -> FloatArray:
     """Return numbers as float64 in the order of the machine, with strides that are not negative."""
     array = np.asarray(value, dtype=np.float64)
     return np.ascontiguousarray(array) if any(step < 0 for step in array.strides) else array
+
+
+def json_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Values as JSON can hold them: None in place of NaN and infinities, and which they were.
+
+    Where there are any, the key `"not_finite"` holds the name of each, such as `"accuracy.kl"`,
+    with `"not a number"` or `"infinite"`.
+    """
+    reasons: dict[str, str] = {}
+    found: dict[str, Any] = _finite(values, "", reasons)
+    return found | {"not_finite": reasons} if reasons else found
+
+
+def _finite(value: Any, name: str, reasons: dict[str, str]) -> Any:
+    """The value without NaN and infinities, whose names are added to the reasons."""
+    if isinstance(value, dict):
+        within = f"{name}." if name else ""
+        return {str(key): _finite(item, f"{within}{key}", reasons) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item, f"{name}[{i}]", reasons) for i, item in enumerate(value)]
+    if isinstance(value, float) and not math.isfinite(value):
+        reasons[name] = "not a number" if math.isnan(value) else "infinite"
+        return None
+    return value

@@ -27,7 +27,12 @@ from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import check_choice, check_lengthscale, check_positive
+from coupledgp.validation import (
+    check_choice,
+    check_lengthscale,
+    check_magnitude,
+    check_positive,
+)
 
 
 class WeightSpaceModel(Model):
@@ -263,5 +268,6 @@ def check_training_data(train_X: Tensor, train_Y: Tensor) -> None:
             )
         if not torch.isfinite(value).all():
             raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+        check_magnitude(value.detach().cpu().numpy(), name)
     if len(train_X) != len(train_Y):
         raise InvalidInputError(f"train_Y: expected {len(train_X)} rows, got {len(train_Y)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -77,12 +76,3 @@ def check_distinct(outputs: dict[str, Path | None], inputs: list[Path | None]) -
     name = find_clash(wanted, [path for path in inputs if path is not None])
     if name is not None:
         raise InvalidInputError(f"{name}: expected a path of its own, got {str(wanted[name])!r}")
-
-
-def finite(value: Any) -> Any:
-    """Return the value with None in place of NaN and infinities, which JSON cannot hold."""
-    if isinstance(value, dict):
-        return {str(key): finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

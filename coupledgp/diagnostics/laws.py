@@ -13,6 +13,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.inference.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import LARGEST_PRODUCT, check_magnitude
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,10 @@ def law_of_estimator(estimator: Any, X: Any, name: str) -> Law:
         raise InvalidInputError(
             f"{name}: expected a covariance of shape ({p}, {p}), got {cov.shape}"
         )
+    if not (np.isfinite(mean).all() and np.isfinite(cov).all()):
+        raise InvalidInputError(f"{name}: expected finite predictions, got NaN or inf")
+    check_magnitude(mean, name)
+    check_magnitude(cov, name, LARGEST_PRODUCT)
     return Law(mean.reshape(p, -1), cov.reshape(p, p, -1))
 
 
@@ -151,4 +156,5 @@ def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
         raise InvalidInputError(f"y_test: expected shape {shape} or {shape[:1]}, got {y.shape}")
     if not np.isfinite(y).all():
         raise InvalidInputError("y_test: expected finite values, got NaN or inf")
+    check_magnitude(y, "y_test")
     return y.reshape(shape)

@@ -15,7 +15,7 @@ from coupledgp.diagnostics.scores import point_crps, point_nlpd
 from coupledgp.errors import InvalidInputError
 from coupledgp.output import write_text
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import check_positive_int, json_values
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.page import Page
@@ -65,8 +65,11 @@ class PosteriorReport(ComparisonResult):
         }
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """Return `to_dict()` as JSON, and write it to `path` if one is given."""
-        text = json.dumps(self.to_dict(), indent=2)
+        """Return `to_dict()` as JSON, and write it to `path` if one is given.
+
+        JSON has no NaN and no infinity: such a figure is null, and `"not_finite"` names it.
+        """
+        text = json.dumps(json_values(self.to_dict()), indent=2, allow_nan=False)
         if path is not None:
             write_text(path, text + "\n")
         return text

@@ -12,7 +12,13 @@ from scipy.special import ndtr, ndtri
 from coupledgp.diagnostics.divergences import covariance_root
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import (
+    LARGEST_PRODUCT,
+    SMALLEST_PRODUCT,
+    check_magnitude,
+    check_positive_int,
+    check_sizes,
+)
 
 # Nominal levels of the central intervals in a report: half of the targets, most, and all but few.
 LEVELS = (0.5, 0.8, 0.95)
@@ -27,13 +33,40 @@ class MeanOverPoints(NamedTuple):
     standard_error: float | None
 
 
+def check_law(y: FloatArray | None, mean: FloatArray | None, std: FloatArray | None = None) -> None:
+    """Refuse targets, means and standard deviations that are no numbers or beyond the limits.
+
+    Scores of what is within the limits of `coupledgp.validation` are finite.
+
+    Raises
+    ------
+    InvalidInputError
+        A number is NaN or too large in magnitude, or a standard deviation is not positive or too
+        small.
+    """
+    for name, values in (("y", y), ("mean", mean), ("std", std)):
+        if values is None:
+            continue
+        if not np.isfinite(values).all():
+            raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+        if name == "std":
+            check_sizes(np.asarray(values), name, SMALLEST_PRODUCT, LARGEST_PRODUCT)
+        else:
+            check_magnitude(np.asarray(values), name)
+    if y is not None and mean is not None and std is not None:
+        distance = (np.asarray(y) - mean) / std
+        check_magnitude(distance, "y: distance from mean over std", LARGEST_PRODUCT)
+
+
 def rmse(y: FloatArray, mean: FloatArray) -> float:
     """Root mean squared error of means, in units of y; both (p,) or (p, k)."""
+    check_law(y, mean)
     return float(np.sqrt(np.mean(np.square(y - mean))))
 
 
 def mae(y: FloatArray, mean: FloatArray) -> float:
     """Mean absolute error of means, in units of y; both (p,) or (p, k)."""
+    check_law(y, mean)
     return float(np.mean(np.abs(y - mean)))
 
 
@@ -57,6 +90,7 @@ def nlpd(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
 
     Targets, means and standard deviations are all (p,) or (p, k).
     """
+    check_law(y, mean, std)
     return float(np.mean(point_nlpd(y, mean, std)))
 
 
@@ -65,6 +99,7 @@ def nlpd_joint(y: FloatArray, mean: FloatArray, cov: FloatArray) -> float:
 
     Targets and means (p,), covariance (p, p).
     """
+    check_law(y, mean)
     root = covariance_root(cov, "predictive covariance")
     white = solve_triangular(root, y - mean, lower=True)
     logdet = 2 * np.log(np.diagonal(root)).sum()
@@ -87,6 +122,7 @@ def crps(y: FloatArray, mean: FloatArray, std: FloatArray) -> float:
 
     Targets, means and standard deviations are all (p,) or (p, k).
     """
+    check_law(y, mean, std)
     return float(np.mean(point_crps(y, mean, std)))
 
 
@@ -97,6 +133,7 @@ def coverage(
 
     Targets, means and standard deviations are all (p,) or (p, k).
     """
+    check_law(y, mean, std)
     inside = coverage_points(y, mean, std, levels)
     shares = inside.reshape(-1, len(levels)).mean(axis=0)
     return {level: float(share) for level, share in zip(levels, shares, strict=True)}
@@ -116,6 +153,7 @@ def interval_width(std: FloatArray, levels: Sequence[float] = LEVELS) -> dict[fl
 
     Standard deviations (p,) or (p, k).
     """
+    check_law(None, None, std)
     mean = float(np.mean(std))
     return {level: 2 * half_width(level) * mean for level in levels}
 
@@ -137,6 +175,7 @@ def sharpness(std: FloatArray) -> float:
 
     Standard deviations (p,) or (p, k).
     """
+    check_law(None, None, std)
     return float(np.sqrt(np.mean(np.square(std))))
 
 
@@ -150,6 +189,7 @@ def pit_histogram(
     intervals that are too narrow, a slope a bias.
     """
     check_positive_int(n_bins, "n_bins")
+    check_law(y, mean, std)
     bins = bins_of(ndtr((y - mean) / std), n_bins)
     counts = np.bincount(bins.reshape(-1), minlength=n_bins)
     return tuple(float(count) / bins.size for count in counts)
@@ -187,8 +227,14 @@ def kernel_error(approximate: FloatArray, exact: FloatArray) -> tuple[float, flo
         Root mean squared error over entries, and Frobenius norm of the error relative to that of
         the exact matrix.
     """
-    difference = approximate - exact
+    check_magnitude(np.asarray(approximate), "approximate", LARGEST_PRODUCT)
+    check_magnitude(np.asarray(exact), "exact", LARGEST_PRODUCT)
+    scale = float(np.abs(exact).max())
+    if not scale > 0:
+        raise InvalidInputError("exact: expected a matrix that is not zero")
+    # Variances are squares already: their own squares might leave the range of numbers.
+    exact, difference = exact / scale, (approximate - exact) / scale
     return (
-        float(np.sqrt(np.mean(np.square(difference)))),
+        scale * float(np.sqrt(np.mean(np.square(difference)))),
         float(np.linalg.norm(difference) / np.linalg.norm(exact)),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,7 +15,9 @@ class FourierFeatures(FeatureMap):
     `phi(x) = m^{-1/2} [sin(w_1 . x), ..., sin(w_m . x), cos(w_1 . x), ..., cos(w_m . x)]`, so that
     `phi(x) . phi(y) = (1/m) sum_i cos(w_i . (x - y))`: unbiased, a function of `x - y` only, and
     exactly one on the diagonal. `n_features = 2 m`. Where the frequencies carry weights,
-    `sqrt(a_i)` stands in place of `m^{-1/2}`. Parameters are those of `FeatureMap`.
+    `sqrt(a_i)` stands in place of `m^{-1/2}`. Inputs farther than 5e11 from zero (1.5e5 in single
+    precision) are taken at that distance, since phases have no digits beyond. Parameters are those
+    of `FeatureMap`.
     """
 
     product_sign = -1
@@ -23,6 +26,11 @@ class FourierFeatures(FeatureMap):
     def n_features(self) -> int:
         """Number of features, 2 m."""
         return 2 * self.n_frequencies
+
+    def _rows(self, X: Tensor | np.ndarray) -> Tensor:
+        # Farther out a phase is rounding, which differs from one batch of rows to the next.
+        farthest = torch.finfo(self.dtype).eps ** -0.75
+        return super()._rows(X).clamp(-farthest, farthest)
 
     def _features(self, inputs: Tensor) -> Tensor:
         phase = self.project(inputs)

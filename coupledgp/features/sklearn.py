@@ -28,7 +28,7 @@ from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import LaplaceFeatures
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import check_lengthscale, check_positive_int
+from coupledgp.validation import check_lengthscale, check_magnitude, check_positive_int
 
 Record = TypeVar("Record")
 
@@ -179,6 +179,7 @@ class _Sampler(
         """Features (n, n_features) of the rows of `X` (n, d)."""
         found = self.fitted_
         rows: FloatArray = validate_data(self, X, dtype=np.float64, reset=False)
+        check_magnitude(rows, "X")
         features: FloatArray = found.features(rows / found.lengthscale).numpy()
         return features
 

@@ -16,9 +16,9 @@ from coupledgp.validation import check_choice, check_positive
 MaxEdge = float | Literal["auto"] | None
 # Offset beyond an edge's ends, relative to its length, that passes for rounding.
 OFFSET_ROUNDING = 1e-9
-# Largest coordinate, and least extent, of positions: areas are products of two of them, and norms
-# of areas squares of these.
-LARGEST_COORDINATE, LEAST_EXTENT = 1e70, 1e-70
+# Largest coordinate and length, and the least length and extent: their eighth powers, of which a
+# precision is made, are numbers.
+LARGEST_COORDINATE, LEAST_EXTENT = 1e30, 1e-30
 
 
 def chosen_length(max_edge: MaxEdge, automatic: Callable[[], float]) -> float | None:
@@ -57,7 +57,12 @@ def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
         raise InvalidInputError(
             f"lengths: expected shape ({len(sources)},), one an edge, got {values.shape}"
         )
-    check_edge_values(values, "lengths", lambda edge: f"edge {sources[edge]!r}-{targets[edge]!r}")
+    check_edge_values(
+        values,
+        "lengths",
+        lambda edge: f"edge {sources[edge]!r}-{targets[edge]!r}",
+        (LEAST_EXTENT, LARGEST_COORDINATE),
+    )
     return values
 
 
@@ -135,6 +140,8 @@ def edge_courses(
                 f"courses: expected finite positions of shape (k, {d}), k > 1, or None, got shape "
                 f"{line.shape} at edge {edge}"
             )
+        if line is not None:
+            check_coordinates(line, "courses")
         found.append(line)
     return found
 

@@ -13,7 +13,13 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.checks import MaxEdge, as_numbers, edge_offsets, element_numbers
+from coupledgp.geometry.checks import (
+    MaxEdge,
+    as_numbers,
+    check_coordinates,
+    edge_offsets,
+    element_numbers,
+)
 from coupledgp.geometry.degrees import local_metres
 from coupledgp.geometry.locations import Locations, as_points, at_corners, exact
 from coupledgp.geometry.meshes import extent
@@ -291,6 +297,7 @@ class LaplaceOperator:
                 f"points: expected finite positions, got {given[bad[0]].tolist()} in row {bad[0]} "
                 f"({bad.size} such rows)"
             )
+        check_coordinates(given, "points")
         if self.origin is not None:
             given = local_metres(given, self.origin)
         found = nearest_places(given, self.positions[self.elements])

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.errors import NumericalError
 from coupledgp.gp.left_out import Groups
 from coupledgp.random import FloatArray, IntArray
 
@@ -93,8 +94,20 @@ class InverseCovariance(ABC):
 
 
 def inverse_of(block: FloatArray) -> FloatArray:
-    """Inverse of a positive definite block."""
-    return np.asarray(np.linalg.inv(0.5 * (block + block.T)))
+    """Inverse of a positive definite block.
+
+    Raises
+    ------
+    NumericalError
+        The block is singular to working precision.
+    """
+    try:
+        return np.asarray(np.linalg.inv(0.5 * (block + block.T)))
+    except np.linalg.LinAlgError:
+        raise NumericalError(
+            "left-out observations: their covariance is singular in float64; raise the noise, or "
+            "leave out duplicates of inputs"
+        ) from None
 
 
 class DenseInverse(InverseCovariance):

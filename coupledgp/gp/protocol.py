@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coupledgp.errors import CoupledGPError, InvalidInputError
+from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.left_out import (
     MOST_CONDITIONED,
@@ -233,7 +233,13 @@ class GaussianProcess(ABC):
         return ()
 
     def __repr__(self) -> str:
-        named = ", ".join(f"{name}={text(value)}" for name, value in self.summary().items())
+        # The lengthscale of a part that is not there is infinite.
+        there = {
+            name: value
+            for name, value in self.summary().items()
+            if not (isinstance(value, np.ndarray) and np.isinf(value).all())
+        }
+        named = ", ".join(f"{name}={text(value)}" for name, value in there.items())
         return f"{type(self).__name__}({named})"
 
     def row_keys(self, points: Points) -> Points:
@@ -429,12 +435,11 @@ class NormalizedProcess(GaussianProcess):
     ) -> PredictiveLaw:
         """See the base class."""
         mean, spread = self.latent_law(points, want, report)
-        mean = self.units.mean(mean)
+        mean = finite_answer(self.units.mean(mean), "predictive mean")
         if spread is None:
             return PredictiveLaw(mean, None)
-        return PredictiveLaw(
-            mean, self.units.spread(spread if latent else self.noise.observed(spread))
-        )
+        spread = self.units.spread(spread if latent else self.noise.observed(spread))
+        return PredictiveLaw(mean, finite_answer(spread, f"predictive {want}"))
 
     def sample(
         self,
@@ -447,7 +452,8 @@ class NormalizedProcess(GaussianProcess):
     ) -> FloatArray:
         """See the base class."""
         samples = self.latent_samples(points, n_samples, rng, report)
-        return self.units.samples(samples if latent else self.noise.draw(samples, rng))
+        drawn = self.units.samples(samples if latent else self.noise.draw(samples, rng))
+        return finite_answer(drawn, "sample")
 
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent
@@ -467,7 +473,7 @@ class NormalizedProcess(GaussianProcess):
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class."""
-        return self.units.spread(self.latent_prior(points))
+        return finite_answer(self.units.spread(self.latent_prior(points)), "prior covariance")
 
     def inverse_covariance(self) -> InverseCovariance | None:
         """Inverse covariance of the observations in normalised units; None where it is not kept."""
@@ -492,7 +498,7 @@ class NormalizedProcess(GaussianProcess):
             anew = self._left_out_anew(wanted, large)
             known = np.array([anew.means[0], anew.variances[0]])
             found = np.where(np.isnan(known), found, known)
-        return LeftOut.single(*found)
+        return LeftOut.single(*(finite_answer(part, "law of what is left out") for part in found))
 
     def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
         """See the base class; outputs share it."""
@@ -504,6 +510,24 @@ class NormalizedProcess(GaussianProcess):
         further = np.broadcast_to(np.maximum(noise - entered, 0.0), len(self.data))
         covariance[np.diag_indices_from(covariance)] += further[wanted.rows]
         return correlation_of(covariance)
+
+
+def finite_answer(values: FloatArray, name: str) -> FloatArray:
+    """Return the numbers (p, ...) that a process answers with, if all of them are numbers.
+
+    Raises
+    ------
+    NumericalError
+        NaN or infinity is among them.
+    """
+    if not np.isfinite(values).all():
+        bad = int((~np.isfinite(values)).reshape(len(values), -1).any(axis=1).sum())
+        raise NumericalError(
+            f"{name}: no finite number at {bad} of {len(values)} points: they are too far from the "
+            "data in units of the lengthscales, or inputs, targets, weights and hyperparameters "
+            "(such as a noise near zero) differ too much in magnitude; check their units"
+        )
+    return values
 
 
 def text(value: Any) -> str:

@@ -17,13 +17,14 @@ from torch import Tensor
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
+from coupledgp.validation import LARGEST_PRODUCT
 
 FLOAT64 = (torch.float64,)
 FLOATS = (torch.float32, torch.float64)
 INTEGERS = (torch.int32, torch.int64)
-# Largest magnitude of a number, and the inverse of the least scale: products and ratios of two of
-# them are numbers. Sums of squares of targets may be larger.
-LARGEST, LARGEST_SQUARE = 1e150, 1e304
+# Largest magnitude of a number, and the inverse of the least scale: of the product of two numbers
+# that a fit accepts. Sums of squares of such products may be larger.
+LARGEST, LARGEST_SQUARE = LARGEST_PRODUCT, 1e304
 # Largest absolute difference from one of weights that add up to one.
 ROUNDING = 1e-6
 

@@ -24,6 +24,7 @@ from coupledgp.gp.protocol import (
     PredictiveLaw,
     Problem,
     Want,
+    finite_answer,
     kept,
 )
 from coupledgp.gp.schema import Entries, require_type
@@ -132,7 +133,11 @@ class TransformedGP(GaussianProcess):
         members, weights = self.parts
         inner_want: Want = "covariance" if want == "covariance" else "variance"
         laws = [m.law(points, inner_want, latent=latent, report=report) for m in members]
-        return self._mixed(laws, weights, want)
+        mean, spread = self._mixed(laws, weights, want)
+        mean = finite_answer(mean, "predictive mean")
+        if spread is None:
+            return PredictiveLaw(mean, None)
+        return PredictiveLaw(mean, finite_answer(spread, f"predictive {want}"))
 
     def _mixed(
         self, laws: Sequence[PredictiveLaw], weights: FloatArray, want: Want

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.random import FloatArray
-
-# Relative standard deviation below which targets count as constant: a few rounding errors.
-ROUNDING = 10 * float(np.finfo(float).eps)
+from coupledgp.validation import ROUNDING, check_spread
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +28,13 @@ class Units:
         """Units in which targets (n, k) have mean zero and variance one, or those of y itself.
 
         Each row enters mean and variance as often as it counts, (n,), whatever its noise.
+
+        Raises
+        ------
+        InvalidInputError
+            An output varies by less than squares can hold, but more than rounding.
         """
+        check_spread(targets, "y", "output")
         if not normalize:
             return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
         if counts is None:

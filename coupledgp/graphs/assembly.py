@@ -11,9 +11,10 @@ from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import LARGEST, SMALLEST
 
 # Least and largest weight or length of an edge.
-LEAST_WEIGHT, LARGEST_WEIGHT = 1e-150, 1e150
+LEAST_WEIGHT, LARGEST_WEIGHT = SMALLEST, LARGEST
 # Largest number of nodes: columns of matrices are of 32 bits.
 MOST_NODES = 2**31 - 1
 LARGEST_NUMBER = 2**63 - 1
@@ -60,17 +61,23 @@ def lengths_to_weights(lengths: ArrayLike) -> FloatArray:
     return weights
 
 
-def check_edge_values(values: FloatArray, name: str, edge_name: Callable[[int], str]) -> None:
+def check_edge_values(
+    values: FloatArray,
+    name: str,
+    edge_name: Callable[[int], str],
+    sizes: tuple[float, float] = (SMALLEST, LARGEST),
+) -> None:
     """Refuse values (n_edges,) other than positive finite numbers, naming the first bad edges.
 
-    Numbers are to be between `LEAST_WEIGHT` and `LARGEST_WEIGHT`, the limits of a model file too:
-    beyond them sums and products of two are infinite or zero.
+    Numbers are to be between the two `sizes`: beyond those of weights products of four of them are
+    infinite or zero.
     """
-    far = np.flatnonzero((values < LEAST_WEIGHT) | (values > LARGEST_WEIGHT))
+    least, largest = sizes
+    far = np.flatnonzero((values < least) | (values > largest))
     bad = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if far.size and not bad.size:
         raise InvalidInputError(
-            f"{name}: expected numbers from {LEAST_WEIGHT:g} to {LARGEST_WEIGHT:g}, "
+            f"{name}: expected numbers from {least:g} to {largest:g}, "
             f"{edge_name(int(far[0]))} has {values[far[0]]} ({far.size} such edges); use another "
             "unit"
         )

@@ -26,7 +26,7 @@ from coupledgp.graphs.assembly import (
     plain_label,
 )
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_positive, check_positive_int
+from coupledgp.validation import check_positive, check_positive_int, check_sizes
 
 # Node numbers above a million and above a hundred times the number of edges can only be labels.
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
@@ -375,6 +375,7 @@ def check_node_scale(values: ArrayLike, n_nodes: int) -> FloatArray:
             f"node_scale: expected {n_nodes} positive finite numbers, one a node, got shape "
             f"{scale.shape}"
         )
+    check_sizes(scale, "node_scale")
     scale.flags.writeable = False
     return scale
 

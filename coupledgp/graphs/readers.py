@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import LARGEST_WEIGHT, LEAST_WEIGHT, MOST_NODES
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice, check_positive_int
+from coupledgp.validation import check_choice, check_magnitude, check_positive_int
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.
 SYMMETRY = 1e-12
@@ -118,6 +118,7 @@ def mesh_edges(mesh: Any, nodes: str, weights: str) -> tuple[IntArray, IntArray,
             f"mesh: expected vertex numbers from 0 to {vertices.shape[0] - 1} in its faces, got "
             f"{outside[0]}"
         )
+    check_magnitude(vertices, "mesh")
     if nodes == "vertices":
         ends, places = unique_pairs(face_edges(faces)), vertices
     else:

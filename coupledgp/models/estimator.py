@@ -41,8 +41,9 @@ from coupledgp.progress import Progress, reporter, silent
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int, check_vector
 
-# Results that hold for the rows of one fit only: `partial_fit` drops them.
-OF_ONE_FIT = ("selection_", "kl_per_point_")
+# Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a
+# fit tell of its search, and stay; `docs/guarantees.md` lists both.
+OF_ONE_FIT = ("selection_", "kl_per_point_", "spectrum_start_loss_", "spectrum_loss_")
 # Types of JSON that a file may hold for a parameter, by the type of the parameter's default.
 TYPES_OF_PARAMETERS: dict[type[Any], tuple[type[Any], ...]] = {
     bool: (bool,),
@@ -64,6 +65,8 @@ class FittedModel:
         Number of dimensions of the y that was given, 1 or 2; predictions have the same.
     results : Mapping of str to Any
         Further fitted attributes of the estimator by name.
+    dropped : frozenset of str
+        Names of those that held for rows other than the process has now.
     columns : Columns or None
         Columns of X; None on graphs.
     digests : RowDigests or None
@@ -75,13 +78,15 @@ class FittedModel:
     results: Mapping[str, Any] = field(default_factory=dict)
     columns: Columns | None = None
     digests: RowDigests | None = None
+    dropped: frozenset[str] = frozenset()
 
     def with_process(
         self, process: GaussianProcess, digests: RowDigests | None = None
     ) -> FittedModel:
         """The same model with another process, without the results that hold for one fit only."""
         results = {k: v for k, v in self.results.items() if k not in OF_ONE_FIT}
-        return replace(self, process=process, results=results, digests=digests)
+        dropped = self.dropped | (self.results.keys() - results.keys())
+        return replace(self, process=process, results=results, digests=digests, dropped=dropped)
 
     def shaped(self, array: FloatArray, axis: int) -> FloatArray:
         """An array (..., k, ...) without its axis of outputs, at `axis`, if y was of shape (n,)."""
@@ -95,10 +100,15 @@ def fitted_result(name: str, text: str) -> Any:
     """
 
     def read(model: ProcessRegressor) -> Any:
-        try:
-            return model.fitted_.results[name]
-        except KeyError:
-            raise AttributeError(f"{type(model).__name__} has no {name!r} in this fit") from None
+        record = model.fitted_
+        if name in record.results:
+            return record.results[name]
+        if name in record.dropped:
+            raise AttributeError(
+                f"{type(model).__name__} has no {name!r} any more: it held for the rows of the "
+                "fit, and the model was given others since"
+            )
+        raise AttributeError(f"{type(model).__name__} has no {name!r} in this fit")
 
     return property(read, doc=text)
 

@@ -54,9 +54,6 @@ from coupledgp.validation import check_choice, check_positive_int
 STORED_RESULTS = ("n_evaluations_", "converged_")
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 
-# Largest magnitude of a target, and smallest difference of targets: their squares are numbers.
-LARGEST, SMALLEST = 1e150, 1e-140
-
 
 class LeaveOneOut(NamedTuple):
     """Predictive law of each observation given those at all other places.
@@ -224,7 +221,6 @@ class FieldGPRegressor(ProcessRegressor):
     ) -> tuple[Data, int, None]:
         points = located(operator, places, "places")
         targets = check_node_targets(y, len(points))
-        check_magnitude(targets)
         return Data.of(points, targets.reshape(len(points), -1)), targets.ndim, None
 
     def points(self, places: Any = None) -> Points:
@@ -412,23 +408,6 @@ class FieldGPRegressor(ProcessRegressor):
         if "selection" in header:
             results["selection_"] = selection_from(header["selection"])
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
-
-
-def check_magnitude(targets: FloatArray) -> None:
-    """Refuse targets (n,) or (n, k) whose variances are no floating-point numbers.
-
-    Raises
-    ------
-    InvalidInputError
-        A value is above `LARGEST` or the values of an output differ by less than `SMALLEST`.
-    """
-    largest, spread = np.abs(targets).max(), np.atleast_1d(np.ptp(targets, axis=0))
-    different = spread[spread > 0]
-    if largest > LARGEST or (different.size and different.min() < SMALLEST):
-        raise InvalidInputError(
-            f"y: expected values up to {LARGEST:g} that differ by {SMALLEST:g} at least, since "
-            f"variances are squares, got values up to {largest:.3g}; use another unit"
-        )
 
 
 def members_of(process: GaussianProcess) -> tuple[FieldGP | PreciseFieldGP, ...]:

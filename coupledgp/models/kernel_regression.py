@@ -32,7 +32,12 @@ from coupledgp.memory import named_exhaustion
 from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import check_lengthscale, check_positive_int
+from coupledgp.validation import (
+    check_lengthscale,
+    check_magnitude,
+    check_positive_int,
+    check_spread,
+)
 
 FeaturesLike: TypeAlias = str | Callable[..., Features]
 
@@ -92,6 +97,8 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
 
     def _summed(self, inputs: FloatArray, targets: FloatArray) -> FeatureSums:
         """Sum features times targets (n, C), and features alone, over the rows (n, d)."""
+        check_magnitude(inputs, "X")
+        check_spread(inputs, "X", "column")
         dim = inputs.shape[1]
         scale = scott_lengthscale(inputs) if self.lengthscale is None else self.lengthscale
         scaled = ScaledFeatures(
@@ -110,7 +117,9 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
     def _weighted_sums(self, X: ArrayLike) -> FloatArray:
         """Estimates of `sum_i k(x, x_i) (y_i, 1)` for each row, (p, C + 1), up to its scale."""
         sums = self.fitted_.sums
-        return sums.at(validate_data(self, X, dtype=np.float64, reset=False))
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        check_magnitude(rows, "X")
+        return sums.at(rows)
 
     @property
     def features_(self) -> Features:
@@ -194,6 +203,7 @@ class KernelRegressionRegressor(
         targets = np.asarray(targets, dtype=np.float64)
         ndim = targets.ndim
         targets = targets.reshape(len(targets), -1)
+        check_magnitude(targets, "y")
         # Relative to the mean, so that errors of the kernel are multiplied by deviations of y only.
         mean, low, high = targets.mean(axis=0), targets.min(axis=0), targets.max(axis=0)
         with named_exhaustion("fit"):

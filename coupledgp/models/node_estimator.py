@@ -49,6 +49,7 @@ from coupledgp.random import FloatArray, draw_seed
 from coupledgp.selection.member_plans import AVERAGED_ROWS
 from coupledgp.validation import (
     check_choice,
+    check_magnitude,
     check_positive,
     check_positive_int,
     forward_array,
@@ -147,7 +148,10 @@ class NodeRegressor(ProcessRegressor):
 
     def checked(self, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
         """Return node numbers (n,) with targets (n, k), the number of dimensions of y, and None."""
-        numbers = check_nodes(check_graph(self.graph), nodes)
+        return self._checked(check_graph(self.graph), nodes, y)
+
+    def _checked(self, graph: Graph, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
+        numbers = check_nodes(graph, nodes)
         targets = check_node_targets(y, numbers.size)
         return Data.of(numbers, targets.reshape(numbers.size, -1)), targets.ndim, None
 
@@ -157,10 +161,10 @@ class NodeRegressor(ProcessRegressor):
 
     def points(self, nodes: Any = None) -> Points:
         """Node numbers (p,) of labels, of all nodes if left out."""
-        return check_nodes(self.graph, nodes)
+        return check_nodes(self.first_process_.graph, nodes)
 
     def _further_data(self, nodes: Any, y: ArrayLike) -> Data:
-        data, _, _ = self.checked(nodes, y)
+        data, _, _ = self._checked(self.first_process_.graph, nodes, y)
         n_outputs = self.process_.units.n_outputs
         if data.targets.shape[1] != n_outputs:
             raise InvalidInputError(
@@ -334,7 +338,7 @@ class NodeRegressor(ProcessRegressor):
     @property
     def nodes_(self) -> Any:
         """Labels of the observed nodes."""
-        return self.graph.label_all(self.first_process_.posterior.nodes)
+        return self.first_process_.graph.label_all(self.first_process_.posterior.nodes)
 
     @property
     def log_marginal_likelihood_error_(self) -> float:
@@ -501,6 +505,7 @@ def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
         )
     if not np.isfinite(array).all():
         raise InvalidInputError("y: expected finite values, got NaN or inf")
+    check_magnitude(array, "y")
     if len(array) != n_rows:
         raise InvalidInputError(f"y: expected {n_rows} values to match nodes, got {len(array)}")
     return array

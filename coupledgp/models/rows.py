@@ -12,6 +12,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
+from coupledgp.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_sizes
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,12 @@ class RowArguments:
                 "sample_noise: expected one output, since outputs have units of their own, got "
                 f"{targets.shape[1]}; fit each output alone, or give sample_weight"
             )
+        check_sizes(variances, "sample_noise", SMALLEST_PRODUCT, LARGEST_PRODUCT)
         ones, mean = np.ones(len(variances)), float(variances.mean())
-        if self.level is None:
-            weights = RowWeights(variances / mean, ones, mean)
-        else:
-            weights = RowWeights(variances / self.level, ones)
+        level = mean if self.level is None else self.level
+        check_sizes(variances / level, "sample_noise relative to their level")
+        known = mean if self.level is None else None
+        weights = RowWeights(variances / level, ones, known)
         return Data.of(points, targets, weights=weights)
 
 
@@ -78,6 +80,7 @@ def _weighted(points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data
     kept = weights > 0
     if not kept.any():
         raise InvalidInputError("sample_weight: expected a weight that is not zero, all are zero")
+    check_sizes(weights[kept], "sample_weight")
     if not kept.all():
         points, targets, weights = points[kept], targets[kept], weights[kept]
     return Data.of(points, targets, weights=RowWeights(np.ones(len(weights)), weights))

@@ -16,7 +16,13 @@ from coupledgp.columns.arrow import arrow_columns, refuse_special, special_colum
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, TableColumns
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice, forward_array, plain_array
+from coupledgp.validation import (
+    check_choice,
+    check_magnitude,
+    check_spread,
+    forward_array,
+    plain_array,
+)
 
 _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
 
@@ -40,7 +46,8 @@ def learn_rows(
     Raises
     ------
     InvalidInputError
-        A column has no encoding; see `TableEncoding.learn`.
+        A column has no encoding, see `TableEncoding.learn`; or a magnitude or spread is beyond the
+        limits of `coupledgp.validation`.
     ValueError
         What scikit-learn's checks refuse.
     """
@@ -54,16 +61,17 @@ def learn_rows(
         encoding = TableEncoding.learn(special, columns.names, missing)
         rows = encoding.encode(special)
         rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
-        return rows, forward_array(targets), replace(columns, encoding=encoding)
+        return _learnt(rows), _float64(targets), replace(columns, encoding=encoding)
     with within_floats():
         rows, targets = validate_data(
             carrier, X, y, estimator=estimator, ensure_all_finite=_finite(missing), **_WITH_TARGETS
         )
     columns = carrier.columns()
+    check_magnitude(rows, "X")
     if missing != "raise":
         encoding = TableEncoding.learn(list(rows.T), columns.names, missing)
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
-    return rows, forward_array(targets), columns
+    return _learnt(rows), _float64(targets), columns
 
 
 def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
@@ -107,10 +115,12 @@ def further_rows(
                 fitted, X, estimator=estimator, dtype=np.float64, reset=False,
                 ensure_all_finite=finite,
             )  # fmt: skip
+        check_magnitude(rows, "X")
         return rows if encoding is None else encoding.rows(rows)
     validate_data(fitted, X, reset=False, skip_check_array=True)
     rows = encoding.encode([column for _, column in arrow_columns(X)])
     checked: FloatArray = check_array(rows, estimator=estimator)
+    check_magnitude(checked, "X")
     return checked
 
 
@@ -120,7 +130,7 @@ def further_rows_with_targets(
     """Return further rows (p, D) and their targets (p,) or (p, k); see `further_rows`."""
     rows, y = further_rows(estimator, X, columns), plain_targets(y)
     rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
-    return rows, forward_array(targets)
+    return rows, _float64(targets)
 
 
 def named_rows(estimator: Any, X: Any, columns: Columns, name: str) -> FloatArray:
@@ -173,3 +183,16 @@ def plain_targets(y: Any) -> Any:
         except (TypeError, ValueError):
             return found
     return found
+
+
+def _learnt(rows: FloatArray) -> FloatArray:
+    """Rows (n, D) of a fit, whose columns have magnitudes and spreads that squares can hold."""
+    check_magnitude(rows, "X")
+    check_spread(rows, "X", "column")
+    return rows
+
+
+def _float64(targets: Any) -> FloatArray:
+    values = forward_array(targets)
+    check_magnitude(values, "y")
+    return values

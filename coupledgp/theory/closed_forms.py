@@ -40,11 +40,11 @@ from coupledgp.couplings import (
     StratifiedNorms,
     parse_coupling,
 )
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.registry import FeaturesLike, features_class
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum
-from coupledgp.validation import check_positive_int, check_vector
+from coupledgp.validation import check_magnitude, check_positive_int, check_vector
 
 _DIRECTIONS = {
     IidDirections: "iid",
@@ -57,6 +57,9 @@ _NORMS = {
     MonotoneNorms: "monotone",
     StratifiedNorms: "stratified",
 }
+# Largest input of positive features, in lengthscales: their error has left the range of numbers
+# long before, and series for it take ever longer.
+FARTHEST = 1e4
 _CHI = GaussianSpectrum()
 
 
@@ -81,12 +84,24 @@ def expected_mse(
     ------
     InvalidInputError
         An argument is invalid, or no closed form is known for the coupling.
+    NumericalError
+        The error is beyond the range of numbers.
     """
     sign = _sign_of(features)
     first, second = check_pair(x, y)
+    if sign > 0:
+        for name, values in (("x", first), ("y", second)):
+            check_magnitude(values, name, FARTHEST)
     factor, argument = reduced(sign, first, second)
     t = float(np.linalg.norm(argument))
-    return factor * distance_mse(features, coupling, n_frequencies, first.size, t)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = factor * distance_mse(features, coupling, n_frequencies, first.size, t)
+    if not np.isfinite(found):
+        raise NumericalError(
+            "x, y: the error is beyond the range of numbers, since that of positive features grows "
+            f"with the exponential of |x + y|^2 = {t**2:g}; expected inputs nearer to zero"
+        )
+    return found
 
 
 def check_pair(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from coupledgp.cli.options import check_budget, check_distinct, finite
+from coupledgp.cli.options import check_budget, check_distinct
+from coupledgp.validation import json_values
 
 
 def audit(
@@ -142,6 +143,6 @@ def audit(
         )
         write_text(page, report.to_html())
     if as_json:
-        print(json.dumps(finite(report.to_dict() | {"output": str(output)}), indent=2))
+        print(json.dumps(json_values(report.to_dict() | {"output": str(output)}), indent=2))
     else:
         show_audit(report, output)

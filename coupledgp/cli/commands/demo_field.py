@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.commands.field_run import FieldOptions, fitted_field
-from coupledgp.cli.options import finite
 from coupledgp.cli.readers.domains import DomainOptions, read_domain
 from coupledgp.cli.readers.places import PlaceOptions
 from coupledgp.cli.readers.tables import write_table
 from coupledgp.output import write_text, written_whole
 from coupledgp.random import FloatArray
+from coupledgp.validation import json_values
 
 NAME = "field"
 SHAPE, N_SENSORS, NOISE = "annulus", 40, 0.1
@@ -38,7 +38,7 @@ def write_field(folder: Path, page: Path, figures: Path, seed: int) -> None:
         seed=seed, baselines=True, latent=False, as_json=False,
     )  # fmt: skip
     result = fitted_field(domain, options, [])
-    write_text(figures, json.dumps(finite(result), indent=2) + "\n")
+    write_text(figures, json.dumps(json_values(result), indent=2) + "\n")
 
 
 def sensors(mesh: object, seed: int) -> tuple[FloatArray, FloatArray]:

@@ -35,7 +35,6 @@ from coupledgp.cli.commands.field_tasks import (
     split_places,
 )
 from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.options import finite
 from coupledgp.cli.readers.domains import Domain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.places import PlaceOptions, Places, read_queries, read_sensors
@@ -45,6 +44,7 @@ from coupledgp.geometry.locations import location_positions
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.output import write_text, written_whole
 from coupledgp.progress import reporter
+from coupledgp.validation import json_values
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def run_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> None
     """Fit a field to sensors, score, compare, write and print; `remarks` are earlier warnings."""
     result = fitted_field(domain, options, remarks)
     if options.as_json:
-        print(json.dumps(finite(result), indent=2))
+        print(json.dumps(json_values(result), indent=2))
     else:
         show_field.interpolate(result)
 

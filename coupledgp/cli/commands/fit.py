@@ -15,11 +15,11 @@ from coupledgp.cli.options import (
     SUBSET_ROWS,
     WHOLE_ROWS,
     check_distinct,
-    finite,
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
+from coupledgp.validation import json_values
 
 DEFAULT_HOLDOUT = 0.2
 DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False)
@@ -278,7 +278,7 @@ def fit(
         if page_path is not None and comparison is not None:
             write_text(page_path, show.page(result, comparison))
     warnings = () if overlap is None else overlap.warnings
-    print(json.dumps(finite(result), indent=2)) if as_json else show.fit(
+    print(json.dumps(json_values(result), indent=2)) if as_json else show.fit(
         result, comparison, warnings
     )
 

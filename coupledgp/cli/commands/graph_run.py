@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
 from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
 from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.options import finite, number_or_auto, option, selection_of
+from coupledgp.cli.options import number_or_auto, option, selection_of
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
@@ -25,7 +25,7 @@ from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models import GraphGPRegressor, choose_graph
 from coupledgp.output import write_text, written_whole
 from coupledgp.progress import reporter
-from coupledgp.validation import check_choice, check_positive, check_positive_int
+from coupledgp.validation import check_choice, check_positive, check_positive_int, json_values
 
 # Weights of a graph of faces that the evidence chooses between, today's first.
 FACE_WEIGHTS = ("unit", "inverse-distance")
@@ -116,7 +116,7 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
             page = show_graph.page(result, comparison, network, task.nodes, law)
             write_text(page_path, page)
     if options["as_json"]:
-        print(json.dumps(finite(result), indent=2))
+        print(json.dumps(json_values(result), indent=2))
     else:
         show_graph.interpolate(result, comparison)
 

@@ -15,12 +15,12 @@ from coupledgp.cli.options import (
     MAX_TEST_ROWS,
     check_budget,
     check_distinct,
-    finite,
     is_whole,
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
+from coupledgp.validation import json_values
 
 
 def report(
@@ -194,7 +194,7 @@ def report(
             result = replace(result, overlap=overlap)
         write_text(page, result.to_html())
     if as_json:
-        print(json.dumps(finite(result.to_dict() | {"output": str(output)}), indent=2))
+        print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:
         show_report(result, output)
 
@@ -232,7 +232,7 @@ def left_out(
         )
         write_text(page, result.to_html())
     if as_json:
-        print(json.dumps(finite(result.to_dict() | {"output": str(output)}), indent=2))
+        print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:
         show_left_out(result, output)
 

@@ -10,6 +10,7 @@ import numpy as np
 from coupledgp.diagnostics.laws import Law
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.validation import LARGEST_PRODUCT, check_magnitude, check_sizes
 
 # Largest difference across the diagonal of a covariance, in units of its largest variance: rounding
 # of single precision. A Cholesky factor that is given in its place has more.
@@ -44,7 +45,8 @@ class ForeignLaw:
         Raises
         ------
         InvalidInputError
-            Shapes do not fit, numbers are not finite, a variance is not positive, or a covariance
+            Shapes do not fit, numbers are not finite or beyond the limits of
+            `coupledgp.validation`, a variance is not positive, or a covariance
             is not symmetric.
         """
         mean, spread = (_numbers(value) for value in (mean, spread))
@@ -65,6 +67,8 @@ class ForeignLaw:
                 "predict: expected positive standard deviations or variances, got "
                 f"{float(stated.min()):g} among them"
             )
+        check_magnitude(mean, "predict")
+        check_sizes(np.sqrt(variance) if cov is not None else spread, "predict")
         if cov is not None and np.abs(cov - cov.T).max() > ASYMMETRY * variance.max():
             raise InvalidInputError(
                 "predict: expected a symmetric covariance, got one with entries that differ by "
@@ -153,4 +157,5 @@ def _numbers(value: Any) -> FloatArray:
         ) from None
     if not np.isfinite(array).all():
         raise InvalidInputError("predict: expected finite predictions, got NaN or inf")
+    check_magnitude(array, "predict", LARGEST_PRODUCT)
     return array

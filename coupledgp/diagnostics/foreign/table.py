@@ -11,6 +11,7 @@ from coupledgp.columns.encoding import TableEncoding
 from coupledgp.diagnostics.overlap import rows_at
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.validation import check_magnitude
 
 
 class Table(NamedTuple):
@@ -47,6 +48,8 @@ class Table(NamedTuple):
             )
         if not (np.isfinite(rows).all() and np.isfinite(targets).all()):
             raise InvalidInputError(f"X_{name}, y_{name}: expected finite values, got NaN or inf")
+        check_magnitude(rows, f"X_{name}")
+        check_magnitude(targets, f"y_{name}")
         return cls(rows, targets, X if given is None else given)
 
     def take(self, rows: Any) -> Table:

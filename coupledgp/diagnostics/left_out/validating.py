@@ -134,7 +134,8 @@ def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: FloatArr
     groups = task.groups[task.rows]
     found = []
     for one in left_out_rivals(task.process, task.groups):
-        if one.std is not None:
+        # Where one weight outweighs all others, the rest have lost their digits.
+        if one.std is not None and np.isfinite([one.mean, one.std]).all():
             other = BaselinePrediction(one.name, one.mean[task.rows], one.std[task.rows])
             found.append(beside(y, law.mean, np.sqrt(law.variance), other, groups, mixture))
     return tuple(found)

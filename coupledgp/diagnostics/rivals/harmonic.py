@@ -17,6 +17,7 @@ from scipy.sparse import csgraph
 
 from coupledgp.diagnostics.rivals.observations import Observations, Units
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.errors import NumericalError
 from coupledgp.gp.left_out import rows_of_groups
 from coupledgp.inference.linalg.conjugate_gradients import solve_columns
 from coupledgp.inference.linalg.sparse_cholesky import SparseFactor, elimination_order
@@ -174,20 +175,31 @@ class HarmonicRival:
 
         Within a part of the domain one vertex is held at zero, which adds a constant to
         covariances of differences that B does not see.
+
+        Raises
+        ------
+        NumericalError
+            A matrix is singular in float64.
         """
         rows = self.sites[units.site]
         part = self.domain.parts[rows.indices[rows.indptr[:-1]]]
         covariance = self._covariance(rows)
         covariance += np.diag(1 / self._springs(units))
         found = self.observations.others_mean(groups)[units.group]
-        for members in rows_of_groups(part):
-            precision = free_precision(covariance[np.ix_(members, members)])
-            pulls = precision @ units.means[members]
-            for own in rows_of_groups(units.group[members]):
-                if own.size < members.size:
-                    block = precision[np.ix_(own, own)]
-                    residual = np.linalg.solve(block, pulls[own])
-                    found[members[own]] = units.means[members[own]] - residual
+        try:
+            for members in rows_of_groups(part):
+                precision = free_precision(covariance[np.ix_(members, members)])
+                pulls = precision @ units.means[members]
+                for own in rows_of_groups(units.group[members]):
+                    if own.size < members.size:
+                        block = precision[np.ix_(own, own)]
+                        residual = np.linalg.solve(block, pulls[own])
+                        found[members[own]] = units.means[members[own]] - residual
+        except np.linalg.LinAlgError:
+            raise NumericalError(
+                "harmonic baseline: its equations are singular in float64; weights or lengths of "
+                "edges differ by too many orders of magnitude"
+            ) from None
         return found
 
     def _covariance(self, rows: sparse.csr_array) -> FloatArray:

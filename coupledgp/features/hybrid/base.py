@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Literal, NoReturn, TypeAlias
 
@@ -64,12 +65,26 @@ class SoftmaxFeatures(torch.nn.Module, ABC):
         """A tensor of the dtype and on the device of the features."""
 
     def queries(self, X: Tensor | np.ndarray) -> Tensor:
-        """Query features (..., n, M) of the rows of `X` (..., n, d)."""
-        return self._features(as_rows(X, self.dim, self._like, "X"), "query")
+        """Query features (..., n, M) of the rows of `X` (..., n, d).
+
+        A RuntimeWarning is given where they are beyond the range of numbers, inf or NaN: they grow
+        with the exponential of `|x|^2`.
+        """
+        return self._warned(self._features(as_rows(X, self.dim, self._like, "X"), "query"), "X")
 
     def keys(self, Y: Tensor | np.ndarray) -> Tensor:
-        """Key features (..., n, M) of the rows of `Y` (..., n, d)."""
-        return self._features(as_rows(Y, self.dim, self._like, "Y"), "key")
+        """Key features (..., n, M) of the rows of `Y` (..., n, d); warnings as for `queries`."""
+        return self._warned(self._features(as_rows(Y, self.dim, self._like, "Y"), "key"), "Y")
+
+    def _warned(self, features: Tensor, name: str) -> Tensor:
+        if not bool(features.isfinite().all()):
+            warnings.warn(
+                f"{name}: features beyond the range of numbers; they grow with the exponential of "
+                "the squared norm of a row, so that rows need smaller norms",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        return features
 
     def estimate(self, X: Tensor | np.ndarray, Y: Tensor | np.ndarray) -> Tensor:
         """Estimates (..., n, p) of the kernel between the rows of `X` and those of `Y`."""

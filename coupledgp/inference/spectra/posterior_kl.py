@@ -28,7 +28,7 @@ from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_lengthscale, check_positive
+from coupledgp.validation import check_lengthscale, check_magnitude, check_positive
 
 
 @dataclass(frozen=True)
@@ -235,6 +235,7 @@ def check_matrix(value: ArrayLike, name: str) -> FloatArray:
         raise InvalidInputError(f"{name}: expected a non-empty 2-D array, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
+    check_magnitude(array, name)
     return np.ascontiguousarray(array)
 
 

@@ -22,6 +22,7 @@ from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
 from coupledgp.inference.weights.weighted_sums import WeightedSums, row_factors
 from coupledgp.random import FloatArray
+from coupledgp.validation import SMALLEST
 
 # Features (b, M) and targets (b, k) of b rows; a third tensor (b, 2) holds the relative noise r and
 # the count c of each row, see `RowWeights`, where rows differ in them.
@@ -126,7 +127,9 @@ class Moments:
                 rounding = torch.finfo(features.dtype).eps
             # The sum of the features rides along: one pass over them instead of two.
             columns = torch.cat([centred, ones], dim=1)
-            sums = features.T @ columns.to(features.dtype)
+            # A power of two changes no bit but keeps any unit of targets in single precision.
+            unit = torch.exp2(columns.abs().amax(0).clamp_min(SMALLEST).log2().round())
+            sums = (features.T @ (columns / unit).to(features.dtype)).to(unit) * unit
             self.cross.add_(sums[:, :-1])
             self.feature_sum.add_(sums[:, -1])
             self.target_sum.add_((centred * ones).sum(0))

@@ -113,13 +113,13 @@ def test_neighbours_do_not_depend_on_the_unit(scale):
 def test_weights_and_lengths_have_limits(value):
     values = np.where(RING == 2, value, 1.0)
     for name in ("weights", "lengths"):
-        with pytest.raises(InvalidInputError, match=f"{name}: expected numbers from 1e-150 to 1e"):
+        with pytest.raises(InvalidInputError, match=f"{name}: expected numbers from 1e-75 to 1e"):
             Graph.from_edges(RING, (RING + 1) % 8, **{name: values})
-    with pytest.raises(InvalidInputError, match="lengths: expected numbers from 1e-150"):
+    with pytest.raises(InvalidInputError, match=r"lengths: expected numbers from 1e-30"):
         LaplaceOperator.from_edges(RING, (RING + 1) % 8, values)
-    with pytest.raises(InvalidInputError, match="expected weights from 1e-150"):
+    with pytest.raises(InvalidInputError, match="expected weights from 1e-75"):
         Graph.from_scipy(np.diag([value, 1.0]))
-    apart = np.where(RING == 2, 1e-100, 1e100)
+    apart = np.where(RING == 2, 1e-60, 1e60)
     with pytest.raises(InvalidInputError, match=r"mean\(lengths\) / lengths: expected numbers"):
         Graph.from_edges(RING, (RING + 1) % 8, lengths=apart)
 

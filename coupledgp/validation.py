@@ -134,6 +134,7 @@ def check_gaussian(
 ) -> tuple[FloatArray, FloatArray]:
     """Return a mean (n,) and a symmetric covariance (n, n), finite, in float64."""
     mu = check_vector(mean, mean_name)
+    check_magnitude(mu, mean_name)
     sigma = np.asarray(cov, dtype=np.float64)
     if sigma.shape != (mu.size, mu.size):
         raise InvalidInputError(
@@ -156,7 +157,6 @@ def check_vector(value: ArrayLike, name: str) -> FloatArray:
         raise InvalidInputError(f"{name}: expected a non-empty 1-D array, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
-    check_magnitude(array, name)
     return array
 
 

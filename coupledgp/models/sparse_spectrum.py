@@ -53,7 +53,13 @@ from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import check_choice, check_positive, check_positive_int, check_vector
+from coupledgp.validation import (
+    check_choice,
+    check_magnitude,
+    check_positive,
+    check_positive_int,
+    check_vector,
+)
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # The largest size that "auto" tries: its matrix of 16384 features takes 2 GiB.
@@ -447,7 +453,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     def _center(self, data: Data) -> FloatArray:
         if self.center is None:
             return column_means(data.points, data.counts)
-        return check_vector(np.broadcast_to(self.center, data.points.shape[1]), "center")
+        center = check_vector(np.broadcast_to(self.center, data.points.shape[1]), "center")
+        check_magnitude(center, "center")
+        return center
 
     def _default_fixed(self) -> tuple[str, ...]:
         return ("lengthscale",) if features_class(self.features).lengthscale_by_rule else ()

@@ -107,6 +107,8 @@ def expected_mse(
 def check_pair(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return two finite inputs (d,) of one dimension."""
     first, second = check_vector(x, "x"), check_vector(y, "y")
+    check_magnitude(first, "x")
+    check_magnitude(second, "y")
     if first.shape != second.shape:
         raise InvalidInputError(f"y: expected shape {first.shape} as x, got {second.shape}")
     return first, second

@@ -110,6 +110,14 @@ def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
             f"kernels, since covariances of {len(fitter.data)} observations at many of them take "
             "too much memory, got 'averaged'"
         )
+    if not _is_resolved(fitter, kept):
+        if not averaging.is_asked_for:
+            return None
+        raise InvalidInputError(
+            f"hyperparameters: expected 'maximum' on {fitter.graph.n_nodes} nodes where a noise "
+            f"below {LEAST_RATIO:g} of the targets' variance is kept, or a function of more than "
+            f"{1 / LEAST_RATIO:g} times it, got 'averaged'"
+        )
     covariance, forecast = route
     forecast = forecast.plus(_posteriors(fitter, averaging))
     if averaging.is_asked_for:
@@ -127,6 +135,16 @@ def fit_average(fitter: NodeFitter, averaging: Averaging) -> NodeAverage | None:
     step = Step("average", words, forecast.seconds, time.perf_counter() - start)
     search = NodeSearch(1, found.n_evaluations, True, (step,))
     return NodeAverage(_mixed(fitter, averaging, found), search, found.n_effective)
+
+
+def _is_resolved(fitter: NodeFitter, kept: FixedHyperparameters) -> bool:
+    """Whether the covariance is accurate enough for the noise ratios that are looked at."""
+    if dense_route(_observations(fitter)) is not None or None not in (kept.noise, kept.outputscale):
+        return True
+    unit = max(float(fitter.targets.var(axis=0).mean()), np.finfo(float).tiny)
+    noise = unit if kept.noise is None else kept.noise
+    outputscale = unit if kept.outputscale is None else kept.outputscale
+    return noise >= LEAST_RATIO * outputscale
 
 
 def _families(fitter: NodeFitter, found: KernelAverage) -> str:

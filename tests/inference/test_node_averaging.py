@@ -116,6 +116,65 @@ def test_given_values_are_kept_and_draws_are_in_order():
                for draw, (low, high) in zip(free.draws, ranges, strict=True))  # fmt: skip
 
 
+@pytest.mark.parametrize("noise", [1e-6, 1e-8, 1e-20, 1e-75])
+def test_a_small_noise_that_is_kept_makes_no_small_function(noise):
+    """The law of v hardly depends on a noise far below the function that the targets show."""
+    usual = posterior(kept=FixedHyperparameters(noise=1e-4)).average(24)
+    found = posterior(kept=FixedHyperparameters(noise=noise)).average(24)
+    np.testing.assert_allclose(mean_log_scale(found), mean_log_scale(usual), atol=0.05)
+    np.testing.assert_allclose([draw.noise for draw in found.draws], noise)
+
+
+@pytest.mark.parametrize("outputscale", [1e-4, 1e-8, 1e-75])
+def test_a_small_function_that_is_kept_makes_no_small_noise(outputscale):
+    """Without a function the noise is that of independent targets, by quadrature over log s."""
+    found = posterior(kept=FixedHyperparameters(outputscale=outputscale)).average(400)
+    y = Y - Y.mean()
+    logs = np.linspace(-8, 6, 2000)
+    density = norm.logpdf(y, scale=np.exp(logs / 2)).sum(axis=0)
+    density += norm.logpdf(logs - np.log(np.mean(y**2)), PRIOR.noise_mean, PRIOR.noise_sd)
+    expected = np.average(logs, weights=np.exp(density - density.max()))
+    mean = found.weights @ np.log([draw.noise for draw in found.draws])
+    assert mean == pytest.approx(expected, abs=0.05)
+
+
+def mean_log_scale(found):
+    return found.weights @ np.log([draw.outputscale for draw in found.draws])
+
+
+@pytest.mark.parametrize("n", [1, 3, 20])
+def test_targets_without_a_spread_are_as_large_as_they_are(n):
+    """Where they are not centred, hyperparameters of constant targets are in their squares."""
+    nodes = np.arange(n) % 14
+    model = cgp.GraphGPRegressor(GRAPH, normalize_y=False, random_state=0)
+    model.fit(nodes, np.full(n, 5.0))
+    scaled = cgp.GraphGPRegressor(GRAPH, normalize_y=False, random_state=0)
+    scaled.fit(nodes, np.full(n, 5.0e6))
+    std = model.predict(return_std=True)[1]
+    assert (std > 0.02).all()
+    assert (std < 20).all()
+    np.testing.assert_allclose(scaled.predict(return_std=True)[1], 1e6 * std, rtol=1e-6)
+
+
+def test_observations_at_one_node_have_the_variance_of_that_node():
+    """They do not tell how much the function varies, so it is as large as the observations."""
+    model = cgp.GraphGPRegressor(GRAPH, random_state=0).fit([3, 3, 3], [1.0, 2.0, 3.0])
+    assert (model.predict(return_std=True)[1] < 5).all()
+    assert model.outputscale_ < 100
+
+
+def test_small_noise_on_many_nodes_is_answered_by_the_greatest_evidence():
+    """There the covariance is a series, which has not the digits for so small a noise."""
+    ends = np.arange(3000)
+    ring = cgp.Graph.from_edges(ends, (ends + 1) % 3000)
+    given = {"kernel": "regularized-laplacian", "noise": 1e-8, "fixed": ("noise",)}
+    nodes, y = np.arange(0, 3000, 250), np.sin(np.arange(12.0))
+    model = cgp.GraphGPRegressor(ring, random_state=0, **given).fit(nodes, y)
+    assert not hasattr(model, "n_effective_draws_")
+    with pytest.raises(InvalidInputError, match="expected 'maximum' on 3000 nodes where a noise"):
+        model.set_params(hyperparameters="averaged").fit(nodes, y)
+
+
 def test_kernels_that_have_no_grid():
     with pytest.raises(InvalidInputError, match="hyperparameters: expected 'maximum'"):
         posterior([LearnedKernel()])

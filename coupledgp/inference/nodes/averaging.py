@@ -37,6 +37,8 @@ COARSE, FINE = (16, 19), (20, 24)
 MOST_ROUNDS, SMALLER = 8, 0.4
 # Noise over the variance of the function, as logarithms: from next to none to nothing but noise.
 RATIOS = (-12.0, 6.0)
+# The same about a noise that is kept, in units of the variance of the targets.
+KEPT_NOISE = (-9.0, 9.0)
 # Nodes of the quadrature over log v, and steps of Newton's method to its maximum.
 N_SCALES, NEWTON_STEPS = 5, 40
 # Mass, relative to the greatest cell of any family, below which a cell is outside of the box.
@@ -50,6 +52,8 @@ N_SCANNED, ALL_EIGENVALUES, N_RITZ = 64, 2048, 128
 RITZ_ENTRIES = 2**23
 # Rounding of an eigenvalue of a covariance relative to the greatest.
 ROUNDING = 1e-13
+# Share of the variance at a node below which observations are all at one place.
+EQUAL = 1e-10
 
 
 class KernelDraw(NamedTuple):
@@ -151,8 +155,7 @@ class KernelPosterior:
                 )
         self.graph, self.covariance, self.targets = graph, covariance, targets
         self.families, self.kept, self.prior = families, kept, prior
-        centred = targets - targets.mean(axis=0)
-        self.unit = max(float(np.mean(centred**2)), np.finfo(float).tiny)
+        self.unit = variance_of(targets)
         self.n_evaluations = 0
 
     def average(self, n_draws: int, report: Progress = silent) -> KernelAverage:
@@ -209,8 +212,8 @@ class KernelPosterior:
         """Ranges of theta and of `log(s / V)`; a parameter that is kept has none, NaN."""
         none = (np.nan, np.nan)
         free = not self.kept.kernel and kernel.theta.size
-        return (told_apart(self.graph, kernel) if free else none,
-                none if self._kept_ratio is not None else RATIOS)  # fmt: skip
+        thetas = told_apart(self.graph, kernel) if free else none
+        return thetas, none if self._kept_ratio is not None else ratio_range(self.kept, self.unit)
 
     @property
     def _kept_ratio(self) -> float | None:
@@ -245,8 +248,7 @@ class KernelPosterior:
         n, k = self.targets.shape
         values, vectors = np.linalg.eigh(K)
         values = np.maximum(values, ROUNDING * max(values[-1], np.finfo(float).tiny))
-        spread = float(np.trace(K) - K.sum() / n) / max(n - 1, 1)
-        spread = max(spread, ROUNDING * float(np.trace(K)) / n)
+        spread = spread_of(K)
         r = np.exp(ratios) * spread
         if self._kept_ratio is not None:
             r = np.array([self._kept_ratio])
@@ -305,6 +307,38 @@ class KernelPosterior:
             z = (x + np.log(ratio / self.unit)[:, None] - prior.noise_mean) / prior.noise_sd
             value = value - 0.5 * z**2 - np.log(prior.noise_sd)
         return value
+
+
+def variance_of(targets: FloatArray) -> float:
+    """Variance of targets (n, k); their mean square where they are constant to rounding."""
+    whole = float(np.mean(targets**2))
+    own = float(np.mean((targets - targets.mean(axis=0)) ** 2))
+    return max(own if own > ROUNDING**2 * whole else whole, np.finfo(float).tiny)
+
+
+def spread_of(K: FloatArray) -> float:
+    """Variance of a function of covariance K (n, n) about its mean over the observations.
+
+    Observations that are all at one node have none: there it is the variance at that node.
+    """
+    n, trace = len(K), float(np.trace(K))
+    own = (trace - float(K.sum()) / n) / max(n - 1, 1)
+    return own if own > EQUAL * trace / n else trace / n
+
+
+def ratio_range(kept: FixedHyperparameters, unit: float) -> tuple[float, float]:
+    """Range of `log(s / V)` of targets of variance `unit`, of which s or V may be given.
+
+    A small noise that is kept is no reason for a small function, nor a small function for a small
+    noise: the range moves with the given value, so that the other one may be of the targets' size.
+    """
+    if kept.noise is not None:
+        (low, high), middle = KEPT_NOISE, np.log(kept.noise) - np.log(unit)
+    elif kept.outputscale is not None:
+        (low, high), middle = RATIOS, np.log(unit) - np.log(kept.outputscale)
+    else:
+        return RATIOS
+    return float(low + middle), float(high + middle)
 
 
 def has_grid(kernel: GraphKernel) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import lru_cache
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -41,12 +42,27 @@ def special_columns(X: Any) -> list[Column] | None:
             return None
     elif not (hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns")):
         return None
+    if not hasattr(X, "iloc"):
+        X = X if isinstance(X, _arrow().Table) else _arrow().table(X)
+        _refuse_repeated(X.column_names)
+        if all(_kind_of_type(found) in (NUMBER, BOOLEAN) for found in set(X.schema.types)):
+            return None
     columns = arrow_columns(X)
-    repeated = [name for name, count in Counter(name for name, _ in columns).items() if count > 1]
-    if repeated:
-        raise InvalidInputError(f"{label(repeated[0], 0)} appears more than once")
+    _refuse_repeated([str(name) for name, _ in columns])
     known = [kind_of(column, label(name, j)) for j, (name, column) in enumerate(columns)]
     return None if set(known) <= {NUMBER, BOOLEAN} else [column for _, column in columns]
+
+
+def _arrow() -> Any:
+    import pyarrow as pa
+
+    return pa
+
+
+def _refuse_repeated(names: Sequence[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise InvalidInputError(f"{label(repeated[0], 0)} appears more than once")
 
 
 def arrow_columns(X: Any) -> list[tuple[str | None, Column]]:
@@ -91,25 +107,33 @@ def kind_of(column: Column, where: str) -> str:
     InvalidInputError
         Its type is none of them.
     """
-    import pyarrow as pa
-
     if isinstance(column, np.ndarray):
         return NUMBER
-    t, types = column.type, pa.types
-    if types.is_boolean(t):
-        return BOOLEAN
-    if types.is_integer(t) or types.is_floating(t) or types.is_decimal(t) or types.is_null(t):
-        return NUMBER
-    if types.is_dictionary(t) or is_text(t):
-        return CATEGORY
-    if types.is_timestamp(t) or types.is_date(t):
-        return DATE
-    if types.is_duration(t):
-        return DURATION
+    kind = _kind_of_type(column.type)
+    if kind is not None:
+        return kind
     raise InvalidInputError(
         f"{where}: expected numbers, Booleans, text, categories or dates, got values of the type "
-        f"{t}; convert the column or leave it out"
+        f"{column.type}; convert the column or leave it out"
     )
+
+
+@lru_cache(maxsize=64)
+def _kind_of_type(arrow_type: Any) -> str | None:
+    """Kind of the columns of a type of Arrow; None where it has no encoding."""
+    from pyarrow import types
+
+    if types.is_boolean(arrow_type):
+        return BOOLEAN
+    if types.is_integer(arrow_type) or types.is_floating(arrow_type):
+        return NUMBER
+    if types.is_decimal(arrow_type) or types.is_null(arrow_type):
+        return NUMBER
+    if types.is_dictionary(arrow_type) or is_text(arrow_type):
+        return CATEGORY
+    if types.is_timestamp(arrow_type) or types.is_date(arrow_type):
+        return DATE
+    return DURATION if types.is_duration(arrow_type) else None
 
 
 def refuse_special(X: Any) -> None:

@@ -175,12 +175,12 @@ class TableEncoding:
 
         Numbers that are taken as they are have no entry.
         """
-        states = {str(j): code.state() for j, code in enumerate(self.codes)}
-        plain = NumberCode().state()
+        plain = NumberCode()
+        states = {str(j): code.state() for j, code in enumerate(self.codes) if code != plain}
         return {
             "missing": self.missing,
             "n_columns": len(self.codes),
-            "codes": {place: state for place, state in states.items() if state != plain},
+            "codes": states,
         }
 
     @classmethod

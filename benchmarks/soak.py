@@ -6,7 +6,7 @@ written and read again. After each round the resident memory, the open files and
 process are noted. The slope of the memory over the second half of the run, by least squares with
 the error of its residuals' spread, is the leak per round; allocators take some rounds to settle.
 
-    python benchmarks/soak.py --minutes 60 --output soak.csv
+    python benchmarks/soak.py --minutes 60 --output soak.csv --figure soak.svg
 """
 
 from __future__ import annotations
@@ -117,6 +117,18 @@ def slope(values: np.ndarray) -> tuple[float, float]:
     return found, float(spread / np.sqrt(places @ places))
 
 
+def draw(found: list[dict[str, float]], path: Path) -> None:
+    """Draw the resident memory over the minutes of the run."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 2.6), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([row["seconds"] / 60 for row in found], [row["resident_mb"] for row in found])
+    axes.set(xlabel="minutes", ylabel="resident memory, MB", ylim=(0, None))
+    axes.grid(alpha=0.3)
+    figure.savefig(path)
+
+
 def main() -> None:
     """Run, write the figures of each round and print the slope."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -124,8 +136,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=None, help="end after so many rounds")
     parser.add_argument("--work", nargs="+", choices=sorted(WORK), default=sorted(WORK))
     parser.add_argument("--output", type=Path, default=None, help="CSV file of all rounds")
+    parser.add_argument("--figure", type=Path, default=None, help="picture of the memory")
     arguments = parser.parse_args()
-    found = []
+    found: list[dict[str, float]] = []
     for row in rounds(arguments.work, 60 * arguments.minutes, arguments.rounds):
         found.append(row)
         if len(found) % 20 == 1:
@@ -136,6 +149,8 @@ def main() -> None:
                 if len(found) == 1:
                     writer.writeheader()
                 writer.writerow(row)
+    if arguments.figure:
+        draw(found, arguments.figure)
     memory = np.array([row["resident_mb"] for row in found])
     per_round, error = slope(memory)
     print(

@@ -19,6 +19,8 @@ from coupledgp.random import FloatArray
 LARGEST, SMALLEST = 1e75, 1e-75
 # The same for products of two of them, such as variances and ratios.
 LARGEST_PRODUCT, SMALLEST_PRODUCT = 1e150, 1e-150
+# Largest whole number that sizes and counts may be: those up to it are floats, too.
+LARGEST_INT = 2**53
 # Relative spread below which numbers count as constant: a few rounding errors.
 ROUNDING = 10 * float(np.finfo(float).eps)
 
@@ -29,6 +31,8 @@ def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
         raise InvalidInputError(f"{name}: expected an int >= {minimum}, got {value!r}")
     if value < minimum:
         raise InvalidInputError(f"{name}: expected an int >= {minimum}, got {value}")
+    if value > LARGEST_INT:
+        raise InvalidInputError(f"{name}: expected an int of at most 2^53, got a larger one")
     return int(value)
 
 
@@ -38,7 +42,7 @@ def check_positive(value: Any, name: str) -> float:
         raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}")
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name}: expected a number > 0, got {value!r}") from None
     if not (np.isfinite(number) and number > 0):
         raise InvalidInputError(f"{name}: expected a finite number > 0, got {value!r}")
@@ -99,7 +103,7 @@ def check_lengthscale(value: ArrayLike, dim: int, name: str = "lengthscale") -> 
     """Return one positive lengthscale per dimension, shape (dim,), from a scalar or a vector."""
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name}: expected numbers > 0, got {value!r}") from None
     if array.ndim == 0 or array.shape == (1,):
         array = np.full(dim, float(array.reshape(())))

@@ -150,7 +150,7 @@ def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Return finite targets of the given shape (p, k)."""
     try:
         y = np.asarray(y_test, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"y_test: expected numbers, {error}") from None
     if y.shape != shape and (y.ndim != 1 or (y.size, 1) != shape):
         raise InvalidInputError(f"y_test: expected shape {shape} or {shape[:1]}, got {y.shape}")

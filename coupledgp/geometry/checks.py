@@ -35,7 +35,7 @@ def as_numbers(values: Any, name: str) -> FloatArray:
     """A copy as floats, of any shape; texts and lists of several lengths are refused."""
     try:
         return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
             f"{name}: expected an array of numbers, got {values!r:.80}"
         ) from None
@@ -45,7 +45,7 @@ def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
     """Checked lengths (g,)."""
     try:
         values = np.array(lengths, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"lengths: expected numbers, one an edge: {error}") from None
     if len(sources) != len(targets):
         raise InvalidInputError(

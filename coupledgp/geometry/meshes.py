@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.geometry.checks import check_extent
+from coupledgp.geometry.checks import as_numbers, check_extent
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import plain_array
 
 # Area, relative to the squared diameter, below which a mesh counts as a curve or a point.
 LEAST_AREA = 1e-14
@@ -87,7 +88,8 @@ def arrays(mesh: Any) -> tuple[FloatArray, IntArray]:
             f"mesh: expected a trimesh.Trimesh, or arrays `vertices` and `faces`, got "
             f"{type(mesh).__name__}; trimesh.load(path, force='mesh') makes one of a scene"
         )
-    vertices, faces = np.array(mesh.vertices, dtype=np.float64), np.asarray(mesh.faces)
+    vertices = as_numbers(plain_array(mesh.vertices, "mesh"), "mesh")
+    faces = np.asarray(plain_array(mesh.faces, "mesh"))
     if vertices.ndim != 2 or vertices.shape[1] != 3:
         raise InvalidInputError(f"mesh: expected vertices of shape (v, 3), got {vertices.shape}")
     if faces.ndim != 2 or faces.shape[0] == 0 or faces.shape[1] != 3:

@@ -348,7 +348,10 @@ class Graph:
         return {label: number for number, label in enumerate(self.labels or ())}
 
     def _index_labels(self, wanted: list[Any] | IntArray) -> IntArray:
-        found = [self._numbers.get(plain_label(label), -1) for label in wanted]
+        try:
+            found = [self._numbers.get(plain_label(label), -1) for label in wanted]
+        except TypeError as error:
+            raise InvalidInputError(f"nodes: expected a 1-D sequence of labels: {error}") from None
         missing = [
             plain_label(label) for label, number in zip(wanted, found, strict=True) if number < 0
         ]
@@ -463,7 +466,7 @@ def edge_weights(
         return np.ones(len(sources))
     try:
         values = np.array(given, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name}: expected numbers, one an edge: {error}") from None
     if values.shape != (len(sources),):
         raise InvalidInputError(

@@ -340,7 +340,7 @@ def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
     """Return probabilities (q,) strictly between 0 and 1."""
     try:
         array = check_vector(value, name)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         if isinstance(error, InvalidInputError):
             raise
         raise InvalidInputError(f"{name}: expected probabilities, got {value!r}") from None

@@ -54,7 +54,7 @@ def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
         return operator.at_vertices(array).points
     try:
         positions = np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
             f"{name}: expected positions as numbers, got {places!r:.80}"
         ) from None

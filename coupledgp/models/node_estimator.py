@@ -497,7 +497,7 @@ def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
     """Return finite observations, (n,) or (n, k), as float64."""
     try:
         array = forward_array(plain_array(y, "y"))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"y: expected numbers, got {error}") from None
     if array.ndim not in (1, 2) or array.size == 0:
         raise InvalidInputError(

@@ -90,7 +90,7 @@ def _checked(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
     """A vector of finite numbers, one a row."""
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name}: expected {n_rows} numbers, got {value!r}") from None
     if array.shape != (n_rows,):
         raise InvalidInputError(

@@ -175,7 +175,7 @@ def plain_targets(y: Any) -> Any:
     kind = getattr(getattr(found, "dtype", None), "kind", "")
     if kind in "mM" and kind:
         raise InvalidInputError(f"y: expected numbers, got {found.dtype}")
-    if kind == "O":
+    if kind == "O" or isinstance(found, (list, tuple)):
         try:
             return np.asarray(found, dtype=np.float64)
         except OverflowError:

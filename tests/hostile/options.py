@@ -97,7 +97,7 @@ REFUSED: list[tuple[tuple[str, ...], str, tuple[str, ...]]] = [
     (SIGNAL, "--values", ("{shared}/mv.csv",)),
     (SIGNAL, "--face-weights", ("x", "")),
     (SIGNAL, "--crs", ("x",)),
-    (PREDICT, "--interval", ("nan", "0", "1", "-1", "2", "inf", "x")),
+    (PREDICT, "--interval", ("nan", "0", "1", "0.9999999999999999", "-1", "2", "inf", "x")),
     (PREDICT, "--output", (".", "x.txt", "x", "none/x.csv", "{shared}/t.csv", "{shared}/t.model",
                            "")),
     (PREDICT, "--node-column", ("a",)),

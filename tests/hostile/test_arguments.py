@@ -1,6 +1,7 @@
 """Odd arrays and files given to Python are as plain ones, or an error says what is odd."""
 
 from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -171,6 +172,13 @@ def test_meshes_are_read_or_refused(name, tmp_path):
         refused_or(lambda: LaplaceOperator.from_trimesh(mesh), InvalidInputError, "mesh: ")
 
 
+def test_corners_of_a_mesh_may_be_tensors_that_require_a_gradient():
+    corners = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    faces = torch.tensor([[0, 1, 2]])
+    found = LaplaceOperator.from_trimesh(SimpleNamespace(vertices=corners, faces=faces))
+    assert np.array_equal(found.positions, np.eye(3))
+
+
 @pytest.mark.parametrize("factor", [1e-3, 1e-9, 1e-30])
 def test_small_meshes_keep_their_vertices(factor, tmp_path):
     import trimesh
@@ -193,3 +201,40 @@ def test_readers_name_what_is_not_there(tmp_path):
 def test_control_characters_are_shown_as_escapes():
     shown = visible("a\x1b[31m\x00\r\x9b\u202eb\udcff\ud800 ä🦆\t\n")
     assert shown == "a\\x1b[31m\\x00\\x0d\\x9b\\u202eb\\xff\\ud800 ä🦆\t\n"
+
+
+BEYOND = 10**400
+PATH = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3])
+
+
+def corner(vertex):
+    vertices = [vertex, [1, 0, 0], [0, 1, 0]]
+    return LaplaceOperator.from_trimesh(SimpleNamespace(vertices=vertices, faces=[[0, 1, 2]]))
+
+
+def fitted():
+    return cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("noise", lambda: table(X, Y, noise=BEYOND)),
+        ("lengthscale", lambda: table(X, Y, lengthscale=BEYOND)),
+        ("n_frequencies", lambda: table(X, Y, n_frequencies=BEYOND)),
+        ("y", lambda: table(X, [BEYOND] * len(Y))),
+        ("y", lambda: fitted().partial_fit(X, [BEYOND] * len(Y))),
+        ("sample_weight", lambda: fitted().partial_fit(X, Y, sample_weight=[BEYOND] * len(Y))),
+        ("level", lambda: fitted().predict_interval(X, BEYOND)),
+        ("y", lambda: cgp.GraphGPRegressor(PATH).fit([0, 2], [BEYOND, 1])),
+        ("budget", lambda: cgp.GraphGPRegressor(PATH, budget=BEYOND).fit([0, 2], [1, 2])),
+        ("weights", lambda: cgp.Graph.from_edges([0], [1], weights=[BEYOND])),
+        ("lengths", lambda: cgp.LaplaceOperator.from_edges([0], [1], [BEYOND])),
+        ("mesh", lambda: corner([BEYOND, 0, 0])),
+        ("mesh", lambda: corner([0, 0])),
+        ("nodes", lambda: cgp.GraphGPRegressor(PATH).fit([[0], [2]], [1, 2])),
+    ],
+)
+def test_numbers_beyond_floats_and_other_shapes_are_refused_by_name(name, call):
+    with pytest.raises(InvalidInputError, match=f"^{name}"):
+        call()

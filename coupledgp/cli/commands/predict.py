@@ -56,7 +56,7 @@ def predict(
 
     check_table_path(output, "--output")
     check_distinct({"--output": output}, [model, data])
-    if interval is not None and not 0 < interval < 1:
+    if interval is not None and not 0 < interval < 0.5 + 0.5 * interval < 1:
         raise InvalidInputError(f"--interval: expected a probability in (0, 1), got {interval}")
     with reporter("predict"), written_whole(output) as temporary:
         table, added = with_predictions(model, data, prefix, latent, output, interval, node_column)

@@ -124,7 +124,9 @@ def draw(found: list[dict[str, float]], path: Path) -> None:
     figure = Figure(figsize=(7, 2.6), layout="constrained")
     axes = figure.subplots()
     axes.plot([row["seconds"] / 60 for row in found], [row["resident_mb"] for row in found])
-    axes.set(xlabel="minutes", ylabel="resident memory, MB", ylim=(0, None))
+    axes.set(
+        xlabel="minutes", ylabel="resident memory, MB", ylim=(0, 1.2 * found[-1]["resident_mb"])
+    )
     axes.grid(alpha=0.3)
     figure.savefig(path)
 

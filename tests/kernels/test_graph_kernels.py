@@ -207,9 +207,8 @@ def test_a_subclass_is_fitted_as_itself(kind: type, rng: np.random.Generator) ->
     graph = karate()
     draw = np.linalg.cholesky(dense_kernel(graph, HeatKernel(3.0)) + 0.05 * np.eye(graph.n_nodes))
     nodes, y = range(graph.n_nodes), draw @ rng.normal(size=graph.n_nodes)
-    models = [
-        kind(graph, kernel, random_state=0).fit(nodes, y) for kernel in (HeatKernel(), Faster())
-    ]
+    greatest = {"random_state": 0, "hyperparameters": "maximum"}
+    models = [kind(graph, kernel, **greatest).fit(nodes, y) for kernel in (HeatKernel(), Faster())]
     heat, faster = (model.kernel_ for model in models)
     assert type(faster) is Faster
     # Both searches start from a grid of times, so that they end at one time to their tolerance.

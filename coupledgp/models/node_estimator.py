@@ -125,10 +125,10 @@ class NodeRegressor(ProcessRegressor):
         InvalidInputError
             A parameter of the estimator or the data is invalid.
         """
-        check_graph(self.graph)
-        self._check_common()
-        self._check_parameters()
         with named_exhaustion("fit"):
+            check_graph(self.graph)
+            self._check_common()
+            self._check_parameters()
             data, ndim, _ = self.checked(nodes, y)
             process, results = self.fit_data(data, checkpoint)
         self._fitted = FittedModel(process, ndim, results)

@@ -51,7 +51,8 @@ class Contaminated(Noise):
 def fitted(kind):
     if kind == "nodes":
         nodes = np.arange(0, 20, 2)
-        gp = cgp.GraphGPRegressor(GRAPH, random_state=0).fit(nodes, np.sin(nodes / 3))
+        gp = cgp.GraphGPRegressor(GRAPH, random_state=0, hyperparameters="maximum")
+        gp.fit(nodes, np.sin(nodes / 3))
         return gp.process_, np.array([1, 3, 5])
     gp = cgp.ExactGPRegressor if kind == "exact" else cgp.SparseSpectrumGPRegressor
     return gp(random_state=0).fit(X, Y).process_, X_TEST

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from coupledgp.cli.options import check_budget, check_distinct
-from coupledgp.validation import json_values
 
 
 def audit(
@@ -118,6 +117,7 @@ def audit(
     from coupledgp.cli.readers.files import about
     from coupledgp.models.reports import audit as audited
     from coupledgp.output import write_text, written_whole
+    from coupledgp.validation import json_values
 
     check_budget(budget)
     check_distinct({"--output": output}, [train, test, predictions, model])

@@ -19,7 +19,6 @@ from coupledgp.cli.options import (
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
-from coupledgp.validation import json_values
 
 DEFAULT_HOLDOUT = 0.2
 DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False)
@@ -277,6 +276,8 @@ def fit(
             save_model(estimator, model_path, include_data=include_data)
         if page_path is not None and comparison is not None:
             write_text(page_path, show.page(result, comparison))
+    from coupledgp.validation import json_values
+
     warnings = () if overlap is None else overlap.warnings
     print(json.dumps(json_values(result), indent=2)) if as_json else show.fit(
         result, comparison, warnings

@@ -20,7 +20,6 @@ from coupledgp.cli.options import (
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
-from coupledgp.validation import json_values
 
 
 def report(
@@ -194,6 +193,8 @@ def report(
             result = replace(result, overlap=overlap)
         write_text(page, result.to_html())
     if as_json:
+        from coupledgp.validation import json_values
+
         print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:
         show_report(result, output)
@@ -232,6 +233,8 @@ def left_out(
         )
         write_text(page, result.to_html())
     if as_json:
+        from coupledgp.validation import json_values
+
         print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:
         show_left_out(result, output)

@@ -22,12 +22,15 @@ def read_lines(path: Path, layer: str | None) -> Any:
     """Read the layer of lines of a file as a `geopandas.GeoDataFrame`."""
     geopandas = library("geopandas", "roads", f"reading {path.suffix} files")
     pyogrio = library("pyogrio", "roads", f"reading {path.suffix} files")
+    shapely = library("shapely", "roads", f"reading {path.suffix} files")
     try:
         layers = pyogrio.list_layers(path)
         name = _line_layer(path, layers, layer)
         return geopandas.read_file(path, layer=name, engine="pyogrio")
     except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError) as error:
         raise InvalidInputError(f"{path}: expected a file of lines: {error}") from error
+    except shapely.errors.GEOSException as error:
+        raise InvalidInputError(f"{path}: expected lines of two points or more: {error}") from error
 
 
 def _line_layer(path: Path, layers: Any, wanted: str | None) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.hostile import graphs, meshes, options, tables
+from tests.hostile import graphs, meshes, options, roads, tables
 from tests.hostile.cases import Case, check
 from tests.hostile.shared import SPARSE, edges, table, values, write_shared
 
@@ -150,7 +150,7 @@ def mutants(count: int, seed: int):
 
 
 def corpus():
-    for module in (tables, graphs, meshes, options):
+    for module in (tables, graphs, meshes, options, roads):
         yield from module.cases()
 
 

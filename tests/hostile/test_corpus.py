@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from tests.hostile import graphs, meshes, options, tables
+from tests.hostile import graphs, meshes, options, roads, tables
 from tests.hostile.cases import BrokenError, Case, called, check, check_error, within
 
 # The tests run one case in so many, and those of faults that there once were; `make fuzz` all.
@@ -16,9 +16,9 @@ KNOWN = (
     "fit--kl-target",
     "report--target", "good.dae", "good.3mf", "predict-nodes-m", "predict-places", "p-halt",
     "bomb", "billion", "positions-huge", "nul-name", "null",
-    "zero-as-model", "audit--mean",
+    "zero-as-model", "audit--mean", "one-point",
 )  # fmt: skip
-PARTS = {"tables": tables, "graphs": graphs, "meshes": meshes, "options": options}
+PARTS = {"tables": tables, "graphs": graphs, "meshes": meshes, "options": options, "roads": roads}
 
 
 def chosen():

@@ -24,9 +24,11 @@ lint: $(VENV)/.installed
 test: lint
 	$(BIN)/pytest -n 2
 
-# Mutants of model files, random magnitudes, and writers that are killed; see docs/guarantees.md.
+# Mutants of model files, hostile files and options with their mutants, writers that are killed, and
+# random magnitudes; see docs/guarantees.md.
 fuzz: $(VENV)/.installed
 	$(BIN)/python -m tests.formats.fuzz_models 10000 --seed 1
+	$(BIN)/python -m tests.hostile.fuzz 5000 --seed 1
 	$(BIN)/python -m tests.outputs.fuzz_kills 300 --seed 1
 	$(BIN)/python -m tests.numbers.fuzz 2000 --seed 1
 

@@ -17,6 +17,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Print one line for each fault, and return 0 if all were caught, else 1."""
     options = parser().parse_args(arguments)
     faults = [f for f in all_faults(options.faults) if not options.only or wanted(f, options.only)]
+    if not faults:
+        print(f"--only: expected parts of names of faults, got {' '.join(options.only or [])}")
+        return 1
     try:
         for fault in faults:
             fault.applied((options.root / fault.file).read_text(encoding="utf-8"))

@@ -146,6 +146,12 @@ def test_a_test_that_does_not_end_is_ended_and_catches_nothing(little: Path) -> 
     assert (found.returncode, found.stdout.startswith("TOO LONG")) == (1, True), found.stderr
 
 
+def test_a_pattern_without_faults_runs_nothing(little: Path) -> None:
+    found = run(little, "--unchecked", "--only", "no-such-fault")
+    assert found.returncode == 1
+    assert "got no-such-fault" in found.stdout
+
+
 def test_tests_that_fail_alone_say_nothing(little: Path) -> None:
     assert run(little, "--only", "is-caught").returncode == 0
     path = little / "tests/test_module.py"

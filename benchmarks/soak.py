@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -76,10 +77,10 @@ def nodes(rng: np.random.Generator, folder: Path) -> None:
     _again(gp, folder / "nodes.model", np.arange(144))
 
 
-def _again(gp: object, path: Path, points: np.ndarray) -> None:
-    gp.save(path)  # type: ignore[attr-defined]
+def _again(gp: Any, path: Path, points: np.ndarray) -> None:
+    gp.save(path)
     again = cgp.load_model(path)
-    assert np.array_equal(again.predict(points), gp.predict(points))  # type: ignore[attr-defined]
+    assert np.array_equal(again.predict(points), gp.predict(points))
 
 
 WORK: dict[str, Callable[[np.random.Generator, Path], None]] = {

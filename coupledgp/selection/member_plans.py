@@ -153,8 +153,9 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         shared lengthscale; the message gives the forecast.
     """
     plans = _affordable(size, wanted, budget)
-    if not plans and not size.shared and size.dim > 1:
-        plans = _affordable(replace(size, shared=True), wanted, budget)
+    if not plans and size.dim > 1:
+        size = replace(size, shared=True)
+        plans = _affordable(size, wanted, budget)
     if plans:
         return plans
     if wanted != ("auto",):

@@ -40,6 +40,9 @@ def test_columns_share_a_lengthscale_where_one_each_is_beyond_the_budget():
     assert shared(100, 10_000) == shared(100, 100_000) == shared(20, 300, BUDGET) == {True}
     with pytest.raises(InvalidInputError, match="budget: the cheapest model on 100 rows"):
         shared(100, 100_000, 0.1)
+    least = Size(100, 10_000, 32, 64, shared=True).forecast("exact")
+    with pytest.raises(InvalidInputError, match=f"would take about {least:.0f} s"):
+        plan_members(Size(100, 10_000, 32, 64), ("exact",), 0.9 * least)
     named = plan_members(Size(100, 10_000, 32, 64), ("exact",), 600.0)
     assert [plan.shared for plan in named] == [True]
 

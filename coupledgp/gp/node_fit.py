@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+import warnings
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeS
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.inference.nodes.evidence import Scales
+from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
 from coupledgp.inference.nodes.exact_search import EvaluatedKernel, FixedHyperparameters
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
@@ -126,7 +127,12 @@ class NodeFitter:
     stand_ins: tuple[GraphKernel, ...] = ()
 
     def fit(self) -> tuple[NodeGP, NodeSearch]:
-        """Search for the kernel and the scales, then condition on the data."""
+        """Search for the kernel and the scales, then condition on the data.
+
+        A noise that is kept below `10 LEAST_RATIO` of the targets' mean square, which bounds the
+        variance of the function, is warned of.
+        """
+        self._warn_of_small_noise()
         found = FittedKernel(self.kernels[0], None, False, NodeSearch())
         if self.searches and not self._keeps_all:
             found = self._search()
@@ -161,6 +167,20 @@ class NodeFitter:
         """Whether nothing is left to search for."""
         scales = self._kept("outputscale"), self._kept("noise")
         return self._keeps_kernel and None not in scales
+
+    def _warn_of_small_noise(self) -> None:
+        noise, unit = self._kept("noise"), float(np.mean(self.targets**2))
+        if noise is None or self._kept("outputscale") is not None:
+            return
+        if noise < 10.0 * LEAST_RATIO * unit:
+            own = float(np.mean(self.units.scale**2))
+            warnings.warn(
+                f"noise: expected at least {10.0 * LEAST_RATIO:g} times the mean square of the "
+                f"targets, {unit * own:.3g}, where it is kept and the outputscale is searched for, "
+                f"got {noise * own:.3g}; the outputscale is limited by it, and intervals may be "
+                "too narrow: give a larger noise, or the outputscale too",
+                stacklevel=2,
+            )
 
     def _kept(self, name: str) -> float | None:
         """Value of a scale that is not optimised; None for one that is."""
@@ -197,7 +217,10 @@ class NodeFitter:
     def _searcher(self, record: Checkpoint) -> NodeSearcher:
         """The search by the evidence of exact kernels."""
         kept = FixedHyperparameters(
-            self._keeps_kernel, self._kept("outputscale"), self._kept("noise")
+            self._keeps_kernel,
+            self._kept("outputscale"),
+            self._kept("noise"),
+            float(np.mean(self.targets**2)),
         )
         data = Observations(self.graph, self.data.points, self.targets, self.settings.seed)
         return NodeSearcher(

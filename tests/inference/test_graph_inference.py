@@ -85,6 +85,19 @@ def test_prior_gradients_are_finite_differences(prior: GraphPrior) -> None:
     np.testing.assert_allclose(prior.gradient_inner(NODES, B)[0], np.vdot(B, slope), atol=1e-7)
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("noise", [1e-8, 1e-10])
+def test_a_tiny_noise_that_is_kept_does_not_bound_the_function(noise: float, unit: float) -> None:
+    """Without noise `v = y' K^-1 y / n` is best, whatever the unit of the targets."""
+    eigenvalues, energy = np.array([0.2, 0.7, 1.0, 2.5]), unit * np.array([0.3, 1.1, 0.6, 1.9])
+    trace = eigenvalues[None], np.ones((1, 4))
+    found = SpectralMeasures(eigenvalues, energy, *trace).profile(noise=noise * unit)
+    assert found.outputscale == pytest.approx(float((energy / eigenvalues).mean()), rel=1e-4)
+    assert found.noise == noise * unit
+    large = SpectralMeasures(eigenvalues, energy, *trace).profile(outputscale=1e9 * unit)
+    assert large.noise < 1e3 * unit  # the bounds follow the targets, not the function
+
+
 @pytest.mark.parametrize("prior", priors(), ids=lambda p: type(p).__name__)
 def test_dense_evidence_is_the_gaussian_density(prior: GraphPrior) -> None:
     y = targets()

@@ -171,3 +171,15 @@ def test_intervals_on_fifteen_nodes_are_honest(seed):
     averaged = np.array(covered["averaged"])
     assert abs(averaged.mean() - 0.95) < 4 * averaged.std(ddof=1) / np.sqrt(16) + 0.01
     assert averaged.mean() > np.mean(covered["maximum"])
+
+
+@pytest.mark.parametrize("normalize_y", [True, False])
+def test_a_tiny_noise_that_is_given_leaves_the_maximum_its_deviations(normalize_y):
+    def deviations(noise):
+        fixed = {"noise": noise, "fixed": ("noise",), "normalize_y": normalize_y}
+        model = cgp.GraphGPRegressor(RING, hyperparameters="maximum", random_state=0, **fixed)
+        return model.fit(SEEN, Y).predict(HIDDEN, return_std=True, latent=True)[1]
+
+    np.testing.assert_allclose(deviations(1e-10), deviations(1e-6), rtol=0.02)
+    with pytest.warns(UserWarning, match="noise: expected at least 1e-12 times"):
+        deviations(1e-15)

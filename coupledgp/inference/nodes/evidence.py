@@ -28,6 +28,10 @@ from coupledgp.random import FloatArray, IntArray
 # Bounds of the noise as a multiple of the mean diagonal of the kernel: from next to none to far
 # more than any signal.
 RATIO_BOUNDS = (1e-7, 1e4)
+# Where the variance of one of them is kept, that of the other may be the targets' times or over this.
+ROOM = 1e4
+# Least noise ratio at which anything is computed; below it covariances are singular to rounding.
+LEAST_RATIO = 1e-13
 # Mean diagonals outside belong to no kernel: they come from walks far longer or shorter than the
 # kernel asks for.
 SCALE_BOUNDS = (1e-12, 1e12)
@@ -85,7 +89,7 @@ class SpectralMeasures:
     def profile(self, outputscale: float | None = None, noise: float | None = None) -> Scales:
         """Return the (v, s) of greatest evidence; a value given for one of them is kept.
 
-        The search is over the log of the noise ratio `s / v`, within `RATIO_BOUNDS` times the mean
+        The search is over the log of the noise ratio `s / v`, within `ratio_bounds` times the mean
         diagonal of K, which has to lie within `SCALE_BOUNDS`. So v and s are bounded by the
         targets.
 
@@ -115,9 +119,35 @@ class SpectralMeasures:
             v = max(v, LEAST)
             return v, ratio * v
 
-        low, high = np.log(RATIO_BOUNDS[0] * scale), np.log(RATIO_BOUNDS[1] * scale)
+        unit = float(self.y_weights.sum()) / (self.size * self.n_outputs)
+        given = None if outputscale is None else outputscale * scale
+        low, high = np.log(scale) + np.log(ratio_bounds(given, noise, unit))
         best = maximise_on_grid(lambda x: self.log_evidence(*pair(x)), low, high)
         return Scales(*pair(best), self.log_evidence(*pair(best)))
+
+
+def ratio_bounds(
+    variance: float | None, noise: float | None, unit: float
+) -> tuple[float, float]:
+    """Bounds of the noise as a multiple of the variance of the function.
+
+    They are `RATIO_BOUNDS`, wider where a value is kept: however small a noise that is given, the
+    function may have the size of the targets, and however large a function, so may the noise.
+
+    Parameters
+    ----------
+    variance, noise
+        Variance of the function and of the noise where they are kept, else None.
+    unit
+        Mean square of the targets; zero where they are all zero.
+    """
+    low, high = RATIO_BOUNDS
+    if unit > 0.0:
+        if noise is not None:
+            low, high = min(low, noise / (ROOM * unit)), max(high, noise * ROOM / unit)
+        elif variance is not None:
+            low, high = min(low, unit / (ROOM * variance)), max(high, unit * ROOM / variance)
+    return max(low, LEAST_RATIO), min(high, 1.0 / LEAST_RATIO)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.nodes.evidence import RATIO_BOUNDS, Scales
+from coupledgp.inference.nodes.evidence import Scales, ratio_bounds
 from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState
 from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
@@ -48,11 +48,14 @@ class FixedHyperparameters:
         Whether the parameters of the kernel are kept.
     outputscale, noise : float or None
         Values that are kept, normalised; None for those that are searched for.
+    unit : float
+        Mean square of the normalised targets.
     """
 
     kernel: bool = False
     outputscale: float | None = None
     noise: float | None = None
+    unit: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ class ExactKernelObjective:
     def bounds(self) -> list[tuple[float, float]]:
         """Box of the free variables."""
         box = [] if self.kept.kernel else self.start.bounds_on(self.evidence.graph)
-        low, high = np.log(RATIO_BOUNDS)
+        low, high = np.log(ratio_bounds(self.kept.outputscale, self.kept.noise, self.kept.unit))
         return box if self.ratio is not None else [*box, (float(low), float(high))]
 
     @property

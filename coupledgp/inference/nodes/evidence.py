@@ -28,7 +28,7 @@ from coupledgp.random import FloatArray, IntArray
 # Bounds of the noise as a multiple of the mean diagonal of the kernel: from next to none to far
 # more than any signal.
 RATIO_BOUNDS = (1e-7, 1e4)
-# Where the variance of one of them is kept, that of the other may be the targets' times or over this.
+# Where one of the variances is kept, the other may be the targets' variance times or over this.
 ROOM = 1e4
 # Least noise ratio at which anything is computed; below it covariances are singular to rounding.
 LEAST_RATIO = 1e-13
@@ -126,9 +126,7 @@ class SpectralMeasures:
         return Scales(*pair(best), self.log_evidence(*pair(best)))
 
 
-def ratio_bounds(
-    variance: float | None, noise: float | None, unit: float
-) -> tuple[float, float]:
+def ratio_bounds(variance: float | None, noise: float | None, unit: float) -> tuple[float, float]:
     """Bounds of the noise as a multiple of the variance of the function.
 
     They are `RATIO_BOUNDS`, wider where a value is kept: however small a noise that is given, the

@@ -125,13 +125,9 @@ class Moments:
             add_gram(self.gram, features)
             if features.dtype != self.gram.dtype:
                 rounding = torch.finfo(features.dtype).eps
-            # The sum of the features rides along: one pass over them instead of two.
-            columns = torch.cat([centred, ones], dim=1)
-            # A power of two changes no bit but keeps any unit of targets in single precision.
-            unit = torch.exp2(columns.abs().amax(0).clamp_min(SMALLEST).log2().round())
-            sums = (features.T @ (columns / unit).to(features.dtype)).to(unit) * unit
-            self.cross.add_(sums[:, :-1])
-            self.feature_sum.add_(sums[:, -1])
+            sums = _row_sums(features, torch.cat([centred, ones], dim=1))
+            self.cross.add_(sums[:-1].T)
+            self.feature_sum.add_(sums[-1])
             self.target_sum.add_((centred * ones).sum(0))
             self.target_square.add_(centred.square().sum(0))
             n_rows += features.shape[0]
@@ -148,6 +144,17 @@ class Moments:
             # Keeps the sum of single-precision products positive semidefinite.
             gram.diagonal().add_(self.rounding * gram.norm())
         return NormalEquations(gram, cross, square / scale.square(), sums.count, sums.log_noise)
+
+
+def _row_sums(features: Tensor, columns: Tensor) -> Tensor:
+    """`columns' Phi` (j, M) in float64, for columns (b, j) beside features (b, M)."""
+    if features.dtype == columns.dtype:
+        # As rows the columns are multiplied four times faster.
+        return columns.T.contiguous() @ features
+    # A power of two changes no bit but keeps any unit of targets in single precision.
+    unit = torch.exp2(columns.abs().amax(0).clamp_min(SMALLEST).log2().round())
+    lying = (columns / unit).to(features.dtype).T.contiguous()
+    return (lying @ features).to(unit) * unit[:, None]
 
 
 def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:

@@ -7,6 +7,7 @@ from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp import couplings as couplings
+    from coupledgp import dask as dask
     from coupledgp import datasets as datasets
     from coupledgp import diagnostics as diagnostics
     from coupledgp import features as features
@@ -75,7 +76,7 @@ else:
             ],
             "coupledgp.pagerank": ["pagerank"],
         },
-        modules=["couplings", "datasets", "diagnostics", "features", "kernels", "theory"],
+        modules=["couplings", "dask", "datasets", "diagnostics", "features", "kernels", "theory"],
     )
 
 follow_forks()

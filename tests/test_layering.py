@@ -41,16 +41,16 @@ FLOORS = [
     ["selection"],
     ["models", "botorch"],
     ["models/botorch_model"],  # another name of botorch.model
-    ["attention", "pagerank", "testing"],
+    ["attention", "dask", "pagerank", "testing"],
     ["cli"],
     ["__main__"],
 ]
 # Slow to import or optional: a function may import them when it is called.
 HEAVY = {
-    "arviz", "botorch", "gpytorch", "importlib", "jinja2", "linear_operator", "matplotlib",
-    "networkx", "numba", "pandas", "pooch", "pyarrow", "rdata", "rich", "robust_laplacian",
-    "safetensors", "scipy", "sklearn", "threadpoolctl", "torch", "torch_geometric", "trimesh",
-    "typer", "xarray",
+    "arviz", "botorch", "dask", "distributed", "gpytorch", "importlib", "jinja2",
+    "linear_operator", "matplotlib", "networkx", "numba", "pandas", "pooch", "pyarrow", "rdata",
+    "rich", "robust_laplacian", "safetensors", "scipy", "sklearn", "threadpoolctl", "torch",
+    "torch_geometric", "trimesh", "typer", "xarray",
 }  # fmt: skip
 # Files whose functions import files of the package when they are called, and which: a command's
 # libraries are imported when it runs, matplotlib and jinja2 when a page is drawn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -113,6 +113,9 @@ class WalkRecipe(NodePriorRecipe):
     seed: int
     method: WalkMethod = "walks"
 
+    # Class of the priors of walks, which says where these are sampled.
+    walk_prior: ClassVar[type[WalkPrior]] = WalkPrior
+
     @property
     def is_exact(self) -> bool:
         """See the base class."""
@@ -189,7 +192,7 @@ class WalkRecipe(NodePriorRecipe):
         padded[: min(series.size, longest + 1)] = series[: longest + 1]
         lengths = self.coupling.lengths.prepare(law, padded, longest)
         coupling = WalkerCoupling(lengths, self.coupling.steps)
-        return WalkPrior(
+        return self.walk_prior(
             self.graph.closed, kernel, plan, self.n_walks, coupling, law, longest, self.seed
         )
 

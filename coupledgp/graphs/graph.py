@@ -243,6 +243,12 @@ class Graph:
         rows = np.repeat(np.arange(self.n_nodes), np.diff(self.indptr))
         return self._matrix(self.weights * (scale[rows] * scale[self.indices]))
 
+    def product_elsewhere(
+        self, V: FloatArray, a: float, b: float, c: float, S: FloatArray | None
+    ) -> FloatArray | None:
+        """`a W~ V + b V + c S` by other machines; None: it is computed on this one."""
+        return None
+
     @cached_property
     def closed(self) -> Graph:
         """The graph with a self-loop on each isolated node; itself if there is none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from scipy import sparse
 
 from coupledgp.compiled import compiled, share_rows
 from coupledgp.graphs.graph import Graph
@@ -78,12 +79,31 @@ def fused_product(
 ) -> FloatArray:
     """`a W~ V + b V + c S`, shape (n_nodes, k), for V and S of that shape; S is zero if None.
 
-    Rows are added up in the same order whatever the number of threads.
+    Rows are added up in the same order whatever the number of threads, also where the graph has
+    them computed elsewhere (`Graph.product_elsewhere`).
     """
-    matrix = graph.normalized_adjacency
     V = np.ascontiguousarray(V, dtype=np.float64)
+    found = graph.product_elsewhere(V, a, b, c, S)
+    if found is not None:
+        return found
+    return rows_product(graph.normalized_adjacency, V, a, b, c, S)
+
+
+def rows_product(
+    matrix: sparse.csr_array,
+    V: FloatArray,
+    a: float = 1.0,
+    b: float = 0.0,
+    c: float = 0.0,
+    S: FloatArray | None = None,
+) -> FloatArray:
+    """`a M V + b V + c S` in the first rows, as many as a matrix M (r, n) has, n at least r.
+
+    V (n, k) is contiguous, and S (r, k) or longer; it is zero if None.
+    """
+    n_rows = matrix.shape[0]
     other = V if S is None else np.ascontiguousarray(S, dtype=np.float64)
-    out = np.empty_like(V)
+    out = np.empty((n_rows, V.shape[1]))
     given = (
         matrix.indptr,
         matrix.indices,
@@ -94,13 +114,13 @@ def fused_product(
         other,
         c if S is not None else 0.0,
     )
-    if (matrix.nnz + graph.n_nodes) * V.shape[1] <= PARALLEL_WORK:
-        _rows(0, graph.n_nodes, *given, out)
+    if (matrix.nnz + n_rows) * V.shape[1] <= PARALLEL_WORK:
+        _rows(0, n_rows, *given, out)
         return out
 
     def work(blocks: Iterator[tuple[int, int]]) -> None:
         for first, last in blocks:
             _rows(first, last, *given, out)
 
-    share_rows(work, graph.n_nodes, least=1, most=graph.n_nodes)
+    share_rows(work, n_rows, least=1, most=n_rows)
     return out

@@ -87,7 +87,7 @@ class WalkFeatures(LinearOperator):
     def with_series(self, f: FloatArray) -> WalkFeatures:
         """The same walks and hops for another series (or its derivative), shape (n_terms,)."""
         head, series = split_series(np.asarray(f, dtype=np.float64), np.array(self.plan.nodes))
-        return WalkFeatures.from_parts(self.walks, head, series, self.plan)
+        return type(self).from_parts(self.walks, head, series, self.plan)
 
     @property
     def truncation(self) -> Truncation:

@@ -140,10 +140,7 @@ class Walks:
 
     def truncation(self, f: ModulationLike) -> Truncation:
         """Size of the part of a series f (n_terms,), or of a kernel's, beyond these walks."""
-        series = check_modulation(f)
-        reached = int(np.flatnonzero(self.survival > 0).max()) + 1
-        total, tail = tail_of(series, 0), tail_of(series, reached)
-        return Truncation(tail, tail / total if total else 0.0, tail * (2 * total + tail))
+        return truncation_of(self.survival, f)
 
 
 def sample_walks(
@@ -248,6 +245,14 @@ def sample_walk_features(
     )
     weights = weights_of(graph, task.rows, n_walks, task.survival, f)
     return as_matrix(*collect_sums(task, weights), graph.n_nodes)
+
+
+def truncation_of(survival: FloatArray, f: ModulationLike) -> Truncation:
+    """Size of the part of a series beyond walks of given chances (T + 1,) of their lengths."""
+    series = check_modulation(f)
+    reached = int(np.flatnonzero(survival > 0).max()) + 1
+    total, tail = tail_of(series, 0), tail_of(series, reached)
+    return Truncation(tail, tail / total if total else 0.0, tail * (2 * total + tail))
 
 
 def root_degrees(graph: Graph) -> FloatArray:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cached_property, partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -251,8 +252,8 @@ class WalkPrior(GraphPrior):
         self.max_length, self.seed = max_length, seed
         self._drawn: dict[bytes, WalkFeatures] = {}
 
-    def at(self, kernel: GraphKernel) -> WalkPrior:
-        other = WalkPrior(
+    def at(self, kernel: GraphKernel) -> Self:
+        other = type(self)(
             self.graph,
             kernel,
             self.plan,
@@ -270,19 +271,25 @@ class WalkPrior(GraphPrior):
         """Rows `Phi` of nodes (p,); those of the last few lists are kept."""
         key = nodes.tobytes()
         if key not in self._drawn:
-            walks = sample_walks(
-                self.graph,
-                self.n_walks,
-                coupling=self.coupling,
-                length_law=self.law,
-                max_length=self.max_length,
-                nodes=self.graph.label_all(nodes),
-                generator=self.seed,
-            )
             if len(self._drawn) > 3:  # the first list, the training set, stays
                 self._drawn.pop(next(reversed(self._drawn)))
-            self._drawn[key] = WalkFeatures(walks, self.kernel, self.plan)
+            self._drawn[key] = self._sampled(nodes)
         return self._drawn[key]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `sample_walks` besides the graph and the nodes."""
+        return {
+            "n_walks": self.n_walks,
+            "coupling": self.coupling,
+            "length_law": self.law,
+            "max_length": self.max_length,
+            "generator": self.seed,
+        }
+
+    def _sampled(self, nodes: IntArray) -> WalkFeatures:
+        walks = sample_walks(self.graph, nodes=self.graph.label_all(nodes), **self.settings)
+        return WalkFeatures(walks, self.kernel, self.plan)
 
     def _slopes(self, nodes: IntArray) -> list[WalkFeatures]:
         phi = self.features(nodes)

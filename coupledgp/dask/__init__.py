@@ -1,0 +1,10 @@
+"""Fits and predictions on the workers of a Dask cluster, with the results of one machine."""
+
+from typing import TYPE_CHECKING
+
+from coupledgp.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.dask.front import fit as fit
+else:
+    __all__, __getattr__, __dir__ = attach(__name__, {"coupledgp.dask.front": ["fit"]})

@@ -1,0 +1,157 @@
+"""A Dask cluster as this package uses it: values that all tasks share, and reductions in trees.
+
+Every task can be computed again from what the scheduler keeps: a shared value is the result of a
+task of its own, not data that lie on workers alone. So a worker that dies in the middle of a fit
+costs time and changes no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import CoupledGPError, InvalidInputError, MissingLibraryError
+from coupledgp.random import IntArray
+
+# Results that one task of a reduction merges: as many as lie on a worker side by side.
+BRANCHES = 4
+# Arguments of a task may be as large as they have to be: they are sent to the scheduler once.
+QUIET = {"distributed.admin.large-graph-warning-threshold": "1 PB"}
+
+
+class Cluster:
+    """The workers behind a client of `distributed`.
+
+    Parameters
+    ----------
+    client
+        A running `distributed.Client`; None: the one of this process that was made last.
+
+    Raises
+    ------
+    MissingLibraryError
+        Dask is not installed.
+    InvalidInputError
+        There is no client, or it is not connected.
+    """
+
+    def __init__(self, client: Any = None) -> None:
+        self.client = checked_client(client)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of workers at present."""
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A future of `function(*arguments)`; futures among the arguments stay where they are."""
+        import dask
+
+        self._check_connected()
+        with dask.config.set(QUIET):
+            return self.client.submit(function, *arguments, pure=False)
+
+    def shared(self, value: Any) -> Any:
+        """A future of a value that many tasks need: it is sent once, and from worker to worker."""
+        return self.submit(_itself, value)
+
+    def merged(self, parts: Sequence[Any], merge: Callable[[Any, Any], Any]) -> Any:
+        """A future of all parts, merged in a tree of fixed form that keeps their order.
+
+        Parameters
+        ----------
+        parts
+            Futures, at least one.
+        merge
+            Associative function of two results.
+        """
+        level = list(parts)
+        while len(level) > 1:
+            groups = [level[i : i + BRANCHES] for i in range(0, len(level), BRANCHES)]
+            level = [
+                self.submit(merge_all, merge, *group) if len(group) > 1 else group[0]
+                for group in groups
+            ]
+        return level[0]
+
+    def result(self, future: Any) -> Any:
+        """The result of a future, or of each of a list, on this machine.
+
+        Raises
+        ------
+        CoupledGPError
+            A task failed with such an error, or workers died again and again while they computed
+            it, or the client lost its scheduler.
+        """
+        from distributed import CancelledError, KilledWorker
+        from distributed.client import ClosedClientError
+
+        self._check_connected()
+        try:
+            return self.client.gather(future)
+        except KilledWorker as error:
+            raise CoupledGPError(
+                f"client: a worker died {error.allowed_failures + 1} times while it computed one "
+                "task, most often for want of memory: use smaller partitions or fewer features"
+            ) from error
+        except (CancelledError, ClosedClientError) as error:
+            raise CoupledGPError(
+                f"client: the tasks of this fit were cancelled or the scheduler was lost: {error}"
+            ) from error
+
+    def _check_connected(self) -> None:
+        if self.client.status != "running":
+            raise InvalidInputError(
+                f"client: expected one that is connected, got one that is {self.client.status}"
+            )
+
+
+def checked_client(client: Any) -> Any:
+    """Return a connected client, or the last one of this process in place of None."""
+    try:
+        import distributed
+    except ImportError:
+        raise MissingLibraryError(
+            "dask: not installed; install the extra, pip install 'coupledgp[dask]'"
+        ) from None
+    if client is None:
+        try:
+            client = distributed.default_client()  # type: ignore[no-untyped-call]
+        except ValueError:
+            raise InvalidInputError(
+                "client: expected a distributed.Client, got None and there is none in this "
+                "process; Client() starts one for the cores of this machine"
+            ) from None
+    if not isinstance(client, distributed.Client):
+        raise InvalidInputError(f"client: expected a distributed.Client, got {client!r:.80}")
+    if client.asynchronous:
+        raise InvalidInputError("client: expected one that is not asynchronous")
+    if client.status != "running":
+        raise InvalidInputError(
+            f"client: expected one that is connected, got one that is {client.status}"
+        )
+    return client
+
+
+def merge_all(merge: Callable[[Any, Any], Any], *parts: Any) -> Any:
+    """The parts merged from the left."""
+    total, *others = parts
+    for part in others:
+        total = merge(total, part)
+    return total
+
+
+def sum_of(a: Any, b: Any) -> Any:
+    """`a + b`, as a merge."""
+    return a + b
+
+
+def in_parts(size: int, n_parts: int) -> list[IntArray]:
+    """The numbers 0, ..., size - 1 in at most `n_parts` runs of nearly the same length."""
+    return np.array_split(np.arange(size), max(1, min(n_parts, size)))
+
+
+def _itself(value: Any) -> Any:
+    return value

@@ -1,0 +1,55 @@
+"""One cluster of two processes for all tests of this folder: to start one takes seconds."""
+
+import os
+import signal
+from functools import partial
+
+import pytest
+
+from coupledgp.dask.cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def client():
+    distributed = pytest.importorskip("distributed")
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def bytes_sent(client):
+    """Function that says how many bytes the workers have sent so far."""
+
+    def read():
+        sent = client.run(lambda dask_worker: dask_worker.transfer_outgoing_bytes_total)
+        return sum(sent.values())
+
+    return read
+
+
+class Killing(Cluster):
+    """A cluster one of whose workers is killed when it is given the task of a number."""
+
+    def __init__(self, client, at):
+        super().__init__(client)
+        self.at, self.n_tasks = at, 0
+
+    def submit(self, function, *arguments):
+        future = super().submit(function, *arguments)
+        self.n_tasks += 1
+        if self.n_tasks == self.at:
+            # The one that holds most results, whose loss costs most.
+            held = self.client.run(lambda dask_worker: (len(dask_worker.data), os.getpid()))
+            os.kill(max(held.values())[1], signal.SIGKILL)
+        return future
+
+
+@pytest.fixture
+def killing(client):
+    """Function of the number of a task at which a worker is killed, that makes the cluster."""
+    yield partial(Killing, client)
+    client.wait_for_workers(2, timeout=30)

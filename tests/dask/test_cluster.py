@@ -1,0 +1,53 @@
+"""The client: which ones are taken, reductions in trees, and errors of tasks."""
+
+import numpy as np
+import pytest
+
+from coupledgp.dask.cluster import Cluster, in_parts
+from coupledgp.errors import CoupledGPError, InvalidInputError
+
+
+def test_a_tree_keeps_the_order_of_its_parts(client):
+    cluster = Cluster(client)
+    for count in (1, 2, 5, 17):
+        parts = [cluster.submit(chr, 97 + k) for k in range(count)]
+        text = cluster.result(cluster.merged(parts, _followed))
+        assert text == "abcdefghijklmnopq"[:count]
+
+
+def _followed(a, b):
+    return a + b
+
+
+def test_parts_cover_all_places_once():
+    for size, n_parts in [(10, 3), (2, 5), (1, 1)]:
+        parts = in_parts(size, n_parts)
+        assert len(parts) == min(size, n_parts)
+        np.testing.assert_array_equal(np.concatenate(parts), np.arange(size))
+
+
+def test_errors_of_tasks_keep_their_type(client):
+    cluster = Cluster(client)
+    with pytest.raises(InvalidInputError, match="this one"):
+        cluster.result(cluster.submit(_fails))
+
+
+def _fails():
+    raise InvalidInputError("this one")
+
+
+def test_clients_that_are_refused(client):
+    import distributed
+
+    with pytest.raises(InvalidInputError, match=r"client: expected a distributed\.Client, got 3"):
+        Cluster(3)
+    assert Cluster().client is client
+    other = distributed.Client(client.scheduler.address, set_as_default=False)
+    cluster = Cluster(other)
+    future = cluster.submit(chr, 97)
+    other.close()
+    for refused in (lambda: Cluster(other), lambda: cluster.submit(chr, 98)):
+        with pytest.raises(InvalidInputError, match=r"expected one that is connected.*closed"):
+            refused()
+    with pytest.raises((InvalidInputError, CoupledGPError), match="client"):
+        cluster.result(future)

@@ -257,3 +257,44 @@ def test_twenty_thousand_columns_are_read_in_linear_time(cli):
     assert code == 0
     assert "20000 columns" in out
     assert "that matter less" in out
+
+
+@pytest.mark.parametrize("kind", ["numbers", "gaps", "mixed"])
+def test_a_wide_table_is_read_as_a_narrow_one_is(kind, table, tmp_path, monkeypatch):
+    from coupledgp.cli.readers import kinds, text
+
+    frame = table if kind == "mixed" else table[["size", "zip", "price"]]
+    frame = with_gaps(frame, [(2, "size")]) if kind == "gaps" else frame
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    names = list(frame.columns)
+
+    def read():
+        found = kinds.read_inputs(tmp_path / "table.csv", {})
+        return kinds.typed(found, names, {}, "table.csv", missing=True)
+
+    narrow = read()
+    monkeypatch.setattr(text, "WIDE", 2)
+    monkeypatch.setattr(kinds, "numbers", None if kind == "numbers" else kinds.numbers)
+    assert read().equals(narrow)
+
+
+def test_scores_are_those_of_the_models_own_methods():
+    from coupledgp.cli.evaluate import scores
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_t(2, size=60)
+    model = cgp.GPRegressor(random_state=0, progress=False, model="local").fit(X[:30], y[:30])
+    found = scores(model.process_, model.points(X[30:]), y[30:])
+    assert found["density"] == "mixture"
+    mean, std = model.predict(X[30:], return_std=True)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((mean - y[30:]) ** 2)))
+    assert found["nlpd"] == pytest.approx(-model.log_density(X[30:], y[30:]).mean())
+    gaussian = 0.0
+    for level, share in found["coverage"].items():
+        low, high = model.predict_interval(X[30:], level)
+        assert share == pytest.approx(np.mean((low <= y[30:]) & (y[30:] <= high)))
+        half = (high - low) / 2 / std
+        gaussian += np.ptp(half)
+    assert gaussian > 0.01  # intervals of a mixture, which are not so many standard deviations
+    assert scores(model.process_, X[:0], y[:0]) is None

@@ -21,7 +21,9 @@ from coupledgp.cli.options import (
 )
 from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
 from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.scores import LEVELS
 from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
+from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
@@ -214,39 +216,44 @@ def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, 
     return np.concatenate(lower), np.concatenate(upper)
 
 
-def log_density_in_batches(model: Any, test: Rows) -> FloatArray:
-    """Log predictive densities (p,) of p test rows, nats, a few thousand at a time."""
-    starts = range(0, len(test), BATCH_ROWS)
-    parts = [slice(start, start + BATCH_ROWS) for start in starts]
-    return np.concatenate([model.log_density(test.X[part], test.y[part]) for part in parts])
+def scores(process: GaussianProcess, points: FloatArray, y: FloatArray) -> dict[str, Any] | None:
+    """Scores of a process at all test rows, points (p, D) and targets (p,); None without any.
 
-
-def scores(model: Any, test: Rows) -> dict[str, Any] | None:
-    """Scores on all test rows; None if there are none.
-
-    The NLPD and the intervals are those of the model's own law, a mixture's where it is one.
+    The NLPD and the intervals are those of the process' own law, a mixture's where it is one.
     """
-    if not len(test):
+    if not len(points):
         return None
-    mean, std = predict_in_batches(model, test.X)
-    spread = float(np.std(test.y))
-    error = rmse(test.y, mean)
-    covered = coverage(test.y, mean, std)
-    is_transformed = isinstance(model.process_, TransformedGP)
-    is_gaussian = model.process_.is_gaussian
-    density = "transformed" if is_transformed else "gaussian" if is_gaussian else "mixture"
-    if not is_gaussian:
-        for level in covered:
-            lower, upper = intervals_in_batches(model, test.X, level)
-            covered[level] = float(np.mean((lower <= test.y) & (test.y <= upper)))
+    starts = range(0, len(points), BATCH_ROWS)
+    parts = [_scored(process, points[k : k + BATCH_ROWS], y[k : k + BATCH_ROWS]) for k in starts]
+    mean, std, densities, lower, upper = (np.concatenate(part) for part in zip(*parts, strict=True))
+    spread = float(np.std(y))
+    error = rmse(y, mean)
+    covered = coverage(y, mean, std)
+    if not process.is_gaussian:
+        inside = ((lower <= y[:, None]) & (y[:, None] <= upper)).mean(axis=0)
+        covered = dict(zip(LEVELS, inside.tolist(), strict=True))
+    is_transformed = isinstance(process, TransformedGP)
+    density = "transformed" if is_transformed else "gaussian" if process.is_gaussian else "mixture"
     return {
-        "n_test": len(test),
+        "n_test": len(y),
         "rmse": error,
         "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
         "density": density,
-        "nlpd": -float(np.mean(log_density_in_batches(model, test))),
+        "nlpd": -float(np.mean(densities)),
         "coverage": covered,
     }
+
+
+def _scored(process: GaussianProcess, points: FloatArray, y: FloatArray) -> tuple[FloatArray, ...]:
+    """Means, standard deviations and log densities (p,), and ends (p, l) of intervals."""
+    mean, variance = process.law(points, "variance")
+    assert variance is not None
+    densities = process.log_density(points, y[:, None])
+    ends = np.zeros((len(y), 2 * len(LEVELS)))
+    if not process.is_gaussian:
+        tails = 0.5 * (1 - np.array(LEVELS))
+        ends = process.quantiles(points, np.concatenate([tails, 1 - tails]))[:, 0]
+    return mean[:, 0], np.sqrt(variance[:, 0]), densities, *np.hsplit(ends, 2)
 
 
 def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> Comparison:

@@ -36,11 +36,12 @@ def special_columns(X: Any) -> list[Column] | None:
     InvalidInputError
         A column holds values of several types, or of a type that has no encoding.
     """
+    kind = type(X)  # of which an attribute is not computed: a list of 10^5 columns takes time
     if hasattr(X, "iloc") and hasattr(X, "columns"):
         kinds = [getattr(dtype, "kind", "") for dtype in X.dtypes]
         if all(kind in "biuf" and kind for kind in kinds):
             return None
-    elif not (hasattr(X, "__arrow_c_stream__") and hasattr(X, "columns")):
+    elif not (hasattr(kind, "__arrow_c_stream__") and hasattr(kind, "columns")):
         return None
     if not hasattr(X, "iloc"):
         X = X if isinstance(X, _arrow().Table) else _arrow().table(X)

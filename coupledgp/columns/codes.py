@@ -149,8 +149,7 @@ class NumberCode(ColumnCode):
         return with_indicator(finite_numbers(column, where), self.fill, self.indicator)
 
     def state(self) -> dict[str, Any]:
-        defaults = asdict(NumberCode())
-        found = {name: value for name, value in asdict(self).items() if value != defaults[name]}
+        found = {name: value for name, value in vars(self).items() if value != PLAIN[name]}
         return found | {"kind": self.kind}
 
     def describe(self) -> str:
@@ -162,6 +161,10 @@ class NumberCode(ColumnCode):
         if self.indicator:
             return f"{name}; missing: the mean {self.fill:.6g} and an indicator"
         return name
+
+
+# Values of the code of numbers that are taken as they are.
+PLAIN = vars(NumberCode())
 
 
 @dataclass(frozen=True)

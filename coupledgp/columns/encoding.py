@@ -28,6 +28,8 @@ from coupledgp.validation import check_choice
 MISSING = ("raise", "indicator")
 # Most columns or levels that a warning names.
 NAMED = 5
+# Columns of numbers whose codes are learnt together.
+BLOCK_COLUMNS = 1024
 # Fewest rows from which a category that never repeats is remarked on.
 LEAST_ROWS = 10
 
@@ -75,6 +77,25 @@ class TableEncoding:
         ]
         for code, column, where in zip(codes, columns, wheres, strict=True):
             _remark(code, len(column), where)
+        return cls(tuple(codes), names, missing)
+
+    @classmethod
+    def of_matrix(
+        cls, matrix: FloatArray, names: Sequence[str] | None, missing: str
+    ) -> TableEncoding:
+        """Learn the codes of columns of finite numbers (n, d), or NaN where one may be missing."""
+        names = None if names is None else tuple(map(str, names))
+        if missing != "indicator":
+            return cls((NumberCode(),) * matrix.shape[1], names, missing)
+        codes: list[ColumnCode] = []
+        for start in range(0, matrix.shape[1], BLOCK_COLUMNS):
+            columns = np.ascontiguousarray(matrix[:, start : start + BLOCK_COLUMNS].T)
+            means = columns.mean(axis=1)
+            codes += [NumberCode(fill=mean) for mean in means.tolist()]
+            for j in np.flatnonzero(~np.isfinite(means)).tolist():
+                where = _where(names, start + j)
+                codes[start + j] = learn_code(columns[j], where, fill=True)
+                _remark(codes[start + j], len(matrix), where)
         return cls(tuple(codes), names, missing)
 
     @cached_property

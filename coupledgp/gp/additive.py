@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ from coupledgp.gp.local_prior import (
 from coupledgp.gp.noise import Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import Entries
+from coupledgp.gp.tables import Tables
 from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
@@ -27,6 +30,7 @@ from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOpti
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
+Process = TypeVar("Process")
 # Entries of the covariance that are formed at once: 64 MiB, and a few temporaries of the size.
 BLOCK_ENTRIES = 2**23
 
@@ -39,9 +43,12 @@ class AdditivePrior(DensePrior):
     ----------
     parts : LocalPrior
         The parts of the sum.
+    tables : Tables or None
+        Tables that several priors share, see `sharing_tables`.
     """
 
     parts: LocalPrior
+    tables: Tables | None = None
 
     @property
     def hyperparameters(self) -> LocalHyperparameters:
@@ -60,11 +67,11 @@ class AdditivePrior(DensePrior):
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """See the base class; rows a (n, d) and b (p, d)."""
-        return self.parts.covariance(a, b)
+        return self.parts.covariance(a, b, self.tables)
 
     def variance(self, points: Points) -> FloatArray:
         """See the base class."""
-        return self.parts.variance(points)
+        return self.parts.variance(points, self.tables)
 
     def problem(self, data: Data, units: Units) -> AdditiveProblem:
         """See the base class."""
@@ -87,6 +94,29 @@ class ExactAdditiveGP(ExactGP):
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
         return cls.restored(AdditivePrior(prior_from_state(entries)), entries)
+
+
+def sharing_tables(processes: Sequence[Process]) -> list[Process]:
+    """Processes that pass over tables together, where they standardise columns alike.
+
+    They give the same answers. What they share lives as long as they do.
+    """
+    priors = [getattr(process, "dense_prior", None) for process in processes]
+    known = [prior for prior in priors if isinstance(prior, AdditivePrior)]
+    if len(known) < len(processes):
+        return list(processes)
+    first = known[0].parts
+    for prior in known[1:]:
+        if not (
+            np.array_equal(prior.parts.center, first.center)
+            and np.array_equal(prior.parts.spread, first.spread)
+        ):
+            return list(processes)
+    tables = Tables(first.center, first.spread)
+    return [
+        replace(cast(Any, process), dense_prior=replace(prior, tables=tables))
+        for process, prior in zip(processes, known, strict=True)
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, units_from
+from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.progress import Progress, silent
@@ -211,7 +212,7 @@ class LocalGP(NormalizedProcess):
         features = prior.features(inputs, fading)
         covariance: FloatArray = (features @ features.T).numpy()
         covariance += self._faded(inputs, prior.faded_root(fading))
-        return covariance + prior.local_covariance(inputs, inputs)
+        return covariance + prior.local_covariance(TablePair(inputs, inputs))
 
     def inverse_covariance(self) -> LocalInverse:
         """See the base class: of the law by which rows are conditioned on near earlier ones.

@@ -15,8 +15,9 @@ from coupledgp.gp.noise import GaussianNoise, Likelihood, check_stored
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
+from coupledgp.gp.tables import TablePair, Tables, standardised
 from coupledgp.inference.dense.evidence import scaled_distances
-from coupledgp.inference.neighbours.parameters import TRENDS, Scales, Structure, trend_columns
+from coupledgp.inference.neighbours.parameters import TRENDS, Scales, Structure
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
@@ -168,8 +169,7 @@ class LocalPrior:
 
     def standardised(self, points: Points) -> FloatArray:
         """Standardised inputs (p, d) of rows (p, d)."""
-        scaled: FloatArray = (points - self.center) / self.spread
-        return scaled
+        return standardised(points, self.center, self.spread)
 
     @property
     def n_columns(self) -> int:
@@ -192,39 +192,43 @@ class LocalPrior:
         scale = self.feature_lengthscale
         return GaussianSpectrum().kernel(scaled_distances(a / scale, b / scale))
 
-    def local_covariance(self, a: FloatArray, b: FloatArray) -> FloatArray:
-        """Covariance (n, p) of the local part between standardised inputs."""
+    def local_covariance(self, pair: TablePair) -> FloatArray:
+        """Covariance (n, p) of the local part between two tables."""
         if self.structure.spectrum is None:
-            return np.zeros((len(a), len(b)))
-        scale = self.local_lengthscale
-        distances = scaled_distances(a / scale, b / scale)
+            return np.zeros((len(pair.a), len(pair.b)))
+        distances = pair.scaled_distances(self.local_lengthscale)
         return self.local_outputscale * self.structure.spectrum.kernel(distances)
 
-    def covariance(self, a: Points, b: Points) -> FloatArray:
+    def covariance(self, a: Points, b: Points, tables: Tables | None = None) -> FloatArray:
         """Covariance (n, p) of f between rows (n, d) and (p, d) under the exact kernel.
 
         The kernel of features is the one that sampled frequencies estimate; fitted frequencies
-        define their own.
+        define their own. `tables` are those that priors of the same standardisation share.
         """
-        inputs, others = self.standardised(a), self.standardised(b)
-        total = self.local_covariance(inputs, others)
+        pair = (tables or Tables(self.center, self.spread)).pair(a, b)
+        inputs, others = pair.a, pair.b
+        total = self.local_covariance(pair)
         if self.structure.fits_frequencies:
             inside = np.ones(len(inputs)), np.ones(len(others))
             features = self.features(inputs, inside[0]), self.features(others, inside[1])
             return total + (features[0] @ features[1].T).numpy()
         if self.structure.frequencies is not None:
             total += self.feature_outputscale * self.feature_kernel(inputs, others)
-        tensors = torch.as_tensor(inputs), torch.as_tensor(others)
-        trends = [trend_columns(t, self.structure.trend).numpy() for t in tensors]
-        product: FloatArray = trends[0] @ trends[1].T
-        return total + float(self.scales.trend) * product
+        if self.structure.trend != "none":
+            total += float(self.scales.trend)
+        if self.structure.trend == "linear":
+            total += float(self.scales.trend) * pair.products
+        return total
 
-    def variance(self, points: Points) -> FloatArray:
+    def variance(self, points: Points, tables: Tables | None = None) -> FloatArray:
         """Prior variance (p,) of f at rows (p, d) under the exact kernel."""
-        columns = trend_columns(torch.as_tensor(self.standardised(points)), self.structure.trend)
-        trend = columns.square().sum(1).numpy()
-        constant = self.local_outputscale + self.feature_outputscale
-        return constant + float(self.scales.trend) * trend
+        variance = np.full(len(points), self.local_outputscale + self.feature_outputscale)
+        if self.structure.trend != "none":
+            variance += float(self.scales.trend)
+        if self.structure.trend == "linear":
+            inputs = (tables or Tables(self.center, self.spread)).standardised(points)
+            variance += float(self.scales.trend) * np.einsum("ij,ij->i", inputs, inputs)
+        return variance
 
 
 def prior_state(prior: LocalPrior) -> tuple[Header, Arrays]:

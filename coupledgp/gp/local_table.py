@@ -14,6 +14,7 @@ from torch import Tensor
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.local_prior import Box, LocalPrior
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.conditionals import (
     Conditionals,
@@ -324,14 +325,14 @@ def kriging_errors(
         "ask for it at fewer points at a time, or for standard deviations only",
     )
     own, rows, noise = weights[:, used], table.inputs[used], prior.noise * table.noise[used]
-    covariance = prior.local_covariance(inputs, inputs)
+    covariance = prior.local_covariance(TablePair(inputs, inputs))
     for start in range(0, len(used), BLOCK_COLUMNS):
         block = slice(start, start + BLOCK_COLUMNS)
-        theirs = prior.local_covariance(rows, rows[block])
+        theirs = prior.local_covariance(TablePair(rows, rows[block]))
         theirs[np.arange(start, start + theirs.shape[1]), np.arange(theirs.shape[1])] += noise[
             block
         ]
-        cross = prior.local_covariance(inputs, rows[block])
+        cross = prior.local_covariance(TablePair(inputs, rows[block]))
         part = own[:, block]
         both = np.asarray(part @ cross.T)
         covariance += part @ (own @ theirs).T - both - both.T

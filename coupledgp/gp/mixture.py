@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.additive import ExactAdditiveGP
+from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
 from coupledgp.gp.left_out import LeftOut
@@ -181,7 +181,7 @@ class MixtureGP(GaussianProcess):
 
         With members that are draws of the hyperparameters it is what comes from not knowing them.
         """
-        laws = [member.law(points, "variance") for member in self.members]
+        laws = [member.law(points, "variance") for member in sharing_tables(self.members)]
         means = np.array([law.mean for law in laws])
         within = np.einsum("q,qpk->pk", self.weights, np.array([law.spread for law in laws]))
         gaps = means - np.einsum("q,qpk->pk", self.weights, means)
@@ -197,7 +197,8 @@ class MixtureGP(GaussianProcess):
         The mean (p, k) is the precision-weighted mean of the members' means, the spread the second
         moments of the mixture about it.
         """
-        laws = [member.law(points, "variance", latent=True) for member in self.members]
+        members = sharing_tables(self.members)
+        laws = [member.law(points, "variance", latent=True) for member in members]
         means = np.array([law.mean for law in laws])
         latent_variances = np.array([law.spread for law in laws])
         noise = np.array([member.units.spread(member.noise.variance) for member in self.members])
@@ -211,7 +212,7 @@ class MixtureGP(GaussianProcess):
         if want == "variance":
             return PredictiveLaw(center, variance)
         covariance = np.einsum("q,qpk,qrk->prk", self.weights, gaps, gaps)
-        for weight, member in zip(self.weights, self.members, strict=True):
+        for weight, member in zip(self.weights, members, strict=True):
             covariance += weight * member.law(points, "covariance", latent=latent).spread
         rows = np.arange(len(points))
         covariance[rows, rows] = variance
@@ -255,7 +256,8 @@ class MixtureGP(GaussianProcess):
         self, points: Points, targets: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
         """See the base class; the density of the mixture itself."""
-        densities = [member.log_density(points, targets) for member in self.members]
+        members = sharing_tables(self.members)
+        densities = [member.log_density(points, targets) for member in members]
         return mixture_log_density(np.array(densities), self.weights)
 
     def quantiles(
@@ -266,7 +268,7 @@ class MixtureGP(GaussianProcess):
         The distribution function of the mixture is inverted by bisection, between the least and
         the greatest of the members' quantiles.
         """
-        moments = [member.law(points, "variance") for member in self.members]
+        moments = [member.law(points, "variance") for member in sharing_tables(self.members)]
         each = [
             member.noise.quantiles(mean, variance, probabilities)
             for member, (mean, variance) in zip(self.members, moments, strict=True)
@@ -288,14 +290,15 @@ class MixtureGP(GaussianProcess):
 
     def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
         """See the base class."""
-        chances = np.array([member.cdf(points, targets) for member in self.members])
+        members = sharing_tables(self.members)
+        chances = np.array([member.cdf(points, targets) for member in members])
         return np.einsum("q,qpk->pk", self.weights, chances)
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class; the weighted mean over members, whose priors have mean zero."""
         covariance: FloatArray = sum(
             weight * member.prior(points)
-            for weight, member in zip(self.weights, self.members, strict=True)
+            for weight, member in zip(self.weights, sharing_tables(self.members), strict=True)
         )
         return covariance
 

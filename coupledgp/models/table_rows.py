@@ -69,7 +69,7 @@ def learn_rows(
     columns = carrier.columns()
     check_magnitude(rows, "X")
     if missing != "raise":
-        encoding = TableEncoding.learn(list(rows.T), columns.names, missing)
+        encoding = TableEncoding.of_matrix(rows, columns.names, missing)
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
     return _learnt(rows), _float64(targets), columns
 
@@ -79,16 +79,16 @@ def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
     check_choice(missing, MISSING, "missing")
     carrier = TableColumns()
     X = plain_array(X, "X")
-    special: Any = special_columns(X)
+    special = special_columns(X)
     if special is not None:
         validate_data(carrier, X, skip_check_array=True)
-    else:
-        rows = validate_data(
-            carrier, X, estimator=estimator, dtype=np.float64, ensure_all_finite=_finite(missing)
-        )
-        special = list(rows.T)
+        columns = carrier.columns()
+        return replace(columns, encoding=TableEncoding.learn(special, columns.names, missing))
+    rows = validate_data(
+        carrier, X, estimator=estimator, dtype=np.float64, ensure_all_finite=_finite(missing)
+    )
     columns = carrier.columns()
-    return replace(columns, encoding=TableEncoding.learn(special, columns.names, missing))
+    return replace(columns, encoding=TableEncoding.of_matrix(rows, columns.names, missing))
 
 
 def further_rows(

@@ -355,3 +355,21 @@ def test_tables_of_polars():
     ]  # fmt: skip
     assert np.isfinite(matrix).all()
     assert special_columns(pl.DataFrame({"x": [1.0], "k": [2]})) is None
+
+
+@pytest.mark.parametrize("missing", ["raise", "indicator"])
+def test_columns_of_a_matrix_are_learnt_as_one_by_one(missing):
+    matrix = np.random.default_rng(0).normal(size=(37, 2100))
+    if missing == "indicator":
+        matrix[3, 5], matrix[:, 7], matrix[1:4, 2060] = np.nan, np.nan, np.nan
+    names = [f"x{j}" for j in range(matrix.shape[1])]
+    with warnings.catch_warnings(record=True) as together:
+        warnings.simplefilter("always")
+        found = TableEncoding.of_matrix(matrix, names, missing)
+    with warnings.catch_warnings(record=True) as each:
+        warnings.simplefilter("always")
+        plain = TableEncoding.learn(list(matrix.T), names, missing)
+    assert found.codes == plain.codes
+    assert found.names == plain.names
+    assert [str(w.message) for w in together] == [str(w.message) for w in each]
+    assert TableEncoding.from_state(found.state(), names, 2100).codes == plain.codes

@@ -222,6 +222,7 @@ def fit(
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
     from coupledgp.diagnostics.overlap import overlap_of
+    from coupledgp.memory import named_exhaustion
     from coupledgp.models import save_model
     from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_choice, check_positive, check_positive_int
@@ -257,9 +258,12 @@ def fit(
         clock = Stopwatch()
         with clock("fit"):
             estimator.fit(train.X, train.y, **train.weights)
-        with clock("predict"), reporter("predict"):
-            scored = scores(estimator, held_out)
-        overlap = overlap_of(estimator, held_out.X, held_out.y)[0] if len(held_out) else None
+        scored, overlap = None, None
+        if len(held_out):
+            with clock("predict"), reporter("predict"), named_exhaustion("predict"):
+                points, process = estimator.points(held_out.X), estimator.process_
+                scored = scores(process, points, held_out.y)
+                overlap = overlap_of(process, points, held_out.y)[0]
         comparison = None
         if plan is not None:
             with clock("compare"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,11 @@ def typed(
         A value is not of the column's kind, or missing and may not be; row and column are named.
     """
     columns = {}
+    plain = _plain_numbers(table, names, kinds)
     for name in names:
+        if name in plain:
+            columns[name] = table.column(name)
+            continue
         where, column = f"{source}: column {name!r}", table.column(name)
         # Bytes that are no text are refused as numbers, by row.
         binary = pa.types.is_binary(column.type)
@@ -133,6 +138,16 @@ def typed(
         else:
             columns[name] = _numbers(column, where, hint.format(name), missing)
     return pa.table(columns)
+
+
+def _plain_numbers(table: pa.Table, names: list[str], kinds: Mapping[str, str]) -> set[str]:
+    """Names of columns of finite float64 that are to stay numbers: there is nothing to check."""
+    floats = {field.name for field in table.schema if field.type == pa.float64()}
+    found = [name for name in names if name in floats and kinds.get(name, NUMBER) == NUMBER]
+    if not found or not table.num_rows:
+        return set()
+    finite = np.isfinite(np.asarray(table.select(found))).all(axis=0)
+    return set(compress(found, finite))
 
 
 def _numbers(column: pa.ChunkedArray, where: str, hint: str, missing: bool) -> pa.Array:

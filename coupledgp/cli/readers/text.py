@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,6 +22,8 @@ FALSE = ["false", "False", "FALSE", "no", "No", "NO"]
 # hold for compressed files, of which a small one may unfold into the memory of any machine.
 FREE_BYTES, MOST_TIMES = 2**26, 200
 CHUNK_BYTES = 2**22
+# Columns above which all of them are read as numbers first.
+WIDE = 4096
 # Largest number of bytes and fields that pyarrow and csv take at once.
 LARGEST = 2**31 - 1
 # Copies of the text that are alive at once while it is read.
@@ -54,23 +57,29 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
     types = dict.fromkeys(header if as_text is None else as_text, pa.string())
     booleans = {"true_values": TRUE, "false_values": FALSE} if missing_text else {}
 
-    def read(block_size: int | None) -> pa.Table:
+    def read(block_size: int | None, types: dict[str, pa.DataType]) -> pa.Table:
         return pa.csv.read_csv(
             pa.BufferReader(content),
             # Without threads, errors give the row.
             read_options=pa.csv.ReadOptions(use_threads=False, block_size=block_size),
-            parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=delimiter, newlines_in_values=b'"' in content
+            ),
             convert_options=pa.csv.ConvertOptions(
                 column_types=types, strings_can_be_null=missing_text, **booleans
             ),
         )
 
+    whole = min(len(content) + 1, LARGEST)
+    if len(header) > WIDE:  # guessing the type of a column takes longer than reading it
+        with suppress(pa.ArrowInvalid):
+            return read(whole, dict.fromkeys(header, pa.float64()) | types)
     try:
-        return read(None)
+        return read(None, types)
     except pa.ArrowInvalid as error:
         if "block" not in str(error):
             raise
-        return read(min(len(content) + 1, LARGEST))  # a row longer than a block
+        return read(whole, types)  # a row longer than a block
 
 
 def _content(path: Path) -> bytes:

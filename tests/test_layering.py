@@ -18,7 +18,7 @@ FLOORS = [
     ["counter", "descent"],
     ["validation"],
     ["columns"],
-    ["registry"],
+    ["registry", "batches"],
     ["inference/linalg"],
     ["spectra", "graphs"],
     ["geometry"],

@@ -7,7 +7,6 @@ or more parts, each of which has a lengthscale of its own, and is stored as valu
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -117,18 +116,6 @@ class NumberCode(ColumnCode):
     indicator: float = 0.0
     empty: bool = False
 
-    @classmethod
-    def learn(cls, column: Column, where: str, fill: bool) -> NumberCode:
-        """Learn from a column of numbers; `fill` says whether missing ones are to be filled in."""
-        kind, values = kind_of(column, where), finite_numbers(column, where)
-        if not fill:
-            return cls(kind)
-        missing = np.isnan(values)
-        if missing.all():
-            return cls(kind, empty=True)
-        known = values[~missing] if missing.any() else values
-        return cls(kind, float(known.mean()), spread(known) if missing.any() else 0.0)
-
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         return (("", 2 if self.indicator else 1),)
@@ -184,18 +171,6 @@ class CategoryCode(ColumnCode):
     levels: tuple[Any, ...]
     exact: bool = True
     kind: str = field(default=CATEGORY, init=False)
-
-    @classmethod
-    def learn(cls, column: Column, where: str) -> CategoryCode:
-        """Learn the levels of a column, in the order of their frequencies, then of their text."""
-        places, listed = levels_of(column)
-        counts = np.bincount(places + 1, minlength=len(listed) + 1)
-        found: Counter[Any] = Counter()
-        for level, count in zip([None, *listed], counts.tolist(), strict=True):
-            if count:
-                found[level] += count
-        levels = sorted(found, key=lambda level: (-found[level], level is None, str(level)))
-        return cls(tuple(levels), are_exact(len(levels), len(column)))
 
     @property
     def n_levels(self) -> int:
@@ -293,22 +268,6 @@ class DateCode(ColumnCode):
     empty: bool = False
     kind: str = field(default=DATE, init=False)
 
-    @classmethod
-    def learn(cls, column: Column, where: str, fill: bool) -> DateCode:
-        """Learn from a column of dates; `fill` says whether missing ones are to be filled in."""
-        zone = zone_of(column)
-        days, _ = days_of(column, zone)
-        known = days[~np.isnan(days)]
-        if not known.size:
-            return cls(0.0, zone, empty=True)
-        origin = float(known.min())
-        code = cls(origin, zone, cycles_of(known))
-        if not fill:
-            return code
-        elapsed = known - origin
-        indicator = spread(elapsed) if len(known) < len(days) else 0.0
-        return cls(origin, zone, code.cycles, float(elapsed.mean()), indicator)
-
     @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         elapsed = ("", 2 if self.indicator else 1)
@@ -354,14 +313,6 @@ class DateCode(ColumnCode):
         zone, clock = ("", "") if self.zone is None else (f" ({self.zone})", " UTC")
         text = f"date{zone}: days since {since}{clock}{cycles}"
         return f"{text}; missing: the mean and an indicator" if self.indicator else text
-
-
-def learn_code(column: Column, where: str, fill: bool) -> ColumnCode:
-    """Learn the code of a column; `fill` says whether missing values are to be filled in."""
-    kind = kind_of(column, where)
-    if kind == CATEGORY:
-        return CategoryCode.learn(column, where)
-    return (DateCode if kind == DATE else NumberCode).learn(column, where, fill)
 
 
 def code_from_state(state: dict[str, Any]) -> ColumnCode:
@@ -421,13 +372,20 @@ def _one_date(zone: str) -> Column:
     return pa.array([0], pa.int64()).cast(pa.timestamp("s", tz=zone))
 
 
-def cycles_of(days: FloatArray) -> tuple[str, ...]:
-    """Names of the cycles that dates (n,), in days, show: see `CYCLES`."""
-    different = np.unique(days)
-    if different.size < 2:
+def cycles_of(dates: FloatArray, last: float) -> tuple[str, ...]:
+    """Names of the cycles that a column shows, see `CYCLES`.
+
+    Parameters
+    ----------
+    dates
+        Its different dates in ascending order (u,), in days, or many of the earliest.
+    last
+        Its last date.
+    """
+    if dates.size < 2:
         return ()
-    gap = float(np.median(np.diff(different)))
-    span = different[-1] - different[0] + gap  # each date stands for the time until the next
+    gap = float(np.median(np.diff(dates)))
+    span = last - dates[0] + gap  # each date stands for the time until the next
     return tuple(name for name, days in CYCLES.items() if span >= 2 * days and gap < days / 2)
 
 
@@ -452,12 +410,6 @@ def finite_numbers(column: Column, where: str) -> FloatArray:
             f"{where}, row {row + 1}: expected a finite number, got {values[row]}"
         )
     return values
-
-
-def spread(values: FloatArray) -> float:
-    """Standard deviation of values (n,), or one where they are constant to rounding."""
-    found = float(values.std())
-    return found if found > 1e-12 * float(np.abs(values).max()) else 1.0
 
 
 def _all_missing(column: Column) -> bool:

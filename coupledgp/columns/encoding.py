@@ -17,9 +17,9 @@ from coupledgp.columns.codes import (
     Found,
     NumberCode,
     code_from_state,
-    learn_code,
     missing_rows,
 )
+from coupledgp.columns.summaries import ColumnSummary, summary_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.validation import check_choice
@@ -67,16 +67,17 @@ class TableEncoding:
             A value is infinite, or missing while `missing` is `"raise"`, or of a type that has no
             code; the column is named, and the row.
         """
+        return cls.of(summaries_of(columns, names, missing), names, missing)
+
+    @classmethod
+    def of(
+        cls, summaries: Sequence[ColumnSummary], names: Sequence[str] | None, missing: str
+    ) -> TableEncoding:
+        """Learn the codes from summaries of the columns, those of all parts of a table merged."""
         names = None if names is None else tuple(map(str, names))
-        fill = missing == "indicator"
-        if not fill:
-            _refuse_missing(columns, names)
-        wheres = [_where(names, j) for j in range(len(columns))]
-        codes = [
-            learn_code(column, where, fill) for column, where in zip(columns, wheres, strict=True)
-        ]
-        for code, column, where in zip(codes, columns, wheres, strict=True):
-            _remark(code, len(column), where)
+        codes = [summary.code(missing == "indicator") for summary in summaries]
+        for j, (code, summary) in enumerate(zip(codes, summaries, strict=True)):
+            _remark(code, summary.n_rows, _where(names, j))
         return cls(tuple(codes), names, missing)
 
     @classmethod
@@ -223,6 +224,38 @@ class TableEncoding:
             code_from_state(codes[str(j)]) if str(j) in codes else plain for j in range(n_columns)
         ]
         return cls(tuple(found), None if names is None else tuple(names), missing)
+
+
+def summaries_of(
+    columns: Sequence[Column], names: Sequence[str] | None, missing: str
+) -> list[ColumnSummary]:
+    """Summaries of columns of a table, or of a part of it, from which `TableEncoding.of` learns.
+
+    Raises
+    ------
+    InvalidInputError
+        As for `TableEncoding.learn`.
+    """
+    if missing != "indicator":
+        _refuse_missing(columns, names)
+    return [summary_of(column, _where(names, j)) for j, column in enumerate(columns)]
+
+
+def merged_summaries(
+    first: Sequence[ColumnSummary], second: Sequence[ColumnSummary], names: Sequence[str] | None
+) -> list[ColumnSummary]:
+    """Summaries of the columns of two parts of a table together.
+
+    Raises
+    ------
+    InvalidInputError
+        A column holds values of another kind in one part than in the other, or a category has too
+        many levels; the column is named.
+    """
+    return [
+        mine.merge(its, _where(names, j))
+        for j, (mine, its) in enumerate(zip(first, second, strict=True))
+    ]
 
 
 def _where(names: Sequence[str] | None, place: int) -> str:

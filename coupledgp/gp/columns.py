@@ -26,8 +26,12 @@ def spread_lengthscale(
     Without `groups`, the numbers (d,) of the group of each column of the inputs (n, d), each column
     is a group, q = d. Rows count as often as `counts` (n,) says, or once.
     """
-    size = inputs.shape[1] if groups is None or not ard else int(groups[-1]) + 1
-    return np.sqrt(size) * column_spread(inputs, ard, groups, counts)
+    return root_of_parts(inputs.shape[1], ard, groups) * column_spread(inputs, ard, groups, counts)
+
+
+def root_of_parts(n_columns: int, ard: bool, groups: IntArray | None) -> float:
+    """Root of the number q of groups of columns, by which spreads become lengthscales."""
+    return float(np.sqrt(n_columns if groups is None or not ard else int(groups[-1]) + 1))
 
 
 def column_spread(
@@ -42,7 +46,13 @@ def column_spread(
     gets the value one, and the columns of one of the `groups`, numbers (d,), get the root of the
     sum of their variances. Rows count as often as `counts` (n,) says, or once.
     """
-    mean, variance = column_moments(inputs, counts)
+    return spread_of_moments(*column_moments(inputs, counts), ard, groups)
+
+
+def spread_of_moments(
+    mean: FloatArray, variance: FloatArray, ard: bool, groups: IntArray | None
+) -> FloatArray:
+    """`column_spread` (d,) from the means and variances (d,) of the columns."""
     if ard and groups is not None:
         total = np.sqrt(np.bincount(groups, weights=variance))
         largest = np.maximum.reduceat(np.abs(mean), first_places(groups))
@@ -51,7 +61,7 @@ def column_spread(
     if ard:
         return safe_scale(np.sqrt(variance), mean)
     pooled = safe_scale(np.sqrt(variance.mean()), np.abs(mean).max())
-    return np.full(inputs.shape[1], pooled)
+    return np.full(mean.size, pooled)
 
 
 def column_means(inputs: FloatArray, counts: FloatArray | None = None) -> FloatArray:

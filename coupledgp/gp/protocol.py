@@ -541,7 +541,7 @@ def kept(data: Data | None) -> Data:
     """Return the data; raise CoupledGPError if they are None, as in a file without the rows."""
     if data is None:
         raise CoupledGPError(
-            "this model was saved without its training rows, which the exact twin and "
-            "X_train_ need: save it with include_data=True"
+            "this model has no training rows, which the exact twin, left-out laws and X_train_ "
+            "need: fit it with keep_rows=True, and save it with include_data=True"
         )
     return data

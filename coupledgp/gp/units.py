@@ -44,6 +44,13 @@ class Units:
         variance = np.average(np.square(targets - mean), axis=0, weights=counts)
         return cls(mean, safe_scale(np.sqrt(variance), mean))
 
+    @classmethod
+    def of_moments(cls, mean: FloatArray, variance: FloatArray, normalize: bool) -> Units:
+        """The units of targets whose means and variances (k,) are known; see `of`."""
+        if not normalize:
+            return cls(np.zeros(mean.size), np.ones(mean.size))
+        return cls(mean, safe_scale(np.sqrt(variance), mean))
+
     @property
     def n_outputs(self) -> int:
         """Number of outputs k."""

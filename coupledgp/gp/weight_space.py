@@ -17,6 +17,7 @@ from coupledgp.gp.feature_inverse import FeatureInverse
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
+    Batch,
     Data,
     Header,
     NormalizedProcess,
@@ -52,6 +53,17 @@ FITTED_REMARK = (
     "the KL between the priors says how far it has moved."
 )
 MAP_ARRAYS, MAP_PREFIX = ("frequencies", "weights"), "features."
+
+
+def batch_chunks(stream: FeatureStream, batch: Batch) -> Iterator[Chunk]:
+    """Features (b, M) of a batch of data, targets (b, k) and weights (b, 2), if any, in chunks."""
+    weights = batch.weights
+    for rows, _, features in stream:
+        arrays = [batch.targets[rows]]
+        if weights is not None:
+            arrays.append(np.column_stack([weights.noise[rows], weights.counts[rows]]))
+        # Copies: torch warns of tensors that share a read-only array.
+        yield features, *(torch.tensor(a, device=features.device) for a in arrays)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +106,8 @@ class FeaturePrior:
 
     def chunks(self, data: Data) -> Iterator[Chunk]:
         """Features (b, M), targets (b, k) and weights (b, 2), if any, some rows at a time."""
-        for points, targets, weights in data.batches:
-            for rows, _, features in self.stream(points):
-                arrays = [targets[rows]]
-                if weights is not None:
-                    arrays.append(np.column_stack([weights.noise[rows], weights.counts[rows]]))
-                # Copies: torch warns of tensors that share a read-only array.
-                yield features, *(torch.tensor(a, device=features.device) for a in arrays)
+        for batch in data.batches:
+            yield from batch_chunks(self.stream(batch.points), batch)
 
     def given(
         self, data: Data, units: Units, normalize: bool, keep_data: bool = True

@@ -109,7 +109,11 @@ def known_noise(data: Data, units: Units, given: float | None) -> float | None:
     InvalidInputError
         Another value was given for it.
     """
-    level = None if data.weights is None else data.weights.level
+    return noise_of_level(None if data.weights is None else data.weights.level, units, given)
+
+
+def noise_of_level(level: float | None, units: Units, given: float | None) -> float | None:
+    """Noise variance in normalised units from one in units of y squared; see `known_noise`."""
     if level is None:
         return None
     if given is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from coupledgp.batches import as_source
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
@@ -40,9 +41,11 @@ from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.automatic import AutomaticSize
-from coupledgp.models.estimator import fitted_result
+from coupledgp.models.batch_passes import BatchPasses
+from coupledgp.models.estimator import FittedModel, fitted_result
 from coupledgp.models.exact import ExactGPRegressor
-from coupledgp.models.spectrum_options import check_fitting, check_use_of_queries
+from coupledgp.models.out_of_core import check_options, fit_passes
+from coupledgp.models.spectrum_options import check_fitting, check_keeping, check_use_of_queries
 from coupledgp.models.table_rows import named_rows
 from coupledgp.models.tables import (
     TableRegressor,
@@ -170,6 +173,10 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         `"auto"`: the one of greatest evidence of y, if that exceeds the evidence without one by
         five nats. Free shapes are fitted by the evidence, on at most 500 rows. `outputscale_`
         and `noise_` are then in units of z squared; see `docs/targets.md`.
+    keep_rows
+        Whether the model holds the training rows, which the exact twin, left-out laws, further
+        draws of the frequencies and `X_train_` need. None: `fit` and its `partial_fit` keep them,
+        `fit_batches` does not. Without them memory does not grow with the rows of `partial_fit`.
 
     Attributes
     ----------
@@ -248,6 +255,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         n_hyperparameter_draws: int = 48,
         missing: str = "raise",
         target_transform: TransformLike = None,
+        keep_rows: bool | None = None,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -276,6 +284,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         self.n_hyperparameter_draws = n_hyperparameter_draws
         self.missing = missing
         self.target_transform = target_transform
+        self.keep_rows = keep_rows
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"
@@ -326,6 +335,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         """
         if queries is not None:
             check_use_of_queries(self)
+        check_keeping(self.keep_rows)
         weights = sample_weight, sample_noise
         with named_exhaustion("fit"):
             if self.target_transform is not None:
@@ -334,8 +344,65 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
                 fitted = self._fit_automatic(X, y, *weights)
             else:
                 fitted = self._fit(X, y, *weights, queries)
+        if self.keep_rows is False:
+            fitted = replace(fitted, process=fitted.process.without_data())
         self._fitted = fitted
         return self
+
+    def fit_batches(
+        self,
+        batches: Any,
+        target: str | Sequence[str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        sample_noise: str | None = None,
+    ) -> SparseSpectrumGPRegressor:
+        """Fit to a table of any number of rows, in passes over batches of it.
+
+        The result is that of `fit` to all rows, to rounding, whatever the size of the batches:
+        lengthscales come from random rows of the whole table, on a ladder that ends where more rows
+        do not pay, variances and posterior from all rows. Memory is that of a batch, of some random
+        rows (128 MiB at most, unless 65536 rows take more) and of matrices of the features' order.
+        The rows are not kept unless `keep_rows` is True.
+
+        Parameters
+        ----------
+        batches
+            A file or folder of Parquet, CSV or Arrow, a list of files, or a
+            `pyarrow.dataset.Dataset`; a tuple `(X, y)` or `(X, y, sample_weight)` of arrays such as
+            NumPy memory maps; or a function, or an iterable such as a list, that gives such tuples
+            anew in every pass, the same rows in the same order.
+        target
+            Name of the column of targets of files, or a list of names.
+        columns
+            Names of the columns of inputs of files; None: all without another role.
+        sample_weight, sample_noise
+            Names of columns of files with weights or known noise variances of the rows, see `fit`.
+
+        Raises
+        ------
+        InvalidInputError
+            A batch holds what `fit` refuses or does not fit the other batches, whose number the
+            message gives; the passes differ; an iterable ends after one pass; or a parameter needs
+            all rows in memory: fitted frequencies, averaged hyperparameters, `"auto"` and
+            transforms of the targets.
+        MemoryLimitError
+            Matrices of the features' order do not fit into memory.
+        """
+        check_keeping(self.keep_rows)
+        check_options(self)
+        source = as_source(
+            batches, target, columns=columns, sample_weight=sample_weight, sample_noise=sample_noise
+        )
+        with named_exhaustion("fit_batches"), reporter("fit", self.progress) as report:
+            passes = BatchPasses(self, source, self.missing, report)
+            process, results = fit_passes(self, passes, report)
+            if self.keep_rows:
+                process = replace(process, rows=passes.take(np.arange(passes.summary.n_rows)))
+        self._warn_if_stopped(results)
+        summary = passes.summary
+        return self.holding(FittedModel(process, summary.ndim, results, summary.columns))
 
     def partial_fit(
         self,

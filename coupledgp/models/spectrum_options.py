@@ -45,6 +45,12 @@ def check_fitting(model: Any, n_rows: int) -> None:
         )
 
 
+def check_keeping(keep_rows: Any) -> None:
+    """Refuse a value of `keep_rows` that is neither True, False nor None."""
+    if keep_rows not in (True, False, None) or type(keep_rows) is int:
+        raise InvalidInputError(f"keep_rows: expected True, False or None, got {keep_rows!r}")
+
+
 def check_use_of_queries(model: Any) -> None:
     """Refuse query points where the objective makes no use of them."""
     if model.frequencies != "fitted" or model.objective != "posterior-kl":

@@ -13,6 +13,8 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coupledgp.columns import MISSING, TableEncoding
 from coupledgp.columns.arrow import arrow_columns, refuse_special, special_columns
+from coupledgp.columns.encoding import summaries_of
+from coupledgp.columns.summaries import ColumnSummary
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, TableColumns
 from coupledgp.random import FloatArray
@@ -91,6 +93,39 @@ def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
     return replace(columns, encoding=TableEncoding.of_matrix(rows, columns.names, missing))
 
 
+def part_rows(
+    estimator: Any, X: Any, y: ArrayLike, missing: str
+) -> tuple[FloatArray | None, FloatArray, Columns, list[ColumnSummary]]:
+    """Return what a part of a table tells of it, before the encoding of the whole is known.
+
+    Parameters and errors are those of `learn_rows`.
+
+    Returns
+    -------
+    (FloatArray or None, FloatArray, Columns, list of ColumnSummary)
+        Rows (n, d) where all columns are plain numbers and Booleans, with NaN where missing;
+        targets (n,) or (n, k); columns without an encoding; and a summary of each.
+    """
+    carrier = TableColumns()
+    X, y = plain_array(X, "X"), plain_targets(y)
+    special = special_columns(X)
+    if special is None:
+        with within_floats():
+            rows, targets = validate_data(
+                carrier, X, y, estimator=estimator, ensure_all_finite=_finite(missing),
+                **_WITH_TARGETS,
+            )  # fmt: skip
+        check_magnitude(rows, "X")
+        columns = carrier.columns()
+        found = summaries_of(list(rows.T), columns.names, missing)
+        return rows, _float64(targets), columns, found
+    validate_data(carrier, X, y, skip_check_array=True)
+    columns = carrier.columns()
+    found = summaries_of(special, columns.names, missing)
+    _, targets = check_X_y(np.zeros((len(special[0]), 1)), y, estimator=estimator, **_WITH_TARGETS)
+    return None, _float64(targets), columns, found
+
+
 def further_rows(
     estimator: Any, X: Any, columns: Columns, carrier: TableColumns | None = None
 ) -> FloatArray:
@@ -125,10 +160,10 @@ def further_rows(
 
 
 def further_rows_with_targets(
-    estimator: Any, X: Any, y: ArrayLike, columns: Columns
+    estimator: Any, X: Any, y: ArrayLike, columns: Columns, carrier: TableColumns | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return further rows (p, D) and their targets (p,) or (p, k); see `further_rows`."""
-    rows, y = further_rows(estimator, X, columns), plain_targets(y)
+    rows, y = further_rows(estimator, X, columns, carrier), plain_targets(y)
     rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
     return rows, _float64(targets)
 
@@ -136,12 +171,12 @@ def further_rows_with_targets(
 def named_rows(estimator: Any, X: Any, columns: Columns, name: str) -> FloatArray:
     """Return rows (q, D) as `further_rows` does, under the name of an argument in errors."""
     try:
-        return further_rows(estimator, X, columns, _carrier(columns))
+        return further_rows(estimator, X, columns, carrier_of(columns))
     except ValueError as error:
         raise InvalidInputError(f"{name}: {error}") from None
 
 
-def _carrier(columns: Columns) -> TableColumns:
+def carrier_of(columns: Columns) -> TableColumns:
     """A carrier of scikit-learn's checks that knows the columns of the fit."""
     carrier = TableColumns()
     carrier.n_features_in_ = columns.n_features

@@ -177,16 +177,23 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     def _search_space(
         self, data: Data, units: Units, base: FloatArray, groups: IntArray | None = None
     ) -> SearchSpace:
-        """Free hyperparameters and starts of the search, from the parameters and the data.
+        """Free hyperparameters and starts of the search, from the parameters and the data."""
+        varies = bool(units.normalized(data.targets).any())
+        return self._space(varies, known_noise(data, units, self.noise), base, groups)
+
+    def _space(
+        self, varies: bool, known: float | None, base: FloatArray, groups: IntArray | None
+    ) -> SearchSpace:
+        """Free hyperparameters and starts of the search.
 
         `base` are data-driven lengthscales (D,), equal in each of the `groups` of columns. All
-        hyperparameters are fixed for constant targets, which say nothing about scales: their
-        evidence has no maximum. Known noise of the rows is kept unless `fixed` is given without it.
+        hyperparameters are fixed for targets that do not vary, which say nothing about scales:
+        their evidence has no maximum. Noise of the rows that is `known`, in normalised units, is
+        kept unless `fixed` is given without it.
         """
-        dim = data.points.shape[1]
-        searched = bool(units.normalized(data.targets).any()) and self.optimizer is not None
+        dim = base.size
+        searched = varies and self.optimizer is not None
         minimise = lbfgs if self.optimizer is None else parse_optimizer(self.optimizer)
-        known = known_noise(data, units, self.noise)
         fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
         if self.fixed is None and known is not None:
             fixed.add("noise")
@@ -438,7 +445,8 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     def _stored_parameters(self) -> dict[str, Any]:
         parameters = super()._stored_parameters()
         # A file of a model that refuses missing values is one that releases before could read.
-        return {k: v for k, v in parameters.items() if (k, v) != ("missing", "raise")}
+        usual = {"missing": "raise", "keep_rows": None}
+        return {k: v for k, v in parameters.items() if k not in usual or v != usual[k]}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,16 +5,20 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.columns.codes import NumberCode, code_from_state, spread
+from coupledgp.columns.codes import NumberCode, code_from_state
+from coupledgp.columns.summaries import KnownNumbers, NumberSummary
 from coupledgp.errors import InvalidInputError
 
 
 def test_a_spread_of_rounding_is_one():
+    def spread(values):
+        return KnownNumbers.of(values).spread
+
     assert spread(np.array([3.0, 3.0, 3.0])) == 1.0
     assert spread(np.array([1e9, 1e9 * (1 + 1e-14)])) == 1.0
     assert spread(np.array([1.0, 3.0])) == 1.0
     assert spread(np.array([1.0, 5.0])) == 2.0
-    code = NumberCode.learn(np.array([4.0, np.nan, 4.0]), "X: column 1", fill=True)
+    code = NumberSummary.of(np.array([4.0, np.nan, 4.0]), "X: column 1").code(fill=True)
     np.testing.assert_array_equal(
         code.encoded(np.array([np.nan, 4.0]), "X: column 1").values, [[4.0, 1.0], [4.0, 0.0]]
     )

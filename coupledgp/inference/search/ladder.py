@@ -113,6 +113,10 @@ class Ladder:
         last = self.rungs[-1]
         if last.n_rows == self.n_rows:
             return start + self._whole()
+        if last.rise is None:
+            return f"{start}more rows were not searched."
+        if last.rose:
+            return start + f"{self._compared(last)}; more rows were not searched."
         return start + f"{self._compared(last)}, which is no rise by more than its error."
 
     def _whole(self) -> str:
@@ -131,10 +135,16 @@ class Ladder:
         )
 
 
-def rung_sizes(n_rows: int) -> list[int]:
-    """Numbers of rows of the rungs in ascending order; the last is the whole table."""
-    sizes, size = [], FIRST_ROWS
+def rung_sizes(n_rows: int, most_rows: int | None = None) -> list[int]:
+    """Numbers of rows of the rungs in ascending order; the last is the whole table.
+
+    Rungs of more than `most_rows` are left out, and then the whole table, too.
+    """
+    sizes: list[int] = []
+    size = FIRST_ROWS
     while LEAST_SAVING * size <= n_rows and n_rows > LEAST_SAVING * FIRST_ROWS:
+        if most_rows is not None and size > most_rows:
+            return sizes
         sizes.append(size)
         size *= GROWTH
     return [*sizes, n_rows]
@@ -195,8 +205,10 @@ class _Climb:
         watched = patient(space.minimise, WINDOW, LEAST_RISE)
         self.space = replace(space, minimise=Experienced(watched))
         self.max_iterations = max_iterations
-        order = rng.permutation(problem.n_rows)
+        self.sizes = rung_sizes(problem.n_rows, problem.most_rows)
         n_held_out = min(problem.n_rows // ROWS_A_HELD_OUT, MAX_HELD_OUT)
+        largest = max([GIVEN_ROWS, *(size for size in self.sizes if size < problem.n_rows)])
+        order = problem.row_order(rng, n_held_out + largest)
         self.held_out, self.rest = np.sort(order[:n_held_out]), order[n_held_out:]
         self.single = True
         self.n_evaluations = 0
@@ -204,9 +216,8 @@ class _Climb:
 
     def climbed(self, starts: list[FloatArray], n_kept: int) -> Climbed:
         """Climb from the best of some starts (q,)."""
-        sizes = rung_sizes(self.problem.n_rows)
-        point, density = self._first(starts, n_kept, sizes[0]), None
-        for size in sizes[1:]:
+        point, density = self._first(starts, n_kept, self.sizes[0]), None
+        for size in self.sizes[1:]:
             before, (point, rung) = point, self._next(size, point)
             if size < self.problem.n_rows:
                 density = self._density(before) if density is None else density

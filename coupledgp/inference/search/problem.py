@@ -23,7 +23,7 @@ from torch import Tensor
 
 from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.search.rows import RowWeights
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, IntArray
 
 # Below this size an eigendecomposition takes milliseconds, and fewer evaluations count for more.
 SMALL_SIDE = 256
@@ -121,6 +121,15 @@ class LadderProblem(EvidenceProblem):
     @abstractmethod
     def subset(self, rows: NDArray[np.intp]) -> LadderProblem:
         """See the base class."""
+
+    @property
+    def most_rows(self) -> int:
+        """Most rows that a part of the table may have; the whole may have more."""
+        return self.n_rows
+
+    def row_order(self, rng: np.random.Generator, size: int) -> IntArray:
+        """The first numbers (size,) of the rows in random order, drawn by `permutation`."""
+        return rng.permutation(self.n_rows)[:size]
 
     @abstractmethod
     def single_precision(self) -> LadderProblem | None:

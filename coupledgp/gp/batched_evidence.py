@@ -1,0 +1,190 @@
+"""Evidence of a table that is larger than memory, and the process given all of its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.table_passes import Solved, TablePasses
+from coupledgp.gp.units import Units
+from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
+from coupledgp.inference.search.ladder import FIRST_ROWS, GIVEN_ROWS, GROWTH, MAX_HELD_OUT
+from coupledgp.inference.search.problem import SMALL_SIDE, LadderProblem
+from coupledgp.inference.search.row_order import first_rows
+from coupledgp.inference.weights.evidence import ColumnsAtLengthscale, FeatureEvidence
+from coupledgp.inference.weights.statistics import DataStatistics, Moments
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray, IntArray
+
+# Bytes of random rows in memory at once.
+SAMPLE_BYTES = 2**27
+# Rows that are kept for the whole search: those held out, and those a comparison is given.
+KEPT_ROWS = MAX_HELD_OUT + GIVEN_ROWS
+
+
+def largest_sample(n_columns: int) -> int:
+    """Rows of the largest rung whose rows are held in memory."""
+    size = FIRST_ROWS
+    while GROWTH * size <= max(SAMPLE_BYTES // (8 * n_columns), GIVEN_ROWS):
+        size *= GROWTH
+    return size
+
+
+class BatchedEvidence(LadderProblem):
+    """Evidence of a table of which some random rows are in memory, and the rest in passes.
+
+    Parameters
+    ----------
+    passes
+        The table, of at least as many rows as there are features.
+    stream
+        Feature map and centre, without rows; its lengthscale is replaced in each evaluation.
+    units
+        Units of the targets.
+    regular
+        See `FeatureEvidence`.
+    """
+
+    def __init__(
+        self, passes: TablePasses, stream: FeatureStream, units: Units, regular: bool = True
+    ) -> None:
+        self.passes, self.stream, self.units, self.regular = passes, stream, units, regular
+        summary = passes.summary
+        self.n_rows, self.n_outputs = summary.n_rows, units.n_outputs
+        n_features = stream.feature_map.n_features
+        if self.n_rows < n_features:
+            raise InvalidInputError(
+                f"n_frequencies: expected at most as many features as rows, {self.n_rows}, got "
+                f"{n_features}"
+            )
+        self._kept: tuple[IntArray, Data] | None = None
+        self._last: tuple[FloatArray, DataStatistics] | None = None
+
+    @property
+    def n_counted(self) -> float:
+        """See the base class."""
+        return self.passes.summary.targets.n_counted
+
+    @property
+    def eigendecomposition_dominates(self) -> bool:
+        """See the base class."""
+        n_features = self.stream.feature_map.n_features
+        return n_features > SMALL_SIDE and self.n_rows < 1.5 * n_features
+
+    @property
+    def most_rows(self) -> int:
+        """See the base class."""
+        return min(largest_sample(self.stream.X.shape[1] + self.n_outputs), self.n_rows)
+
+    def row_order(self, rng: np.random.Generator, size: int) -> IntArray:
+        """See the base class; the rows that every comparison needs are read and kept."""
+        order = first_rows(rng, self.n_rows, size)
+        rows = np.sort(order[:KEPT_ROWS])
+        self._kept = rows, self.passes.take(rows)
+        return order
+
+    def at(self, lengthscale: FloatArray) -> BatchedAtLengthscale:
+        """See the base class; one pass over the table."""
+        stream = replace(self.stream, lengthscale=lengthscale)
+        statistics = self.passes.statistics(stream, self.units)
+        self._last = lengthscale, statistics
+        moments = statistics.moments
+        assert moments is not None  # there are more rows than features
+        if not self.regular:
+            moments = replace(moments, rounding=0.0)
+        zero = torch.zeros_like(moments.offset)
+        equations = moments.normalized(zero, torch.ones_like(zero))
+        none = np.empty((0, self.n_outputs))
+        return BatchedAtLengthscale(stream, none, equations, self.passes, self.units)
+
+    def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
+        """See the base class; another pass where the rows are not among those kept."""
+        data = self._rows(rows)
+        stream = replace(self.stream, X=data.points)
+        targets = self.units.normalized(data.targets)
+        return FeatureEvidence(stream, targets, data.weights, self.regular)
+
+    def _rows(self, rows: IntArray) -> Data:
+        if self._kept is not None:
+            numbers, data = self._kept
+            places = np.minimum(np.searchsorted(numbers, rows), numbers.size - 1)
+            if (numbers[places] == rows).all():
+                return data.take(places)
+        return self.passes.take(rows)
+
+    def single_precision(self) -> BatchedEvidence | None:
+        """See the base class."""
+        none = FeatureEvidence(self.stream, np.empty((0, self.n_outputs))).single_precision()
+        if none is None:
+            return None
+        return BatchedEvidence(self.passes, none.stream, self.units, regular=False)
+
+    def given(self, prior: FeaturePrior, normalize: bool) -> WeightSpaceGP:
+        """The process given all rows, none of which it keeps; one pass, or none after the search.
+
+        Parameters
+        ----------
+        prior
+            Prior with the feature map of this problem.
+        normalize
+            Whether the units follow the data when rows are added.
+        """
+        lengthscale = prior.hyperparameters.lengthscale
+        if self._last is None or not np.array_equal(self._last[0], lengthscale):
+            self.at(lengthscale)
+        assert self._last is not None
+        statistics = in_units(self._last[1], self.units)
+        return WeightSpaceGP.of(prior, statistics, self.units, normalize, None)
+
+
+@dataclass(frozen=True)
+class BatchedAtLengthscale(ColumnsAtLengthscale):
+    """The same at fixed lengthscales, from one pass; the gradient takes another.
+
+    Attributes
+    ----------
+    passes : TablePasses
+        The table.
+    units : Units
+        Units of the targets.
+    """
+
+    passes: TablePasses
+    units: Units
+
+    def _lengthscale_gradient(self, weights: Tensor, inverse: Tensor, noise: float) -> FloatArray:
+        solved = Solved(weights, inverse, noise)
+        return self.passes.lengthscale_gradient(self.stream, self.units, solved)
+
+
+def in_units(statistics: DataStatistics, units: Units) -> DataStatistics:
+    """Statistics of targets in their own units, from those of normalised targets."""
+    moments = statistics.moments
+    assert moments is not None
+    scale = torch.as_tensor(units.scale, device=statistics.offset.device)
+    offset = torch.as_tensor(units.offset, device=scale.device) + scale * statistics.offset
+    weighted = moments.weighted
+    if weighted is not None:
+        weighted = replace(
+            weighted,
+            target_sum=weighted.target_sum * scale,
+            target_square=weighted.target_square * scale.square(),
+        )
+    found = Moments(
+        moments.gram,
+        moments.cross * scale,
+        moments.feature_sum,
+        moments.target_sum * scale,
+        moments.target_square * scale.square(),
+        moments.n_rows,
+        offset,
+        moments.rounding,
+        weighted,
+    )
+    return replace(statistics, offset=offset, moments=found)

@@ -1,0 +1,163 @@
+"""The fit of a table that is larger than memory: the same steps as in memory, in passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.directions import check_directions
+from coupledgp.features.registry import features_class
+from coupledgp.gp.batched_evidence import KEPT_ROWS, BatchedEvidence
+from coupledgp.gp.columns import (
+    RULE_ROWS,
+    laplace_lengthscale,
+    root_of_parts,
+    spread_of_moments,
+)
+from coupledgp.gp.table_passes import TablePasses, TableSummary
+from coupledgp.gp.units import Units
+from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
+from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.memory import check_memory
+from coupledgp.models.rows import noise_of_level
+from coupledgp.models.tables import search_results
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_magnitude, check_positive_int, check_vector
+
+# Matrices of the features' order that are alive at once.
+MATRICES = 8
+# Parameters that need all rows in memory, and the only value that passes take.
+WHOLE_TABLE: dict[str, Any] = {
+    "frequencies": "sampled", "hyperparameters": "maximum", "target_transform": None,
+}  # fmt: skip
+
+
+def check_options(model: Any) -> None:
+    """Refuse parameters of `SparseSpectrumGPRegressor` for which all rows have to be in memory.
+
+    Raises
+    ------
+    InvalidInputError
+        One of them has another value than passes over batches take.
+    """
+    for name, only in WHOLE_TABLE.items():
+        value = getattr(model, name)
+        if value != only:
+            raise InvalidInputError(
+                f"{name}: expected {only!r} for batches, got {value!r}, which needs all rows in "
+                "memory; fit it to some of the rows"
+            )
+    for name in ("n_frequencies", "coupling"):
+        if getattr(model, name) == "auto":
+            raise InvalidInputError(
+                f"{name}: expected a choice for batches, got 'auto', which needs all rows in "
+                "memory; fit it to some of the rows and take what it chose"
+            )
+
+
+def fit_passes(
+    model: Any, passes: TablePasses, report: Progress
+) -> tuple[WeightSpaceGP, dict[str, Any]]:
+    """Fit a `SparseSpectrumGPRegressor` in passes; its rows are not kept.
+
+    Lengthscales come from the ladder of random rows, variances and posterior from all rows, as in
+    `fit_data`, whose result this is to rounding.
+
+    Parameters
+    ----------
+    model
+        Estimator; it is not changed.
+    passes
+        The table.
+    report
+        Called with a line of progress.
+
+    Returns
+    -------
+    (WeightSpaceGP, dict)
+        Process without rows, and further results of the fit by their names.
+
+    Raises
+    ------
+    InvalidInputError
+        A parameter of the estimator is invalid, or needs all rows in memory.
+    MemoryLimitError
+        Matrices of the features' order do not fit into memory.
+    """
+    check_options(model)
+    summary = passes.summary
+    if summary.n_rows <= KEPT_ROWS:
+        data = passes.take(np.arange(summary.n_rows))
+        process, results = model.fit_data(data, summary.columns)
+        return process.without_data(), results
+    model._check_parameters(summary.n_rows)
+    rng = model._rng()
+    dim = summary.inputs.mean.size
+    check_features(model, dim)
+    drawn = model._drawn(dim, model.coupling, model.n_frequencies, rng)
+    check_directions(drawn)
+    center = _center(model, summary)
+    units = summary.units(model.normalize_y)
+    base = _base(model, passes, center, rng)
+    space = _space(model, summary, units, base)
+    stream = FeatureStream(drawn, np.empty((0, dim)), center, np.ones(dim))
+    problem = BatchedEvidence(passes, stream, units)
+    found = maximise_evidence(
+        problem,
+        space,
+        n_restarts=check_positive_int(model.n_restarts, "n_restarts", minimum=0),
+        max_iterations=check_positive_int(model.max_iter, "max_iter"),
+        rng=rng,
+        report=report,
+    )
+    prior = FeaturePrior(drawn, center, found.hyperparameters)
+    return problem.given(prior, model.normalize_y), search_results(found)
+
+
+def check_features(model: Any, dim: int) -> None:
+    """Refuse a number of features whose matrices do not fit into memory."""
+    size = check_positive_int(model.n_frequencies, "n_frequencies")
+    n_features = 2 * size if model.features == "fourier" else size
+    check_memory(
+        MATRICES * 8.0 * n_features**2,
+        f"n_frequencies: matrices of {n_features} features",
+        lambda share: (
+            f"take n_frequencies={max(int(0.9 * size * np.sqrt(share)), 1)}, since memory grows "
+            "with its square"
+        ),
+    )
+
+
+def _center(model: Any, summary: TableSummary) -> FloatArray:
+    if model.center is None:
+        return summary.inputs.mean
+    center = check_vector(np.broadcast_to(model.center, summary.inputs.mean.shape), "center")
+    check_magnitude(center, "center")
+    return center
+
+
+def _base(
+    model: Any, passes: TablePasses, center: FloatArray, rng: np.random.Generator
+) -> FloatArray:
+    """Data-driven lengthscales (D,), as `_default_lengthscale` finds them in memory."""
+    inputs, groups = passes.summary.inputs, passes.summary.columns.groups
+    spread = spread_of_moments(inputs.mean, inputs.variance, model.ard, groups)
+    if not features_class(model.features).lengthscale_by_rule:
+        return root_of_parts(spread.size, model.ard, groups) * spread
+    if not model.ard:
+        spread = np.ones_like(spread)
+    rows = np.sort(rng.choice(passes.summary.n_rows, RULE_ROWS, replace=False))
+    data = passes.take(rows)
+    return spread * laplace_lengthscale((data.points - center) / spread, rng, data.counts)
+
+
+def _space(model: Any, summary: TableSummary, units: Units, base: FloatArray) -> SearchSpace:
+    targets = summary.targets
+    ends = units.normalized(np.stack([targets.low, targets.high]))
+    known = noise_of_level(summary.level, units, model.noise)
+    space: SearchSpace = model._space(bool(ends.any()), known, base, summary.columns.groups)
+    return space

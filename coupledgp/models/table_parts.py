@@ -1,0 +1,217 @@
+"""Parts of a table whose whole is too large for memory: what each tells, merged, and its rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _num_samples
+
+from coupledgp.batches import TableBatch
+from coupledgp.columns import TableEncoding
+from coupledgp.columns.encoding import merged_summaries
+from coupledgp.columns.summaries import ColumnSummary, NumberSummary
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns
+from coupledgp.gp.column_moments import ColumnMoments
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.table_passes import TableSummary
+from coupledgp.models.rows import RowArguments
+from coupledgp.models.table_rows import (
+    carrier_of,
+    further_rows_with_targets,
+    part_rows,
+    plain_targets,
+)
+from coupledgp.random import FloatArray
+from coupledgp.validation import check_spread
+
+
+@dataclass(frozen=True, eq=False)
+class TablePart:
+    """What some rows tell of a table before its encoding is known.
+
+    Attributes
+    ----------
+    columns : Columns
+        Columns, without an encoding.
+    ndim : int
+        Number of dimensions of y.
+    is_plain : bool
+        Whether all columns are plain numbers and Booleans.
+    summaries : tuple of ColumnSummary
+        Summary of each column.
+    inputs, targets : ColumnMoments or None
+        Moments of plain inputs without missing values, and of targets; None without rows of weight
+        above zero.
+    noise : float or None
+        Sum of the known noise variances of the rows, where they are given.
+    """
+
+    columns: Columns
+    ndim: int
+    is_plain: bool
+    summaries: tuple[ColumnSummary, ...]
+    inputs: ColumnMoments | None
+    targets: ColumnMoments | None
+    noise: float | None
+
+    @classmethod
+    def of(cls, estimator: Any, batch: TableBatch, missing: str) -> TablePart:
+        """What a batch tells, at least one row of it; errors are those of `learn_rows`."""
+        rows, targets, columns, summaries = part_rows(estimator, batch.X, batch.y, missing)
+        is_plain, has_moments = rows is not None, missing == "raise" and rows is not None
+        known = rows if rows is not None and has_moments else np.zeros((len(targets), 1))
+        data = _data(known, targets, batch, None)
+        noise = None
+        if batch.sample_noise is not None:
+            noise = float(np.asarray(batch.sample_noise, dtype=np.float64).sum())
+        return cls(
+            columns,
+            targets.ndim,
+            is_plain,
+            tuple(summaries),
+            None if data is None or not has_moments else _moments(data.points, data),
+            None if data is None else _moments(data.targets, data),
+            noise,
+        )
+
+    def merge(self, other: TablePart) -> TablePart:
+        """What both tell, these rows' first.
+
+        Raises
+        ------
+        InvalidInputError
+            The columns or their kinds, the outputs, or what is known of the noise differ.
+        """
+        _check_alike(self, other)
+        return TablePart(
+            self.columns,
+            self.ndim,
+            self.is_plain and other.is_plain,
+            tuple(merged_summaries(self.summaries, other.summaries, self.columns.names)),
+            _merged(self.inputs, other.inputs),
+            _merged(self.targets, other.targets),
+            None if self.noise is None or other.noise is None else self.noise + other.noise,
+        )
+
+    def encoded_columns(self, missing: str) -> Columns:
+        """Columns of the table with the encoding that the summaries of all parts teach."""
+        if self.is_plain and missing == "raise":
+            return self.columns
+        summaries = self.summaries
+        if self.is_plain:
+            summaries = tuple(s.as_plain if isinstance(s, NumberSummary) else s for s in summaries)
+        return replace(
+            self.columns, encoding=TableEncoding.of(summaries, self.columns.names, missing)
+        )
+
+    @property
+    def level(self) -> float | None:
+        """Mean of the known noise variances, where they are known."""
+        if self.noise is None or self.targets is None:
+            return None
+        return self.noise / self.targets.n_rows
+
+    def summary(self, columns: Columns, inputs: ColumnMoments | None) -> TableSummary:
+        """The table in numbers, given the moments of its encoded inputs.
+
+        Raises
+        ------
+        InvalidInputError
+            No row has a weight above zero, or a column or output varies by less than squares hold.
+        """
+        if self.targets is None or inputs is None:
+            raise InvalidInputError(
+                "sample_weight: expected a weight that is not zero, all are zero"
+            )
+        check_spread(np.stack([inputs.low, inputs.high]), "X", "column")
+        check_spread(np.stack([self.targets.low, self.targets.high]), "y", "output")
+        return TableSummary(columns, self.ndim, inputs, self.targets, self.level)
+
+
+def raw_targets(batch: TableBatch) -> FloatArray:
+    """Targets (n, k) of a batch whose targets have been checked."""
+    targets = np.asarray(plain_targets(batch.y), dtype=np.float64)
+    return targets.reshape(len(targets), -1)
+
+
+def n_rows_of(batch: TableBatch) -> int:
+    """Number of rows of a batch."""
+    return int(_num_samples(batch.y))
+
+
+def encoded_data(
+    estimator: Any, batch: TableBatch, columns: Columns, level: float | None
+) -> Data | None:
+    """Rows of a batch as data (n, D), without those of weight zero; None if there are no others.
+
+    Parameters
+    ----------
+    estimator
+        Estimator, which messages name.
+    batch
+        At least one row.
+    columns
+        Columns of the table with their encoding.
+    level
+        Mean of the known noise variances of the table, where they are known.
+
+    Raises
+    ------
+    InvalidInputError, ValueError
+        As in `fit`.
+    """
+    rows, targets = further_rows_with_targets(
+        estimator, batch.X, batch.y, columns, carrier_of(columns)
+    )
+    return _data(rows, targets, batch, level)
+
+
+def _data(
+    rows: FloatArray, targets: FloatArray, batch: TableBatch, level: float | None
+) -> Data | None:
+    given = batch.sample_weight
+    if given is not None and batch.sample_noise is None:
+        weights = np.asarray(given)
+        if weights.shape == (len(rows),) and not weights.any():
+            return None
+    arguments = RowArguments(given, batch.sample_noise, level)
+    data = arguments.data(rows, targets.reshape(len(targets), -1))
+    if level is None or data.weights is None or batch.sample_noise is None:
+        return data
+    return Data.of(data.points, data.targets, weights=replace(data.weights, level=level))
+
+
+def _moments(values: FloatArray, data: Data) -> ColumnMoments:
+    return ColumnMoments.of(values, data.counts)
+
+
+def data_moments(data: Data) -> ColumnMoments:
+    """Moments of the inputs of data."""
+    return _moments(data.points, data)
+
+
+def _merged(one: ColumnMoments | None, other: ColumnMoments | None) -> ColumnMoments | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one.merge(other)
+
+
+def _check_alike(one: TablePart, other: TablePart) -> None:
+    mine, its = one.columns, other.columns
+    if mine.n_features != its.n_features:
+        raise InvalidInputError(
+            f"X: expected {mine.n_features} columns as in earlier rows, got {its.n_features}"
+        )
+    names = [None if c.names is None else list(c.names) for c in (mine, its)]
+    if names[0] != names[1]:
+        raise InvalidInputError(
+            f"X: expected the columns {names[0]} as in earlier rows, in their order, got {names[1]}"
+        )
+    widths = [None if part.targets is None else part.targets.mean.size for part in (one, other)]
+    if one.ndim != other.ndim or (None not in widths and widths[0] != widths[1]):
+        raise InvalidInputError("y: expected as many outputs as in earlier rows, got others")
+    if (one.noise is None) != (other.noise is None):
+        raise InvalidInputError("sample_noise: expected it in all batches or in none")

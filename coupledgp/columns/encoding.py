@@ -95,7 +95,7 @@ class TableEncoding:
             codes += [NumberCode(fill=mean) for mean in means.tolist()]
             for j in np.flatnonzero(~np.isfinite(means)).tolist():
                 where = _where(names, start + j)
-                codes[start + j] = learn_code(columns[j], where, fill=True)
+                codes[start + j] = summary_of(columns[j], where).code(fill=True)
                 _remark(codes[start + j], len(matrix), where)
         return cls(tuple(codes), names, missing)
 

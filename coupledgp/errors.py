@@ -27,3 +27,7 @@ class MemoryLimitError(InvalidInputError, MemoryError):
 
 class MissingLibraryError(CoupledGPError, ImportError):
     """An optional library is not installed; the message names the extra that installs it."""
+
+
+class PrecisionWarning(UserWarning):
+    """A result may be off by more than the documented share; the message estimates the error."""

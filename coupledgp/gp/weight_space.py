@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from coupledgp.errors import NumericalError
 from coupledgp.features import FeatureMap
 from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
@@ -41,10 +45,14 @@ from coupledgp.gp.state import (
 )
 from coupledgp.gp.units import Units, safe_scale
 from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.linalg.rounding import LIMIT, warn_if_imprecise
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.rounding import FeatureRounding
+from coupledgp.inference.weights.square_root import SquareRoot
 from coupledgp.inference.weights.statistics import Chunk, DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.inference.weights.weighted_sums import row_factors
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
@@ -52,6 +60,9 @@ FITTED_REMARK = (
     "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "
     "the KL between the priors says how far it has moved."
 )
+RAISE_NOISE = "raise the noise, or lower the outputscale"
+# Rows from which the size of phases is taken.
+PHASE_ROWS = 4096
 MAP_ARRAYS, MAP_PREFIX = ("frequencies", "weights"), "features."
 
 
@@ -99,6 +110,15 @@ class FeaturePrior:
         rule = own.coupling.weights(own.n_frequencies, own.dim, own.spectrum)
         return own.weights is not None and rule is None
 
+    @property
+    def is_single(self) -> bool:
+        """Whether features are in single precision."""
+        return self.feature_map.dtype == torch.float32
+
+    def in_double(self) -> FeaturePrior:
+        """The prior with features of the same frequencies in double precision."""
+        return replace(self, feature_map=deepcopy(self.feature_map).double())
+
     def stream(self, points: Points) -> FeatureStream:
         """Features (p, M) of rows (p, d), computed some rows at a time."""
         lengthscale = self.hyperparameters.lengthscale
@@ -123,7 +143,71 @@ class FeaturePrior:
         offset = torch.as_tensor(mean, device=self.feature_map.device)
         empty = DataStatistics(self.feature_map.n_features, offset)
         statistics = empty.updated(self.chunks(data))
-        return WeightSpaceGP.of(self, statistics, units, normalize, data if keep_data else None)
+        rows = data if keep_data else None
+        return WeightSpaceGP.of(self, statistics, units, normalize, rows, at_hand=data)
+
+    def posterior(
+        self, statistics: DataStatistics, units: Units, at_hand: Data | None
+    ) -> WeightPosterior:
+        """Posterior of the weights, from the rows themselves where sums over them are too rounded.
+
+        Parameters
+        ----------
+        statistics
+            Statistics of the data.
+        units
+            Units of the targets.
+        at_hand
+            The data; None where it was not kept.
+
+        Raises
+        ------
+        NumericalError
+            The posterior's matrix is not positive definite to rounding, and there are no rows.
+        """
+        hyper, device = self.hyperparameters, self.feature_map.device
+        offset, scale = (torch.as_tensor(u, device=device) for u in (units.offset, units.scale))
+        phase = 1.0 if at_hand is None else self.phase(at_hand)
+        found = None
+        try:
+            found = statistics.posterior(offset, scale, hyper.outputscale, hyper.noise, phase)
+        except NumericalError:
+            if at_hand is None or not statistics.is_finite:
+                raise
+        if (found is None or found.error > LIMIT) and at_hand is not None:
+            found = self._posterior_of_rows(at_hand, units, statistics.rounding(phase))
+        assert found is not None
+        return found
+
+    def _posterior_of_rows(
+        self, data: Data, units: Units, rounding: FeatureRounding
+    ) -> WeightPosterior:
+        """Posterior by an orthogonal factor of all rows: twice the cost of sums over them."""
+        hyper, weights = self.hyperparameters, data.weights
+        root = SquareRoot.of(self._scaled_chunks(data, units), hyper.noise / hyper.outputscale)
+        n_rows, log_noise = float(len(data)), 0.0
+        if weights is not None:
+            n_rows, log_noise = weights.n_counted, weights.log_noise
+        return WeightPosterior.from_root(
+            root, hyper.outputscale, hyper.noise, n_rows, log_noise, rounding
+        )
+
+    def _scaled_chunks(self, data: Data, units: Units) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features (b, M) and normalised targets (b, k), with factors of the rows, in double."""
+        device = self.feature_map.device
+        offset, scale = (torch.as_tensor(u, device=device) for u in (units.offset, units.scale))
+        for features, targets, *weights in self.chunks(data):
+            factors = row_factors(weights[0]) if weights else 1.0
+            yield features.double() * factors, (targets - offset) / scale * factors
+
+    def phase(self, data: Data) -> float:
+        """Factor of the rounding of features: one plus the size of products with frequencies."""
+        step = max(len(data) // PHASE_ROWS, 1)
+        points = np.concatenate([batch.points[::step] for batch in data.batches])
+        inputs = (points - self.center) / self.hyperparameters.lengthscale
+        frequencies = self.feature_map.frequencies
+        square = float(frequencies.double().square().sum(1).mean())
+        return 1.0 + math.sqrt(square * float(np.square(inputs).sum(axis=1).mean()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,12 +245,34 @@ class WeightSpaceGP(NormalizedProcess):
         units: Units,
         normalize: bool,
         rows: Data | None,
+        at_hand: Data | None = None,
     ) -> WeightSpaceGP:
-        """Compute the posterior of the weights from the statistics of the data."""
-        hyper, device = feature_prior.hyperparameters, feature_prior.feature_map.device
-        offset, scale = (torch.as_tensor(u, device=device) for u in (units.offset, units.scale))
-        posterior = statistics.posterior(offset, scale, hyper.outputscale, hyper.noise)
-        return cls(feature_prior, statistics, posterior, units, normalize, rows)
+        """Compute the posterior of the weights from the statistics of the data.
+
+        `at_hand` is the data where `rows`, what is kept of it, are None. Features in single
+        precision are replaced by those in double where their rounding shows. A PrecisionWarning is
+        given where the mean may be off by .01 predictive standard deviations.
+        """
+        data = at_hand if rows is None else rows
+        posterior = feature_prior.posterior(statistics, units, data)
+        if posterior.error > LIMIT and data is not None and feature_prior.is_single:
+            return feature_prior.in_double().given(data, units, normalize, rows is not None)
+        process = cls(feature_prior, statistics, posterior, units, normalize, rows)
+        process._warn_if_imprecise(data is not None)
+        return process
+
+    @property
+    def rounding_error(self) -> float:
+        """Estimated error of the mean by rounding, in predictive standard deviations."""
+        largest = float(np.max(np.abs(self.units.offset) / self.units.scale))
+        told = np.finfo(np.float64).eps * largest / math.sqrt(self.hyperparameters.noise)
+        return max(self.posterior.error, told)
+
+    def _warn_if_imprecise(self, had_rows: bool) -> None:
+        hyper = self.hyperparameters
+        advice = RAISE_NOISE + ("" if had_rows else ", or fit on rows that are kept")
+        subject = f"noise: {hyper.noise / hyper.outputscale:.1g} of the outputscale"
+        warn_if_imprecise(self.rounding_error, subject, advice)
 
     @property
     def data(self) -> Data:

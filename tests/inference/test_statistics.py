@@ -220,8 +220,13 @@ class TestMerge:
         assert merged.dtype == torch.float32
         assert merged.moments is not None
         assert whole.moments is not None
-        assert merged.moments.rounding == whole.moments.rounding == torch.finfo(torch.float32).eps
-        torch.testing.assert_close(merged.moments.gram, whole.moments.gram, rtol=1e-5, atol=1e-5)
+        assert merged.moments.rounding == whole.moments.rounding == 0.0
+        double = statistics_of([(phi.double(), y) for phi, y in chunks])
+        assert double.moments is not None
+        for name in ("gram", "cross", "feature_sum"):
+            exact = getattr(double.moments, name)
+            torch.testing.assert_close(getattr(whole.moments, name), exact, rtol=1e-13, atol=1e-13)
+            torch.testing.assert_close(getattr(merged.moments, name), exact, rtol=1e-13, atol=1e-13)
 
     def test_what_differs_is_refused(self) -> None:
         statistics = statistics_of(chunks_of([3], 0))

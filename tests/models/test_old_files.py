@@ -35,8 +35,8 @@ def points_of(model, stored):
     return X
 
 
-def assert_same(new, old):
-    np.testing.assert_allclose(new, old, rtol=1e-10, atol=1e-10 * np.abs(old).max())
+def assert_same(new, old, rounding=1e-10):
+    np.testing.assert_allclose(new, old, rtol=rounding, atol=rounding * np.abs(old).max())
 
 
 def test_there_are_files_of_every_kind(stored):
@@ -65,8 +65,10 @@ def test_rows_are_added_to_a_model_of_an_old_file(name, stored):
     points, Y = points_of(model, stored), stored["points/Y"]
     model.partial_fit(points, Y if stored[f"{name}/mean"].ndim == 2 else Y[:, 0])
     mean, std = model.predict(points, return_std=True)
-    assert_same(mean, stored[f"{name}/later mean"])
-    assert_same(std, stored[f"{name}/later std"])
+    # Version 0.1.0 summed products of further rows in single precision, too.
+    rounding = 1e-6 if "float32" in name else 1e-10
+    assert_same(mean, stored[f"{name}/later mean"], rounding)
+    assert_same(std, stored[f"{name}/later std"], rounding)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "graph" in n])

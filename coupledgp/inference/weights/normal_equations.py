@@ -29,6 +29,10 @@ class NormalEquations:
     log_noise : float
         `RowWeights.log_noise` of the rows, whose sums above have the factors `RowWeights.root`;
         zero for rows that are all alike.
+    rounding : float
+        Error of `gram` as a share of its norm.
+    cancelled : Tensor (k,) or None
+        Norms of the sums whose difference `cross` is; None where it is no difference.
     """
 
     gram: Tensor
@@ -36,6 +40,13 @@ class NormalEquations:
     square: Tensor
     n_rows: float
     log_noise: float = 0.0
+    rounding: float = torch.finfo(torch.float64).eps
+    cancelled: Tensor | None = None
+
+    def cross_terms(self) -> Tensor:
+        """Norms (k,) of the terms of `cross`, of which it carries the rounding errors."""
+        terms = (self.gram.trace() * self.square).sqrt()
+        return terms if self.cancelled is None else terms + self.cancelled
 
 
 def solve_ridge(

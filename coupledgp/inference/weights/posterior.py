@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from coupledgp.errors import NumericalError
+from coupledgp.inference.linalg.rounding import LIMIT
 from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
+from coupledgp.inference.weights.rounding import FeatureRounding, error_of_rows, error_of_sums
+from coupledgp.inference.weights.square_root import SquareRoot
+
+DOUBLE = FeatureRounding()
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,9 @@ class WeightPosterior:
         v and s, in units of the normalised targets.
     log_evidence : float
         Log evidence of the normalised targets, in nats.
+    error : float
+        Estimated error by rounding, at any inputs: of the mean in predictive standard deviations,
+        or of these as a share, whichever is more.
     """
 
     mean: Tensor
@@ -39,12 +48,17 @@ class WeightPosterior:
     outputscale: float
     noise: float
     log_evidence: float
+    error: float = 0.0
 
     @classmethod
     def from_moments(
-        cls, equations: NormalEquations, outputscale: float, noise: float
+        cls,
+        equations: NormalEquations,
+        outputscale: float,
+        noise: float,
+        rounding: FeatureRounding = DOUBLE,
     ) -> WeightPosterior:
-        """Posterior from the normal equations of M features.
+        """Posterior from the normal equations of M features, which are rounded as `rounding` says.
 
         Raises
         ------
@@ -52,7 +66,8 @@ class WeightPosterior:
             The matrix A is not positive definite to rounding.
         """
         factor, mean, evidence = solve_ridge(equations, outputscale, noise)
-        return cls(mean, factor, None, outputscale, noise, evidence)
+        error = error_of_sums(equations, factor, mean, noise, rounding)
+        return cls(mean, factor, None, outputscale, noise, evidence, error)
 
     @classmethod
     def from_rows(
@@ -63,6 +78,7 @@ class WeightPosterior:
         noise: float,
         n_rows: float | None = None,
         log_noise: float = 0.0,
+        rounding: FeatureRounding = DOUBLE,
     ) -> WeightPosterior:
         """Posterior from fewer rows (n, M) than features, with normalised targets (n, k).
 
@@ -74,8 +90,33 @@ class WeightPosterior:
         equations = NormalEquations(
             upper @ upper.T, upper @ targets, targets.square().sum(0), counted, log_noise
         )
-        factor, mean, evidence = solve_ridge(equations, outputscale, noise)
-        return cls(basis @ mean, factor, basis, outputscale, noise, evidence)
+        try:
+            found = cls.from_moments(equations, outputscale, noise, rounding)
+        except NumericalError:
+            if not bool(torch.isfinite(equations.gram).all()):
+                raise
+            found = None
+        if found is None or found.error > LIMIT:
+            root = SquareRoot.of([(upper.T, targets)], noise / outputscale)
+            found = cls.from_root(root, outputscale, noise, counted, log_noise, rounding)
+        return replace(found, mean=basis @ found.mean, basis=basis)
+
+    @classmethod
+    def from_root(
+        cls,
+        root: SquareRoot,
+        outputscale: float,
+        noise: float,
+        n_rows: float,
+        log_noise: float = 0.0,
+        rounding: FeatureRounding = DOUBLE,
+    ) -> WeightPosterior:
+        """Posterior from the orthogonal factor of n rows, whose ridge is `noise / outputscale`."""
+        mean = root.weights()
+        residual = (root.quadratic - root.lam * mean.square().sum(0)).clamp_min(0.0).sqrt()
+        error = error_of_rows(root.factor, mean, residual, root.square, n_rows, noise, rounding)
+        evidence = root.log_evidence(outputscale, n_rows, log_noise)
+        return cls(mean, root.factor, None, outputscale, noise, evidence, error)
 
     def predict(self, features: Tensor) -> Tensor:
         """Posterior mean (b, k) at features (b, M) of unit outputscale."""

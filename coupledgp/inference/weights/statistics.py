@@ -19,6 +19,7 @@ from torch import Tensor
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.weights.normal_equations import NormalEquations
 from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
 from coupledgp.inference.weights.weighted_sums import WeightedSums, row_factors
 from coupledgp.random import FloatArray
@@ -53,7 +54,7 @@ class Moments:
     offset : Tensor (k,)
         Shift of the targets.
     rounding : float
-        Relative rounding error of `gram`; zero in double precision, where it does not matter.
+        Relative rounding error of `gram` where products were single; zero where they were double.
     weighted : WeightedSums or None
         Further sums where any row has weights.
     """
@@ -143,7 +144,11 @@ class Moments:
         if self.rounding:
             # Keeps the sum of single-precision products positive semidefinite.
             gram.diagonal().add_(self.rounding * gram.norm())
-        return NormalEquations(gram, cross, square / scale.square(), sums.count, sums.log_noise)
+        cancelled = (self.cross.norm(dim=0) + self.feature_sum.norm() * shift.abs()) / scale
+        return NormalEquations(
+            gram, cross, square / scale.square(), sums.count, sums.log_noise,
+            max(self.rounding, torch.finfo(gram.dtype).eps), cancelled,
+        )  # fmt: skip
 
 
 def _row_sums(features: Tensor, columns: Tensor) -> Tensor:
@@ -196,7 +201,8 @@ class DataStatistics:
     moments : Moments or None
         Sums over the rows, from the M-th row on.
     dtype : torch.dtype or None
-        Data type of the features that were added; None while it is not known.
+        Data type of the features that were added; None while it is not known. Their products are
+        in double precision.
     """
 
     n_features: int
@@ -270,7 +276,8 @@ class DataStatistics:
             raise InvalidInputError(
                 f"statistics: expected features of {dtype} as before, got {features.dtype}"
             )
-        return chunk
+        # Products in single precision would lose what small noise needs.
+        return features.double(), *chunk[1:]
 
     def merge(self, other: DataStatistics) -> DataStatistics:
         """Statistics of the rows of both, these ones' first; both stay as they are.
@@ -292,6 +299,14 @@ class DataStatistics:
             return both._with(iter(other.rows))
         moments = self.moments or Moments.of(self.rows, self.n_features, self.offset)
         return replace(both, rows=(), moments=moments.merge(other.moments))
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no feature and no target is NaN or infinite."""
+        kept = [part for chunk in self.rows for part in chunk]
+        if self.moments is not None:
+            kept = [self.moments.gram, self.moments.cross, self.moments.target_square]
+        return all(bool(torch.isfinite(part).all()) for part in kept)
 
     def stacked(self) -> Chunk:
         """All rows kept: features (n, M) in float64 and targets (n, k)."""
@@ -320,21 +335,30 @@ class DataStatistics:
         return self.offset + shift, variance.clamp_min(0.0).sqrt()
 
     def posterior(
-        self, mean: Tensor, scale: Tensor, outputscale: float, noise: float
+        self, mean: Tensor, scale: Tensor, outputscale: float, noise: float, phase: float = 1.0
     ) -> WeightPosterior:
-        """Posterior given the targets `(y - mean) / scale`, both of shape (k,)."""
+        """Posterior given the targets `(y - mean) / scale`, both of shape (k,).
+
+        `phase` is that of `FeatureRounding`, by which the error is estimated.
+        """
+        rounding = self.rounding(phase)
         if self.moments is None:
             features, targets = self.stacked()
             targets, weights = (targets - mean) / scale, self.stacked_weights()
-            if weights is None:
-                return WeightPosterior.from_rows(features, targets, outputscale, noise)
-            factors = row_factors(weights)
-            log_noise = float(weights[:, 1] @ weights[:, 0].log())
+            n_rows, log_noise = self.n_counted, 0.0
+            if weights is not None:
+                factors = row_factors(weights)
+                features, targets = features * factors, targets * factors
+                log_noise = float(weights[:, 1] @ weights[:, 0].log())
             return WeightPosterior.from_rows(
-                features * factors, targets * factors, outputscale, noise, self.n_counted, log_noise
+                features, targets, outputscale, noise, n_rows, log_noise, rounding
             )
         equations = self.moments.normalized(mean, scale)
-        return WeightPosterior.from_moments(equations, outputscale, noise)
+        return WeightPosterior.from_moments(equations, outputscale, noise, rounding)
+
+    def rounding(self, phase: float) -> FeatureRounding:
+        """Rounding of the features that were added."""
+        return FeatureRounding(torch.finfo(self.dtype or torch.float64).eps, phase)
 
 
 def _check_alike(n_features: int, offset: Tensor, n_others: int, other: Tensor) -> None:

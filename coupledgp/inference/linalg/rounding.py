@@ -1,0 +1,81 @@
+"""Sizes of rounding errors of equations in a positive definite matrix, and the warning of them."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+
+import torch
+from torch import Tensor
+
+from coupledgp.errors import PrecisionWarning
+
+# Rounding may move a predictive mean by this many predictive standard deviations, or change the
+# standard deviation by this share, before there is a warning.
+LIMIT = 0.01
+# Largest estimate that is told: beyond, no digit is right.
+MOST = 1e6
+# Columns and steps of the iteration that estimates the size of an inverse.
+PROBES, STEPS = 4, 3
+
+
+def inverse_sizes(factor: Tensor) -> tuple[float, float]:
+    """Estimates of the trace and of the spectral norm of `(L L')^-1`, in O(n^2).
+
+    The trace is the mean of `z' (L L')^-1 z` over random signs z, which are the same in each call
+    (Hutchinson, 1990); the norm comes from three steps of the power iteration that starts there.
+
+    Parameters
+    ----------
+    factor
+        Lower Cholesky factor L (n, n).
+    """
+    generator = torch.Generator().manual_seed(0)
+    signs = 2 * torch.randint(0, 2, (len(factor), PROBES), generator=generator) - 1
+    columns = signs.to(factor)
+    half = torch.linalg.solve_triangular(factor, columns, upper=False)
+    trace = float(half.square().sum()) / PROBES
+    norm = 0.0
+    for _ in range(STEPS):
+        columns = columns / columns.norm(dim=0)
+        half = torch.linalg.solve_triangular(factor, columns, upper=False)
+        columns = torch.linalg.solve_triangular(factor.mT, half, upper=True)
+        norm = float(columns.norm(dim=0).max())
+    return trace, norm
+
+
+def bounded(error: float) -> float:
+    """The estimate as a number of a model file: at most `MOST`, which stands for no number too."""
+    return min(error, MOST) if math.isfinite(error) else MOST
+
+
+def warn_if_imprecise(error: float, subject: str, advice: str) -> None:
+    """Warn of an estimated error, in predictive standard deviations, above `LIMIT`.
+
+    Parameters
+    ----------
+    error
+        The estimate.
+    subject
+        The result that is affected and the argument to blame, in front of the text.
+    advice
+        What makes the error smaller.
+    """
+    if error <= LIMIT:
+        return
+    size = f"about {error:.1g}" if error < MOST else "any number of"
+    warnings.warn(
+        f"{subject}: rounding may move the predictive mean by {size} predictive standard "
+        f"deviations, or change these as much; {advice}",
+        PrecisionWarning,
+        stacklevel=_levels_to_caller(),
+    )
+
+
+def _levels_to_caller() -> int:
+    """Number of frames from the function that calls to the first outside this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "coupledgp":
+        level, frame = level + 1, frame.f_back
+    return level

@@ -33,13 +33,17 @@ class RandomFeatureGP(gpytorch.models.ExactGP):
     """The peer."""
 
     def __init__(
-        self, X: torch.Tensor, y: torch.Tensor, likelihood: gpytorch.likelihoods.Likelihood
+        self,
+        X: torch.Tensor,
+        y: torch.Tensor,
+        likelihood: gpytorch.likelihoods.Likelihood,
+        n_frequencies: int = N_FREQUENCIES,
     ):
         super().__init__(X, y, likelihood)
         dim = X.shape[1]
         self.mean_module = gpytorch.means.ConstantMean()
         self.covar_module = gpytorch.kernels.ScaleKernel(
-            gpytorch.kernels.RFFKernel(N_FREQUENCIES, num_dims=dim, ard_num_dims=dim)
+            gpytorch.kernels.RFFKernel(n_frequencies, num_dims=dim, ard_num_dims=dim)
         )
 
     def forward(self, X: torch.Tensor) -> gpytorch.distributions.MultivariateNormal:
@@ -47,12 +51,12 @@ class RandomFeatureGP(gpytorch.models.ExactGP):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
 
 
-def make_peer(X: np.ndarray, y: np.ndarray, dtype: torch.dtype):
+def make_peer(X: np.ndarray, y: np.ndarray, dtype: torch.dtype, n_frequencies: int = N_FREQUENCIES):
     """Return the peer's model, likelihood and training objective on normalised data."""
     torch.manual_seed(0)
     inputs, targets = torch.as_tensor(X).to(dtype), torch.as_tensor(y).to(dtype)
     likelihood = gpytorch.likelihoods.GaussianLikelihood().to(dtype)
-    model = RandomFeatureGP(inputs, targets, likelihood).to(dtype)
+    model = RandomFeatureGP(inputs, targets, likelihood, n_frequencies).to(dtype)
     model.train()
     objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
 
@@ -70,14 +74,15 @@ def make_ours(X: np.ndarray, y: np.ndarray, dtype: torch.dtype) -> Callable[[], 
 
     Eigendecomposition, profile over outputscale and noise, gradient in the lengthscales.
     """
-    from coupledgp.inference.search.optimize import SearchSpace, _Search
+    from coupledgp.inference.search.runs import Search
+    from coupledgp.inference.search.space import SearchSpace
 
     features = cgp.features.FourierFeatures(
         X.shape[1], N_FREQUENCIES, "orthogonal+pnc", generator=0, dtype=dtype
     )
     ones = np.ones(X.shape[1])
     problem = FeatureEvidence(FeatureStream(features, X, X.mean(0), ones), y[:, None])
-    search = _Search(problem, SearchSpace(np.sqrt(X.shape[1]) * ones, ard=True), lambda _: None)
+    search = Search(problem, SearchSpace(np.sqrt(X.shape[1]) * ones, ard=True), lambda _: None)
     return lambda: search.profiled(np.zeros(X.shape[1]))
 
 

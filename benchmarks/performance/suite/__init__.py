@@ -1,0 +1,1 @@
+"""The comparisons of `python -m benchmarks.performance`."""

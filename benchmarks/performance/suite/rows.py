@@ -1,0 +1,266 @@
+"""Passes over the rows of a table, evidence, the KL, and whole fits of tables."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import coupledgp as cgp
+from benchmarks.performance.suite.comparison import Call, Comparison, Figures, Method, Target
+from coupledgp.diagnostics import compare
+from coupledgp.features import FourierFeatures
+from coupledgp.inference.search.runs import Search
+from coupledgp.inference.search.space import SearchSpace
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.statistics import stream_moments
+from coupledgp.inference.weights.stream import FeatureStream
+
+N_FEATURES, N_TEST = 256, 2000
+
+
+class Table(NamedTuple):
+    """Standard normal columns and a rough function of some of them, with noise of a tenth."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def table(n_rows: int, n_columns: int = 8) -> Table:
+    """A table of a size; smaller ones are the first rows of larger ones in law, not in numbers."""
+    rng = np.random.default_rng([n_rows, n_columns])
+    X = rng.normal(size=(n_rows + N_TEST, n_columns))
+    f = np.sin(2.0 * X[:, 0]) * X[:, 1] + np.cos(X[:, 2] + X[:, 3]) + 0.3 * X[:, 4]
+    y = f + 0.1 * rng.normal(size=len(f))
+    return Table(X[:n_rows], y[:n_rows], X[n_rows:], y[n_rows:])
+
+
+def gaussian_figures(y: np.ndarray, mean: np.ndarray, deviation: np.ndarray | float) -> Figures:
+    """RMSE, mean negative log density, and share of values in central 95 % intervals."""
+    z = (y - mean) / deviation
+    return {
+        "RMSE": float(np.sqrt(np.mean((y - mean) ** 2))),
+        "NLPD": float(np.mean(0.5 * z**2 + 0.5 * np.log(2 * np.pi) + np.log(deviation))),
+        "coverage": float(np.mean(np.abs(z) < 1.959964)),
+    }
+
+
+# One pass: features of all rows, and the sums of their products.
+
+
+def our_pass(task: Table) -> Call:
+    """Features and sufficient statistics by the package."""
+    features = FourierFeatures(task.X.shape[1], N_FEATURES // 2, generator=0)
+    ones = np.ones(task.X.shape[1])
+    stream = FeatureStream(features, task.X, 0.0 * ones, 3.0 * ones)
+    offset = torch.zeros(1, dtype=torch.float64)
+
+    def call() -> None:
+        stream_moments(stream, task.y[:, None], offset)
+
+    return call
+
+
+def plain_product(task: Table) -> Call:
+    """`Phi' Phi` of a matrix that is there, in chunks of 16 384 rows: no features, no targets."""
+    chunk = torch.randn(min(16_384, len(task.X)), N_FEATURES, dtype=torch.float64)
+    out = torch.zeros(N_FEATURES, N_FEATURES, dtype=torch.float64)
+
+    def call() -> None:
+        for start in range(0, len(task.X), len(chunk)):
+            part = chunk[: len(task.X) - start]
+            torch.addmm(out, part.T, part, out=out)
+
+    return call
+
+
+def sklearn_pass(task: Table) -> Call:
+    """scikit-learn's `RBFSampler` of all rows and a product of numpy."""
+    from sklearn.kernel_approximation import RBFSampler
+
+    sampler = RBFSampler(gamma=1 / 18, n_components=N_FEATURES, random_state=0).fit(task.X[:1])
+
+    def call() -> None:
+        features = sampler.transform(task.X)
+        features.T @ features
+        features.T @ task.y
+
+    return call
+
+
+PASS = Comparison(
+    "pass",
+    f"One pass over a table of 8 columns with {N_FEATURES} Fourier features in double precision",
+    "rows",
+    (16_384, 65_536, 262_144, 1_048_576),
+    (4096, 16_384),
+    table,
+    (
+        Method("coupledgp", "ours", our_pass),
+        Method("plain product", "limit", plain_product),
+        Method("scikit-learn RBFSampler", "peer", sklearn_pass, largest=300_000),
+    ),
+    (Target("plain product", 1.1), Target("scikit-learn RBFSampler", 1.0)),
+)
+
+# Evidence and gradient.
+
+
+def our_evidence(task: Table) -> Call:
+    """Evidence, profiled over the variances, and its gradient in the lengthscales."""
+    d = task.X.shape[1]
+    features = FourierFeatures(d, N_FEATURES // 2, "orthogonal+pnc", generator=0)
+    stream = FeatureStream(features, task.X, task.X.mean(axis=0), np.ones(d))
+    problem = FeatureEvidence(stream, task.y[:, None])
+    search = Search(problem, SearchSpace(np.sqrt(d) * np.ones(d), ard=True), lambda _: None)
+
+    def call() -> None:
+        search.profiled(np.zeros(d))
+
+    return call
+
+
+def gpytorch_evidence(task: Table) -> Call:
+    """Gpytorch's `RFFKernel`, evidence and gradient, as in its documentation."""
+    from benchmarks.performance.kin40k_against_gpytorch import make_peer
+
+    _, _, evaluate = make_peer(task.X, task.y, torch.float64, N_FEATURES // 2)
+
+    def call() -> None:
+        evaluate()
+
+    return call
+
+
+EVIDENCE = Comparison(
+    "evidence",
+    f"One evaluation of the evidence and its gradient, {N_FEATURES} features, 8 lengthscales",
+    "rows",
+    (1000, 4000, 16_000, 64_000),
+    (500, 1000),
+    table,
+    (
+        Method("coupledgp", "ours", our_evidence),
+        Method("gpytorch RFFKernel", "peer", gpytorch_evidence),
+    ),
+    (Target("gpytorch RFFKernel", 0.5),),
+)
+
+# Whole fits with predictions.
+
+
+def our_fit(task: Table) -> Call:
+    """The default of the package."""
+
+    def call() -> Figures:
+        gp = cgp.GPRegressor(random_state=0, progress=False).fit(task.X, task.y)
+        mean, deviation = gp.predict(task.X_test, return_std=True)
+        return gaussian_figures(task.y_test, mean, deviation)
+
+    return call
+
+
+def boosting(task: Table) -> Call:
+    """Gradient boosting, its standard deviation from cross-validation."""
+    from sklearn.ensemble import HistGradientBoostingRegressor
+    from sklearn.model_selection import cross_val_predict
+
+    def call() -> Figures:
+        model = HistGradientBoostingRegressor(random_state=0)
+        deviation = float(np.std(task.y - cross_val_predict(model, task.X, task.y, cv=5)))
+        mean = model.fit(task.X, task.y).predict(task.X_test)
+        return gaussian_figures(task.y_test, mean, deviation)
+
+    return call
+
+
+def sklearn_gp(task: Table) -> Call:
+    """scikit-learn's exact GP, a lengthscale for each column."""
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+
+    def call() -> Figures:
+        kernel = 1.0 * RBF(np.full(task.X.shape[1], 3.0)) + WhiteKernel(0.1)
+        model = GaussianProcessRegressor(kernel, normalize_y=True, random_state=0)
+        mean, deviation = model.fit(task.X, task.y).predict(task.X_test, return_std=True)
+        return gaussian_figures(task.y_test, mean, deviation)
+
+    return call
+
+
+def nystroem(task: Table) -> Call:
+    """Nystroem features and Bayesian ridge regression, by scikit-learn."""
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import BayesianRidge
+    from sklearn.pipeline import make_pipeline
+
+    def call() -> Figures:
+        n_components = min(500, len(task.X))
+        features = Nystroem(gamma=1 / 18, n_components=n_components, random_state=0)
+        model = make_pipeline(features, BayesianRidge()).fit(task.X, task.y)
+        return gaussian_figures(task.y_test, *model.predict(task.X_test, return_std=True))
+
+    return call
+
+
+TABLES = Comparison(
+    "tables",
+    "A fit by the default settings and predictions of 2000 rows, 8 columns, 3 of them useless",
+    "rows",
+    (250, 1000, 4000, 16_000, 64_000),
+    (20,),
+    table,
+    (
+        Method("coupledgp", "ours", our_fit),
+        Method("gradient boosting", "peer", boosting),
+        Method("scikit-learn GP", "peer", sklearn_gp, largest=1000),
+        Method("Nystroem, Bayesian ridge", "peer", nystroem, largest=64_000),
+    ),
+)
+
+# The KL from the exact posterior.
+
+
+def _features_model(task: Table) -> Any:
+    return cgp.SparseSpectrumGPRegressor(
+        n_frequencies=64, lengthscale=3.0, optimizer=None, random_state=0, progress=False
+    ).fit(task.X, task.y)
+
+
+def dense_kl(task: Table) -> Call:
+    """Exact: Cholesky factor of the covariance of all rows."""
+    model = _features_model(task)
+
+    def call() -> Figures:
+        report = compare(model, task.X_test[:64], task.y_test[:64], method="dense")
+        return {"KL": float(report.kl_per_point)}
+
+    return call
+
+
+def stochastic_kl(task: Table) -> Call:
+    """Conjugate gradients whose error is known and part of the result."""
+    model = _features_model(task)
+
+    def call() -> Figures:
+        report = compare(model, task.X_test[:64], task.y_test[:64], method="stochastic")
+        return {"KL": float(report.kl_per_point)}
+
+    return call
+
+
+KL = Comparison(
+    "kl",
+    "KL from the exact posterior at 64 test points to one of 128 features",
+    "rows",
+    (1000, 2000, 4000, 8000),
+    (100,),
+    table,
+    (
+        Method("by conjugate gradients", "ours", stochastic_kl),
+        Method("by a Cholesky factor", "peer", dense_kl),
+    ),
+)

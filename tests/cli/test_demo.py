@@ -1,0 +1,59 @@
+"""`coupledgp demo`."""
+
+import json
+
+from coupledgp.cli.commands import demo_field, demo_pages, demo_study
+
+
+def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(demo_study, "SIZES", (4, 40))
+    folder = tmp_path / "new" / "folder"
+    out = call("demo", "--output", folder, "--n-seeds", 4)
+    result = json.loads((folder / "report.json").read_text())
+    page = (folder / "report.html").read_text()
+    kl = {}
+    for row in result["rows"]:
+        kl[row["coupling"], row["n_frequencies"]] = row["kl_per_point"]["mean"]
+        assert row["kl_per_point"]["standard_error"] > 0
+    assert set(kl) == {(c, m) for c in demo_study.COUPLINGS for m in (4, 40)}
+    for coupling in demo_study.COUPLINGS:
+        assert coupling in out
+        assert coupling in page
+        assert kl[coupling, 40] < kl[coupling, 4]
+    assert page.count("<svg") == 8
+    assert result["exact"]["rmse"] < 70
+    for name, couplings in (
+        ("posterior-table", demo_pages.COUPLINGS),
+        ("posterior-mesh", demo_pages.WALKERS),
+    ):
+        assert f'href="{name}.html"' in page
+        report = json.loads((folder / f"{name}.json").read_text())
+        further = (folder / f"{name}.html").read_text()
+        assert all(one["sentence"] in further for one in report["verdicts"])
+        assert report["study"]["verdict"] in further
+        assert 0 < report["kl_per_point"] < 0.1
+        kl = {(r["coupling"], r["size"]): r["kl_per_point"]["mean"]
+              for r in report["study"]["rows"]}  # fmt: skip
+        assert {coupling for coupling, _ in kl} == set(couplings)
+        largest = max(size for _, size in kl)
+        assert kl[couplings[-1], largest] < kl["iid", largest]
+    assert "target minus mean" in further
+    names = [
+        f"{name}.{ending}"
+        for name in ("report", "posterior-table", "posterior-mesh", "field")
+        for ending in ("html", "json")
+    ]
+    written = sorted(path.name for path in folder.iterdir())
+    assert written == sorted([*names, "field-sensors.csv", "field.ply"])
+    rows = json.loads((folder / "field.json").read_text())["baselines"]["rows"]
+    errors = {row["name"]: row["rmse"] for row in rows}
+    assert errors["model"] < 0.5 * errors["nearest"]
+
+
+def test_demo_json(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(demo_study, "SIZES", (4,))
+    monkeypatch.setattr(demo_study, "write_further", lambda *paths, seed: None)
+    monkeypatch.setattr(demo_field, "write_field", lambda *paths: None)
+    out = call("demo", "-o", tmp_path, "--n-seeds", 1, "--json")
+    assert out == (tmp_path / "report.json").read_text()
+    assert json.loads(out)["rows"][0]["kl_per_point"]["standard_error"] == 0

@@ -319,6 +319,10 @@ def _given_norms(
     """`E[g(w_1) g(w_2)]` given the two norms, arrays of shapes that broadcast."""
 
     def bessel(square: FloatArray) -> FloatArray:
+        if dim == 2 and sign > 0:
+            # 0F1(1, x^2 / 4); beyond the range of numbers `hyp0f1` divides by zero and says so
+            # on stderr at every node.
+            return special.i0(t * np.sqrt(np.maximum(square, 0.0)))
         return special.hyp0f1(dim / 2, sign * t**2 * square / 4)
 
     if pair.directions == "iid" or dim == 1:

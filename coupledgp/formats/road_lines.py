@@ -26,7 +26,8 @@ def read_lines(path: Path, layer: str | None) -> Any:
     try:
         layers = pyogrio.list_layers(path)
         name = _line_layer(path, layers, layer)
-        return geopandas.read_file(path, layer=name, engine="pyogrio")
+        with np.errstate(invalid="ignore"):  # coordinates that are no numbers are refused later
+            return geopandas.read_file(path, layer=name, engine="pyogrio")
     except (pyogrio.errors.DataSourceError, pyogrio.errors.DataLayerError) as error:
         raise InvalidInputError(f"{path}: expected a file of lines: {error}") from error
     except shapely.errors.GEOSException as error:

@@ -1,6 +1,9 @@
 """Files that all hostile cases share."""
 
+import warnings
+
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from tests.hostile.shared import write_shared
 
@@ -9,5 +12,7 @@ from tests.hostile.shared import write_shared
 def shared(tmp_path_factory):
     """Folder of tables, graphs, a mesh and models."""
     folder = tmp_path_factory.mktemp("shared")
-    write_shared(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # one step is enough here
+        write_shared(folder)
     return folder

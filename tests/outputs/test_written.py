@@ -1,18 +1,13 @@
-"""Files are written whole or not at all, by every writer, under real limits and signals."""
+"""Files are written whole or not at all, by every writer, under real limits."""
 
 from __future__ import annotations
 
 import ast
 import errno
 import os
-import resource
-import signal
 import stat
-import struct
 import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +19,6 @@ import trimesh
 from matplotlib.figure import Figure
 
 import coupledgp as cgp
-from coupledgp import output
 from coupledgp.cli.readers.tables import write_table
 from coupledgp.diagnostics.pages.page import Page
 from coupledgp.diagnostics.pages.picture import Picture
@@ -32,149 +26,11 @@ from coupledgp.diagnostics.pages.print_figure import save_figure
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.formats.projection import Plane
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState
-from coupledgp.output import find_clash, write_text, written_whole
-from coupledgp.temporary import PREFIX, discard_all
+from coupledgp.output import write_text, written_whole
+from tests.outputs.written import OLD, largest_file, mode, temporary_files
 
 PACKAGE = Path(cgp.__file__).parent
 RNG = np.random.default_rng(15)
-OLD = "old content\n"
-
-
-def temporary_files(folder: Path) -> list[str]:
-    return [path.name for path in folder.iterdir() if path.name.startswith(PREFIX)]
-
-
-def mode(path: Path) -> int:
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-@contextmanager
-def largest_file(size: int) -> Iterator[None]:
-    """Let the system refuse files of more bytes, as a full disk does, with another error."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
-@contextmanager
-def umask(value: int) -> Iterator[None]:
-    before = os.umask(value)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
-@pytest.mark.parametrize("wanted", [0o640, 0o600, 0o644, 0o666, 0o755])
-def test_permissions_of_an_old_file_are_kept(tmp_path, wanted):
-    path = tmp_path / "file"
-    path.write_text(OLD)
-    path.chmod(wanted)
-    with umask(0o022):
-        write_text(path, "new")
-    assert (path.read_text(), mode(path)) == ("new", wanted)
-
-
-def test_permissions_of_a_new_file_follow_the_umask(tmp_path):
-    for mask in (0o022, 0o077, 0o002):
-        path = tmp_path / f"{mask}"
-        with umask(mask):
-            write_text(path, "new")
-        assert mode(path) == 0o666 & ~mask
-
-
-def test_nobody_else_reads_a_file_before_it_is_complete(tmp_path):
-    path = tmp_path / "file"
-    path.write_text(OLD)
-    path.chmod(0o666)
-    with written_whole(path) as temporary:
-        assert mode(temporary) == 0o600
-        temporary.write_text("new")
-
-
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to others")
-
-
-@as_root
-def test_owner_and_group_are_kept(tmp_path):
-    path = tmp_path / "file"
-    path.write_text(OLD)
-    os.chown(path, 1234, 4321)
-    path.chmod(0o2640)
-    write_text(path, "new")
-    found = path.stat()
-    assert (found.st_uid, found.st_gid, mode(path)) == (1234, 4321, 0o2640)
-
-
-OF_ANOTHER = """
-import os, sys, warnings
-from coupledgp.output import write_text
-os.setgroups([]); os.setgid(4321); os.setuid(1234)
-with warnings.catch_warnings(record=True) as told:
-    warnings.simplefilter("always")
-    write_text(sys.argv[1], "new")
-print(*[one.message for one in told])
-"""
-
-
-@as_root
-def test_without_the_owner_permissions_are_stricter(tmp_path):
-    """A user who may write another's file: the new group gets what all had, and he is told."""
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    path = folder / "file"
-    path.write_text(OLD)
-    for one in (tmp_path, *list(tmp_path.parents)[:3]):
-        if one != Path("/tmp") and mode(one) & 0o005 != 0o005:
-            one.chmod(mode(one) | 0o055)
-    folder.chmod(0o777)
-    path.chmod(0o662)
-    command = [sys.executable, "-c", OF_ANOTHER, str(path)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
-    assert found.returncode == 0, found.stderr
-    assert "cannot keep the owner or group" in found.stdout
-    assert (path.stat().st_uid, mode(path)) == (1234, 0o622)
-
-
-def access_list(*entries: tuple[int, int, int]) -> bytes:
-    """The bytes of an access list: tag, permissions and number of each entry."""
-    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
-
-
-def test_access_list_and_attributes_are_kept(tmp_path):
-    path, nobody = tmp_path / "file", 0xFFFFFFFF
-    path.write_text(OLD)
-    wanted = access_list(
-        (1, 6, nobody), (2, 6, 1234), (4, 0, nobody), (16, 6, nobody), (32, 0, nobody)
-    )
-    try:
-        os.setxattr(path, "user.note", b"kept")
-        os.setxattr(path, output.ACCESS_LIST, wanted)
-    except OSError:
-        pytest.skip("a file system without access lists")
-    write_text(path, "new")
-    assert os.getxattr(path, output.ACCESS_LIST) == wanted
-    assert os.getxattr(path, "user.note") == b"kept"
-    assert mode(path) == 0o660
-
-
-def test_without_the_access_list_its_mask_gives_nothing_to_the_group(tmp_path, monkeypatch):
-    """The bits of a group are the mask of the list: alone they would open the file to the group."""
-    path = tmp_path / "file"
-    path.write_text(OLD)
-    path.chmod(0o660)
-    monkeypatch.setattr(os, "listxattr", lambda _: [output.ACCESS_LIST], raising=False)
-    monkeypatch.setattr(os, "getxattr", lambda *_: b"", raising=False)
-
-    def refused(*_: Any) -> None:
-        raise OSError(errno.ENOTSUP, "not supported")
-
-    monkeypatch.setattr(os, "setxattr", refused, raising=False)
-    write_text(path, "new")
-    assert mode(path) == 0o600
 
 
 def test_a_link_stays_and_its_target_is_replaced(tmp_path):
@@ -378,146 +234,6 @@ def test_an_exception_in_the_middle_keeps_the_old_file(tmp_path):
         with pytest.raises(error), written_whole(path) as temporary:
             raise error(temporary.write_text("half"))
         assert (path.read_text(), os.listdir(tmp_path)) == (OLD, ["file"])
-
-
-HALF_WRITTEN = """
-import sys
-from coupledgp.output import written_whole
-with written_whole(sys.argv[1]) as temporary:
-    temporary.write_text("half")
-    folder = temporary.with_name(temporary.name + ".folder")
-    folder.mkdir()
-    (folder / "inside").write_text("half")
-    print("ready", flush=True)
-    sys.stdin.read()
-"""
-
-
-def half_written(path: Path) -> subprocess.Popen[str]:
-    """A process in the middle of writing a file."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HALF_WRITTEN, path], text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
-def test_a_signal_leaves_the_old_file_and_nothing_else(number, tmp_path):
-    path = tmp_path / "file"
-    path.write_text(OLD)
-    with half_written(path) as process:
-        assert len(temporary_files(tmp_path)) == 2
-        process.send_signal(number)
-        assert process.wait() == -number
-    assert (path.read_text(), os.listdir(tmp_path)) == (OLD, ["file"])
-
-
-def test_what_a_killed_writer_left_is_swept_and_no_more(tmp_path):
-    path, other = tmp_path / "file", tmp_path / "other"
-    path.write_text(OLD)
-    with half_written(path) as killed, half_written(path) as alive, half_written(other) as third:
-        for process in (killed, third):
-            process.kill()
-            process.wait()
-        assert len(temporary_files(tmp_path)) == 6
-        write_text(path, "new")
-        left = temporary_files(tmp_path)
-        assert len(left) == 4  # those of the living one, and those of another file
-        assert sum(f"-{alive.pid}-" in name for name in left) == 2
-        assert alive.stdin is not None
-        alive.stdin.close()
-        assert alive.wait() == 0
-    assert path.read_text() == "half"
-
-
-def test_a_child_leaves_its_parents_file_alone(tmp_path):
-    with written_whole(tmp_path / "file") as temporary:
-        temporary.write_text("whole")
-        child = os.fork()
-        if child == 0:
-            discard_all()
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-    assert (tmp_path / "file").read_text() == "whole"
-
-
-def test_an_error_in_a_child_leaves_its_parents_file_alone(tmp_path):
-    child = -1
-    try:
-        with written_whole(tmp_path / "file") as temporary:
-            temporary.write_text("whole")
-            child = os.fork()
-            if child == 0:
-                raise ValueError("in the child")
-            assert os.waitpid(child, 0)[1] == 0
-    finally:
-        if child == 0:
-            os._exit(0)
-    assert (tmp_path / "file").read_text() == "whole"
-
-
-def test_folders_of_a_process_end_with_it(tmp_path):
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "copy").write_text("rows")
-    code = f"""
-import os, signal
-from coupledgp.temporary import ends_with_the_process
-from coupledgp.cli.process import watch_signals
-ends_with_the_process({str(folder)!r})
-watch_signals(lambda *_: None)
-os.kill(os.getpid(), signal.SIGTERM)
-"""
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 143
-    assert not folder.exists()
-
-
-def test_handlers_of_a_program_stay(tmp_path):
-    def own(*_: Any) -> None:
-        """Do nothing."""
-
-    before = signal.signal(signal.SIGTERM, own)
-    try:
-        with written_whole(tmp_path / "file") as temporary:
-            assert signal.getsignal(signal.SIGTERM) is own
-            temporary.write_text("x")
-        assert signal.getsignal(signal.SIGTERM) is own
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_DFL
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def test_outputs_that_are_inputs_or_each_other(tmp_path):
-    path, hard, link = tmp_path / "file", tmp_path / "hard", tmp_path / "link"
-    path.write_text(OLD)
-    os.link(path, hard)
-    link.symlink_to(path)
-    new, through = tmp_path / "new", tmp_path / "folder"
-    through.symlink_to(tmp_path)
-    for same in (path, hard, link, through / "file", tmp_path / "x" / ".." / "file"):
-        if same.exists():
-            assert find_clash({"--output": same}, [path]) == "--output"
-    dangling = tmp_path / "dangling"
-    dangling.symlink_to(new)
-    for same in (new, through / "new", dangling):
-        assert find_clash({"--output": new, "--report": same}, []) == "--report"
-    assert find_clash({"--output": new, "--report": tmp_path / "other"}, [path]) is None
-    assert find_clash({"--output": new, "--report": tmp_path / "NEW"}, [path]) is None
-    assert os.listdir(tmp_path).count("new") == 0
-
-
-def test_names_that_a_file_system_takes_for_one(tmp_path, monkeypatch):
-    exists = Path.exists
-    monkeypatch.setattr(
-        Path, "exists", lambda self: exists(self) or "PROBE" in self.name
-    )  # fmt: skip
-    one, other = tmp_path / "new", tmp_path / "NEW"
-    assert find_clash({"--output": one, "--report": other}, []) == "--report"
-    assert find_clash({"--output": one, "--report": tmp_path / "news"}, []) is None
-    assert not os.listdir(tmp_path)
 
 
 def writes(tree: ast.AST) -> list[str]:

@@ -4,6 +4,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 # scikit-learn's check_estimator looks at it, and scipy reads it once, when it is imported.
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
@@ -54,6 +55,16 @@ def seed(request: pytest.FixtureRequest) -> int:
 def rng(seed: int, request: pytest.FixtureRequest) -> np.random.Generator:
     """Generator with a separate stream for each test and each seed."""
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each worker neighbouring tests: models that tests share are then fitted once."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
 
 
 @pytest.fixture(autouse=True, scope="session")

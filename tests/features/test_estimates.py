@@ -29,11 +29,13 @@ SIZES = {2: 5, 3: 5, 8: 12}
 
 
 @lru_cache(maxsize=4)
-def ensembles(text: str, m: int, dim: int, spectrum: str, seed: int) -> np.ndarray:
+def ensembles(
+    text: str, m: int, dim: int, spectrum: str, seed: int, most: int = REPETITIONS
+) -> np.ndarray:
     """Independent ensembles of frequencies, shape (repetitions, m, d)."""
     rng = np.random.default_rng([seed, m, dim])
     coupling, law = parse_coupling(text), parse_spectrum(spectrum)
-    repetitions = FEWER if text in SEQUENCES else REPETITIONS
+    repetitions = FEWER if text in SEQUENCES else most
     return np.stack([coupling.sample(m, dim, law, rng) for _ in range(repetitions)])
 
 
@@ -64,8 +66,10 @@ def pairs(features: str, dim: int, rng: np.random.Generator) -> tuple[np.ndarray
 
 
 @pytest.mark.parametrize("features", MAPS)
-@pytest.mark.parametrize("dim", SIZES)
-@pytest.mark.parametrize("text", COMPOSED)
+@pytest.mark.parametrize(
+    ("text", "dim"),
+    [(text, dim) for text in COMPOSED for dim in SIZES if dim != 2 or text.split("+")[0] == "iid"],
+)
 def test_bias_and_error(
     text: str, dim: int, features: str, seed: int, rng: np.random.Generator
 ) -> None:
@@ -80,7 +84,7 @@ def test_bias_and_error(
 
 
 @pytest.mark.parametrize("features", MAPS)
-@pytest.mark.parametrize(("m", "dim"), [(1, 1), (3, 1), (2, 8), (8, 8), (7, 3)])
+@pytest.mark.parametrize(("m", "dim"), [(1, 1), (3, 1), (2, 8), (4, 2)])
 @pytest.mark.parametrize("text", ["iid", "orthogonal+pnc", "orthogonal+stratified+antithetic"])
 def test_error_at_other_sizes(
     text: str, m: int, dim: int, features: str, seed: int, rng: np.random.Generator
@@ -92,8 +96,13 @@ def test_error_at_other_sizes(
     assert_mean(np.square(deviations).mean(axis=1), expected)
 
 
-@pytest.mark.parametrize("spectrum", ["matern-1/2", "matern-0.7"])
-@pytest.mark.parametrize("text", [*COMPOSED, *SEQUENCES, "simplex-plus"])
+@pytest.mark.parametrize(
+    ("text", "spectrum"),
+    [
+        *[(text, "matern-0.7") for text in (*COMPOSED, *SEQUENCES, "simplex-plus")],
+        *[(text, "matern-1/2") for text in ("iid", "orthogonal+pnc", "halton")],
+    ],
+)
 def test_matern_estimates_are_unbiased(
     text: str, spectrum: str, seed: int, rng: np.random.Generator
 ) -> None:
@@ -102,7 +111,7 @@ def test_matern_estimates_are_unbiased(
     X, steps = rng.normal(size=(2, 8, dim))
     Y = X + np.linspace(0.5, 3, 8)[:, None] * steps / np.linalg.norm(steps, axis=1, keepdims=True)
     exact = parse_spectrum(spectrum).kernel(np.linalg.norm(X - Y, axis=1))
-    drawn = ensembles(text, m, dim, spectrum, seed)[:FEWER]
+    drawn = ensembles(text, m, dim, spectrum, seed, FEWER)
     assert_mean(estimates("fourier", drawn, X, Y), exact)
 
 

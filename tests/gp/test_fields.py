@@ -1,5 +1,7 @@
 """Processes of fields keep the contract; what is left out is what a refit without it says."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import trimesh
@@ -67,14 +69,18 @@ class TestContract(ProcessContract):
         self.seed = seed
 
 
+@cache
+def mixture():
+    families = parse_field_kernels("auto", 2, True)
+    return fit_fields(FieldCovariance(BOX), families, data(BOX, 25, 0, 1), True, silent)[0]
+
+
 class TestMixtureContract(ProcessContract):
     tolerance = 1e-5
 
     @pytest.fixture(autouse=True)
     def _choose(self, seed):
-        covariance = FieldCovariance(BOX)
-        families = parse_field_kernels("auto", 2, True)
-        self.process, _ = fit_fields(covariance, families, data(BOX, 25, 0, 1), True, silent)
+        self.process = mixture()
         self.points, self.further, self.seed = places(BOX, 7, 1), data(BOX, 10, 2, 1), seed
 
 

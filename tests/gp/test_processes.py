@@ -13,6 +13,7 @@ from coupledgp.gp.transforms import BoxCox, Logit, YeoJohnson
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.testing import ProcessContract
+from tests.models.few_steps import take_few_steps
 
 RNG = np.random.default_rng(11)
 X, X_MORE, X_TEST = (RNG.normal(size=(n, 2)) for n in (60, 20, 7))
@@ -55,7 +56,9 @@ def process_of_table(name, n_outputs):
     y = Y[n_outputs][:, 0] if n_outputs == 1 else Y[n_outputs]
     settings = {**TABLES, "mixture": MIXED, "averaged": AVERAGED}.get(name)
     kind = cgp.ExactGPRegressor if settings is None else cgp.SparseSpectrumGPRegressor
-    return kind(**(settings or {"random_state": 3})).fit(X, y).process_
+    with pytest.MonkeyPatch.context() as patch:
+        take_few_steps(patch)
+        return kind(**(settings or {"random_state": 3})).fit(X, y).process_
 
 
 @cache

@@ -1,5 +1,6 @@
 """Saved models predict the same bits in a new process, and a file that is not one is refused."""
 
+import copy
 import json
 import os
 import stat
@@ -24,6 +25,7 @@ from coupledgp.couplings import (
 from coupledgp.couplings.frequencies.registry import COUPLINGS
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
+from tests.models.few_steps import take_few_steps
 from tests.registries import forgotten
 
 RNG = np.random.default_rng(20250)
@@ -64,15 +66,20 @@ MODELS = {
 
 @pytest.fixture(scope="module")
 def fitted():
-    return {name: make() for name, make in MODELS.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        take_few_steps(patch)
+        return {name: make() for name, make in MODELS.items()}
 
 
 # Run twice, each time in a process of its own: "fit" makes the models, "load" reads them.
 PREDICT = """
 import sys, numpy as np, coupledgp as cgp
 from tests.models.test_persistence import MODELS, X_TEST, Y
+from tests.models.few_steps import take_few_steps
+import pytest
 folder, stage = sys.argv[1:]
 results = {}
+take_few_steps(pytest.MonkeyPatch())
 for name, make in MODELS.items():
     path = f"{folder}/{name}.model"
     if stage == "fit":
@@ -111,8 +118,8 @@ def test_a_new_process_predicts_the_same_bits(tmp_path):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_partial_fit_goes_on_as_if_never_saved(name, tmp_path):
-    model = MODELS[name]()
+def test_partial_fit_goes_on_as_if_never_saved(name, fitted, tmp_path):
+    model = copy.copy(fitted[name])  # which partial_fit leaves as it is
     model.save(tmp_path / "m")
     loaded = cgp.load_model(tmp_path / "m")
     y = Y[:30] + 0.5 if model.predict(X_TEST).ndim == 2 else Y[:30, 0] + 0.5

@@ -7,8 +7,11 @@ from coupledgp.cli.commands import demo_field, demo_pages, demo_study
 
 def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
     monkeypatch.setattr(demo_study, "SIZES", (4, 40))
+    monkeypatch.setattr(demo_pages, "SIZES", (16, 64))
+    monkeypatch.setattr(demo_pages, "OBSERVED", 200)
+    monkeypatch.setattr(demo_pages, "COMPARED", 150)
     folder = tmp_path / "new" / "folder"
-    out = call("demo", "--output", folder, "--n-seeds", 4)
+    out = call("demo", "--output", folder, "--n-seeds", 2)
     result = json.loads((folder / "report.json").read_text())
     page = (folder / "report.html").read_text()
     kl = {}

@@ -340,12 +340,12 @@ class TestProbes:
         rng = np.random.default_rng([seed, 2])
         errors: dict[str, list[float]] = {}
         for case in range(24 // n_outputs):
-            X, y = table(280, rng, n_outputs)
+            X, y = table(180, rng, n_outputs)
             gp = sparse(n_frequencies=(8, 25, 80)[case % 3], random_state=case)
-            gp.fit(X[:180], y[:180])
-            dense = compare(gp, X[180:], y[180:], method="dense")
+            gp.fit(X[:120], y[:120])
+            dense = compare(gp, X[120:], y[120:], method="dense")
             options = StochasticOptions(rank=60, n_columns=20, n_probes=12, seed=case)
-            report = compare(gp, X[180:], y[180:], method="stochastic", options=options)
+            report = compare(gp, X[120:], y[120:], method="stochastic", options=options)
             assert report.n_scored == 20
             for name in JOINT:
                 error = report.accuracy.standard_errors[name]

@@ -8,15 +8,22 @@ from sklearn.utils.estimator_checks import (
 )
 
 import coupledgp as cgp
+from tests.models.few_steps import search_little
 
 ESTIMATORS = [
-    cgp.SparseSpectrumGPRegressor(n_frequencies=16, random_state=0),
+    cgp.SparseSpectrumGPRegressor(n_frequencies=16, n_restarts=0, random_state=0),
     cgp.SparseSpectrumGPRegressor(features="laplace", n_frequencies=16, random_state=0),
-    cgp.ExactGPRegressor(random_state=0),
+    cgp.ExactGPRegressor(n_restarts=0, random_state=0),
     cgp.LocalGPRegressor("matern-3/2", 4, n_neighbors=4, random_state=0),
     cgp.GPRegressor("sparse-spectrum", n_frequencies=4, random_state=0, missing="raise"),
 ]
 NAMES = ["fourier", "laplace", "exact", "local", "chosen"]
+
+
+@pytest.fixture(autouse=True)
+def _small_searches(monkeypatch):
+    """Checks are about what a model accepts, keeps and returns, not about how far it searches."""
+    search_little(monkeypatch)
 
 
 def has_kept_hyperparameters(estimator, check):

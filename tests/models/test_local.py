@@ -7,19 +7,15 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.spectra.mixture import mixture_log_density
-from coupledgp.selection import member_plans, members
 from coupledgp.selection.fitted_members import leave_one_out
 from coupledgp.selection.member_plans import Size, plan_members
+from tests.models.few_steps import search_little
 
 
 @pytest.fixture(autouse=True)
 def _small_searches(monkeypatch):
     """Searches of few rows and steps: the tests are about what is done with their results."""
-    rounds = (member_plans.Round(128, 8), member_plans.Round(256, 8))
-    for module in (members, member_plans):
-        for name in ("LOCAL_ROUNDS", "FITTING_ROUNDS", "EXACT_ROUNDS"):
-            monkeypatch.setattr(module, name, rounds)
-        monkeypatch.setattr(module, "SCREENING", rounds[:1])
+    search_little(monkeypatch)
 
 
 def rough(n, seed=0, d=2, noise=0.05):

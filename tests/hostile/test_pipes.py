@@ -73,6 +73,12 @@ def test_a_pipe_that_nobody_writes_into_is_refused(tmp_path, monkeypatch):
         on_disk(tmp_path / "pipe")
 
 
+def test_a_device_is_refused():
+    for name in ("/dev/zero", "/dev/null"):
+        with pytest.raises(InvalidInputError, match=f"{name}: expected a file or a pipe"):
+            on_disk(Path(name))
+
+
 def test_a_slow_writer_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "PATIENCE", 0.05)
     os.mkfifo(tmp_path / "pipe")

@@ -18,6 +18,8 @@ from coupledgp.validation import (
     LARGEST_PRODUCT,
     SMALLEST,
     SMALLEST_PRODUCT,
+    check_gaussian,
+    check_lengthscale,
     check_magnitude,
     check_sizes,
     check_spread,
@@ -288,10 +290,19 @@ def test_checks_name_argument_limit_and_value() -> None:
     check_spread(np.array([[0.0, 1e-200], [SMALLEST, 1e-200]]), "a", "column")
     with pytest.raises(InvalidInputError, match=r"^a: .*at most 1e\+75.*got -2e\+75"):
         check_magnitude(np.array([1.0, -2e75]), "a")
+    with pytest.raises(InvalidInputError, match=r"^a: .*at most 1e\+75.*got 2e\+75"):
+        check_magnitude(np.array([np.nan, 2e75, 1.0]), "a")
     with pytest.raises(InvalidInputError, match=r"^a: .*1e-75 to 1e\+75.*got 1e-76"):
         check_sizes(np.array([1.0, 1e-76]), "a")
     with pytest.raises(InvalidInputError, match=r"^a: .*1e-75.*got differences of 1e-76 in row 1"):
         check_spread(np.array([[0.0, 0.0], [1.0, 1e-76]]), "a", "row")
+    check_spread(np.array([[1e-70], [1e-70 * (1 + 2e-16)]]), "a", "column")  # rounding of one value
+    for wrong in ([1.0, np.nan], [1.0, np.inf], [1.0, -1.0], [0.0, 1.0]):
+        with pytest.raises(InvalidInputError, match=r"^lengthscale: expected finite numbers > 0"):
+            check_lengthscale(wrong, 2)
+    covariance = np.array([[1.0, 0.5], [0.5 + 1e-6, 1.0]])
+    with pytest.raises(InvalidInputError, match=r"^cov: expected a symmetric matrix"):
+        check_gaussian([0.0, 0.0], covariance, "mean", "cov")
 
 
 def test_model_files_may_hold_what_fits_accept() -> None:

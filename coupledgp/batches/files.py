@@ -101,7 +101,7 @@ class FileBatches(BatchSource):
             # Without threads of its own, so that no more than one batch is read ahead.
             batches = self.dataset.to_batches(
                 columns=wanted, batch_size=self.batch_rows, batch_readahead=1,
-                fragment_readahead=1, use_threads=False,
+                fragment_readahead=1, use_threads=False, **_scan_options(self.dataset),
             )  # fmt: skip
             for batch in batches:
                 if batch.num_rows:
@@ -163,6 +163,17 @@ def _dataset(data: Any) -> Any:
         for field in found.schema
     ]
     return ds.dataset([str(file) for file in files], format=form, schema=pa.schema(fields))
+
+
+def _scan_options(dataset: Any) -> dict[str, Any]:
+    """Options for Parquet, whose buffers otherwise hold all of a file that was read."""
+    import pyarrow.dataset as ds
+
+    parts = getattr(dataset, "children", [dataset])
+    if all(isinstance(getattr(part, "format", None), ds.ParquetFileFormat) for part in parts):
+        options = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+        return {"fragment_scan_options": options}
+    return {}
 
 
 def _files(path: Path) -> list[Path]:

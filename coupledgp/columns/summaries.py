@@ -345,3 +345,29 @@ def summary_of(column: Column, where: str) -> ColumnSummary:
     kinds: dict[str, Any] = {CATEGORY: CategorySummary, DATE: DateSummary}
     found: ColumnSummary = kinds.get(kind, NumberSummary).of(column, where)
     return found
+
+
+def summary_state(summary: ColumnSummary) -> dict[str, Any]:
+    """Values of JSON from which `summary_from_state` makes the same summary."""
+    if isinstance(summary, CategorySummary):
+        counts = summary.counts
+        return {"kind": CATEGORY, "levels": list(counts), "counts": list(counts.values())}
+    if isinstance(summary, DateSummary):
+        own = {"kind": DATE, "elapsed": vars(summary.elapsed), "dates": summary.dates.tolist()}
+        return vars(summary) | own
+    assert isinstance(summary, NumberSummary)
+    return vars(summary) | {"known": vars(summary.known)}
+
+
+def summary_from_state(state: dict[str, Any]) -> ColumnSummary:
+    """The summary of which `state` was made."""
+    values = {name: value for name, value in state.items() if name != "kind"}
+    if state["kind"] == CATEGORY:
+        return CategorySummary(Counter(dict(zip(values["levels"], values["counts"], strict=True))))
+    if state["kind"] == DATE:
+        dates = np.array(values["dates"], dtype=np.float64)
+        return DateSummary(
+            **values | {"elapsed": KnownNumbers(**values["elapsed"]), "dates": dates}
+        )
+    known = KnownNumbers(**values["known"])
+    return NumberSummary(kind=state["kind"], n_rows=values["n_rows"], known=known)

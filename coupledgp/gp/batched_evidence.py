@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +18,13 @@ from coupledgp.gp.table_passes import Solved, TablePasses
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.ladder import FIRST_ROWS, GIVEN_ROWS, GROWTH, MAX_HELD_OUT
-from coupledgp.inference.search.problem import SMALL_SIDE, LadderProblem
+from coupledgp.inference.search.problem import (
+    SMALL_SIDE,
+    EvidenceGradient,
+    LadderProblem,
+    PredictiveEvidence,
+    SpectralEvidence,
+)
 from coupledgp.inference.search.row_order import first_rows
 from coupledgp.inference.weights.evidence import ColumnsAtLengthscale, FeatureEvidence
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
@@ -90,18 +99,16 @@ class BatchedEvidence(LadderProblem):
         return order
 
     def at(self, lengthscale: FloatArray) -> BatchedAtLengthscale:
-        """See the base class; one pass over the table."""
-        stream = replace(self.stream, lengthscale=lengthscale)
-        statistics = self.passes.statistics(stream, self.units)
-        self._last = lengthscale, statistics
-        moments = statistics.moments
-        assert moments is not None  # there are more rows than features
-        if not self.regular:
-            moments = replace(moments, rounding=0.0)
-        zero = torch.zeros_like(moments.offset)
-        equations = moments.normalized(zero, torch.ones_like(zero))
-        none = np.empty((0, self.n_outputs))
-        return BatchedAtLengthscale(stream, none, equations, self.passes, self.units)
+        """See the base class; one pass over the table, when something is asked for."""
+        return BatchedAtLengthscale(self, lengthscale)
+
+    def statistics(self, lengthscale: FloatArray) -> DataStatistics:
+        """Statistics of all rows at lengthscales (d,), targets normalised; the last are kept."""
+        if self._last is None or not np.array_equal(self._last[0], lengthscale):
+            self._last = None
+            stream = replace(self.stream, lengthscale=lengthscale)
+            self._last = lengthscale, self.passes.statistics(stream, self.units)
+        return self._last[1]
 
     def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
         """See the base class; another pass where the rows are not among those kept."""
@@ -135,17 +142,75 @@ class BatchedEvidence(LadderProblem):
         normalize
             Whether the units follow the data when rows are added.
         """
-        lengthscale = prior.hyperparameters.lengthscale
-        if self._last is None or not np.array_equal(self._last[0], lengthscale):
-            self.at(lengthscale)
-        assert self._last is not None
-        statistics = in_units(self._last[1], self.units)
-        return WeightSpaceGP.of(prior, statistics, self.units, normalize, None)
+        statistics = self.statistics(prior.hyperparameters.lengthscale)
+        in_y = in_units(statistics, self.units)
+        return WeightSpaceGP.of(prior, in_y, self.units, normalize, None)
+
+
+class BatchedAtLengthscale(PredictiveEvidence):
+    """The same at fixed lengthscales: one pass, and another for the gradient.
+
+    Parameters
+    ----------
+    problem
+        The evidence.
+    lengthscale
+        Lengthscales (d,).
+    """
+
+    def __init__(self, problem: BatchedEvidence, lengthscale: FloatArray) -> None:
+        self.problem, self.lengthscale = problem, lengthscale
+        self._profiled = False
+
+    def _answer(self, name: str, find: Callable[[], Any], *scales: float) -> Any:
+        own = self.problem
+        key = (name, str(own.stream.feature_map.dtype), own.regular, self.lengthscale, *scales)
+        return own.passes.evaluated(key, find)
+
+    @cached_property
+    def _solved(self) -> ColumnsInPasses:
+        own = self.problem
+        moments = own.statistics(self.lengthscale).moments
+        assert moments is not None  # there are more rows than features
+        if not own.regular:
+            moments = replace(moments, rounding=0.0)
+        zero = torch.zeros_like(moments.offset)
+        equations = moments.normalized(zero, torch.ones_like(zero))
+        stream = replace(own.stream, lengthscale=self.lengthscale)
+        none = np.empty((0, own.n_outputs))
+        found = ColumnsInPasses(stream, none, equations, own.passes, own.units)
+        if self._profiled:
+            found.spectral()  # on which the way of later evaluations depends
+        return found
+
+    def spectral(self) -> SpectralEvidence:
+        """See the base class."""
+        found: SpectralEvidence = self._answer("spectral", lambda: self._solved.spectral())
+        self._profiled = True
+        return found
+
+    def value(self, outputscale: float, noise: float) -> float:
+        """See the base class."""
+        scales = outputscale, noise
+        found: float = self._answer("value", lambda: self._solved.value(*scales), *scales)
+        return found
+
+    def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
+        """See the base class."""
+        scales = outputscale, noise
+        found: EvidenceGradient = self._answer(
+            "gradient", lambda: self._solved.evaluate(*scales), *scales
+        )
+        return found
+
+    def log_density(self, others: LadderProblem, outputscale: float, noise: float) -> FloatArray:
+        """See the base class."""
+        return self._solved.log_density(others, outputscale, noise)
 
 
 @dataclass(frozen=True)
-class BatchedAtLengthscale(ColumnsAtLengthscale):
-    """The same at fixed lengthscales, from one pass; the gradient takes another.
+class ColumnsInPasses(ColumnsAtLengthscale):
+    """Evidence from the Gram matrix of the features of rows that are not in memory.
 
     Attributes
     ----------

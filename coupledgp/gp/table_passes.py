@@ -7,9 +7,9 @@ Whoever goes through the rows, one process after one file or many workers each w
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Batch, Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
+from coupledgp.inference.search.optimize import OptimizationResult
 from coupledgp.inference.weights.evidence import feature_gradients, weighted_rows
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
@@ -100,6 +101,18 @@ class TablePasses(ABC):
         self, stream: FeatureStream, units: Units, solved: Solved
     ) -> FloatArray:
         """Return the sum (d,) of `part_gradient` over all rows."""
+
+    def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
+        """Return an evaluation of the evidence of the whole table: what `find` returns.
+
+        Passes that go on after an interruption return what was found before under the same key, of
+        texts, numbers and arrays.
+        """
+        return find()
+
+    def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
+        """Return the result of the search, what `find` returns or what was found before."""
+        return find()
 
 
 def normalized_batches(data: Data, units: Units) -> Iterable[Batch]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from coupledgp.batches import BatchSource, TableBatch
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.column_moments import ColumnMoments
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.schema import Entries
+from coupledgp.gp.state import statistics_from, statistics_state
 from coupledgp.gp.table_passes import (
     Solved,
     TablePasses,
@@ -22,9 +25,24 @@ from coupledgp.gp.table_passes import (
     part_statistics,
 )
 from coupledgp.gp.units import Units
+from coupledgp.inference.search.optimize import OptimizationResult
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.models.checkpoint_states import (
+    answer_from,
+    answer_state,
+    moments_from,
+    moments_state,
+    part_from,
+    part_state,
+    rows_from,
+    rows_state,
+    search_from,
+    search_state,
+)
+from coupledgp.models.checkpoints import Checkpoint, key_of
 from coupledgp.models.table_parts import (
+    NO_WEIGHT,
     TablePart,
     data_moments,
     encoded_data,
@@ -36,8 +54,20 @@ from coupledgp.random import FloatArray, IntArray
 
 # Rows that features are made of between two looks at the clock.
 BLOCK_ROWS = 65536
+# Seconds between two checkpoints within a pass.
+SECONDS = 120.0
 # An odd number whose products spread the bits of values.
 MIXER = np.uint64(0x9E3779B97F4A7C15)
+
+
+T = TypeVar("T")
+
+
+class State(NamedTuple, Generic[T]):
+    """How a result of a pass is saved: as header and arrays, and back."""
+
+    of: Callable[[T], tuple[Header, Arrays]]
+    restored: Callable[[Entries], T]
 
 
 class BatchPasses(TablePasses):
@@ -53,6 +83,8 @@ class BatchPasses(TablePasses):
         Parameter `missing` of the estimator.
     report
         Told how far each pass is.
+    checkpoint
+        Where states of the fit are saved and found; None saves none.
 
     Raises
     ------
@@ -60,27 +92,76 @@ class BatchPasses(TablePasses):
         A batch does not fit the others, or holds values that `fit` refuses, or there are no rows.
     """
 
-    def __init__(self, estimator: Any, source: BatchSource, missing: str, report: Progress) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        source: BatchSource,
+        missing: str,
+        report: Progress,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
         self.estimator, self.source, self.report = estimator, source, report
+        self.checkpoint = checkpoint
         self._rows: int | None = source.n_rows
         self._digests: dict[str, RowDigest] = {}
+        self._answers: dict[str, Any] = {}
+        self._restore()
         self.summary = self._summarised(missing)
+
+    def _restore(self) -> None:
+        """Take digests of rows and evaluations of the evidence from the checkpoint."""
+        if self.checkpoint is None:
+            return
+        rows, answers = (self.checkpoint.load(name) for name in ("digests", "answers"))
+        if rows is not None:
+            self._digests = {k: RowDigest(*v) for k, v in rows.header["digests"].items()}
+            self._rows = self._digests["targets"].n_rows
+        if answers is not None:
+            self._answers = answers.header["answers"]
+
+    def _done(self, name: str, find: Callable[[], T], state: State[T]) -> T:
+        """What is found by `find`, or what was found before and saved under a name."""
+        if self.checkpoint is None:
+            return find()
+        stored = self.checkpoint.load(name)
+        if stored is not None:
+            return state.restored(stored)
+        found = find()
+        self.checkpoint.save(name, *state.of(found))
+        return found
 
     def _summarised(self, missing: str) -> TableSummary:
         """The first pass, and a second one where inputs are encoded by what the first found."""
-        whole: TablePart | None = None
-        for number, batch in self._raw("columns"):
-            with named_batch(number):
-                part = TablePart.of(self.estimator, batch, missing)
-                whole = part if whole is None else whole.merge(part)
-        if whole is None:
-            raise InvalidInputError("batches: expected rows, got none")
-        columns, inputs = whole.encoded_columns(missing), whole.inputs
-        if columns.encoding is not None:
-            self._columns, self._level = columns, whole.level
-            inputs = _total(data_moments(data) for data in self._data("encoded columns"))
-        self._columns, self._level = columns, whole.level
-        return whole.summary(columns, inputs)
+
+        def find() -> TablePart:
+            whole: TablePart | None = None
+            for number, batch in self._raw("columns"):
+                with named_batch(number):
+                    part = TablePart.of(self.estimator, batch, missing)
+                    whole = part if whole is None else whole.merge(part)
+            if whole is None:
+                raise InvalidInputError("batches: expected rows, got none")
+            return whole
+
+        whole = self._done("columns", find, State(part_state, part_from))
+        self._columns, self._level = whole.encoded_columns(missing), whole.level
+        inputs = whole.inputs
+        if self._columns.encoding is not None:
+            inputs = self._done(
+                "moments",
+                self._encoded_moments,
+                State(moments_state, lambda entries: moments_from(entries.header, entries.arrays)),
+            )
+        return whole.summary(self._columns, inputs)
+
+    def _encoded_moments(self) -> ColumnMoments:
+        found: ColumnMoments | None = None
+        for data in self._data("encoded columns"):
+            part = data_moments(data)
+            found = part if found is None else found.merge(part)
+        if found is None:
+            raise InvalidInputError(NO_WEIGHT)
+        return found
 
     def _raw(self, doing: str) -> Iterator[tuple[int, TableBatch]]:
         """Batches with rows, and their numbers from one."""
@@ -101,7 +182,7 @@ class BatchPasses(TablePasses):
                 "changed"
             )
         self._rows = done
-        self._digests.setdefault("targets", digest).check(digest)
+        self._check("targets", digest)
 
     def _data(self, doing: str) -> Iterator[Data]:
         """Encoded rows of each batch, without those of weight zero."""
@@ -112,7 +193,17 @@ class BatchPasses(TablePasses):
             if data is not None:
                 digest.add(data.points)
                 yield data
-        self._digests.setdefault("inputs", digest).check(digest)
+        self._check("inputs", digest)
+
+    def _check(self, name: str, digest: RowDigest) -> None:
+        """Compare the digest of a pass with that of the first one, which is noted."""
+        if name in self._digests:
+            self._digests[name].check(digest)
+            return
+        self._digests[name] = digest
+        if self.checkpoint is not None:
+            noted = {k: [v.n_rows, v.total] for k, v in self._digests.items()}
+            self.checkpoint.save("digests", {"digests": noted}, {})
 
     def _blocks(self, doing: str, size: int) -> Iterator[Data]:
         """The same rows in blocks of one size, but for the last, whatever that of batches."""
@@ -129,29 +220,101 @@ class BatchPasses(TablePasses):
 
     def take(self, rows: IntArray) -> Data:
         """See the base class; one pass."""
-        found, start = [], 0
-        for data in self._data("random rows"):
-            first, last = np.searchsorted(rows, [start, start + len(data)])
-            if first < last:
-                found.append(data.take(rows[first:last] - start))
-            start += len(data)
-        return _joined(found)
+
+        def find() -> Data:
+            found, start = [], 0
+            for data in self._data("random rows"):
+                first, last = np.searchsorted(rows, [start, start + len(data)])
+                if first < last:
+                    found.append(data.take(rows[first:last] - start))
+                start += len(data)
+            return _joined(found)
+
+        if rows.size == self.summary.n_rows:
+            return find()
+        return self._done(f"rows-{key_of(rows)[:16]}", find, State(rows_state, rows_from))
 
     def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
         """See the base class; one pass, whose sums do not depend on the size of batches."""
-        found = no_statistics(stream, units, self.summary.targets.mean)
-        for block in self._blocks("posterior", block_rows(stream)):
-            found = part_statistics(found, stream, units, block)
-        return found
+        own = stream.feature_map
+
+        def restored(entries: Entries) -> DataStatistics:
+            entries.sizes["M"] = own.n_features
+            return statistics_from(entries, own.dtype)
+
+        return self._summed(
+            "posterior",
+            stream,
+            no_statistics(stream, units, self.summary.targets.mean),
+            lambda found, block: part_statistics(found, stream, units, block),
+            State(statistics_state, restored),
+        )
 
     def lengthscale_gradient(
         self, stream: FeatureStream, units: Units, solved: Solved
     ) -> FloatArray:
         """See the base class; one pass."""
-        found = np.zeros(stream.feature_map.dim)
-        for block in self._blocks("gradient", block_rows(stream)):
-            found = found + part_gradient(stream, units, solved, block)
+        return self._summed(
+            "gradient",
+            stream,
+            np.zeros(stream.feature_map.dim),
+            lambda found, block: found + part_gradient(stream, units, solved, block),
+            State(
+                lambda found: ({}, {"gradient": found}),
+                lambda entries: entries.arrays["gradient"].numpy(),
+            ),
+            solved.noise,
+        )
+
+    def _summed(
+        self,
+        name: str,
+        stream: FeatureStream,
+        start: T,
+        add: Callable[[T, Data], T],
+        state: State[T],
+        *also: Any,
+    ) -> T:
+        """A sum over blocks of rows; one that was begun before goes on where it was saved."""
+        key = key_of(stream.lengthscale, str(stream.feature_map.dtype), stream.most_rows, *also)
+        n_done, found = 0, start
+        stored = None if self.checkpoint is None else self.checkpoint.load(name)
+        if stored is not None and stored.header["key"] == key:
+            n_done, found = stored.header["blocks"], state.restored(stored)
+            if stored.header["complete"]:
+                return found
+
+        def save(complete: bool) -> None:
+            if self.checkpoint is not None:
+                header, arrays = state.of(found)
+                own = {"key": key, "blocks": number, "complete": complete}
+                self.checkpoint.save(name, header | own, arrays)
+
+        number, saved = 0, time.monotonic()
+        for number, block in enumerate(self._blocks(name, block_rows(stream)), start=1):
+            if number <= n_done:
+                continue
+            found = add(found, block)
+            if time.monotonic() - saved >= SECONDS:
+                save(complete=False)
+                saved = time.monotonic()
+        save(complete=True)
         return found
+
+    def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
+        """See the base class."""
+        name = key_of(*key)
+        if name in self._answers:
+            return answer_from(self._answers[name])
+        found = find()
+        if self.checkpoint is not None:
+            self._answers[name] = answer_state(found)
+            self.checkpoint.save("answers", {"answers": self._answers}, {})
+        return found
+
+    def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
+        """See the base class."""
+        return self._done("search", find, State(search_state, search_from))
 
 
 class RowDigest:
@@ -161,9 +324,8 @@ class RowDigest:
     depend on the size of the batches.
     """
 
-    def __init__(self) -> None:
-        self.n_rows = 0
-        self.total = 0
+    def __init__(self, n_rows: int = 0, total: int = 0) -> None:
+        self.n_rows, self.total = n_rows, total
 
     def add(self, values: FloatArray) -> None:
         """Add rows of values (n, d)."""
@@ -196,13 +358,6 @@ def named_batch(number: int) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:  # of scikit-learn and NumPy, for values they refuse
         raise InvalidInputError(f"batch {number}: {error}") from None
-
-
-def _total(parts: Iterator[ColumnMoments]) -> ColumnMoments | None:
-    found: ColumnMoments | None = None
-    for part in parts:
-        found = part if found is None else found.merge(part)
-    return found
 
 
 def _part(data: Data, start: int, stop: int) -> Data:

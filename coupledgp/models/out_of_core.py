@@ -106,13 +106,12 @@ def fit_passes(
     space = _space(model, summary, units, base)
     stream = FeatureStream(drawn, np.empty((0, dim)), center, np.ones(dim))
     problem = BatchedEvidence(passes, stream, units)
-    found = maximise_evidence(
-        problem,
-        space,
-        n_restarts=check_positive_int(model.n_restarts, "n_restarts", minimum=0),
-        max_iterations=check_positive_int(model.max_iter, "max_iter"),
-        rng=rng,
-        report=report,
+    limits = {
+        "n_restarts": check_positive_int(model.n_restarts, "n_restarts", minimum=0),
+        "max_iterations": check_positive_int(model.max_iter, "max_iter"),
+    }
+    found = passes.searched(
+        lambda: maximise_evidence(problem, space, rng=rng, report=report, **limits)
     )
     prior = FeaturePrior(drawn, center, found.hyperparameters)
     return problem.given(prior, model.normalize_y), search_results(found)

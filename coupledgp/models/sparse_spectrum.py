@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +43,7 @@ from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.batch_passes import BatchPasses
+from coupledgp.models.checkpoints import Checkpoint, identity_of
 from coupledgp.models.estimator import FittedModel, fitted_result
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.out_of_core import check_options, fit_passes
@@ -357,6 +359,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         columns: Sequence[str] | None = None,
         sample_weight: str | None = None,
         sample_noise: str | None = None,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> SparseSpectrumGPRegressor:
         """Fit to a table of any number of rows, in passes over batches of it.
 
@@ -379,6 +382,11 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             Names of the columns of inputs of files; None: all without another role.
         sample_weight, sample_noise
             Names of columns of files with weights or known noise variances of the rows, see `fit`.
+        checkpoint
+            Folder in which the state of the fit is saved after each pass, every two minutes within
+            a pass over features, and after each evaluation of the evidence of the whole table. A
+            fit that was killed, called again with the same arguments, goes on from there, with the
+            same result. Delete the folder after use.
 
         Raises
         ------
@@ -386,7 +394,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             A batch holds what `fit` refuses or does not fit the other batches, whose number the
             message gives; the passes differ; an iterable ends after one pass; or a parameter needs
             all rows in memory: fitted frequencies, averaged hyperparameters, `"auto"` and
-            transforms of the targets.
+            transforms of the targets; or the checkpoint is one of other data, other parameters or
+            another version of the package.
         MemoryLimitError
             Matrices of the features' order do not fit into memory.
         """
@@ -396,7 +405,10 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             batches, target, columns=columns, sample_weight=sample_weight, sample_noise=sample_noise
         )
         with named_exhaustion("fit_batches"), reporter("fit", self.progress) as report:
-            passes = BatchPasses(self, source, self.missing, report)
+            saved = None
+            if checkpoint is not None:
+                saved = Checkpoint(checkpoint, identity_of(self, source))
+            passes = BatchPasses(self, source, self.missing, report, saved)
             process, results = fit_passes(self, passes, report)
             if self.keep_rows:
                 process = replace(process, rows=passes.take(np.arange(passes.summary.n_rows)))

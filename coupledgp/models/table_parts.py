@@ -27,6 +27,8 @@ from coupledgp.models.table_rows import (
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_spread
 
+NO_WEIGHT = "sample_weight: expected a weight that is not zero, all are zero"
+
 
 @dataclass(frozen=True, eq=False)
 class TablePart:
@@ -123,9 +125,7 @@ class TablePart:
             No row has a weight above zero, or a column or output varies by less than squares hold.
         """
         if self.targets is None or inputs is None:
-            raise InvalidInputError(
-                "sample_weight: expected a weight that is not zero, all are zero"
-            )
+            raise InvalidInputError(NO_WEIGHT)
         check_spread(np.stack([inputs.low, inputs.high]), "X", "column")
         check_spread(np.stack([self.targets.low, self.targets.high]), "y", "output")
         return TableSummary(columns, self.ndim, inputs, self.targets, self.level)

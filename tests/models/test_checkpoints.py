@@ -1,0 +1,181 @@
+"""Fits in passes that are killed go on from their checkpoint, with the same bits."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import coupledgp as cgp
+from coupledgp.batches import TableBatch
+from coupledgp.columns.summaries import summary_from_state, summary_of, summary_state
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp import batched_evidence
+from coupledgp.models import batch_passes, checkpoints, out_of_core
+
+N, SIZE = 5000, 500
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch):
+    """Tables of 3000 rows are searched in memory; a checkpoint follows each block of 512 rows."""
+    monkeypatch.setattr(out_of_core, "KEPT_ROWS", 3000)
+    monkeypatch.setattr(batched_evidence, "KEPT_ROWS", 3000)
+    monkeypatch.setattr(batch_passes, "BLOCK_ROWS", 512)
+    monkeypatch.setattr(batch_passes, "SECONDS", 0.0)
+
+
+def table(kind="plain"):
+    """A table, targets, and weights."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(N, 2)), columns=["a", "b"])
+    y = np.sin(2 * X["a"].to_numpy()) + 0.2 * rng.normal(size=N)
+    if kind == "special":
+        X["s"] = rng.choice(["u", "v"], N)
+        X["t"] = pd.date_range("2020-01-01", periods=N, freq="h", tz="Europe/Paris")
+        X.loc[X.index[5:9], "a"] = np.nan
+    return X, y, rng.integers(0, 3, N).astype(float)
+
+
+def model(kind="plain", **options):
+    own = {"missing": "indicator"} if kind == "special" else {}
+    return cgp.SparseSpectrumGPRegressor(
+        **{"n_frequencies": 12, "random_state": 0, "max_iter": 2, "n_restarts": 0} | own | options
+    )
+
+
+class Source:
+    """Batches of a table, of which the one of a number, over all passes, kills the process."""
+
+    def __init__(self, kind, deadly=None):
+        self.parts, self.deadly, self.given = table(kind), deadly, 0
+
+    def __call__(self):
+        for start in range(0, N, SIZE):
+            if self.given == self.deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.given += 1
+            yield TableBatch(*(part[start : start + SIZE] for part in self.parts))
+
+
+def fit_and_save(kind, deadly, folder, path):
+    model(kind).fit_batches(Source(kind, deadly), checkpoint=folder).save(path)
+
+
+def in_child(*arguments):
+    """Exit code of a fit in a process of its own."""
+    child = multiprocessing.get_context("fork").Process(target=fit_and_save, args=arguments)
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kind", ["plain", "special"])
+def test_a_killed_fit_goes_on_with_the_same_bits(kind, tmp_path):
+    source = Source(kind)
+    whole = model(kind).fit_batches(source)
+    rng, path, n_kills = np.random.default_rng(7), tmp_path / "m", 0
+    while in_child(kind, int(rng.integers(9, 70)), tmp_path / "c", path):
+        n_kills += 1
+        assert n_kills < 60
+    assert n_kills >= 2
+    again = cgp.load_model(path)
+    X = table(kind)[0][:50]
+    for one, other in zip(
+        again.predict(X, return_std=True), whole.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert again.log_marginal_likelihood_value_ == whole.log_marginal_likelihood_value_
+    assert again.process_.statistics.n_rows == whole.process_.statistics.n_rows
+    assert again.n_evaluations_ == whole.n_evaluations_
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The folder of a fit that ended."""
+    folder = tmp_path_factory.mktemp("finished")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(out_of_core, "KEPT_ROWS", 3000)
+        patch.setattr(batched_evidence, "KEPT_ROWS", 3000)
+        fit = model(optimizer=None, lengthscale=1.0)
+        fit.fit_batches(Source("plain"), checkpoint=folder)
+    return folder, fit
+
+
+def test_what_is_done_is_not_done_again(finished, tmp_path):
+    folder, fit = finished
+    shutil.copytree(folder, tmp_path / "c")
+    source = Source("plain")
+    again = model(optimizer=None, lengthscale=1.0, progress=False)
+    again.fit_batches(source, checkpoint=tmp_path / "c")
+    assert source.given <= 1  # the first batch alone tells that the table is the same
+    X = table()[0][:9]
+    np.testing.assert_array_equal(again.predict(X), fit.predict(X))
+
+
+def test_the_state_of_another_fit_is_refused_by_name(finished, monkeypatch):
+    folder, _ = finished
+    own = {"optimizer": None, "lengthscale": 1.0}
+    for options, name in (
+        ({"n_frequencies": 13}, "n_frequencies: expected 13, got 12"),
+        ({"lengthscale": 2.0}, "lengthscale"),
+        ({"random_state": 1}, "random_state"),
+        ({"missing": "indicator"}, "missing"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"checkpoint: .*: {name}"):
+            model(**own | options).fit_batches(Source("plain"), checkpoint=folder)
+    X, y, w = table()
+    for batch, name in (((X + 1, y, w), "first row"), ((X, y + 1, w), "first row")):
+        with pytest.raises(InvalidInputError, match=f"checkpoint: .*: {name}"):
+            model(**own).fit_batches([batch], checkpoint=folder)
+    with pytest.raises(InvalidInputError, match="source kind: expected 'arrays'"):
+        model(**own).fit_batches((X.to_numpy(), y, w), checkpoint=folder)
+    monkeypatch.setattr(checkpoints, "FORMAT_VERSION", 2)
+    with pytest.raises(InvalidInputError, match="format: expected 2, got 1"):
+        model(**own).fit_batches(Source("plain"), checkpoint=folder)
+
+
+def test_rows_that_changed_later_are_found(finished, tmp_path):
+    folder, _ = finished
+    shutil.copytree(folder, tmp_path / "c")
+    (tmp_path / "c" / "posterior.checkpoint").unlink()
+    X, y, w = table()
+    y[-1] += 1e-9
+    with pytest.raises(InvalidInputError, match="the source has changed"):
+        model(optimizer=None, lengthscale=1.0).fit_batches([(X, y, w)], checkpoint=tmp_path / "c")
+
+
+def test_damaged_and_foreign_files_are_refused(finished, tmp_path):
+    folder, fit = finished
+    for spoil in (
+        lambda path: path.write_bytes(path.read_bytes()[:-9]),
+        lambda path: path.write_bytes(b""),
+        fit.save,
+    ):
+        shutil.rmtree(tmp_path / "c", ignore_errors=True)
+        shutil.copytree(folder, tmp_path / "c")
+        spoil(tmp_path / "c" / "columns.checkpoint")
+        with pytest.raises(ModelFileError):
+            model(optimizer=None, lengthscale=1.0).fit_batches(
+                Source("plain"), checkpoint=tmp_path / "c"
+            )
+
+
+def test_another_start_has_to_draw_the_same(tmp_path):
+    with pytest.raises(InvalidInputError, match="random_state: expected an int beside checkpoint"):
+        model(random_state=None).fit_batches(Source("plain"), checkpoint=tmp_path)
+
+
+def test_summaries_of_files_are_the_same():
+    frame = table("special")[0]
+    for name in frame.columns:
+        column = pa.chunked_array([pa.array(frame[name], from_pandas=True)])
+        summary = summary_of(column, name)
+        again = summary_from_state(summary_state(summary))
+        assert again.code(fill=True) == summary.code(fill=True)
+        assert (again.n_rows, again.n_missing) == (summary.n_rows, summary.n_missing)

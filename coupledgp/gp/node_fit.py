@@ -281,6 +281,7 @@ class NodeFitter:
             forecast = self._posterior_forecast(found.kernel, ratio)
             advice = "choose a kernel whose exponent is a whole number, or a larger budget"
             self.budget.check(forecast, "the posterior", advice)
+            self.report(f"posterior and its deviations, forecast {forecast.seconds:.2g} s")
         chosen = self.recipe.make(found.kernel, known)
         scales, error = self._scales(found, chosen)
         if known is None:

@@ -268,7 +268,9 @@ class NodeSearcher:
         """Search each family on the part; the best one first."""
         start = time.perf_counter()
         evidence, name = self._part
-        found = []
+        found: list[Compared] = []
+        seconds = self._expected.seconds
+        self.report(f"compare {len(kernels)} kernels on {name}, forecast {seconds:.2g} s")
         with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
             for kernel, family in zip(kernels, families, strict=True):
                 point, state = fit_families(
@@ -339,6 +341,9 @@ class NodeSearcher:
         The second result is the name of a way that refused kernels which the search led to.
         """
         start = time.perf_counter()
+        forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
+        for _, route in plans:
+            self.report(f"search, {route.name}: {route.reason}, forecast {forecast.seconds:.2g} s")
         evidences = [route.make() for _, route in plans]
         forecasts = [route.forecast(1).seconds for _, route in plans]
         room = (self._seconds() - sum(r.setup.seconds for _, r in plans)) / max(
@@ -356,7 +361,6 @@ class NodeSearcher:
             [c.ratio for c, _ in plans],
         )
         compared, route = plans[state.family]
-        forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
         words = f"{route.name}: {route.reason}, {limited.n_evaluations} evaluations"
         self._note("search", words, forecast, start)
         refused = evidences[state.family].n_refused > MOST_REFUSED

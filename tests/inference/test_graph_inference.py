@@ -1,5 +1,6 @@
 """Evidence, gradients, solvers and posteriors on graphs against plain linear algebra."""
 
+import networkx as nx
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +8,7 @@ from scipy import stats
 from coupledgp.couplings import GeometricLaw, MatchedLaw, parse_walker_coupling
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import WalkFeatures, plan_hops
+from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
     IterativeEvidence,
@@ -171,6 +173,22 @@ def test_posterior_is_the_conditional_gaussian(prior: GraphPrior, iterative: boo
     assert np.abs(np.cov(draws) - covariance).max() < 6 * covariance.max() * np.sqrt(2 / 20_000)
     sampled = posterior.sampled_variance(test, 5000, np.random.default_rng(1))
     np.testing.assert_allclose(sampled, np.diag(covariance), rtol=6 * np.sqrt(2 / 5000))
+
+
+@pytest.mark.parametrize("noise", [1e-4, 0.3, 30.0])
+def test_draws_for_variances_are_solved_for_as_roughly_as_is_asked(noise: float) -> None:
+    graph = Graph.from_networkx(nx.random_regular_graph(3, 200, seed=0))
+    seen = np.random.default_rng(0).choice(200, 90, replace=False)
+    prior = SeriesPrior(graph, HeatKernel(2.0))
+    posterior = IterativePosterior(prior, seen, np.ones((90, 1)), 1.7, noise)
+    draws, steps = [], []
+    for error in (0.0, 3e-3):
+        lines: list[str] = []
+        rng = np.random.default_rng(3)
+        draws.append(posterior.deviations(np.arange(200), 40, rng, lines.append, error))
+        steps.append([line for line in lines if line.startswith("conjugate gradients, step")])
+    assert len(steps[1]) < len(steps[0])
+    assert 0 < np.sqrt(np.square(draws[0] - draws[1]).mean()) < 3e-3 * np.sqrt(noise)
 
 
 def test_impossible_covariance_is_refused_with_advice() -> None:

@@ -143,6 +143,7 @@ def solve_columns(
     B: FloatArray,
     tolerance: float | FloatArray = 1e-6,
     max_iterations: int = 5000,
+    report: Progress = silent,
 ) -> FloatArray:
     """Solve `A X = B` to a relative residual of the recurrence, in double precision.
 
@@ -158,6 +159,8 @@ def solve_columns(
         Relative residual `|A x - b| / |b|` of every column, or one for each (k,).
     max_iterations
         Largest number of steps.
+    report
+        Called with a line of progress after each step.
 
     Raises
     ------
@@ -175,6 +178,7 @@ def solve_columns(
         max_iterations,
         in_norm_of_preconditioner=False,
         inner=ordered_inner,
+        report=report,
     )
     excess = found.excess.sqrt().numpy()
     failed = ~(excess <= 1)

@@ -125,7 +125,12 @@ class LeadingPosterior(GraphPosterior):
         return self.noise * (self._halved(nodes) ** 2).sum(axis=0)
 
     def deviations(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self,
+        nodes: IntArray,
+        n_samples: int,
+        rng: np.random.Generator,
+        report: Progress = silent,
+        error: float = 0.0,
     ) -> FloatArray:
         half = self._halved(nodes)
         return np.sqrt(self.noise) * (half.T @ rng.standard_normal((half.shape[0], n_samples)))

@@ -26,6 +26,9 @@ BLOCK = 256
 EXPLAINED = 1e-3
 # Most covariances between observations and other nodes that are formed at once: 256 MiB.
 CROSS_ENTRIES = 2**25
+# Error of draws that are squared and averaged, as a share of the noise's standard deviation: far
+# below the error of the average, `sqrt(2 / n)` of n draws. And the largest residual for it.
+ROUGH, MOST_RESIDUAL = 3e-3, 1e-2
 # Least relative residual that is asked for: smaller ones are rounding.
 LEAST_TOLERANCE = 1e-12
 
@@ -74,6 +77,10 @@ class GraphPosterior(ABC):
         """`(v K + s I)^-1 cross`, (n, p), of covariances, exact enough for their difference."""
         return self.solve(cross)
 
+    def solve_draws(self, B: FloatArray, error: float, report: Progress) -> FloatArray:
+        """`(v K + s I)^-1 B` for draws B (n, k), with an error of `error s^1/2` in `v K` of it."""
+        return self.solve(B)
+
     def mean(self, nodes: IntArray) -> FloatArray:
         """Means `v K[nodes, train] (v K + s I)^-1 Y` of f, shape (p, n_outputs)."""
         return self.outputscale * self.prior.product(nodes, self.nodes, self.weights)
@@ -100,12 +107,18 @@ class GraphPosterior(ABC):
         return np.maximum(variance, 0.0)
 
     def deviations(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self,
+        nodes: IntArray,
+        n_samples: int,
+        rng: np.random.Generator,
+        report: Progress = silent,
+        error: float = 0.0,
     ) -> FloatArray:
         """Draws of f less its mean at nodes, shape (p, n_samples), by Matheron's rule.
 
         `f* - v K[nodes, train] (v K + s I)^-1 (f + e)` with prior draws (f*, f) and noise e
-        (Wilson et al., 2020): one solve for each sample, whatever the number of nodes.
+        (Wilson et al., 2020): one solve for each sample, whatever the number of nodes. `error` is
+        the root mean square of an error that may be left, over that of the noise.
         """
         together = np.concatenate([nodes, self.nodes])
         unique, places = np.unique(together, return_inverse=True)
@@ -115,7 +128,8 @@ class GraphPosterior(ABC):
             count = block.stop - block.start
             draws = np.sqrt(self.outputscale) * self.prior.sample(unique, count, rng)[places]
             there, here = draws[: nodes.size], draws[nodes.size :]
-            solved = self.solve(here + np.sqrt(self.noise) * rng.standard_normal(here.shape))
+            noisy = here + np.sqrt(self.noise) * rng.standard_normal(here.shape)
+            solved = self.solve_draws(noisy, error, report)
             known = self.outputscale * self.prior.product(nodes, self.nodes, solved)
             deviations[:, block] = there - known
         return deviations
@@ -132,7 +146,9 @@ class GraphPosterior(ABC):
         self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
         """Variance (p,) of f at nodes from samples, of relative error `sqrt(2 / n_samples)`."""
-        return (self.deviations(nodes, n_samples, rng, report) ** 2).mean(axis=1)
+        draws = self.deviations(nodes, n_samples, rng, report, ROUGH)
+        variance: FloatArray = np.einsum("ij,ij->i", draws, draws) / n_samples
+        return variance
 
 
 def blocks_of(size: int) -> list[slice]:
@@ -202,6 +218,12 @@ class IterativePosterior(GraphPosterior):
     def solve(self, B: FloatArray) -> FloatArray:
         return self._solve(B, self.tolerance)
 
+    def solve_draws(self, B: FloatArray, error: float, report: Progress) -> FloatArray:
+        # A residual r of `(v K + s I) x = b` changes `v K x` by no more than its own size.
+        sizes = np.maximum(np.sqrt(np.square(B).mean(axis=0)), np.finfo(float).tiny)
+        wanted = np.clip(error * np.sqrt(self.noise) / sizes, self.tolerance, MOST_RESIDUAL)
+        return self._solve(B, wanted, report)
+
     def explain(self, cross: FloatArray) -> FloatArray:
         # A residual r changes a covariance by x' r, x being weights of at most about one. Under
         # small noise a posterior variance is about as small as the noise, however large the prior
@@ -211,9 +233,11 @@ class IterativePosterior(GraphPosterior):
             cross, np.clip(EXPLAINED * self.noise / norms, LEAST_TOLERANCE, self.tolerance)
         )
 
-    def _solve(self, B: FloatArray, tolerance: float | FloatArray) -> FloatArray:
+    def _solve(
+        self, B: FloatArray, tolerance: float | FloatArray, report: Progress = silent
+    ) -> FloatArray:
         def product(V: FloatArray) -> FloatArray:
             inner = self.prior.product(self.nodes, self.nodes, V)
             return self.outputscale * inner + self.noise * V
 
-        return solve_columns(product, self._precondition, B, tolerance)
+        return solve_columns(product, self._precondition, B, tolerance, report=report)

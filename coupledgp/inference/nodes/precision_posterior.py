@@ -82,9 +82,14 @@ class PrecisionNodePosterior(GraphPosterior):
         return 0.5 * (covariance + covariance.T)
 
     def deviations(
-        self, nodes: IntArray, n_samples: int, rng: np.random.Generator, report: Progress = silent
+        self,
+        nodes: IntArray,
+        n_samples: int,
+        rng: np.random.Generator,
+        report: Progress = silent,
+        error: float = 0.0,
     ) -> FloatArray:
-        """See the base class: a prior draw less what noisy observations of it explain."""
+        """See the base class: a prior draw less what noisy observations of it explain, exactly."""
         unique, places = np.unique(np.concatenate([nodes, self.nodes]), return_inverse=True)
         deviations = np.empty((nodes.size, n_samples))
         for block in self._blocks(n_samples):

@@ -2,13 +2,17 @@
 
 * a table of 10^6 rows and 10 columns (rough in one column, linear in another), by `GPRegressor` and
   by sparse-spectrum features;
-* a graph of 10^6 edges (random, 333 333 nodes of mean degree 6) with values at 20 000 nodes;
-* a table of 100 rows and 100 000 columns.
+* a graph of 10^6 edges (near points of a square, 333 333 nodes of mean degree 6) with values at
+  20 000 nodes;
+* an expander of 10^5 edges (preferential attachment, 33 333 nodes) with values at 8333 nodes: no
+  part of it can be cut out, no factor is sparse, and its kernels are products of series;
+* a table of 100 rows and 100 000 columns; ridge regression and the lasso of scikit-learn beside it.
 
 Each runs in a process of its own, on one thread: fit, prediction, a saved file read again. The
 memory is the peak of the process; that of the data and the imports alone is told beside it.
 
-    python benchmarks/loads.py [--only table features graph wide] [--ways api command] [--small]
+    python benchmarks/loads.py [--only table features graph expander wide]
+                               [--ways api command rivals] [--small]
 """
 
 from __future__ import annotations
@@ -33,8 +37,12 @@ SIZES = {
     "table": ((1_000_000, 10), (20_000, 10)),
     "features": ((1_000_000, 10), (20_000, 10)),
     "graph": ((1_000_000, 0), (20_000, 0)),
+    "expander": ((100_000, 0), (5000, 0)),
     "wide": ((100, 100_000), (50, 2000)),
 }
+
+
+GRAPHS = ("graph", "expander")
 
 
 def table(n_rows: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
@@ -44,16 +52,31 @@ def table(n_rows: int, dim: int) -> tuple[np.ndarray, np.ndarray]:
     return X, np.sin(2 * X[:, 0]) * X[:, 1] + X[:, 2] + 0.3 * rng.normal(size=n_rows)
 
 
-def edges(n_edges: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Edges (m, 2) of a random graph without nodes alone, observed nodes and their values."""
+def edges(load: str, n_edges: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Edges (m, 2) of a graph, observed nodes and their values.
+
+    `"graph"` joins near points of a square, and each to the next so that none is alone; in
+    `"expander"` each node joins three earlier ones, the more likely the more neighbours they have.
+    """
     rng = np.random.default_rng(0)
     n_nodes = n_edges // 3
-    ring = np.stack([np.arange(n_nodes), np.roll(np.arange(n_nodes), 1)], axis=1)
-    others = rng.integers(n_nodes, size=(n_edges - n_nodes, 2))
-    others[:, 1] += others[:, 0] == others[:, 1]
-    found = np.concatenate([ring, others % n_nodes])
     seen = rng.choice(n_nodes, min(20_000, n_nodes // 4), replace=False)
-    return found, seen, np.sin(seen * 2e-3) + 0.2 * rng.normal(size=len(seen))
+    if load == "expander":
+        import networkx as nx
+
+        found = np.array(nx.barabasi_albert_graph(n_nodes, 3, seed=0).edges())
+        truth = np.sin(np.arange(n_nodes) * 2e-3)
+    else:
+        from scipy.spatial import cKDTree
+
+        places = rng.random((n_nodes, 2))
+        places = places[np.argsort(places[:, 0])]
+        near = np.sqrt(4 / (np.pi * n_nodes))
+        pairs = cKDTree(places).query_pairs(near, output_type="ndarray")
+        along = np.stack([np.arange(n_nodes - 1), np.arange(1, n_nodes)], axis=1)
+        found = np.unique(np.sort(np.concatenate([pairs, along]), axis=1), axis=0)
+        truth = np.sin(8 * places[:, 0]) * np.cos(6 * places[:, 1])
+    return found, seen, truth[seen] + 0.2 * rng.normal(size=len(seen))
 
 
 def peak_mb() -> float:
@@ -69,8 +92,8 @@ def by_api(load: str, size: tuple[int, int]) -> dict[str, float]:
     import coupledgp as cgp
 
     torch.set_num_threads(1)
-    if load == "graph":
-        pairs, points, y = edges(size[0])
+    if load in GRAPHS:
+        pairs, points, y = edges(load, size[0])
         ones = np.ones(len(pairs))
         n = int(pairs.max()) + 1
         half = sp.coo_array((ones, (pairs[:, 0], pairs[:, 1])), shape=(n, n))
@@ -93,7 +116,7 @@ def by_api(load: str, size: tuple[int, int]) -> dict[str, float]:
         path = Path(folder) / "model"
         model.save(path)
         file = path.stat().st_size / 1e6
-        cgp.load_model(path, graph=graph) if load == "graph" else cgp.load_model(path)
+        cgp.load_model(path)
     return {
         "data_mb": before,
         "fit_s": fitted - start,
@@ -113,8 +136,8 @@ def by_command(load: str, size: tuple[int, int]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = [sys.executable, "-m", "coupledgp"]
-        if load == "graph":
-            pairs, seen, y = edges(size[0])
+        if load in GRAPHS:
+            pairs, seen, y = edges(load, size[0])
             pd.DataFrame({"source": pairs[:, 0], "target": pairs[:, 1]}).to_csv(
                 folder / "edges.csv", index=False
             )
@@ -141,9 +164,29 @@ def by_command(load: str, size: tuple[int, int]) -> dict[str, float]:
         }
 
 
+def by_rivals(load: str, size: tuple[int, int]) -> dict[str, float]:
+    """Seconds of the linear models of scikit-learn that people fit to wide tables."""
+    from sklearn.linear_model import LassoCV, RidgeCV
+
+    X, y = table(*size)
+    figures = {}
+    for name, model in (("ridge", RidgeCV()), ("lasso", LassoCV(cv=5, random_state=0))):
+        start, cpu = time.monotonic(), time.process_time()
+        model.fit(X, y)
+        fitted = time.monotonic()
+        assert np.isfinite(model.predict(X)).all()
+        figures |= {
+            f"{name}_fit_s": fitted - start,
+            f"{name}_predict_s": time.monotonic() - fitted,
+            f"{name}_cpu_s": time.process_time() - cpu,
+        }
+    return figures | {"peak_mb": peak_mb()}
+
+
 WAYS: dict[str, Callable[[str, tuple[int, int]], dict[str, float]]] = {
     "api": by_api,
     "command": by_command,
+    "rivals": by_rivals,
 }
 
 
@@ -162,6 +205,8 @@ def main() -> None:
     shown = Table("load", "way", "figures", title="Large inputs, one thread")
     for load in arguments.only:
         for way in arguments.ways:
+            if way == "rivals" and load != "wide":
+                continue
             command = [sys.executable, __file__, "--here", load, way]
             command += ["--small"] * arguments.small
             found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout

@@ -9,7 +9,13 @@ from dataclasses import replace
 from typing import Any, Literal, cast
 
 from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
-from coupledgp.cli.commands.graph_tasks import beside_exact, describe, score, split_nodes
+from coupledgp.cli.commands.graph_tasks import (
+    announce_law,
+    beside_exact,
+    describe,
+    score,
+    split_nodes,
+)
 from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.options import number_or_auto, option, selection_of
 from coupledgp.cli.readers.files import about
@@ -91,6 +97,7 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
                 task.y,
             )
         network = replace(network, graph=model.graph)
+        announce_law(model)
         with clock("predict"), reporter("predict"):
             law = model.predict(return_std=True, latent=latent)
             scored = score(model, network, task)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from typing import Any
@@ -11,10 +12,15 @@ import numpy as np
 from coupledgp.cli.evaluate import Comparison, Stopwatch
 from coupledgp.cli.readers.networks import Network
 from coupledgp.diagnostics import compare, coverage, nlpd, rmse
+from coupledgp.gp.node_costs import probes_forecast
+from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.models import GraphGPRegressor
 from coupledgp.random import FloatArray, IntArray
 
 SCHEMA_VERSION = 1
+# Seconds, by forecast, above which a log evidence that the fit did not need is left out, and above
+# which the law of all nodes is announced before it is computed.
+EVIDENCE_SECONDS, LAW_SECONDS = 20.0, 10.0
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,32 @@ def of_walks(model: GraphGPRegressor) -> dict[str, Any]:
     }
 
 
+def evidence_of(model: GraphGPRegressor) -> dict[str, float | None]:
+    """Log evidence and its standard error; None where they would take long only to be shown."""
+    names, process = ("log_evidence", "log_evidence_error"), model.first_process_
+    posterior = process.posterior
+    if process.known_evidence is None and isinstance(posterior, IterativePosterior):
+        ratio = posterior.noise / posterior.outputscale
+        kernel = posterior.prior.kernel
+        forecast = probes_forecast(process.graph, kernel, ratio, process.settings)
+        if forecast.seconds > EVIDENCE_SECONDS:
+            return dict.fromkeys(names)
+    values = model.log_marginal_likelihood_value_, model.log_marginal_likelihood_error_
+    return dict(zip(names, values, strict=True))
+
+
+def announce_law(model: GraphGPRegressor) -> None:
+    """Print on stderr the expected time of the law of all nodes, if it is long."""
+    seconds = model.steps_[-1].forecast if model.steps_ else 0.0
+    if seconds > LAW_SECONDS:
+        print(
+            f"coupledgp: means and standard deviations of all {model.first_process_.graph.n_nodes} "
+            f"nodes by {model.method_}: about {seconds:.0f} s of one core",
+            file=sys.stderr,
+            flush=True,
+        )
+
+
 def describe(
     model: GraphGPRegressor,
     network: Network,
@@ -124,8 +156,7 @@ def describe(
             "kernel": repr(model.kernel_),
             "outputscale": model.outputscale_,
             "noise": model.noise_,
-            "log_evidence": model.log_marginal_likelihood_value_,
-            "log_evidence_error": model.log_marginal_likelihood_error_,
+            **evidence_of(model),
             "n_rounds": int(model.n_rounds_),
             "n_evaluations": int(model.n_evaluations_),
             "converged": bool(model.converged_),

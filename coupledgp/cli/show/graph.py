@@ -120,7 +120,6 @@ def graph_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
 def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Rows (name, value, remark) of the fitted hyperparameters and the settings of the fit."""
     fitted = result["fitted"]
-    error = fitted["log_evidence_error"]
     rows = [
         (f"{name} (variance)", f"{fitted[name]:.4g}", f"std {fitted[name] ** 0.5:.4g}")
         for name in ("outputscale", "noise")
@@ -128,9 +127,17 @@ def fit_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [
         ("kernel", short_numbers(fitted["kernel"]), ""),
         *rows,
-        ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact"),
+        ("log evidence", *evidence_cells(fitted)),
         *method_rows(result),
     ]
+
+
+def evidence_cells(fitted: dict[str, Any]) -> tuple[str, str]:
+    """Value and remark of the log evidence."""
+    value, error = fitted["log_evidence"], fitted["log_evidence_error"]
+    if value is None:
+        return "not computed", "it takes long on this graph"
+    return f"{value:.6g}", f"± {error:.2g}" if error else "exact"
 
 
 def method_rows(result: dict[str, Any]) -> list[tuple[str, str, str]]:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from coupledgp.errors import InvalidInputError
 from coupledgp.output import find_clash
 
@@ -21,6 +23,13 @@ MAX_SOLVED_ROWS = 128
 # Training rows up to which the whole model is compared by default, which takes minutes, and rows of
 # the subset that is compared above them.
 WHOLE_ROWS, SUBSET_ROWS = 40_000, 2000
+
+
+def path(text: str | Path) -> Path:
+    """Return the path that a text names; an empty one would be the current folder."""
+    if text == "":
+        raise typer.BadParameter("expected a path, got an empty text")
+    return Path(text)
 
 
 def number_or_auto(text: str, name: str) -> int | str:

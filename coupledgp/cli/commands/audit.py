@@ -9,25 +9,31 @@ from typing import Annotated
 
 import typer
 
-from coupledgp.cli.options import check_budget, check_distinct
+from coupledgp.cli.options import check_budget, check_distinct, path
 
 
 def audit(
     train: Annotated[
-        Path, typer.Option(help="Training rows with the target.", show_default=False)
+        Path, typer.Option(help="Training rows with the target.", show_default=False, parser=path)
     ],
-    test: Annotated[Path, typer.Option(help="Test rows with the target.", show_default=False)],
+    test: Annotated[
+        Path, typer.Option(help="Test rows with the target.", show_default=False, parser=path)
+    ],
     target: Annotated[
         str, typer.Option("--target", "-t", help="Column of the target.", show_default=False)
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="HTML page to write.", show_default=False)
+        Path,
+        typer.Option(
+            "--output", "-o", help="HTML page to write.", show_default=False, parser=path
+        )
     ],
     predictions: Annotated[
         Path | None,
         typer.Option(
             help="Table of the predictions at the test rows. \\[default: the test rows' own]",
             show_default=False,
+            parser=path,
         ),
     ] = None,
     mean_column: Annotated[str, typer.Option(help="Column of the means.")] = "mean",
@@ -73,7 +79,9 @@ def audit(
     ] = None,
     model: Annotated[
         Path | None,
-        typer.Option(help="Saved model whose kernel the exact GP takes.", show_default=False),
+        typer.Option(
+            help="Saved model whose kernel the exact GP takes.", show_default=False, parser=path
+        ),
     ] = None,
     max_rows: Annotated[
         int | None,

@@ -9,10 +9,15 @@ from typing import Annotated
 
 import typer
 
+from coupledgp.cli.options import path
+
 
 def demo(
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder to write to; it is made if missing.")
+        Path,
+        typer.Option(
+            "--output", "-o", help="Folder to write to; it is made if missing.", parser=path
+        ),
     ] = Path("demo-report"),
     n_seeds: Annotated[int, typer.Option(help="Draws of the frequencies to average over.")] = 20,
     seed: Annotated[int, typer.Option(help="Of the split and the draws.")] = 0,
@@ -61,5 +66,5 @@ def demo(
     show.print_section(console, found.mesh.section())
     console.print()
     pages = [output / f"{name}.html" for name in names]
-    written = ", ".join(str(path) for path in pages)
+    written = ", ".join(map(str, pages))
     console.print(Text(f"Written: {written}, and a .json beside each"), soft_wrap=True)

@@ -15,13 +15,14 @@ from coupledgp.cli.options import (
     SUBSET_ROWS,
     WHOLE_ROWS,
     check_distinct,
+    path,
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
 
 DEFAULT_HOLDOUT = 0.2
-DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False)
+DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False, parser=path)
 MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
 
 
@@ -32,7 +33,7 @@ def fit(
         str, typer.Option("--target", "-t", help="Column to predict.", show_default=False)
     ],
     test: Annotated[
-        Path | None, typer.Option(help="File with test rows.", show_default=False)
+        Path | None, typer.Option(help="File with test rows.", show_default=False, parser=path)
     ] = None,
     holdout: Annotated[
         float | None,
@@ -195,6 +196,7 @@ def fit(
         typer.Option(
             "--output", "-o", help="Save the model.", rich_help_panel=OUTPUT_PANEL,
             show_default=False,
+            parser=path,
         ),
     ] = None,
     include_data: Annotated[
@@ -207,7 +209,10 @@ def fit(
     ] = False,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write an HTML page.", rich_help_panel=OUTPUT_PANEL, show_default=False),
+        typer.Option(
+            help="Write an HTML page.", rich_help_panel=OUTPUT_PANEL, show_default=False,
+            parser=path,
+        ),
     ] = None,
     as_json: Annotated[
         bool,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from coupledgp.cli.commands.fit import MODEL_PANEL, OUTPUT_PANEL
-from coupledgp.cli.options import check_distinct
+from coupledgp.cli.options import check_distinct, path
 from coupledgp.errors import InvalidInputError
 
 DEFAULT_HIDDEN = 0.05
@@ -18,6 +18,7 @@ GRAPH = typer.Argument(
     help="Mesh, roads (GeoPackage, GeoJSON, shapefile, GraphML, GML), edge table (CSV, Parquet), "
     "or a mesh such as icosphere.",
     show_default=False,
+    parser=path,
 )
 
 
@@ -30,6 +31,7 @@ def interpolate(
             "--output", "-o",
             help=".csv, .parquet; of a mesh .vtu, .vtk, .ply, .glb; of roads .gpkg, .geojson.",
             rich_help_panel=OUTPUT_PANEL, show_default=False,
+            parser=path,
         ),
     ],
     values: Annotated[
@@ -38,6 +40,7 @@ def interpolate(
             help="Table of values by x, y, z, or vertex, or face; on roads by node, or edge and "
             "offset, or x and y, or longitude and latitude.",
             show_default=False,
+            parser=path,
         ),
     ] = None,
     node_column: Annotated[
@@ -109,7 +112,7 @@ def interpolate(
     positions: Annotated[
         Path | None,
         typer.Option(help="Table of node, x, y (or longitude, latitude) of an edge table.",
-                     show_default=False),
+                     show_default=False, parser=path),
     ] = None,
     model: Annotated[
         str,
@@ -158,7 +161,7 @@ def interpolate(
     loo: Annotated[
         Path | None,
         typer.Option(help="Write every sensor as the others predict it: .csv, .tsv, .parquet.",
-                     rich_help_panel=FIELD_PANEL, show_default=False),
+                     rich_help_panel=FIELD_PANEL, show_default=False, parser=path),
     ] = None,
     at: Annotated[
         str | None,
@@ -170,7 +173,7 @@ def interpolate(
     query: Annotated[
         Path | None,
         typer.Option(help="Write the field at the places of this table instead.",
-                     rich_help_panel=FIELD_PANEL, show_default=False),
+                     rich_help_panel=FIELD_PANEL, show_default=False, parser=path),
     ] = None,
     n_walks: Annotated[
         str,
@@ -228,7 +231,10 @@ def interpolate(
     ] = False,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write an HTML page.", rich_help_panel=OUTPUT_PANEL, show_default=False),
+        typer.Option(
+            help="Write an HTML page.", rich_help_panel=OUTPUT_PANEL, show_default=False,
+            parser=path,
+        ),
     ] = None,
     as_json: Annotated[
         bool,

@@ -8,21 +8,33 @@ from typing import Annotated
 
 import typer
 
-from coupledgp.cli.options import check_distinct
+from coupledgp.cli.options import check_distinct, path
 from coupledgp.errors import InvalidInputError
 from coupledgp.progress import reporter
 
 
 def predict(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="File that fit wrote.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="File that fit wrote.", show_default=False, parser=path
+        ),
     ],
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="DATA", help="CSV or Parquet file.", show_default=False, parser=path
+        ),
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help=".csv, .tsv or .parquet to write.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help=".csv, .tsv or .parquet to write.",
+            show_default=False,
+            parser=path,
+        ),
     ],
     prefix: Annotated[
         str, typer.Option(help="Before the names of the added columns.", show_default=False)

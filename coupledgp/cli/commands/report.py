@@ -16,6 +16,7 @@ from coupledgp.cli.options import (
     check_budget,
     check_distinct,
     is_whole,
+    path,
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
@@ -26,7 +27,7 @@ def report(
     model: Annotated[
         Path,
         typer.Argument(metavar="MODEL", help="File that fit --include-data wrote, or gp.save.",
-                       show_default=False),
+                       show_default=False, parser=path),
     ],
     data: Annotated[
         Path | None,
@@ -34,11 +35,15 @@ def report(
             metavar="[DATA]", show_default=False,
             help="Test rows with the target, or nodes and values for a graph model; without it the "
             "training rows are left out, each as all others predict it.",
+            parser=path,
         ),
     ] = None,
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="HTML page to write.", show_default=False)
+        Path,
+        typer.Option(
+            "--output", "-o", help="HTML page to write.", show_default=False, parser=path
+        )
     ],
     target: Annotated[
         str | None,
@@ -79,11 +84,11 @@ def report(
     mesh: Annotated[
         Path | None,
         typer.Option(help="Mesh whose faces or vertices are the nodes, for the picture.",
-                     show_default=False),
+                     show_default=False, parser=path),
     ] = None,
     positions: Annotated[
         Path | None,
-        typer.Option(help="Table of node, x, y, for the picture.", show_default=False),
+        typer.Option(help="Table of node, x, y, for the picture.", show_default=False, parser=path),
     ] = None,
     title: Annotated[
         str | None, typer.Option(help="Heading of the page.", show_default=False)
@@ -104,6 +109,7 @@ def report(
         typer.Option(
             "--groups-from", metavar="TABLE", show_default=False,
             help="Table with the training rows and the column of their groups.",
+            parser=path,
         ),
     ] = None,
     others: Annotated[

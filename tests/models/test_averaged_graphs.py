@@ -8,7 +8,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
-from coupledgp.inference.nodes.averaging import told_apart
+from coupledgp.inference.nodes.averaging import KernelPosterior, told_apart
 from coupledgp.kernels import HeatKernel
 from coupledgp.kernels.graph.families import LearnedKernel
 
@@ -63,6 +63,27 @@ def test_the_law_is_the_mixture_of_the_members(model):
     between = weights @ (means - weights @ means) ** 2
     within = weights @ (stds**2 + noise[:, None])
     np.testing.assert_allclose(share, between / (between + within))
+
+
+def test_members_have_the_weights_of_their_draws(monkeypatch):
+    """Where the noise ratio alone is free, many draws are one: their weights differ."""
+    found = []
+    average = KernelPosterior.average
+
+    def spy(self, *arguments):
+        found.append(average(self, *arguments))
+        return found[-1]
+
+    monkeypatch.setattr(KernelPosterior, "average", spy)
+    kept = {"outputscale": 0.9, "fixed": ("kernel", "outputscale")}
+    gp = cgp.ExactGraphGPRegressor(
+        RING, HeatKernel(30.0), hyperparameters="averaged", n_hyperparameter_draws=200, **kept
+    ).fit(SEEN, Y)
+    np.testing.assert_array_equal(gp.member_weights_, found[0].weights)
+    assert np.ptp(gp.member_weights_) > 0
+    scale = Y.var()
+    drawn = [(draw.outputscale * scale, draw.noise * scale) for draw in found[0].draws]
+    np.testing.assert_allclose([(m.outputscale_, m.noise_) for m in gp.members_], drawn)
 
 
 def test_one_member_is_the_process_itself(model):

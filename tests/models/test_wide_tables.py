@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.spatial.distance import pdist
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.selection.member_plans import Size, plan_members
 
 # Seconds in which 20 rows of 300 columns have no lengthscale for each column.
@@ -59,6 +61,24 @@ def test_a_rotated_problem_has_the_same_covariances(rng):
         whole.adopted(prior).covariance(points, points),
         rtol=1e-10,
     )
+
+
+def test_rows_whose_columns_share_a_lengthscale_are_at_distances_of_about_one(rng):
+    X, y = table(rng)
+    shared = problem(X, y)
+    squares = pdist((X - shared.center) / shared.spread, "sqeuclidean")
+    assert squares.mean() == pytest.approx(2 * 20 / 19)  # twice the variance of one column
+
+
+def test_a_rotated_problem_keeps_the_weights_of_its_rows(rng):
+    X, y = table(rng)
+    weights = RowWeights(rng.uniform(0.5, 2.0, 20), np.ones(20))
+    data = Data.of(X, y[:, None], weights=weights)
+    own = LocalProblem.of(data, Units.of(data.targets, True, None), np.arange(300), 0)
+    kept = own.sharing_lengthscale().rotated().data.weights
+    assert kept is not None
+    np.testing.assert_array_equal(kept.noise, weights.noise)
+    np.testing.assert_array_equal(kept.counts, weights.counts)
 
 
 def test_a_problem_is_not_rotated_without_a_shared_lengthscale_or_with_more_rows(rng):

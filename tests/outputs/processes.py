@@ -19,7 +19,7 @@ from coupledgp.features import sample_walks
 warnings.simplefilter("ignore")
 SECONDS = 60.0  # of a child that hangs; the promise is 5, the machine of a test may be slow
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(3000, 5))
+X = RNG.normal(size=(1000, 5))
 Y = np.sin(X[:, 0])
 N_NODES = 400
 GRAPH = cgp.Graph.from_edges(np.arange(N_NODES - 1), np.arange(1, N_NODES))

@@ -6,5 +6,6 @@ from coupledgp.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.dask.front import fit as fit
+    from coupledgp.dask.front import predict as predict
 else:
-    __all__, __getattr__, __dir__ = attach(__name__, {"coupledgp.dask.front": ["fit"]})
+    __all__, __getattr__, __dir__ = attach(__name__, {"coupledgp.dask.front": ["fit", "predict"]})

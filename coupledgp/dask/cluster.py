@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.dask.sizes import tell_dask
 from coupledgp.errors import CoupledGPError, InvalidInputError, MissingLibraryError
 from coupledgp.random import IntArray
 
@@ -51,7 +52,36 @@ class Cluster:
 
         self._check_connected()
         with dask.config.set(QUIET):
-            return self.client.submit(function, *arguments, pure=False)
+            return self.client.submit(run, function, *arguments, pure=False)
+
+    def compute(self, tasks: list[Any], home: str | None = None) -> list[Any]:
+        """Futures of Dask's delayed values, computed by the worker of an address if it lives."""
+        import dask
+
+        self._check_connected()
+        place: dict[str, Any] = {} if home is None else {"workers": [home]}
+        with dask.config.set(QUIET):
+            futures: list[Any] = self.client.compute(
+                tasks, allow_other_workers=home is not None, **place
+            )
+        return futures
+
+    def home(self, future: Any) -> str | None:
+        """Address of a worker that holds the result of a future; None if there is none yet."""
+        holders = next(iter(self.client.who_has([future]).values()), ())
+        return min(holders, default=None)
+
+    def homes(self, rows: Any, count: int) -> list[str | None]:
+        """Address of a worker that holds each partition of a collection; None if there is none."""
+        from distributed.client import futures_of
+
+        found: list[str | None] = [None] * count
+        held = [] if rows is None else futures_of(rows)  # type: ignore[no-untyped-call]
+        if len(held) == count:
+            for future in held:
+                if isinstance(future.key, tuple) and future.key[1] < count:
+                    found[future.key[1]] = self.home(future)
+        return found
 
     def shared(self, value: Any) -> Any:
         """A future of a value that many tasks need: it is sent once, and from worker to worker."""
@@ -151,6 +181,12 @@ def sum_of(a: Any, b: Any) -> Any:
 def in_parts(size: int, n_parts: int) -> list[IntArray]:
     """The numbers 0, ..., size - 1 in at most `n_parts` runs of nearly the same length."""
     return np.array_split(np.arange(size), max(1, min(n_parts, size)))
+
+
+def run(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function on a worker, where Dask is told the sizes of results."""
+    tell_dask()
+    return function(*arguments)
 
 
 def _itself(value: Any) -> Any:

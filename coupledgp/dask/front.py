@@ -1,45 +1,67 @@
-"""Fits on a cluster, for the estimators that there are."""
+"""Fits and predictions on a cluster, for the estimators that there are."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from sklearn.utils.validation import check_is_fitted
+
 from coupledgp.dask.cluster import Cluster
+from coupledgp.dask.local import fit_local
 from coupledgp.dask.nodes import fit_nodes
+from coupledgp.dask.partitions import partitions_of
+from coupledgp.dask.predictions import predict_partitions
+from coupledgp.dask.tables import fit_table
 from coupledgp.errors import InvalidInputError
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.node_estimator import NodeRegressor
+from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 
 Model = TypeVar("Model", bound=ProcessRegressor)
 
 
-def fit(model: Model, X: Any, y: Any, *, client: Any = None) -> Model:
+def fit(
+    model: Model, X: Any, y: Any = None, *, sample_weight: Any = None, client: Any = None
+) -> Model:
     """Fit a model on the workers of a Dask cluster; the result is that of one machine.
+
+    It is so to rounding, with the same seed, for any number of partitions and workers, and after
+    workers have died, as long as partitions come out the same each time they are computed.
 
     Parameters
     ----------
     model
-        A `GraphGPRegressor` or `ExactGraphGPRegressor`: walks are sampled in shards of nodes on the
-        workers, and products with features and with `W~` are computed there, by shards and row
-        blocks; conjugate gradients run here.
+        A `SparseSpectrumGPRegressor`: lengthscales come from random rows of the whole table, which
+        come here, variances and posterior from sums over all partitions, made where these lie. A
+        `LocalGPRegressor`: rows that are near each other are brought together in cells, and each
+        cell is given the near rows of others. A `GraphGPRegressor` or `ExactGraphGPRegressor`:
+        walks are sampled in shards of nodes, and products are computed by shards and row blocks;
+        conjugate gradients run here.
     X
-        Labels of n nodes.
+        Inputs of a table: a Dask DataFrame, a Dask Array (n, d), or a list of delayed partitions;
+        or labels of n nodes of a graph.
     y
-        Targets (n,) or (n, k).
+        Targets: the name of a column of a DataFrame or a list of names; a Dask collection, (n,) or
+        (n, k), or list of delayed values in the partitions of X; None for delayed partitions that
+        are tuples `(X, y)` or `(X, y, sample_weight)`. An array for a graph.
+    sample_weight
+        Weights of rows as y gives targets, see `SparseSpectrumGPRegressor.fit`; None: ones.
     client
         A connected `distributed.Client`; None: the last one of this process.
 
     Returns
     -------
     ProcessRegressor
-        The model, whose fit was replaced at the end by one assignment. A model of nodes asks the
-        cluster for predictions too.
+        The model, whose fit was replaced at the end by one assignment. A model of nodes and a local
+        model ask the cluster for predictions too.
 
     Raises
     ------
     InvalidInputError
-        A parameter of the model, the data or the client is invalid.
+        A parameter of the model, the data or the client is invalid; errors of a partition give its
+        number, from zero.
     CoupledGPError
         Workers died again and again while they computed the same task, or the scheduler was lost.
     MissingLibraryError
@@ -48,8 +70,50 @@ def fit(model: Model, X: Any, y: Any, *, client: Any = None) -> Model:
     cluster = Cluster(client)
     with named_exhaustion("fit"):
         if isinstance(model, NodeRegressor):
+            if sample_weight is not None:
+                raise InvalidInputError("sample_weight: expected None for nodes")
             fit_nodes(model, X, y, cluster)
-            return model
-    raise InvalidInputError(
-        f"model: expected a GraphGPRegressor or an ExactGraphGPRegressor, got {model!r:.80}"
-    )
+        elif type(model) is SparseSpectrumGPRegressor:
+            fit_table(model, partitions_of(cluster, X, y, sample_weight))
+        elif type(model) is LocalGPRegressor:
+            fit_local(model, partitions_of(cluster, X, y, sample_weight))
+        else:
+            raise InvalidInputError(
+                "model: expected a SparseSpectrumGPRegressor, LocalGPRegressor, GraphGPRegressor "
+                f"or ExactGraphGPRegressor, got a {type(model).__name__}"
+            )
+    return model
+
+
+def predict(
+    model: ProcessRegressor, X: Any, return_std: bool = False, *, latent: bool = False
+) -> Any:
+    """Predictions at a Dask collection, as collections that are computed when they are asked for.
+
+    Parameters
+    ----------
+    model
+        A fitted model of a table.
+    X
+        A Dask DataFrame, a Dask Array (p, d), or a list of delayed partitions.
+    return_std, latent
+        As for `model.predict`.
+
+    Returns
+    -------
+    collection or (collection, collection)
+        Means, and standard deviations if they are asked for, in the partitions of X: Series of the
+        index of a DataFrame (DataFrames for targets of two dimensions), arrays for an array, and a
+        list of delayed answers of `model.predict` for delayed partitions.
+
+    Raises
+    ------
+    InvalidInputError
+        X is no such collection, or the model is one of nodes.
+    """
+    check_is_fitted(model)
+    if isinstance(model, NodeRegressor):
+        raise InvalidInputError(
+            "model: expected one of a table; model.predict of a model of nodes asks the cluster"
+        )
+    return predict_partitions(model, X, return_std, latent)

@@ -113,9 +113,19 @@ class LocalFitter:
     report: Progress
     shared: bool = False
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the table."""
+        return len(self.rows)
+
+    @property
+    def varies(self) -> bool:
+        """Whether any target differs from the mean of its output."""
+        return bool(self.rows.targets.any())
+
     def batch(self, size: int, stage: int) -> NDArray[np.int64]:
         """Places of the rows of a batch, in rising order."""
-        n_rows = len(self.rows)
+        n_rows = self.n_rows
         if size >= n_rows:
             return np.arange(n_rows)
         rng = np.random.default_rng([self.seed, stage])
@@ -133,7 +143,7 @@ class LocalFitter:
         self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
     ) -> Evidence:
         """The evidence of the rows of a batch, with neighbours that are near at a vector."""
-        small = len(batch) == len(self.rows) <= MOST_ROWS
+        small = len(batch) == self.n_rows <= MOST_ROWS
         if self.shared and small and structure.frequencies is None:
             return SharedEvidence.of(structure, self.rows)
         lengthscale = self.lengthscale(structure, vector)
@@ -154,7 +164,7 @@ class LocalFitter:
             Batches; two that cover the whole table are one after the other on the same rows.
         """
         vector, n_evaluations, value, converged = start, 0, np.nan, True
-        if not self.rows.targets.any():  # constant targets say nothing about scales
+        if not self.varies:  # constant targets say nothing about scales
             return LocalSearch(structure, start, value, n_evaluations, converged)
         box = structure.box()
         for stage, part in enumerate(rounds):
@@ -188,6 +198,11 @@ class LocalFitter:
         ]
         best = max(found, key=lambda search: search.value)
         return replace(best, n_evaluations=sum(search.n_evaluations for search in found))
+
+
+def searched_order(seed: int, n_rows: int) -> NDArray[np.int64]:
+    """Places (n_rows,) of the rows in the order in which a search conditions them."""
+    return np.random.default_rng([seed, 1]).permutation(n_rows)
 
 
 def _text(structure: Structure) -> str:
@@ -281,7 +296,7 @@ class LocalProblem:
 
     def fitter(self, report: Progress) -> LocalFitter:
         """The searches on this table."""
-        order = np.random.default_rng([self.seed, 1]).permutation(len(self.data))
+        order = searched_order(self.seed, len(self.data))
         inputs = self.data.points[order]
         inputs -= self.center  # in place: a table may take much of the memory
         inputs /= self.spread

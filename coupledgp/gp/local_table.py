@@ -113,6 +113,10 @@ class Table:
         """Sums over the rows from `first` on, each whitened by near rows before it."""
         rows = np.arange(first, len(self))
         near = self._near(prior, rows)
+        return self.sums_of(prior, rows, near)
+
+    def sums_of(self, prior: LocalPrior, rows: Places, near: Places) -> WhitenedSums:
+        """Sums over rows (w,), w > 0, each whitened by near rows (w, k), all by place."""
         chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(rows), CHUNK_ROWS)]
         total = self._sums(prior, rows[chunks[0]], near[chunks[0]])
         # Merged at once: sums that live on between large temporaries would keep their memory.

@@ -40,12 +40,20 @@ class Killing(Cluster):
 
     def submit(self, function, *arguments):
         future = super().submit(function, *arguments)
-        self.n_tasks += 1
-        if self.n_tasks == self.at:
+        self._count(1)
+        return future
+
+    def compute(self, tasks, home=None):
+        futures = super().compute(tasks, home)
+        self._count(len(tasks))
+        return futures
+
+    def _count(self, more):
+        before, self.n_tasks = self.n_tasks, self.n_tasks + more
+        if before < self.at <= self.n_tasks:
             # The one that holds most results, whose loss costs most.
             held = self.client.run(lambda dask_worker: (len(dask_worker.data), os.getpid()))
             os.kill(max(held.values())[1], signal.SIGKILL)
-        return future
 
 
 @pytest.fixture

@@ -104,13 +104,23 @@ def nearest_earlier(rows: FloatArray, wanted: Places, k: int) -> Places:
         For a row at place i only places below i. With trees (see the module) a few of the k may be
         near rows that are not the very nearest: every set of earlier rows gives a valid law.
     """
+    if k and len(wanted) and not _by_tree(rows):
+        found = np.full((len(wanted), k), MISSING, dtype=np.int64)
+        _earlier_by_blocks(rows, wanted, np.arange(len(wanted)), found)
+        return found
+    return earlier_by_trees(rows, wanted, k)
+
+
+def first_block(k: int) -> int:
+    """Number of rows of the first block of the order; each further one is as long as all before."""
+    return max(8 * k, 256)
+
+
+def earlier_by_trees(rows: FloatArray, wanted: Places, k: int) -> Places:
+    """`nearest_earlier` with trees, whatever the number of rows and columns."""
     found = np.full((len(wanted), k), MISSING, dtype=np.int64)
-    if k == 0 or not len(wanted):
-        return found
-    if _by_tree(rows):
+    if k and len(wanted):
         _earlier_by_trees(rows, wanted, found)
-        return found
-    _earlier_by_blocks(rows, wanted, np.arange(len(wanted)), found)
     return found
 
 
@@ -158,7 +168,7 @@ def _earlier_by_trees(rows: FloatArray, wanted: Places, found: Places) -> None:
     block, where later rows are left out. The first block, a few hundred rows, does without trees.
     """
     k = found.shape[1]
-    first = max(8 * k, 256)
+    first = first_block(k)
     _earlier_by_blocks(rows[:first], wanted, np.flatnonzero(wanted < first), found)
     start, stop = first, 2 * first
     while start < len(rows):

@@ -1,0 +1,227 @@
+"""Local models of tables on a cluster: near rows are found where they lie, only these move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from coupledgp.batches import TableBatch
+from coupledgp.dask.cells import CellTable, local_table
+from coupledgp.dask.cluster import Cluster
+from coupledgp.dask.local_process import ShardedLocalGP
+from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
+from coupledgp.dask.partitions import Partitions
+from coupledgp.dask.passes import DaskPasses, Reading
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.batched_evidence import KEPT_ROWS
+from coupledgp.gp.local_fit import MOMENT_ROWS, LocalFitter, LocalProblem, searched_order
+from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.gp.local_table import random_order
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.units import Units
+from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
+from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedPosterior
+from coupledgp.models.estimator import FittedModel
+from coupledgp.models.local import LocalGPRegressor, column_groups
+from coupledgp.progress import reporter
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RankedParts:
+    """The rows of a table on a cluster, in an order.
+
+    Attributes
+    ----------
+    cluster : Cluster
+        The workers.
+    parts : tuple of Future
+        `RankedRows` of each partition.
+    """
+
+    cluster: Cluster
+    parts: tuple[Any, ...]
+
+    @classmethod
+    def of(
+        cls, passes: DaskPasses, order: Places, problem: LocalProblem, offset: FloatArray
+    ) -> RankedParts:
+        """The rows in an order (n,) of their numbers, standardised as a problem says."""
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(order.size)
+        given = problem.center, problem.spread, offset
+        own = np.split(ranks, passes.ends[:-1])
+        parts = passes.partitions.map(_ranked, passes.reading, own, passes.cluster.shared(given))
+        return cls(passes.cluster, tuple(parts))
+
+    def among(self, ranks: Places) -> RankedRows:
+        """Rows by their ranks, ascending ones."""
+        shared = self.cluster.shared(ranks)
+        found = [self.cluster.submit(RankedRows.among, part, shared) for part in self.parts]
+        rows: RankedRows = self.cluster.result(self.cluster.merged(found, RankedRows.joined))
+        return rows
+
+    @cached_property
+    def _first(self) -> dict[int, RankedRows]:
+        return {}
+
+    def first(self, count: int) -> RankedRows:
+        """The first rows of the order."""
+        if count not in self._first:
+            self._first[count] = self.among(np.arange(count))
+        return self._first[count]
+
+    def near(self, wanted: Places, scale: FloatArray, k: int) -> Places:
+        """Ranks (w, k) of near rows before wanted ones, see `nearest.nearest_earlier`."""
+        early = self.first(first_block(k))
+        n_first = int(np.searchsorted(wanted, len(early.ranks)))
+        found = earlier_by_trees(early.inputs / scale, wanted[:n_first], k)
+        if n_first == wanted.size:
+            return found
+        late = self.among(wanted[n_first:])
+        queries = Queries(late.ranks, late.inputs / scale, k)
+        shared = self.cluster.shared(queries)
+        asked = [self.cluster.submit(Candidates.of, part, scale, shared) for part in self.parts]
+        merged = self.cluster.result(self.cluster.merged(asked, Candidates.merge))
+        return np.concatenate([found, merged.nearest(queries)])
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShardedFitter(LocalFitter):
+    """`gp.local_fit.LocalFitter` whose rows lie on a cluster; batches of them come here.
+
+    Attributes
+    ----------
+    rows : OrderedRows
+        No rows.
+    seed, report, shared
+        See the base class.
+    table : RankedParts
+        The rows.
+    n_table : int
+        Number of rows.
+    spreads : bool
+        Whether any target differs from its mean.
+    units : Units
+        Units of the targets.
+    offset : FloatArray (k,)
+        What was subtracted from the targets of the table.
+    """
+
+    table: RankedParts
+    n_table: int
+    spreads: bool
+    units: Units
+    offset: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """See the base class."""
+        return self.n_table
+
+    @property
+    def varies(self) -> bool:
+        """See the base class."""
+        return self.spreads
+
+    def evidence(
+        self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
+    ) -> BatchEvidence:
+        """See the base class."""
+        near = np.empty((batch.size, 0), dtype=np.int64)
+        if structure.spectrum is not None:
+            scale = self.lengthscale(structure, vector)
+            near = self.table.near(batch, scale, structure.n_neighbours)
+        rows = self.table.among(np.union1d(batch, near))
+        neighbours = Neighbours.of(rows.places(batch), rows.places(near))
+        targets = self.units.normalized(rows.columns[:, :-1] + self.offset)
+        return BatchEvidence(
+            structure, neighbours, torch.as_tensor(rows.inputs), torch.as_tensor(targets),
+            torch.ones(len(rows.ranks), dtype=torch.float64), float(batch.size),
+            float(self.n_table),
+        )  # fmt: skip
+
+
+def fit_local(model: LocalGPRegressor, partitions: Partitions) -> None:
+    """Fit a model to all rows of partitions; the model's fit is replaced by one assignment.
+
+    Raises
+    ------
+    InvalidInputError
+        Targets are transformed, rows have weights, or the data are invalid.
+    """
+    if model.target_transform is not None:
+        raise InvalidInputError(
+            f"target_transform: expected None on a cluster, got {model.target_transform!r}"
+        )
+    model._check_parameters()
+    with reporter("fit", model.progress) as report:
+        passes = DaskPasses(model, partitions, model.missing, report)
+        summary = passes.summary
+        if summary.n_rows <= KEPT_ROWS:
+            data = passes.take(np.arange(summary.n_rows))
+            process, results = model.fit_data(data, summary.columns)
+        else:
+            process, results = _fitted(model, passes, report)
+    model.holding(FittedModel(process, summary.ndim, results, summary.columns))
+
+
+def _fitted(
+    model: LocalGPRegressor, passes: DaskPasses, report: Any
+) -> tuple[GaussianProcess, dict[str, Any]]:
+    """The process of a table that stays on the workers, and further results."""
+    summary = passes.summary
+    n_rows, offset = summary.n_rows, summary.targets.mean
+    units = summary.units(model.normalize_y)
+    seed = int(model._rng().integers(2**31))
+    data = passes.take(np.arange(0, n_rows, max(1, n_rows // MOMENT_ROWS)))
+    problem = LocalProblem.of(data, units, column_groups(data, summary.columns), seed)
+    ends = units.normalized(np.stack([summary.targets.low, summary.targets.high]))
+    table = RankedParts.of(passes, searched_order(seed, n_rows), problem, offset)
+    none = OrderedRows.of(data.points[:0], data.targets[:0])
+    fitter = ShardedFitter(
+        rows=none, seed=seed, report=report, table=table, n_table=n_rows,
+        spreads=bool(ends.any()), units=units, offset=offset,
+    )  # fmt: skip
+    found = model._search(problem, fitter)
+    del table, fitter  # whose rows on the workers go before those in cells come
+    report("posterior")
+    prior = problem.prior(found.structure, found.vector)
+    process = conditioned(prior, passes, problem, units, model.normalize_y)
+    return process, {"n_evaluations_": found.n_evaluations, "converged_": found.converged}
+
+
+def conditioned(
+    prior: LocalPrior, passes: DaskPasses, problem: LocalProblem, units: Units, normalize: bool
+) -> ShardedLocalGP:
+    """A prior given all rows."""
+    n_rows, offset = passes.summary.n_rows, passes.summary.targets.mean
+    parts = RankedParts.of(passes, random_order(0, n_rows), problem, offset)
+    scale = prior.local_lengthscale
+    cells = CellTable.of(passes.cluster, list(parts.parts), scale, prior.structure.n_neighbours)
+    sums = cells.sums(prior)
+    first = cells.early.take(np.arange(1))
+    table = local_table(first, prior, offset, cells.box)
+    change = table.normalizer(units)
+    normalized = sums._replace(cross=sums.cross @ change, squares=change.T @ sums.squares @ change)
+    posterior = WhitenedPosterior.of(normalized)
+    return ShardedLocalGP(prior, units, normalize, n_rows, table, sums, posterior, cells)
+
+
+def _ranked(batch: TableBatch, reading: Reading, ranks: Places, given: Any) -> RankedRows:
+    """The rows of a partition, standardised, in the order of their ranks."""
+    center, spread, offset = given
+    data = reading.data(batch)
+    if data is None:
+        return RankedRows(ranks, np.empty((0, center.size)), np.empty((0, offset.size + 1)))
+    if data.weights is not None:
+        raise InvalidInputError("sample_weight: expected None for a local model on a cluster")
+    columns = np.hstack([data.targets - offset, np.ones((len(data), 1))])
+    return RankedRows.of(ranks, (data.points - center) / spread, columns)

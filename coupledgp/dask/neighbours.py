@@ -1,0 +1,202 @@
+"""Nearest neighbours of rows that lie in parts on a cluster: each part is asked, answers merge.
+
+The neighbours are those that `inference.neighbours.nearest` finds with trees on one machine. There
+a row's neighbours come from its block of the order, where later rows are left out of the 2k + 1
+nearest, and from all rows before the block. The nearest rows of a table are the nearest among those
+of its parts, so that both lists can be found part by part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from coupledgp.inference.neighbours.nearest import MISSING, Places, first_block
+from coupledgp.random import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class RankedRows:
+    """Some rows of a table, in the order in which all rows are conditioned on each other.
+
+    Attributes
+    ----------
+    ranks : NDArray (r,)
+        Places of the rows in the order of the whole table, ascending.
+    inputs : FloatArray (r, d)
+        Standardised inputs.
+    columns : FloatArray (r, k + 1)
+        Targets minus an offset, and ones, as in `gp.local_table.Table`.
+    """
+
+    ranks: Places
+    inputs: FloatArray
+    columns: FloatArray
+
+    @classmethod
+    def of(cls, ranks: Places, inputs: FloatArray, columns: FloatArray) -> RankedRows:
+        """Rows in any order."""
+        order = np.argsort(ranks)
+        return cls(ranks[order], inputs[order], columns[order])
+
+    @classmethod
+    def joined(cls, *parts: RankedRows) -> RankedRows:
+        """The different rows of some parts."""
+        ranks, first = np.unique(np.concatenate([p.ranks for p in parts]), return_index=True)
+        inputs = np.concatenate([p.inputs for p in parts])[first]
+        return cls(ranks, inputs, np.concatenate([p.columns for p in parts])[first])
+
+    def take(self, places: Places) -> RankedRows:
+        """The rows at places, ascending ones."""
+        return RankedRows(self.ranks[places], self.inputs[places], self.columns[places])
+
+    def among(self, ranks: Places) -> RankedRows:
+        """Those of the rows whose ranks are among given ones."""
+        return self.take(np.flatnonzero(np.isin(self.ranks, ranks)))
+
+    def before(self, rank: int) -> RankedRows:
+        """The rows of a rank below the given one."""
+        return self.take(np.arange(np.searchsorted(self.ranks, rank)))
+
+    def places(self, ranks: Places) -> Places:
+        """Places of rows by their ranks; `MISSING` stays."""
+        found = np.searchsorted(self.ranks, ranks)
+        return np.where(ranks == MISSING, MISSING, found)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The nearest of some rows to each of q queries.
+
+    Attributes
+    ----------
+    distances : FloatArray (q, m)
+        In ascending order, infinite for a row that there is not.
+    ranks : NDArray (q, m)
+        Their ranks.
+    """
+
+    distances: FloatArray
+    ranks: Places
+
+    @classmethod
+    def of(cls, rows: FloatArray, ranks: Places, queries: FloatArray, m: int) -> Found:
+        """The m rows (n, d) nearest to queries (q, d)."""
+        if not (len(rows) and len(queries)):
+            return cls.none(len(queries), m)
+        distances, near = cKDTree(rows).query(queries, k=np.arange(1, m + 1))
+        return cls(distances, np.append(ranks, MISSING)[near])
+
+    @classmethod
+    def among(cls, rows: RankedRows, scale: FloatArray, queries: FloatArray, m: int) -> Found:
+        """The m rows nearest to queries (q, d), both divided by lengthscales (d,)."""
+        return cls.of(rows.inputs / scale, rows.ranks, queries / scale, m)
+
+    def merge(self, other: Found) -> Found:
+        """The nearest of the rows of both."""
+        distances = np.hstack([self.distances, other.distances])
+        ranks = np.hstack([self.ranks, other.ranks])
+        best = np.lexsort((ranks, distances), axis=1)[:, : self.distances.shape[1]]
+        return Found(
+            np.take_along_axis(distances, best, axis=1), np.take_along_axis(ranks, best, axis=1)
+        )
+
+    def merge_at(self, places: Places, other: Found) -> Found:
+        """These rows, merged with others of the queries at places."""
+        merged = Found(self.distances[places], self.ranks[places]).merge(other)
+        distances, ranks = self.distances.copy(), self.ranks.copy()
+        distances[places], ranks[places] = merged.distances, merged.ranks
+        return Found(distances, ranks)
+
+    @property
+    def different_ranks(self) -> Places:
+        """Ranks of all rows that were found, ascending."""
+        ranks = np.unique(self.ranks)
+        return ranks[ranks != MISSING]
+
+    @classmethod
+    def none(cls, n_queries: int, m: int) -> Found:
+        """No rows for any query."""
+        return cls(np.full((n_queries, m), np.inf), np.full((n_queries, m), MISSING))
+
+
+@dataclass(frozen=True, eq=False)
+class Queries:
+    """Rows whose near earlier rows are sought.
+
+    Attributes
+    ----------
+    ranks : NDArray (q,)
+        Their ranks, none below the first block of the order.
+    inputs : FloatArray (q, d)
+        Inputs in units of the lengthscales.
+    k : int
+        Number of neighbours of each.
+    """
+
+    ranks: Places
+    inputs: FloatArray
+    k: int
+
+    @property
+    def starts(self) -> Places:
+        """First ranks of the blocks of the order that the queries are in."""
+        first = first_block(self.k)
+        return first << np.floor(np.log2(self.ranks / first)).astype(np.int64)
+
+    def take(self, places: Places) -> Queries:
+        """The queries at places."""
+        return Queries(self.ranks[places], self.inputs[places], self.k)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Near rows of the block of each query, later ones too, and of all before the block.
+
+    Attributes
+    ----------
+    block : Found (q, 2k + 1)
+    before : Found (q, k)
+    """
+
+    block: Found
+    before: Found
+
+    @classmethod
+    def of(cls, rows: RankedRows, scale: FloatArray, queries: Queries) -> Candidates:
+        """Candidates among some rows, in units of lengthscales (d,)."""
+        inputs, k, starts = rows.inputs / scale, queries.k, queries.starts
+        found = cls(*(Found.none(starts.size, m) for m in (2 * k + 1, k)))
+        for start in np.unique(starts):
+            inside = np.flatnonzero(starts == start)
+            low, high = np.searchsorted(rows.ranks, [start, 2 * start])
+            wanted = queries.inputs[inside]
+            own = Found.of(inputs[low:high], rows.ranks[low:high], wanted, 2 * k + 1)
+            before = Found.of(inputs[:low], rows.ranks[:low], wanted, k)
+            found = found.merge_at(inside, cls(own, before))
+        return found
+
+    def merge(self, other: Candidates) -> Candidates:
+        """Candidates among the rows of both."""
+        return Candidates(self.block.merge(other.block), self.before.merge(other.before))
+
+    def merge_at(self, places: Places, other: Candidates) -> Candidates:
+        """These candidates, merged with others of the queries at places."""
+        return Candidates(
+            self.block.merge_at(places, other.block), self.before.merge_at(places, other.before)
+        )
+
+    @property
+    def reach(self) -> FloatArray:
+        """Distance (q,) within which a row elsewhere could be a candidate."""
+        return np.maximum(self.block.distances[:, -1], self.before.distances[:, -1])
+
+    def nearest(self, queries: Queries) -> Places:
+        """Ranks (q, k) of the near earlier rows."""
+        late = self.block.ranks >= queries.ranks[:, None]
+        distances = np.where(late, np.inf, self.block.distances)
+        distances = np.hstack([distances, self.before.distances])
+        best = np.argsort(distances, axis=1, kind="stable")[:, : queries.k]
+        return np.take_along_axis(np.hstack([self.block.ranks, self.before.ranks]), best, axis=1)

@@ -1,0 +1,177 @@
+"""Passes over a table on a cluster: each partition is summed where it lies, the sums merge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from coupledgp.batches import TableBatch
+from coupledgp.dask.cluster import sum_of
+from coupledgp.dask.partitions import Partitions
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.sklearn import Columns
+from coupledgp.gp.column_moments import ColumnMoments
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.table_passes import (
+    Solved,
+    TablePasses,
+    TableSummary,
+    no_statistics,
+    part_gradient,
+    part_statistics,
+)
+from coupledgp.gp.units import Units
+from coupledgp.inference.weights.statistics import DataStatistics
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.models.table_parts import TablePart, data_moments, encoded_data, n_rows_of
+from coupledgp.progress import Progress
+from coupledgp.random import FloatArray, IntArray
+
+
+class DaskPasses(TablePasses):
+    """Passes over partitions: features are computed on the workers, and what moves are sums.
+
+    Parameters
+    ----------
+    estimator
+        Estimator, which messages name.
+    partitions
+        The table.
+    missing
+        Parameter `missing` of the estimator.
+    report
+        Told of each pass.
+
+    Raises
+    ------
+    InvalidInputError
+        A partition holds what `fit` refuses or does not fit the others, or there are no rows.
+    """
+
+    def __init__(
+        self, estimator: Any, partitions: Partitions, missing: str, report: Progress
+    ) -> None:
+        self.partitions, self.report = partitions, report
+        self.cluster = partitions.cluster
+        estimator = clone(estimator, safe=False)  # an earlier fit stays here
+        report(f"columns of {len(partitions)} partitions")
+        parts = partitions.map(_part, self.cluster.shared(estimator), missing)
+        counts = self.cluster.result([self.cluster.submit(_n_rows, part) for part in parts])
+        self.ends = np.cumsum(counts)
+        partitions.stay(parts)
+        whole = self.cluster.result(self.cluster.merged(parts, _merged))
+        if whole is None:
+            raise InvalidInputError("X: expected rows, got empty partitions only")
+        columns, inputs = whole.encoded_columns(missing), whole.inputs
+        self.reading = self.cluster.shared(Reading(estimator, columns, whole.level))
+        if columns.encoding is not None:
+            moments = partitions.map(_moments, self.reading)
+            inputs = self.cluster.result(self.cluster.merged(moments, _merged))
+        self.summary: TableSummary = whole.summary(columns, inputs)
+
+    def take(self, rows: IntArray) -> Data:
+        """See the base class."""
+        self.report(f"{rows.size} rows")
+        cuts = np.searchsorted(rows, self.ends)
+        places = np.split(rows, cuts[:-1])
+        starts = np.append(0, self.ends[:-1])
+        which = [number for number, own in enumerate(places) if own.size]
+        own = [places[number] - starts[number] for number in which]
+        found = self.cluster.result(self.partitions.map(_taken, self.reading, own, which=which))
+        return Data(tuple(batch for data in found for batch in data.batches)).as_one_batch()
+
+    def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
+        """See the base class."""
+        self.report("posterior")
+        none = no_statistics(stream, units, self.summary.targets.mean)
+        found: DataStatistics = self._total(
+            _statistics, (none, stream, units), DataStatistics.merge
+        )
+        if found.n_rows != self.summary.n_rows:
+            raise InvalidInputError(
+                f"X: expected {self.summary.n_rows} rows in every pass, got {found.n_rows}; its "
+                "partitions are computed anew for each pass and have to come out the same"
+            )
+        return found
+
+    def lengthscale_gradient(
+        self, stream: FeatureStream, units: Units, solved: Solved
+    ) -> FloatArray:
+        """See the base class."""
+        self.report("gradient")
+        gradient: FloatArray = self._total(_gradient, (stream, units, solved), sum_of)
+        return gradient
+
+    def _total(
+        self, function: Callable[..., Any], given: Any, merge: Callable[[Any, Any], Any]
+    ) -> Any:
+        shared = self.cluster.shared(given)
+        parts = self.partitions.map(function, self.reading, shared)
+        return self.cluster.result(self.cluster.merged(parts, merge))
+
+
+class Reading:
+    """How a batch becomes rows of numbers.
+
+    Parameters
+    ----------
+    estimator
+        Estimator, which messages name.
+    columns
+        Columns with their encoding.
+    level
+        Mean of the known noise variances, where they are known.
+    """
+
+    def __init__(self, estimator: Any, columns: Columns, level: float | None) -> None:
+        self.estimator, self.columns, self.level = estimator, columns, level
+
+    def data(self, batch: TableBatch) -> Data | None:
+        """Rows of a batch, without those of weight zero; None if there are no others."""
+        if not n_rows_of(batch):
+            return None
+        return encoded_data(self.estimator, batch, self.columns, self.level)
+
+
+def _part(batch: TableBatch, estimator: Any, missing: str) -> TablePart | None:
+    return TablePart.of(estimator, batch, missing) if n_rows_of(batch) else None
+
+
+def _n_rows(part: TablePart | None) -> int:
+    return 0 if part is None or part.targets is None else part.targets.n_rows
+
+
+def _merged(a: Any, b: Any) -> Any:
+    """Merge what may be None, for no rows."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a.merge(b)
+
+
+def _moments(batch: TableBatch, reading: Reading) -> ColumnMoments | None:
+    data = reading.data(batch)
+    return None if data is None else data_moments(data)
+
+
+def _taken(batch: TableBatch, reading: Reading, rows: IntArray) -> Data:
+    data = reading.data(batch)
+    assert data is not None  # it has the rows that are wanted
+    return data.take(rows)
+
+
+def _statistics(batch: TableBatch, reading: Reading, given: Any) -> DataStatistics:
+    none, stream, units = given
+    data = reading.data(batch)
+    found: DataStatistics = none if data is None else part_statistics(none, stream, units, data)
+    return found
+
+
+def _gradient(batch: TableBatch, reading: Reading, given: Any) -> FloatArray:
+    stream, units, solved = given
+    data = reading.data(batch)
+    if data is None:
+        return np.zeros(stream.feature_map.dim)
+    return part_gradient(stream, units, solved, data)

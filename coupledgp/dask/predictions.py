@@ -1,0 +1,144 @@
+"""Predictions at Dask collections as collections of the same partitions, not computed yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from coupledgp.dask.local_process import ShardedLocalGP
+from coupledgp.dask.neighbours import Found, RankedRows
+from coupledgp.dask.partitions import is_dask, is_delayed, row_blocks
+from coupledgp.errors import InvalidInputError
+from coupledgp.inference.neighbours.nearest import Places
+from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.random import FloatArray
+
+# Function of a delayed partition, whose value is a delayed answer.
+Delaying: TypeAlias = Callable[[Any], Any]
+
+
+def predict_partitions(model: ProcessRegressor, X: Any, return_std: bool, latent: bool) -> Any:
+    """What `model.predict` answers at each partition of X, put together as X is.
+
+    Raises
+    ------
+    InvalidInputError
+        X is no Dask collection.
+    """
+    answer, count = _answer(model, return_std, latent), 1 + return_std
+    outputs = () if model.fitted_.ndim == 1 else (model.process_.units.n_outputs,)
+    if is_delayed(X):
+        return [answer(part) for part in X]
+    if is_dask(X, "dataframe"):
+        parts = X.to_delayed()
+        answers = [answer(part) for part in parts]
+        found = [_frame(X, parts, answers, k, outputs) for k in range(count)]
+    elif is_dask(X, "array"):
+        parts, sizes = row_blocks(X, "X")
+        answers = [answer(part) for part in parts]
+        found = [_array(answers, sizes, k, outputs) for k in range(count)]
+    else:
+        raise InvalidInputError(
+            "X: expected a Dask DataFrame, a Dask Array or a list of delayed partitions, got "
+            f"{type(X).__name__}; model.predict takes what is in memory"
+        )
+    return tuple(found) if return_std else found[0]
+
+
+def _frame(X: Any, parts: Any, answers: list[Any], k: int, outputs: tuple[int, ...]) -> Any:
+    """The k-th part of all answers as a Series, or a DataFrame of the outputs, of X's index."""
+    import dask.dataframe as dd
+    from dask.delayed import delayed
+
+    call = delayed(_indexed, pure=True)
+    pieces = [call(part, answer, k) for part, answer in zip(parts, answers, strict=True)]
+    meta = _indexed(X._meta.iloc[:0], (np.empty((0, *outputs)),) * (k + 1), k)
+    divisions = X.divisions if X.known_divisions else None
+    return dd.from_delayed(pieces, meta=meta, divisions=divisions, verify_meta=False)
+
+
+def _array(answers: list[Any], sizes: list[float], k: int, outputs: tuple[int, ...]) -> Any:
+    """The k-th part of all answers as an array."""
+    import dask.array as da
+    from dask.delayed import delayed
+
+    call, make = delayed(_item, pure=True), da.from_delayed
+    pieces = [
+        make(call(answer, k), (size, *outputs), dtype=np.float64)  # type: ignore[no-untyped-call]
+        for answer, size in zip(answers, sizes, strict=True)
+    ]
+    return da.concatenate(pieces, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
+
+
+def _answer(model: ProcessRegressor, return_std: bool, latent: bool) -> Delaying:
+    """Function of a delayed partition, whose value is a delayed tuple of means and deviations."""
+    from dask.delayed import delayed
+
+    call, process = delayed(_predicted, pure=True), model.process_
+    if not isinstance(process, ShardedLocalGP):
+        shared = delayed(model, pure=False, traverse=False)
+        return lambda part: call(part, shared, None, return_std, latent)
+    shared = delayed(model._around(process.without_cells()), pure=False, traverse=False)
+    near = _near(process, shared)
+    return lambda part: call(part, shared, near(part), return_std, latent)
+
+
+def _near(process: ShardedLocalGP, model: Any) -> Delaying:
+    """Function of a delayed partition, whose value is the delayed rows near it."""
+    from dask.delayed import delayed
+
+    structure, cells = process.local_prior.structure, process.rows_in_cells.cells
+    if structure.spectrum is None:
+        return lambda part: None
+    inputs, among = delayed(_standardised, pure=True), delayed(Found.among, pure=True)
+    nearest, taken = delayed(_ranks, pure=True), delayed(RankedRows.among, pure=True)
+    scale, k = process.local_prior.local_lengthscale, structure.n_neighbours
+
+    def near(part: Any) -> Any:
+        points = inputs(part, model)
+        ranks = nearest([among(cell, scale, points, k) for cell in cells])
+        return delayed(RankedRows.joined, pure=True)(*(taken(cell, ranks) for cell in cells))
+
+    return near
+
+
+def _standardised(part: Any, model: Any) -> FloatArray:
+    """Standardised inputs of a partition."""
+    prior = model.process_.local_prior
+    if not len(part):
+        return np.empty((0, prior.center.size))
+    inputs: FloatArray = prior.standardised(model.points(part))
+    return inputs
+
+
+def _ranks(found: list[Found]) -> Places:
+    return reduce(Found.merge, found).different_ranks
+
+
+def _predicted(
+    part: Any, model: Any, rows: RankedRows | None, return_std: bool, latent: bool
+) -> Any:
+    """What a model answers at a partition, given the rows near it where these are not its own."""
+    record = model.fitted_
+    if not len(part):
+        none = record.shaped(np.empty((0, record.process.units.n_outputs)), 1)
+        return (none, none) if return_std else none
+    if isinstance(record.process, ShardedLocalGP):
+        model = model._around(record.process.given_rows(rows))
+    return model.predict(part, return_std, latent=latent)
+
+
+def _item(answer: Any, k: int) -> FloatArray:
+    found: FloatArray = answer[k] if isinstance(answer, tuple) else answer
+    return found
+
+
+def _indexed(part: Any, answer: Any, k: int) -> Any:
+    """The k-th part of an answer as a Series or DataFrame of the index of a partition."""
+    import pandas as pd
+
+    values = _item(answer, k)
+    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values, index=part.index)

@@ -1,5 +1,6 @@
 """Fixtures for all tests, and settings that numerical libraries read when they are imported."""
 
+import gc
 import os
 import sys
 import zlib
@@ -65,6 +66,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log)
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over modules and tests, which are there for good."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
+from coupledgp.cli import run as command_line
 from coupledgp.couplings.frequencies.registry import (
     coupling_text,
     describe_coupling,
@@ -313,6 +314,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.fixture
+def command(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Run a command with the folder on the path, in this process; its code, stdout and stderr."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        return command_line(list(arguments)), *capsys.readouterr()
+
+    monkeypatch.syspath_prepend(str(folder))
+    with forgotten(*REGISTRIES):
+        yield call
+    sys.modules.pop("little", None)
+
+
 class TestCommandLine:
     def test_a_model_of_named_parts_is_fitted_saved_and_read(self, folder: Path) -> None:
         table, model = str(folder / "table.csv"), str(folder / "own.model")
@@ -328,32 +344,32 @@ class TestCommandLine:
         assert run.returncode == 0, run.stderr
         assert np.isfinite(np.loadtxt(out, delimiter=",", skiprows=1)).all()
 
-    def test_named_features_choose_among_their_couplings(self, folder: Path) -> None:
-        run = in_a_process_of_its_own(
-            folder, "fit", str(folder / "table.csv"), "-t", "y", "--features", "own-features",
+    def test_named_features_choose_among_their_couplings(self, folder: Path, command: Any) -> None:
+        code, out, err = command(
+            "fit", str(folder / "table.csv"), "-t", "y", "--features", "own-features",
             "--coupling", "auto", "--n-frequencies", "8", "--kl-target", "9", "--json",
             "--compare", "none", "-o", str(folder / "features.model"),
         )  # fmt: skip
-        assert run.returncode == 0, run.stderr
-        found = json.loads(run.stdout)
+        assert code == 0, err
+        found = json.loads(out)
         assert found["model"]["features"] == "own-features"
         tried = {trial["coupling"] for trial in found["selection"]["trials"]}
         assert tried == {"iid", "whole-turned"}
 
-    def test_a_graph_model_of_named_parts(self, folder: Path) -> None:
+    def test_a_graph_model_of_named_parts(self, folder: Path, command: Any) -> None:
         graph, values = folder / "ring.csv", folder / "values.csv"
         ends = np.column_stack([np.arange(30), np.roll(np.arange(30), -1)])
         np.savetxt(graph, ends, "%d", ",", header="source,target", comments="")
         seen = np.column_stack([np.arange(0, 30, 2), np.sin(np.arange(0, 30, 2) / 3)])
         np.savetxt(values, seen, ["%d", "%g"], ",", header="node,value", comments="")
         out = folder / "law.csv"
-        run = in_a_process_of_its_own(
-            folder, "interpolate", str(graph), "--values", str(values), "-o", str(out), "--json",
+        code, printed, err = command(
+            "interpolate", str(graph), "--values", str(values), "-o", str(out), "--json",
             "--kernel", "own-heat", "--coupling", "own-lengths+own-steps", "--length-law", "short",
             "--exact-hops", "0",
         )  # fmt: skip
-        assert run.returncode == 0, run.stderr
-        found = json.loads(run.stdout)
+        assert code == 0, err
+        found = json.loads(printed)
         assert found["fitted"]["kernel"].startswith("OwnHeat(")
         assert found["model"]["coupling"] == "own-lengths+own-steps"
         assert np.isfinite(np.loadtxt(out, delimiter=",", skiprows=1)).all()

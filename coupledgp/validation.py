@@ -23,6 +23,8 @@ LARGEST_PRODUCT, SMALLEST_PRODUCT = 1e150, 1e-150
 LARGEST_INT = 2**53
 # Relative spread below which numbers count as constant: a few rounding errors.
 ROUNDING = 10 * float(np.finfo(float).eps)
+# Most columns that an error names.
+MOST_NAMED = 5
 
 
 def check_positive_int(value: Any, name: str, minimum: int = 1) -> int:
@@ -102,7 +104,9 @@ def check_spread(values: FloatArray, name: str, part: str) -> None:
 def check_lengthscale(value: ArrayLike, dim: int, name: str = "lengthscale") -> FloatArray:
     """Return one positive lengthscale per dimension, shape (dim,), from a scalar or a vector."""
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = real_array(value, name)
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name}: expected numbers > 0, got {value!r}") from None
     if array.ndim == 0 or array.shape == (1,):
@@ -139,7 +143,7 @@ def check_gaussian(
     """Return a mean (n,) and a symmetric covariance (n, n), finite, in float64."""
     mu = check_vector(mean, mean_name)
     check_magnitude(mu, mean_name)
-    sigma = np.asarray(cov, dtype=np.float64)
+    sigma = real_array(cov, cov_name)
     if sigma.shape != (mu.size, mu.size):
         raise InvalidInputError(
             f"{cov_name}: expected shape ({mu.size}, {mu.size}) to match {mean_name}, "
@@ -156,12 +160,35 @@ def check_gaussian(
 
 def check_vector(value: ArrayLike, name: str) -> FloatArray:
     """Return a non-empty finite vector (n,) in float64."""
-    array = np.asarray(value, dtype=np.float64)
+    array = real_array(value, name)
     if array.ndim != 1 or array.size == 0:
         raise InvalidInputError(f"{name}: expected a non-empty 1-D array, got shape {array.shape}")
     if not np.isfinite(array).all():
         raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
     return array
+
+
+def real_array(value: Any, name: str) -> FloatArray:
+    """Return an array of float64 of any shape; complex numbers are refused, not cut.
+
+    Raises
+    ------
+    InvalidInputError
+        The numbers are complex.
+    TypeError, ValueError, OverflowError
+        They are none, or too large, or lists of several lengths.
+    """
+    array = np.asarray(value)
+    _refuse_complex(array, name)
+    return np.asarray(array, dtype=np.float64)
+
+
+def _refuse_complex(value: Any, name: str) -> None:
+    kind = getattr(value, "dtype", None)
+    if getattr(kind, "kind", "") == "c":
+        raise InvalidInputError(
+            f"{name}: expected real numbers, got {kind}. Complex data not supported"
+        )
 
 
 def plain_array(value: Any, name: str) -> Any:
@@ -170,10 +197,20 @@ def plain_array(value: Any, name: str) -> Any:
     Raises
     ------
     InvalidInputError
-        A masked array holds no numbers.
+        A masked array holds no numbers, numbers are complex, or columns of a table of pandas have
+        equal names.
     """
+    _refuse_complex(value, name)
+    columns = getattr(value, "columns", None) if hasattr(value, "iloc") else None
+    if columns is not None and not columns.is_unique:
+        repeated = [repr(column) for column in columns[columns.duplicated()].unique()[:MOST_NAMED]]
+        raise InvalidInputError(
+            f"{name}: expected columns of different names, got more than one {', '.join(repeated)}"
+        )
     if hasattr(value, "detach") and hasattr(value, "numpy"):
         tensor = value.detach().cpu()
+        if tensor.is_complex():
+            _refuse_complex(tensor.resolve_conj().numpy(), name)
         try:
             return tensor.numpy()
         except TypeError:  # such as bfloat16

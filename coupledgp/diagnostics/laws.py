@@ -13,7 +13,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.inference.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import LARGEST_PRODUCT, check_magnitude
+from coupledgp.validation import LARGEST_PRODUCT, check_magnitude, real_array
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def law_of_estimator(estimator: Any, X: Any, name: str) -> Law:
             f"{name}: expected an estimator with predict(X, return_cov=True), "
             f"got {type(estimator).__name__} ({error})"
         ) from error
-    mean, cov = np.asarray(mean, dtype=np.float64), np.asarray(cov, dtype=np.float64)
+    mean, cov = real_array(mean, "mean"), real_array(cov, "cov")
     p = mean.shape[0]
     if cov.shape[:2] != (p, p):
         raise InvalidInputError(
@@ -149,7 +149,7 @@ def check_shapes(model: tuple[int, ...], reference: tuple[int, ...]) -> None:
 def check_targets(y_test: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     """Return finite targets of the given shape (p, k)."""
     try:
-        y = np.asarray(y_test, dtype=np.float64)
+        y = real_array(y_test, "y_test")
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"y_test: expected numbers, {error}") from None
     if y.shape != shape and (y.ndim != 1 or (y.size, 1) != shape):

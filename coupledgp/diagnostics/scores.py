@@ -18,6 +18,7 @@ from coupledgp.validation import (
     check_magnitude,
     check_positive_int,
     check_sizes,
+    real_array,
 )
 
 # Nominal levels of the central intervals in a report: half of the targets, most, and all but few.
@@ -47,6 +48,7 @@ def check_law(y: FloatArray | None, mean: FloatArray | None, std: FloatArray | N
     for name, values in (("y", y), ("mean", mean), ("std", std)):
         if values is None:
             continue
+        values = real_array(values, name)
         if not np.isfinite(values).all():
             raise InvalidInputError(f"{name}: expected finite values, got NaN or inf")
         if name == "std":

@@ -25,7 +25,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import check_positive_int, real_array
 
 Values: TypeAlias = Mapping[str, ArrayLike]
 Simulate: TypeAlias = Callable[[np.random.Generator], tuple[Values, Any]]
@@ -92,10 +92,10 @@ def _ranks(
     name: str, truth: ArrayLike, draws: ArrayLike | None, n_draws: int, rng: np.random.Generator
 ) -> FloatArray:
     """Ranks (q,) of true values as shares of `n_draws + 1`, uniform within a rank."""
-    values = np.atleast_1d(np.asarray(truth, dtype=np.float64))
+    values = np.atleast_1d(real_array(truth, "truth"))
     if draws is None:
         raise InvalidInputError(f"posterior: expected draws of {name!r}, which simulate returns")
-    among = np.atleast_2d(np.asarray(draws, dtype=np.float64))
+    among = np.atleast_2d(real_array(draws, "draws"))
     if among.shape != (values.size, n_draws):
         raise InvalidInputError(
             f"posterior: expected draws of {name!r} of shape {(values.size, n_draws)}, got "

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import check_edge_values
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice, check_positive
+from coupledgp.validation import check_choice, check_positive, real_array
 
 MaxEdge = float | Literal["auto"] | None
 # Offset beyond an edge's ends, relative to its length, that passes for rounding.
@@ -34,7 +34,9 @@ def chosen_length(max_edge: MaxEdge, automatic: Callable[[], float]) -> float | 
 def as_numbers(values: Any, name: str) -> FloatArray:
     """A copy as floats, of any shape; texts and lists of several lengths are refused."""
     try:
-        return np.array(values, dtype=np.float64)
+        return np.array(real_array(values, name))
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
             f"{name}: expected an array of numbers, got {values!r:.80}"
@@ -44,7 +46,9 @@ def as_numbers(values: Any, name: str) -> FloatArray:
 def edge_lengths(lengths: ArrayLike, sources: Any, targets: Any) -> FloatArray:
     """Checked lengths (g,)."""
     try:
-        values = np.array(lengths, dtype=np.float64)
+        values = np.array(real_array(lengths, "lengths"))
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"lengths: expected numbers, one an edge: {error}") from None
     if len(sources) != len(targets):

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import real_array
 
 # Digits of the weights by which places are told apart: more than a sensor's position has.
 PLACE_DIGITS = 9
@@ -63,7 +64,7 @@ def at_corners(vertices: IntArray, n_corners: int) -> FloatArray:
 
 def split_points(points: ArrayLike) -> tuple[IntArray, FloatArray]:
     """Vertex numbers and weights, both (p, c), of the rows of `points` (p, 2 c)."""
-    rows = np.asarray(points, dtype=np.float64)
+    rows = real_array(points, "points")
     if rows.ndim != 2 or rows.shape[1] not in (4, 6):
         raise InvalidInputError(
             f"points: expected shape (p, 4) on networks or (p, 6) on surfaces, got {rows.shape}"

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import LARGEST, SMALLEST
+from coupledgp.validation import LARGEST, SMALLEST, real_array
 
 # Least and largest weight or length of an edge.
 LEAST_WEIGHT, LARGEST_WEIGHT = SMALLEST, LARGEST
@@ -52,7 +52,7 @@ def lengths_to_weights(lengths: ArrayLike) -> FloatArray:
     InvalidInputError
         A length is not a positive finite number; the message names the edge.
     """
-    values = np.asarray(lengths, dtype=np.float64)
+    values = real_array(lengths, "lengths")
     check_edge_values(values, "lengths", lambda edge: f"edge {edge}")
     if not values.size:
         return values

@@ -26,7 +26,7 @@ from coupledgp.graphs.assembly import (
     plain_label,
 )
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_positive, check_positive_int, check_sizes
+from coupledgp.validation import check_positive, check_positive_int, check_sizes, real_array
 
 # Node numbers above a million and above a hundred times the number of edges can only be labels.
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100
@@ -378,7 +378,7 @@ class Graph:
 
 def check_node_scale(values: ArrayLike, n_nodes: int) -> FloatArray:
     """Return positive finite numbers (n_nodes,) that cannot be written to."""
-    scale = np.array(values, dtype=np.float64)
+    scale = np.array(real_array(values, "node_scale"))
     if scale.shape != (n_nodes,) or not (np.isfinite(scale).all() and (scale > 0).all()):
         raise InvalidInputError(
             f"node_scale: expected {n_nodes} positive finite numbers, one a node, got shape "
@@ -471,7 +471,7 @@ def edge_weights(
     if given is None:
         return np.ones(len(sources))
     try:
-        values = np.array(given, dtype=np.float64)
+        values = np.array(real_array(given, name))
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name}: expected numbers, one an edge: {error}") from None
     if values.shape != (len(sources),):

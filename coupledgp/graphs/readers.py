@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import LARGEST_WEIGHT, LEAST_WEIGHT, MOST_NODES
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice, check_magnitude, check_positive_int
+from coupledgp.validation import check_choice, check_magnitude, check_positive_int, real_array
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.
 SYMMETRY = 1e-12
@@ -104,7 +104,7 @@ def mesh_edges(mesh: Any, nodes: str, weights: str) -> tuple[IntArray, IntArray,
     check_choice(weights, ("unit", "inverse-distance"), "weights")
     try:
         faces = np.asarray(mesh.faces, dtype=np.int64)
-        vertices = np.asarray(mesh.vertices, dtype=np.float64)
+        vertices = real_array(mesh.vertices, "mesh")
     except AttributeError:
         raise InvalidInputError(
             f"mesh: expected a trimesh.Trimesh, got {type(mesh).__name__}; "
@@ -205,7 +205,7 @@ def neighbour_edges(points: ArrayLike, n_neighbors: int) -> tuple[IntArray, IntA
     (IntArray, IntArray, int)
         Both ends (n_edges,), and n.
     """
-    positions = np.asarray(points, dtype=np.float64)
+    positions = real_array(points, "points")
     if positions.ndim != 2 or not positions.size:
         raise InvalidInputError(
             f"points: expected an array of shape (n, d), got shape {positions.shape}"

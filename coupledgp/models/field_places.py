@@ -14,6 +14,7 @@ from coupledgp.gp.field_fit import FieldSelection
 from coupledgp.gp.protocol import Points
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.random import FloatArray
+from coupledgp.validation import real_array
 
 # Distance of a sensor from the surface, relative to the diameter, beyond which a warning is given.
 FAR_SHARE = 0.01
@@ -53,7 +54,9 @@ def located(operator: LaplaceOperator, places: Any, name: str) -> Points:
     if are_labels(operator, array):
         return operator.at_vertices(array).points
     try:
-        positions = np.asarray(array, dtype=np.float64)
+        positions = real_array(array, name)
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(
             f"{name}: expected positions as numbers, got {places!r:.80}"

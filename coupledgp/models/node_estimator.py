@@ -54,6 +54,7 @@ from coupledgp.validation import (
     check_positive_int,
     forward_array,
     plain_array,
+    real_array,
 )
 
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
@@ -496,7 +497,7 @@ class NodeRegressor(ProcessRegressor):
 def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
     """Return finite observations, (n,) or (n, k), as float64."""
     try:
-        array = forward_array(plain_array(y, "y"))
+        array = forward_array(real_array(plain_array(y, "y"), "y"))
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"y: expected numbers, got {error}") from None
     if array.ndim not in (1, 2) or array.size == 0:

@@ -12,7 +12,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
-from coupledgp.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_sizes
+from coupledgp.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_sizes, real_array
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,9 @@ def _weighted(points: FloatArray, targets: FloatArray, value: ArrayLike) -> Data
 def _checked(value: ArrayLike, name: str, n_rows: int) -> FloatArray:
     """A vector of finite numbers, one a row."""
     try:
-        array = np.array(value, dtype=np.float64)
+        array = np.array(real_array(value, name))
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError):
         raise InvalidInputError(f"{name}: expected {n_rows} numbers, got {value!r}") from None
     if array.shape != (n_rows,):

@@ -24,6 +24,7 @@ from coupledgp.validation import (
     check_spread,
     forward_array,
     plain_array,
+    real_array,
 )
 
 _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
@@ -212,7 +213,9 @@ def plain_targets(y: Any) -> Any:
         raise InvalidInputError(f"y: expected numbers, got {found.dtype}")
     if kind == "O" or isinstance(found, (list, tuple)):
         try:
-            return np.asarray(found, dtype=np.float64)
+            return real_array(found, "y")
+        except InvalidInputError:
+            raise
         except OverflowError:
             raise InvalidInputError("y: expected numbers up to 1.8e308, got a larger one") from None
         except (TypeError, ValueError):

@@ -18,7 +18,7 @@ from coupledgp.models.estimator import FittedModel
 from coupledgp.progress import reporter
 from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.spectra import parse_spectrum
-from coupledgp.validation import forward_array, plain_array
+from coupledgp.validation import forward_array, plain_array, real_array
 
 TransformLike: TypeAlias = TargetTransform | str | None
 
@@ -53,7 +53,7 @@ def fit_transformed(
     if all(transform == Identity() for transform in transforms):
         record: FittedModel = plain.fit(X, y, sample_weight, **further).fitted_
         return record
-    targets = forward_array(plain_array(y, "y"))
+    targets = forward_array(real_array(plain_array(y, "y"), "y"))
     values = forward(targets.reshape(len(targets), -1), transforms).reshape(targets.shape)
     record = plain.fit(X, values, sample_weight, **further).fitted_
     return replace(record, process=TransformedGP.of(record.process, transforms, data))

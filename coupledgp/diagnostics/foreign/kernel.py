@@ -17,7 +17,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
-from coupledgp.validation import check_positive
+from coupledgp.validation import check_positive, real_array
 
 # Covariances (n, p) of f between rows (n, d) and (p, d).
 KernelFunction = Callable[[FloatArray, FloatArray], FloatArray]
@@ -106,7 +106,7 @@ class StatedKernel:
     ) -> StatedKernel:
         """`v kappa(|x - x'| / l)` with lengthscales l, one or (d,); variances in units of y."""
         spectrum = parse_spectrum(kernel, "kernel")
-        scales = np.asarray(lengthscale, dtype=np.float64).reshape(-1)
+        scales = real_array(lengthscale, "lengthscale").reshape(-1)
         if scales.size not in (1, n_columns) or not (np.isfinite(scales) & (scales > 0)).all():
             raise InvalidInputError(
                 f"lengthscale: expected one positive number, or {n_columns}, got {lengthscale!r}"

@@ -10,7 +10,7 @@ import numpy as np
 from coupledgp.diagnostics.laws import Law
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
-from coupledgp.validation import LARGEST_PRODUCT, check_magnitude, check_sizes
+from coupledgp.validation import LARGEST_PRODUCT, check_magnitude, check_sizes, real_array
 
 # Largest difference across the diagonal of a covariance, in units of its largest variance: rounding
 # of single precision. A Cholesky factor that is given in its place has more.
@@ -148,7 +148,7 @@ def _numbers(value: Any) -> FloatArray:
     """Finite numbers of an array or tensor."""
     value = value.detach().cpu() if hasattr(value, "detach") else value
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = real_array(value, "predict")
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
             "predict: expected a fitted model, a function of the test inputs, means and standard "

@@ -11,7 +11,7 @@ from coupledgp.columns.encoding import TableEncoding
 from coupledgp.diagnostics.overlap import rows_at
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_magnitude
+from coupledgp.validation import check_magnitude, real_array
 
 
 class Table(NamedTuple):
@@ -31,8 +31,8 @@ class Table(NamedTuple):
             Shapes do not fit, there are several outputs, or numbers are not finite.
         """
         try:
-            rows = np.asarray(X, dtype=np.float64)
-            targets = np.asarray(y, dtype=np.float64)
+            rows = real_array(X, "X")
+            targets = real_array(y, "y")
         except (TypeError, ValueError) as error:
             raise InvalidInputError(f"X_{name}, y_{name}: expected numbers, {error}") from None
         targets = targets.reshape(-1) if targets.shape == (len(rows), 1) else targets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,7 @@ FORMATS = {
     ".parquet": "parquet", ".pq": "parquet", ".csv": "csv", ".tsv": "csv", ".arrow": "ipc",
     ".ipc": "ipc", ".feather": "feather",
 }  # fmt: skip
+DELIMITERS = (b",", b";", b"\t")
 # Most characters of pyarrow's own message.
 LONGEST_MESSAGE = 300
 
@@ -56,8 +58,7 @@ class FileBatches(BatchSource):
         sample_noise: str | None = None,
         batch_rows: int = BATCH_ROWS,
     ) -> None:
-        with _named_errors():
-            self.dataset = _dataset(data)
+        self.dataset = open_dataset(data)
         names = self.dataset.schema.names
         self.targets = [target] if isinstance(target, str) else list(target)
         self.single = isinstance(target, str)
@@ -69,7 +70,7 @@ class FileBatches(BatchSource):
         self._check(names, roles)
         self.batch_rows = batch_rows
         if not self._is_text:
-            with _named_errors():
+            with named_errors():
                 self.n_rows = int(self.dataset.count_rows())
 
     @property
@@ -93,19 +94,10 @@ class FileBatches(BatchSource):
             raise InvalidInputError(f"columns: expected no {both[0]!r}, which has another role")
 
     def __iter__(self) -> Iterator[TableBatch]:
-        import pyarrow as pa
-
         wanted = [*self.columns, *self.targets]
         wanted += [name for name in (self.sample_weight, self.sample_noise) if name is not None]
-        with _named_errors():
-            # Without threads of its own, so that no more than one batch is read ahead.
-            batches = self.dataset.to_batches(
-                columns=wanted, batch_size=self.batch_rows, batch_readahead=1,
-                fragment_readahead=1, use_threads=False, **_scan_options(self.dataset),
-            )  # fmt: skip
-            for batch in batches:
-                if batch.num_rows:
-                    yield self._batch(pa.Table.from_batches([batch]))
+        for table in tables_of(self.dataset, wanted, self.batch_rows):
+            yield self._batch(table)
 
     def _batch(self, table: Any) -> TableBatch:
         targets = [_numbers(table, name, "y") for name in self.targets]
@@ -135,9 +127,13 @@ class FileBatches(BatchSource):
         }
 
 
-def _dataset(data: Any) -> Any:
-    """The dataset of files, or the dataset itself."""
-    import pyarrow as pa
+def open_dataset(data: Any, as_text: Sequence[str] | None = ()) -> Any:
+    """The dataset of files, or the dataset itself.
+
+    Columns of CSV files whose names are in `as_text` are read as text, or all of them, as they
+    stand, if it is None. Their delimiter is the comma, semicolon or tab that the first line of the
+    first file has most.
+    """
     import pyarrow.dataset as ds
 
     if isinstance(data, ds.Dataset):
@@ -150,19 +146,50 @@ def _dataset(data: Any) -> Any:
             f"batches: expected files of one format, got {', '.join(sorted(endings)) or 'no file'}"
         )
     (kind,) = endings
-    if kind != "csv":
-        return ds.dataset([str(file) for file in files], format=kind)
-    import pyarrow.csv
+    with named_errors():
+        if kind != "csv":
+            return ds.dataset([str(file) for file in files], format=kind)
+        return _csv_dataset(files, as_text)
 
-    delimiter = "\t" if files[0].suffix.lower() == ".tsv" else ","
-    form: Any = ds.CsvFileFormat(pa.csv.ParseOptions(delimiter=delimiter))
-    found = ds.dataset([str(file) for file in files], format=form)
+
+def _csv_dataset(files: list[Path], as_text: Sequence[str] | None) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.dataset as ds
+
+    with files[0].open("rb") as file:
+        first = re.sub(rb'"[^"]*"', b"", file.readline(2**20))
+    delimiter = max(DELIMITERS, key=first.count).decode()
+    options = pa.csv.ConvertOptions(strings_can_be_null=as_text is not None)
+    form: Any = ds.CsvFileFormat(
+        pa.csv.ParseOptions(delimiter=delimiter),
+        default_fragment_scan_options=ds.CsvFragmentScanOptions(convert_options=options),
+    )
+    names = [str(file) for file in files]
+    found = ds.dataset(names, format=form)
     # Types are those of the first block: numbers that look whole there need not be later.
-    fields = [
-        field.with_type(pa.float64()) if pa.types.is_integer(field.type) else field
+    types = {
+        field.name: pa.float64() if pa.types.is_integer(field.type) else field.type
         for field in found.schema
-    ]
-    return ds.dataset([str(file) for file in files], format=form, schema=pa.schema(fields))
+    }
+    types |= dict.fromkeys(types if as_text is None else as_text, pa.string())
+    fields = [(field.name, types[field.name]) for field in found.schema]
+    return ds.dataset(names, format=form, schema=pa.schema(fields))
+
+
+def tables_of(dataset: Any, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Any]:
+    """Columns of a dataset as Arrow tables of at most so many rows, in the order of its files."""
+    import pyarrow as pa
+
+    with named_errors():
+        # Without threads of its own, so that no more than one batch is read ahead.
+        batches = dataset.to_batches(
+            columns=list(columns), batch_size=batch_rows, batch_readahead=1,
+            fragment_readahead=1, use_threads=False, **_scan_options(dataset),
+        )  # fmt: skip
+        for batch in batches:
+            if batch.num_rows:
+                yield pa.Table.from_batches([batch])
 
 
 def _scan_options(dataset: Any) -> dict[str, Any]:
@@ -203,7 +230,7 @@ def _numbers(table: Any, name: str, role: str) -> FloatArray:
 
 
 @contextmanager
-def _named_errors() -> Iterator[None]:
+def named_errors() -> Iterator[None]:
     """Let errors of pyarrow be those of an input."""
     import pyarrow as pa
 

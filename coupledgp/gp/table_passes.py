@@ -84,9 +84,12 @@ class TablePasses(ABC):
     summary : TableSummary
         What the first passes found. Rows are numbered from zero, in one order in all passes,
         without those of weight zero.
+    seconds_a_pass : float
+        Seconds that a pass over the rows takes by itself; zero where it is not known.
     """
 
     summary: TableSummary
+    seconds_a_pass: float = 0.0
 
     @abstractmethod
     def take(self, rows: IntArray) -> Data:

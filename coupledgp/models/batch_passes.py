@@ -41,6 +41,7 @@ from coupledgp.models.checkpoint_states import (
     search_state,
 )
 from coupledgp.models.checkpoints import Checkpoint, key_of
+from coupledgp.models.pass_forecast import duration
 from coupledgp.models.table_parts import (
     NO_WEIGHT,
     TablePart,
@@ -134,13 +135,14 @@ class BatchPasses(TablePasses):
         """The first pass, and a second one where inputs are encoded by what the first found."""
 
         def find() -> TablePart:
-            whole: TablePart | None = None
+            whole, start = None, time.process_time()
             for number, batch in self._raw("columns"):
                 with named_batch(number):
                     part = TablePart.of(self.estimator, batch, missing)
                     whole = part if whole is None else whole.merge(part)
             if whole is None:
                 raise InvalidInputError("batches: expected rows, got none")
+            self.seconds_a_pass = time.process_time() - start
             return whole
 
         whole = self._done("columns", find, State(part_state, part_from))
@@ -165,7 +167,7 @@ class BatchPasses(TablePasses):
 
     def _raw(self, doing: str) -> Iterator[tuple[int, TableBatch]]:
         """Batches with rows, and their numbers from one."""
-        done, digest = 0, RowDigest()
+        done, digest, start = 0, RowDigest(), time.monotonic()
         for number, batch in enumerate(self.source, start=1):
             with named_batch(number):
                 size = n_rows_of(batch)
@@ -174,8 +176,11 @@ class BatchPasses(TablePasses):
             yield number, batch
             digest.add(raw_targets(batch))
             done += size
-            of = "" if self._rows is None else f" of {self._rows}"
-            self.report(f"{doing}: {done}{of} rows read")
+            if self._rows is None:
+                self.report(f"{doing}: {done} rows read")
+            else:
+                left = (time.monotonic() - start) * max(self._rows / done - 1, 0.0)
+                self.report(f"{doing}: {done} of {self._rows} rows, {duration(left)} left")
         if self._rows is not None and done != self._rows:
             raise InvalidInputError(
                 f"batches: expected {self._rows} rows in every pass, got {done}; the source has "

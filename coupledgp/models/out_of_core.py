@@ -22,6 +22,7 @@ from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.memory import check_memory
+from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
 from coupledgp.models.tables import search_results
 from coupledgp.progress import Progress
@@ -60,7 +61,7 @@ def check_options(model: Any) -> None:
 
 
 def fit_passes(
-    model: Any, passes: TablePasses, report: Progress
+    model: Any, passes: TablePasses, report: Progress, budget: float | None = None
 ) -> tuple[WeightSpaceGP, dict[str, Any]]:
     """Fit a `SparseSpectrumGPRegressor` in passes; its rows are not kept.
 
@@ -75,6 +76,8 @@ def fit_passes(
         The table.
     report
         Called with a line of progress.
+    budget
+        Most seconds that the fit may take by its forecast; None for any number.
 
     Returns
     -------
@@ -84,7 +87,8 @@ def fit_passes(
     Raises
     ------
     InvalidInputError
-        A parameter of the estimator is invalid, or needs all rows in memory.
+        A parameter of the estimator is invalid, or needs all rows in memory, or the forecast is
+        above the budget.
     MemoryLimitError
         Matrices of the features' order do not fit into memory.
     """
@@ -106,6 +110,9 @@ def fit_passes(
     space = _space(model, summary, units, base)
     stream = FeatureStream(drawn, np.empty((0, dim)), center, np.ones(dim))
     problem = BatchedEvidence(passes, stream, units)
+    forecast = forecast_of(passes, stream, units)
+    forecast.check(budget, model.n_frequencies)
+    report(f"forecast: {forecast}")
     limits = {
         "n_restarts": check_positive_int(model.n_restarts, "n_restarts", minimum=0),
         "max_iterations": check_positive_int(model.max_iter, "max_iter"),
@@ -114,7 +121,8 @@ def fit_passes(
         lambda: maximise_evidence(problem, space, rng=rng, report=report, **limits)
     )
     prior = FeaturePrior(drawn, center, found.hyperparameters)
-    return problem.given(prior, model.normalize_y), search_results(found)
+    results = search_results(found) | {"forecast_": forecast.seconds}
+    return problem.given(prior, model.normalize_y), results
 
 
 def check_features(model: Any, dim: int) -> None:

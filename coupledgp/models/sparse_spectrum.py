@@ -294,6 +294,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     spectrum_start_loss_ = fitted_result(
         "spectrum_start_loss_", "The objective of fitted frequencies before they were moved."
     )
+    forecast_ = fitted_result("forecast_", "Forecast of a fit in passes, seconds of one core.")
     spectrum_loss_ = fitted_result("spectrum_loss_", "The objective of fitted frequencies.")
 
     def fit(
@@ -360,6 +361,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         sample_weight: str | None = None,
         sample_noise: str | None = None,
         checkpoint: str | PathLike[str] | None = None,
+        budget: float | None = None,
     ) -> SparseSpectrumGPRegressor:
         """Fit to a table of any number of rows, in passes over batches of it.
 
@@ -387,6 +389,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             a pass over features, and after each evaluation of the evidence of the whole table. A
             fit that was killed, called again with the same arguments, goes on from there, with the
             same result. Delete the folder after use.
+        budget
+            Most seconds of one core that the fit may take by its forecast, which is made from the
+            speed of the first pass and of features of some rows (`forecast_`); None for any number.
 
         Raises
         ------
@@ -395,12 +400,14 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             message gives; the passes differ; an iterable ends after one pass; or a parameter needs
             all rows in memory: fitted frequencies, averaged hyperparameters, `"auto"` and
             transforms of the targets; or the checkpoint is one of other data, other parameters or
-            another version of the package.
+            another version of the package; or the forecast is above the budget.
         MemoryLimitError
             Matrices of the features' order do not fit into memory.
         """
         check_keeping(self.keep_rows)
         check_options(self)
+        if budget is not None:
+            check_positive(budget, "budget")
         source = as_source(
             batches, target, columns=columns, sample_weight=sample_weight, sample_noise=sample_noise
         )
@@ -409,7 +416,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             if checkpoint is not None:
                 saved = Checkpoint(checkpoint, identity_of(self, source))
             passes = BatchPasses(self, source, self.missing, report, saved)
-            process, results = fit_passes(self, passes, report)
+            process, results = fit_passes(self, passes, report, budget)
             if self.keep_rows:
                 process = replace(process, rows=passes.take(np.arange(passes.summary.n_rows)))
         self._warn_if_stopped(results)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -19,7 +19,6 @@ from coupledgp.cli.options import (
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
-from coupledgp.progress import reporter
 
 DEFAULT_HOLDOUT = 0.2
 DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False, parser=path)
@@ -191,6 +190,23 @@ def fit(
             show_default=False,
         ),
     ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            "--stream/--in-memory",
+            help="Read the file in batches, in memory that does not grow with its rows, and fit "
+            "sparse-spectrum; or read it whole. \\[default: in batches where a quarter of the "
+            "free memory does not hold it]",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder from which a fit in batches that was killed goes on; delete it after use.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -220,14 +236,14 @@ def fit(
     ] = False,
 ) -> None:  # fmt: skip
     """Fit, score, compare, save and print."""
+    from coupledgp.cli.commands.stream_tasks import fit_batches, refuse_options
     from coupledgp.cli.commands.table_models import chosen_name, make_model
-    from coupledgp.cli.commands.table_tasks import describe, load
-    from coupledgp.cli.evaluate import Stopwatch, beside_exact, plan_comparison, scores
+    from coupledgp.cli.commands.table_tasks import fit_in_memory
+    from coupledgp.cli.evaluate import Stopwatch
+    from coupledgp.cli.readers.batches import wants_batches
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
-    from coupledgp.diagnostics.overlap import overlap_of
-    from coupledgp.memory import named_exhaustion
     from coupledgp.models import save_model
     from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_choice, check_positive, check_positive_int
@@ -249,35 +265,32 @@ def fit(
             "none, the page compares models"
         )
     check_distinct({"--output": output, "--report": report}, [data, test])
+    streams = wants_batches(data, stream)
+    if streams:
+        refuse_options(options)
+        name = "sparse-spectrum"
+        given = context.get_parameter_source("budget")
+        options["stream_budget"] = budget if given is not None and given.name != "DEFAULT" else None
+    elif checkpoint is not None:
+        raise InvalidInputError(
+            "--checkpoint: expected a file read in batches beside it (--stream)"
+        )
     estimator = make_model(name, options)
     kinds = forced_kinds(categorical or [], numeric or [], date or [], target)
     with ExitStack() as stack, about(data, test):
         # Outputs that cannot be written are refused before the work, not after it.
         model_path = None if output is None else stack.enter_context(written_whole(output))
         page_path = None if report is None else stack.enter_context(written_whole(report))
-        weights = {"sample_weight": weight_column, "sample_noise": noise_column}
-        train, held_out = load(data, target, test, share, drop or [], seed, kinds, weights)
-        plan = plan_comparison(how, len(train), exact_rows)
-        if plan is not None:
-            plan.check_size()
-        clock = Stopwatch()
-        with clock("fit"):
-            estimator.fit(train.X, train.y, **train.weights)
-        scored, overlap = None, None
-        if len(held_out):
-            with clock("predict"), reporter("predict"), named_exhaustion("predict"):
-                points, process = estimator.points(held_out.X), estimator.process_
-                scored = scores(process, points, held_out.y)
-                overlap = overlap_of(process, points, held_out.y)[0]
-        comparison = None
-        if plan is not None:
-            with clock("compare"):
-                comparison = beside_exact(estimator, train, held_out, plan, seed)
-                comparison = replace(comparison, report=replace(comparison.report, overlap=overlap))
-        result = describe(estimator, train, scored, comparison, clock)
+        clock, comparison, overlap = Stopwatch(), None, None
+        if streams:
+            result, n_test = fit_batches(estimator, options, kinds, share, clock)
+        else:
+            result, n_test, comparison, overlap = fit_in_memory(
+                estimator, options, kinds, share, clock, how
+            )
         result["data"] |= {
             "path": str(data), "target": target, "test": None if test is None else str(test),
-            "holdout": share, "n_test": len(held_out),
+            "holdout": share, "n_test": n_test,
         }  # fmt: skip
         result["overlap"] = None if overlap is None else asdict(overlap)
         result["output"] = None if output is None else str(output)

@@ -56,12 +56,24 @@ def predict(
             show_default=False,
         ),
     ] = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            "--stream/--in-memory",
+            help="Read and write in batches, in memory that does not grow with the rows, for a "
+            "model of a table. \\[default: where a quarter of the free memory does not hold them]",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead of a sentence.")
     ] = False,
 ) -> None:
     """Predict, add the columns and write the table."""
     from coupledgp.cli.commands.predict_tasks import with_predictions
+    from coupledgp.cli.commands.stream_tasks import predict_batches, table_model
+    from coupledgp.cli.readers.batches import wants_batches
+    from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.tables import check_table_path, write_table
     from coupledgp.cli.show.console import PlainConsole
     from coupledgp.output import written_whole
@@ -70,14 +82,24 @@ def predict(
     check_distinct({"--output": output}, [model, data])
     if interval is not None and not 0 < interval < 0.5 + 0.5 * interval < 1:
         raise InvalidInputError(f"--interval: expected a probability in (0, 1), got {interval}")
-    with reporter("predict"), written_whole(output) as temporary:
-        table, added = with_predictions(model, data, prefix, latent, output, interval, node_column)
-        write_table(table, temporary, like=output)
-    result = {"rows": table.num_rows, "output": str(output), "added": added}
+    with reporter("predict") as report, written_whole(output) as temporary:
+        if wants_batches(data, stream):
+            fitted = table_model(model, node_column)
+            with about(data):
+                n_rows, added = predict_batches(
+                    fitted, data, prefix, latent, interval, temporary, output, report
+                )
+        else:
+            table, added = with_predictions(
+                model, data, prefix, latent, output, interval, node_column
+            )
+            n_rows = table.num_rows
+            write_table(table, temporary, like=output)
+    result = {"rows": n_rows, "output": str(output), "added": added}
     if as_json:
         print(json.dumps(result))
         return
     *others, last = (repr(name) for name in added)
     names = f"{', '.join(others)} and {last}"
-    rows = "1 row" if table.num_rows == 1 else f"{table.num_rows} rows"
+    rows = "1 row" if n_rows == 1 else f"{n_rows} rows"
     PlainConsole(soft_wrap=True).print(f"{rows} with {names} written to {output}", markup=False)

@@ -41,13 +41,7 @@ def with_predictions(
     fitted = read_model(model)
     table, inputs = _points(fitted, data, node_column)
     with about(data):
-        mean, std = predict_in_batches(fitted, inputs, latent)
-        ends = None if interval is None else intervals_in_batches(fitted, inputs, interval)
-    law = {"mean": mean, "std": std}
-    if interval is not None and ends is not None:
-        lower, upper = ends
-        law |= {f"lower_{100 * interval:g}": lower, f"upper_{100 * interval:g}": upper}
-    added = _columns(law, prefix)
+        added = law_columns(fitted, inputs, prefix, latent, interval)
     if not is_parquet(data) and not is_parquet(output):
         table = read_table(data, text_columns=True)  # to keep every other column as it stands
     for name, values in added.items():
@@ -57,6 +51,18 @@ def with_predictions(
             )
         table = table.append_column(name, pa.array(values))
     return table, list(added)
+
+
+def law_columns(
+    model: Any, inputs: Any, prefix: str, latent: bool, interval: float | None
+) -> dict[str, FloatArray]:
+    """Columns (p,) of the law at inputs of p rows, by name."""
+    mean, std = predict_in_batches(model, inputs, latent)
+    law = {"mean": mean, "std": std}
+    if interval is not None:
+        lower, upper = intervals_in_batches(model, inputs, interval)
+        law |= {f"lower_{100 * interval:g}": lower, f"upper_{100 * interval:g}": upper}
+    return _columns(law, prefix)
 
 
 def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, Any]:
@@ -73,7 +79,7 @@ def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, 
     if node_column is not None:
         raise InvalidInputError("--node-column: expected a model of a graph or a field beside it")
     table = read_inputs(data, kinds_of_model(model))
-    return table, _inputs(model, table, str(data))
+    return table, table_inputs(model, table, str(data))
 
 
 def _place_options(model: Any, node_column: str | None) -> PlaceOptions:
@@ -82,7 +88,7 @@ def _place_options(model: Any, node_column: str | None) -> PlaceOptions:
     return PlaceOptions(node_column, nodes)
 
 
-def _inputs(model: Any, table: pa.Table, source: str) -> Any:
+def table_inputs(model: Any, table: pa.Table, source: str) -> Any:
     """Columns that the model was fitted to, by name, or by position if it has no names."""
     names = getattr(model, "feature_names_in_", None)
     if names is not None:

@@ -1,0 +1,137 @@
+"""`coupledgp fit` and `predict` of files that are read in batches."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+import coupledgp as cgp
+from coupledgp.cli.readers import batches
+from coupledgp.cli.readers.batches import wants_batches
+from tests.cli.tables import QUICK, columns, read_csv, write_csv
+
+N = 400
+
+
+def table(n=N):
+    """A table of numbers, categories and dates."""
+    rng = np.random.default_rng(2)
+    x, kind = rng.normal(size=n), rng.choice(["u", "v"], n)
+    y = np.sin(2 * x) + (kind == "v") + 0.1 * rng.normal(size=n)
+    days = np.datetime64("2021-01-01") + np.arange(n)
+    return pa.table({"x": x, "kind": kind, "day": days, "code": rng.integers(0, 3, n), "y": y})
+
+
+@pytest.fixture(params=["parquet", "csv"])
+def path(request, tmp_path):
+    found = tmp_path / f"t.{request.param}"
+    write = {"parquet": pa.parquet.write_table, "csv": pa.csv.write_csv}[request.param]
+    write(table(), str(found))
+    return found
+
+
+def test_fit_in_batches_is_fit_to_the_same_rows(path, tmp_path, call):
+    asked = ["-t", "y", "--model", "sparse-spectrum", "--compare", "none", "--json", "--holdout"]
+    asked += ["0", "--categorical", "code", *QUICK]
+    outs = [
+        json.loads(call("fit", path, *asked, how, "-o", tmp_path / f"m{how}"))
+        for how in ("--stream", "--in-memory")
+    ]
+    one, other = outs
+    assert one["data"] == other["data"]
+    assert one["columns"] == other["columns"]
+    found, wanted = (cgp.load_model(tmp_path / f"m{how}") for how in ("--stream", "--in-memory"))
+    rows = pa.table({**{n: table()[n] for n in ("x", "kind", "day")},
+                     "code": table()["code"].cast(pa.string())})  # fmt: skip
+    np.testing.assert_allclose(found.predict(rows), wanted.predict(rows), rtol=1e-6, atol=1e-6)
+
+
+def test_rows_are_held_out_and_scored(path, call):
+    asked = ["-t", "y", "--stream", "--drop", "code", "--holdout", "0.25", *QUICK]
+    one = json.loads(call("fit", path, *asked, "--json"))
+    n_test, n_train = one["data"]["n_test"], one["data"]["n_train"]
+    assert n_test + n_train == N
+    assert 60 < n_test < 140
+    assert one["scores"]["n_test"] == n_test
+    assert one["scores"]["rmse"] < 0.5
+    again = json.loads(call("fit", path, *asked, "--json"))
+    assert again["scores"] == one["scores"]
+    assert "held out" in call("fit", path, *asked)
+
+
+def test_test_rows_of_another_file(tmp_path, call):
+    for name, part in (("a", table().slice(0, 300)), ("b", table().slice(300))):
+        pa.parquet.write_table(part, tmp_path / f"{name}.parquet")
+    asked = ["-t", "y", "--stream", "--test", tmp_path / "b.parquet", *QUICK, "--json"]
+    found = json.loads(call("fit", tmp_path / "a.parquet", *asked))
+    assert (found["data"]["n_train"], found["data"]["n_test"]) == (300, 100)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_predict_in_batches_writes_the_same_file(path, ending, tmp_path, call):
+    call("fit", path, "-t", "y", "--stream", *QUICK, "-o", tmp_path / "m")
+    for how in ("--stream", "--in-memory"):
+        out = call("predict", tmp_path / "m", path, how, "--interval", "0.9", "-o",
+                   tmp_path / f"out{how}.{ending}")  # fmt: skip
+        assert out.startswith(f"{N} rows with 'mean', 'std', 'lower_90' and 'upper_90'")
+    one, other = (tmp_path / f"out{how}.{ending}" for how in ("--stream", "--in-memory"))
+    if ending == "csv":
+        assert read_csv(one) == read_csv(other)
+    else:
+        one, other = pa.parquet.read_table(one), pa.parquet.read_table(other)
+        assert one.column_names == other.column_names
+        for name in ("mean", "std", "lower_90"):
+            np.testing.assert_allclose(one[name].to_numpy(), other[name].to_numpy(), rtol=1e-9)
+
+
+def test_columns_of_csv_keep_their_text(tmp_path, call, model_path):
+    ids = [f"00{k}" for k in range(60)]
+    path = write_csv(tmp_path / "new.csv", columns(price=None, id=ids, note=["NA"] * 60))
+    call("predict", model_path, path, "--stream", "-o", tmp_path / "out.csv")
+    after = read_csv(tmp_path / "out.csv")
+    assert after["id"] == ids
+    assert after["note"] == ["NA"] * 60
+
+
+def test_files_that_may_not_fit_are_read_in_batches(path, monkeypatch, tmp_path):
+    assert not wants_batches(path, None)
+    monkeypatch.setattr(batches, "SMALL", 0)
+    assert not wants_batches(path, None)
+    monkeypatch.setattr(batches, "available_bytes", lambda: 1000.0)
+    assert wants_batches(path, None)
+    assert not wants_batches(path, False)
+    assert not wants_batches(tmp_path / "none.csv", None)
+
+
+def test_what_batches_cannot_do_is_refused(path, tmp_path, fails, model_path):
+    fit = ["fit", path, "-t", "y", "--stream"]
+    for options, message in (
+        (["--model", "local"], "--model: expected sparse-spectrum"),
+        (["--report", tmp_path / "r.html"], "--report: expected none"),
+        (["--include-data", "-o", tmp_path / "m"], "--include-data: expected none"),
+        (["--compare", "dense"], "--compare, --exact-rows: expected none"),
+        (["--drop", "z"], "--drop: "),
+        (["--n-frequencies", "auto"], "n_frequencies: expected a choice for batches"),
+        (["--target-transform", "log"], "target_transform: expected None for batches"),
+    ):
+        assert message in fails(*fit, *options)
+    assert "--target: " in fails("fit", path, "-t", "z", "--stream")
+    assert "--checkpoint: expected --stream" in fails(
+        "fit", path, "-t", "y", "--checkpoint", tmp_path / "c"
+    )
+    (tmp_path / "t.txt").write_text("a,y\n1,2\n")
+    assert "--stream: expected a file ending in" in fails(
+        "fit", tmp_path / "t.txt", "-t", "y", "--stream"
+    )
+    again = fails("predict", model_path, path, "--stream", "-o", tmp_path / "out.csv")
+    assert "expected columns" in again
+
+
+def test_a_checkpoint_is_left_and_used(path, tmp_path, call):
+    asked = ["fit", path, "-t", "y", "--stream", "--checkpoint", tmp_path / "c", *QUICK, "--json"]
+    one, other = json.loads(call(*asked)), json.loads(call(*asked))
+    assert list((tmp_path / "c").glob("*.checkpoint"))
+    assert one["hyperparameters"] == other["hyperparameters"]

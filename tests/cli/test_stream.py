@@ -119,7 +119,7 @@ def test_what_batches_cannot_do_is_refused(path, tmp_path, fails, model_path):
     ):
         assert message in fails(*fit, *options)
     assert "--target: " in fails("fit", path, "-t", "z", "--stream")
-    assert "--checkpoint: expected --stream" in fails(
+    assert "--checkpoint: expected a file read in batches" in fails(
         "fit", path, "-t", "y", "--checkpoint", tmp_path / "c"
     )
     (tmp_path / "t.txt").write_text("a,y\n1,2\n")

@@ -37,7 +37,11 @@ def available_bytes(root: Path = Path("/")) -> float:
 
 
 def check_memory(
-    needed: float, what: str, advice: str | Callable[[float], str], limit: float | None = None
+    needed: float,
+    what: str,
+    advice: str | Callable[[float], str],
+    limit: float | None = None,
+    verb: str = "are allowed",
 ) -> None:
     """Refuse a computation that needs more memory than is available.
 
@@ -51,6 +55,8 @@ def check_memory(
         End of the message, or a function of the share of the needed bytes that is available.
     limit
         Bytes that may be taken; those that are available if None.
+    verb
+        Where the limit comes from, after its number in the message.
 
     Raises
     ------
@@ -60,7 +66,7 @@ def check_memory(
     allowed = available_bytes() if limit is None else float(limit)
     if needed > allowed:
         end = advice if isinstance(advice, str) else advice(allowed / needed)
-        verb = "are available" if limit is None else "are allowed"
+        verb = "are available" if limit is None else verb
         raise MemoryLimitError(f"{what} need about {_gib(needed)}, {_gib(allowed)} {verb}; {end}")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -103,9 +104,10 @@ def _as_cpu(value: Any) -> Any:
 
 
 @contextmanager
-def pretend_device() -> Iterator[PretendDevice]:
-    """Let `DEVICE` be there."""
-    with PretendDevice() as mode:
+def pretend_device(free: float = 2.0**40) -> Iterator[PretendDevice]:
+    """Let `DEVICE` be there, the current and last of its kind, with that many bytes free."""
+    found = {"cuda_devices": lambda: (DEVICE.index + 1, DEVICE.index), "free_bytes": lambda _: free}
+    with patch.multiple("coupledgp.devices", **found), PretendDevice() as mode:
         yield mode
 
 

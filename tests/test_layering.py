@@ -15,7 +15,7 @@ FLOORS = [
     ["errors", "lazy", "compiled", "temporary", "forks", "visible"],
     ["output"],
     ["random", "progress", "memory"],
-    ["counter", "descent"],
+    ["counter", "descent", "devices"],
     ["validation"],
     ["columns"],
     ["registry", "batches"],

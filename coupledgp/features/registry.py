@@ -101,8 +101,6 @@ def make_features(
     options: dict[str, Any] = {"spectrum": spectrum, "generator": generator, "dtype": dtype}
     if coupling is not None:
         options["coupling"] = coupling
-    if device is not None:
-        options["device"] = device
     make = parse_features(features, name)
     made = make(dim, n_frequencies, **options)
     if not isinstance(made, FeatureMap):
@@ -111,7 +109,7 @@ def make_features(
             f"{type(made).__name__}"
         )
     made.maker = make
-    return made
+    return made if device is None else made.to(device)
 
 
 def restore_features(

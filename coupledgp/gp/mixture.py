@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -339,6 +340,10 @@ class MixtureGP(GaussianProcess):
     def redrawn(self, coupling: Any, size: int, seed: int) -> GaussianProcess:
         """Return the first member with another draw of its frequencies."""
         return self.first.redrawn(coupling, size, seed)
+
+    def on(self, device: torch.device) -> MixtureGP:
+        """See the base class."""
+        return replace(self, members=tuple(member.on(device) for member in self.members))
 
     def without_data(self) -> MixtureGP:
         """See the base class."""

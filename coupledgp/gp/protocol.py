@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
@@ -379,6 +380,10 @@ class GaussianProcess(ABC):
 
         Hyperparameters keep their values in normalised units, which follow the data.
         """
+
+    def on(self, device: torch.device) -> Self:
+        """The process with its tensors on a device; itself where none of them leaves the CPU."""
+        return self
 
     @abstractmethod
     def redrawn(self, coupling: Any, size: int, seed: int) -> GaussianProcess:

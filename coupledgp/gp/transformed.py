@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError, ModelFileError
@@ -255,6 +256,10 @@ class TransformedGP(GaussianProcess):
     def redrawn(self, coupling: Any, size: int, seed: int) -> TransformedGP:
         """See the base class."""
         return self.around(self.inner.redrawn(coupling, size, seed))
+
+    def on(self, device: torch.device) -> TransformedGP:
+        """See the base class."""
+        return replace(self, inner=self.inner.on(device))
 
     def without_data(self) -> TransformedGP:
         """See the base class."""

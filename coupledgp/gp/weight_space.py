@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.devices import moved
 from coupledgp.errors import NumericalError
 from coupledgp.features import FeatureMap
 from coupledgp.features.registry import make_features, restore_features
@@ -394,6 +395,16 @@ class WeightSpaceGP(NormalizedProcess):
         )  # fmt: skip
         prior = replace(self.feature_prior, feature_map=drawn)
         return prior.given(self.data, self.units, self.normalize)
+
+    def on(self, device: torch.device) -> WeightSpaceGP:
+        """See the base class."""
+        features = moved(self.feature_map, device)
+        return replace(
+            self,
+            feature_prior=replace(self.feature_prior, feature_map=features),
+            statistics=moved(self.statistics, device),
+            posterior=moved(self.posterior, device),
+        )
 
     def without_data(self) -> WeightSpaceGP:
         """The process without its rows."""

@@ -318,7 +318,10 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         record = self.fitted_
         header |= {
             "class": type(self).__name__,
-            "parameters": {k: self._plain(k, v) for k, v in self._stored_parameters().items()},
+            # A file loads where there is no such device.
+            "parameters": {
+                k: self._plain(k, v) for k, v in self._stored_parameters().items() if k != "device"
+            },
             "y_ndim": record.ndim,
         }
         return header, arrays

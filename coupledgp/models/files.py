@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import textwrap
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from coupledgp.devices import CPU, DeviceLike, parse_device
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.models.estimator import ProcessRegressor
@@ -74,13 +77,16 @@ def save_model(
     model.save(path, include_data=include_data, row_digests=row_digests)
 
 
-def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model that `save_model` wrote; its predictions are the same to the bit.
+def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
+    """Read a model that `save_model` wrote; its predictions are the same to the bit on the CPU.
 
     Parameters
     ----------
     path
         File to read. Reading runs no code from the file.
+    device
+        Where the model is used, whatever the device of its fit: None or `"cpu"`, `"cuda"`,
+        `"cuda:1"`, `"auto"` or a `torch.device`. It becomes the model's parameter `device`.
 
     Returns
     -------
@@ -92,9 +98,12 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ------
     ModelFileError
         The file is damaged, of another kind or of an unknown version.
+    InvalidInputError
+        There is no such device, or the model is of a class that computes on the CPU alone.
     OSError
         The file cannot be read.
     """
+    where = parse_device(device)
     header, arrays = container.read(Path(path))
     name = header.get("class")
     if not isinstance(name, str) or name not in MODEL_CLASSES:
@@ -104,8 +113,19 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore", RuntimeWarning)
-            return MODEL_CLASSES[name].from_state(header, arrays)
+            model = MODEL_CLASSES[name].from_state(header, arrays)
     except (CoupledGPError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
             RuntimeError, AssertionError) as error:  # fmt: skip
         shown = textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ...")
         raise ModelFileError(f"{path}: cannot restore the model in this file: {shown}") from error
+    return model if where == CPU else _on(model, device, where)
+
+
+def _on(model: Any, device: DeviceLike, where: torch.device) -> Any:
+    """The model with its tensors on a device, and this device as its parameter."""
+    if "device" not in model.get_params(deep=False):
+        raise InvalidInputError(
+            f"device: expected None, since {type(model).__name__} computes on the CPU, got {device}"
+        )
+    model.set_params(device=device)
+    return model.holding(replace(model.fitted_, process=model.process_.on(where)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.devices import check_device_memory, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.directions import check_directions
 from coupledgp.features.registry import features_class
@@ -21,16 +22,14 @@ from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.memory import check_memory
 from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
+from coupledgp.models.spectrum_options import MATRICES
 from coupledgp.models.tables import search_results
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_magnitude, check_positive_int, check_vector
 
-# Matrices of the features' order that are alive at once.
-MATRICES = 8
 # Parameters that need all rows in memory, and the only value that passes take.
 WHOLE_TABLE: dict[str, Any] = {
     "frequencies": "sampled", "hyperparameters": "maximum", "target_transform": None,
@@ -129,7 +128,8 @@ def check_features(model: Any, dim: int) -> None:
     """Refuse a number of features whose matrices do not fit into memory."""
     size = check_positive_int(model.n_frequencies, "n_frequencies")
     n_features = 2 * size if model.features == "fourier" else size
-    check_memory(
+    check_device_memory(
+        parse_device(model.device),
         MATRICES * 8.0 * n_features**2,
         f"n_frequencies: matrices of {n_features} features",
         lambda share: (

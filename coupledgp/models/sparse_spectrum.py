@@ -14,6 +14,7 @@ from torch import Tensor
 
 from coupledgp.batches import as_source
 from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
@@ -47,7 +48,12 @@ from coupledgp.models.checkpoints import Checkpoint, identity_of
 from coupledgp.models.estimator import FittedModel, fitted_result
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.out_of_core import check_options, fit_passes
-from coupledgp.models.spectrum_options import check_fitting, check_keeping, check_use_of_queries
+from coupledgp.models.spectrum_options import (
+    check_fitting,
+    check_keeping,
+    check_room,
+    check_use_of_queries,
+)
 from coupledgp.models.table_rows import named_rows
 from coupledgp.models.tables import (
     TableRegressor,
@@ -179,6 +185,11 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         Whether the model holds the training rows, which the exact twin, left-out laws, further
         draws of the frequencies and `X_train_` need. None: `fit` and its `partial_fit` keep them,
         `fit_batches` does not. Without them memory does not grow with the rows of `partial_fit`.
+    device
+        Where features, sums and solves are computed (docs/models.md, "On a GPU"): None or `"cpu"`,
+        `"cuda"`, `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. Draws, and
+        with them the frequencies of a seed, are the same on every device, results are NumPy arrays,
+        and model files hold none: they load anywhere. `exact_twin` is on the CPU.
 
     Attributes
     ----------
@@ -258,6 +269,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         missing: str = "raise",
         target_transform: TransformLike = None,
         keep_rows: bool | None = None,
+        device: DeviceLike = None,
     ) -> None:
         self.kernel = kernel
         self.features = features
@@ -287,6 +299,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         self.missing = missing
         self.target_transform = target_transform
         self.keep_rows = keep_rows
+        self.device = device
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"
@@ -339,6 +352,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         if queries is not None:
             check_use_of_queries(self)
         check_keeping(self.keep_rows)
+        parse_device(self.device)
         weights = sample_weight, sample_noise
         with named_exhaustion("fit"):
             if self.target_transform is not None:
@@ -405,6 +419,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             Matrices of the features' order do not fit into memory.
         """
         check_keeping(self.keep_rows)
+        parse_device(self.device)
         check_options(self)
         if budget is not None:
             check_positive(budget, "budget")
@@ -502,6 +517,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         size: Any = self.n_frequencies
         drawn = self._drawn(data.points.shape[1], self.coupling, size, rng)
         check_directions(drawn)
+        check_room(self, drawn, len(data))
         center = self._center(data)
         units = Units.of(data.targets, self.normalize_y, data.counts)
         base = self._default_lengthscale(data, center, rng, columns.groups)
@@ -533,8 +549,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         self, dim: int, coupling: CouplingLike, size: int, rng: np.random.Generator
     ) -> FeatureMap:
         kernel = parse_spectrum(self.kernel, "kernel")
-        dtype = DTYPES[self.dtype]
-        return make_features(self.features, dim, size, coupling, kernel, rng, dtype=dtype)
+        where: dict[str, Any] = {"dtype": DTYPES[self.dtype], "device": parse_device(self.device)}
+        return make_features(self.features, dim, size, coupling, kernel, rng, **where)
 
     def _center(self, data: Data) -> FloatArray:
         if self.center is None:

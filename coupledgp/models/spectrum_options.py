@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from coupledgp.devices import check_device_memory
 from coupledgp.errors import InvalidInputError
-from coupledgp.features import FourierFeatures
+from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import parse_features
+from coupledgp.inference.weights.stream import CHUNK_BYTES
 from coupledgp.validation import check_choice, check_positive_int
 
 SPECTRA = ("sampled", "fitted")
 OBJECTIVES = ("evidence", "posterior-kl")
 # Fewest rows to which frequencies are fitted: with fewer there is none to hold out.
 LEAST_ROWS = 10
+# Matrices of the features' order, and chunks of features, that are alive at once.
+MATRICES, CHUNKS = 8, 4
 
 
 def check_fitting(model: Any, n_rows: int) -> None:
@@ -58,3 +62,26 @@ def check_use_of_queries(model: Any) -> None:
             "queries: expected none unless frequencies='fitted' and objective='posterior-kl', got "
             f"frequencies={model.frequencies!r}, objective={model.objective!r}"
         )
+
+
+def check_room(model: Any, features: FeatureMap, n_rows: int) -> None:
+    """Refuse a fit whose matrices do not fit into the memory of a GPU.
+
+    They are of the order of the features or of the rows, whichever are fewer; on the CPU, where
+    memory that ends is an error that leaves the model as it was, nothing is refused.
+    """
+    device, size = features.device, features.n_features
+    if device.type == "cpu":
+        return
+    side, members = min(size, n_rows), 1
+    if model.hyperparameters == "averaged":
+        members = model.n_hyperparameter_draws
+    entries = (MATRICES + 2 * members) * side**2 + (0 if n_rows >= size else 4 * side * size)
+    if model.frequencies == "fitted":
+        entries += MATRICES * min(n_rows, model.batch_rows) * size
+    check_device_memory(
+        device,
+        8.0 * entries + CHUNKS * CHUNK_BYTES,
+        f"n_frequencies: matrices of {size} features",
+        "take fewer frequencies, or device=None, which is the CPU",
+    )

@@ -1,0 +1,187 @@
+"""Estimators on a device: what they learn on the CPU, computed where `device` says."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+
+import coupledgp as cgp
+from coupledgp.devices import free_bytes, parse_device
+from coupledgp.errors import InvalidInputError, MemoryLimitError
+from coupledgp.inference.spectra.training import KLSettings
+from tests.pretend_device import DEVICE, pretend_device
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(60, 2))
+Y = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=60)
+POINTS = RNG.normal(size=(7, 2))
+NO_CUDA = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
+
+
+@pytest.fixture(params=["pretend", pytest.param("cuda", marks=NO_CUDA)])
+def device(request: pytest.FixtureRequest) -> Iterator[torch.device]:
+    """A device beside the CPU: the one that is not there, and one that is, where there is one."""
+    pretend = request.param == "pretend"
+    with pretend_device() if pretend else nullcontext():
+        yield DEVICE if pretend else parse_device("cuda")
+
+
+def sparse(**parameters: Any) -> Any:
+    usual = {"n_frequencies": 6, "random_state": 0, "max_iter": 4, "n_restarts": 0}
+    return cgp.SparseSpectrumGPRegressor(**(usual | {"progress": False} | parameters))
+
+
+def fit(model: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # searches end early
+        return model.fit(X, Y)
+
+
+FITTED = {"frequencies": "fitted", "n_frequencies": 3}
+MODELS = {
+    "more rows": lambda **device: fit(sparse(**device)),
+    "more features": lambda **device: fit(sparse(n_frequencies=40, **device)),
+    "laplace": lambda **device: fit(sparse(features="laplace", **device)),
+    "fast transform": lambda **device: fit(
+        sparse(coupling="orthogonal-fast", optimizer=None, **device)
+    ),
+    "float32": lambda **device: fit(sparse(dtype="float32", **device)),
+    "weights": lambda **device: sparse(**device).fit(X, Y, sample_weight=1.0 + np.arange(60) % 3),
+    "averaged": lambda **device: fit(
+        sparse(hyperparameters="averaged", n_hyperparameter_draws=6, **device)
+    ),
+    "transformed": lambda **device: fit(sparse(target_transform="yeo-johnson", **device)),
+    "batches": lambda **device: sparse(**device).fit_batches([(X[:40], Y[:40]), (X[40:], Y[40:])]),
+    "more data": lambda **device: fit(sparse(**device)).partial_fit(POINTS, POINTS[:, 0]),
+}
+
+
+def results(model: Any) -> dict[str, np.ndarray]:
+    mean, covariance = model.predict(POINTS, return_cov=True)
+    found = {
+        "mean": mean,
+        "covariance": covariance,
+        "std": model.predict(POINTS, return_std=True)[1],
+        "draws": model.sample_y(POINTS, 3),
+        "density": model.log_density(POINTS, POINTS[:, 0]),
+        "quantiles": model.predict_quantiles(POINTS),
+        "prior": model.prior_covariance(POINTS),
+        "evidence": np.array(model.log_marginal_likelihood_value_),
+    }
+    assert {type(value) for value in found.values()} == {np.ndarray}
+    return found
+
+
+def assert_same(found: Any, expected: Any, rtol: float = 1e-6) -> None:
+    values = results(found)
+    for name, value in results(expected).items():
+        np.testing.assert_allclose(values[name], value, rtol, 1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_the_same_on_a_device(name: str, device: torch.device) -> None:
+    here, there = (MODELS[name](device=where) for where in (None, device))
+    assert there.features_.device == device
+    assert here.features_.device.type == "cpu"
+    drawn = [model.features_.frequencies.cpu().numpy() for model in (here, there)]
+    np.testing.assert_allclose(*drawn, rtol=1e-14 if name == "fast transform" else 0)
+    assert_same(there, here, 2e-3 if name == "float32" else 1e-6)
+
+
+def test_fitted_spectra_are_fitted_on_the_device(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short = KLSettings(n_steps=10, n_queries=8, n_starts=2)
+    monkeypatch.setattr("coupledgp.gp.fit_spectrum.KLSettings", lambda: short)
+    model = fit(sparse(**FITTED, objective="posterior-kl", teacher_rows=30, device=device))
+    assert {member.features_.device for member in model.members_} == {device}
+    assert np.isfinite(model.predict(POINTS)).all()
+
+
+def test_twins_comparisons_and_left_out_laws(device: torch.device) -> None:
+    here, there = (fit(sparse(device=where)) for where in (None, device))
+    twins = [model.exact_twin().predict(POINTS) for model in (here, there)]
+    np.testing.assert_allclose(*twins, rtol=1e-6)
+    reports = [cgp.diagnostics.compare(model, POINTS, POINTS[:, 0]) for model in (here, there)]
+    assert reports[1].kl_per_point == pytest.approx(reports[0].kl_per_point, rel=1e-4)
+    groups = np.arange(60) // 20
+    laws = [model.process_.left_out_law(groups) for model in (here, there)]
+    for ours, theirs in zip(*laws, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["more rows", "more features", "averaged", "transformed"])
+def test_files_are_of_no_device(name: str, device: torch.device, tmp_path: Any) -> None:
+    model = MODELS[name](device=device)
+    cgp.save_model(model, tmp_path / "m", include_data=True)
+    here, there = cgp.load_model(tmp_path / "m"), cgp.load_model(tmp_path / "m", device=device)
+    assert here.device is None
+    assert here.features_.device.type == "cpu"
+    assert_same(here, model)
+    assert there.device == device
+    assert there.features_.device == device
+    assert_same(there, model)
+    assert_same(there.partial_fit(X[:9], Y[:9]), here.partial_fit(X[:9], Y[:9]))
+
+
+def test_a_device_is_a_parameter_like_others(device: torch.device) -> None:
+    model = fit(sparse(device=str(device)))
+    other = clone(model).set_params(device="cpu")
+    assert other.device == "cpu"
+    assert clone(model).device == str(device)
+    assert_same(model, fit(other))
+    assert fit(sparse(device="auto")).features_.device == device
+
+
+@pytest.mark.parametrize("call", [
+    lambda model: model.fit(X, Y),
+    lambda model: model.fit_batches([(X, Y)]),
+], ids=["fit", "fit_batches"])  # fmt: skip
+def test_a_device_that_is_not_there(call: Any) -> None:
+    where = f"cuda:{max(cgp.devices.cuda_devices()[0], 7)}"
+    with pytest.raises(InvalidInputError, match=f"^device: .*'{where}'; torch .*None means") as e:
+        call(sparse(device=where))
+    assert "finds" in str(e.value)
+    for device in ("gpu", "mps", 0, "cuda:x", ["cuda"]):
+        with pytest.raises(InvalidInputError, match=r"^device: expected None or 'cpu'"):
+            call(sparse(device=device))
+    fit(sparse(device="cpu"))
+
+
+def test_devices_have_numbers() -> None:
+    assert parse_device(None) == parse_device("cpu") == torch.device("cpu")
+    with pretend_device():
+        assert parse_device("cuda") == parse_device("auto") == DEVICE
+        assert parse_device("cuda:3") == torch.device("cuda", 3)
+        with pytest.raises(InvalidInputError, match="finds cuda:0 to cuda:7"):
+            parse_device("cuda:8")
+
+
+@pytest.mark.parametrize("parameters", [
+    {"n_frequencies": 40}, {"n_frequencies": 2}, FITTED,
+    {"hyperparameters": "averaged"},
+], ids=["features", "chunks", "fitted", "averaged"])  # fmt: skip
+def test_what_does_not_fit_on_a_device_is_refused(parameters: dict[str, Any]) -> None:
+    with pretend_device(free=2**20), pytest.raises(MemoryLimitError, match=r"^n_frequencies: .*7"):
+        sparse(device=DEVICE, **parameters).fit(X, Y)
+
+
+def test_passes_over_batches_ask_for_the_memory_of_the_device() -> None:
+    many = np.zeros((30_000, 1)), np.zeros(30_000)
+    with pretend_device(free=1e5), pytest.raises(MemoryLimitError, match="free on cuda:7; take"):
+        sparse(device=DEVICE, n_frequencies=64).fit_batches([many])
+
+
+@NO_CUDA
+def test_free_bytes_of_a_device() -> None:
+    device = parse_device("cuda")
+    before = free_bytes(device)
+    held = torch.zeros(2**26, dtype=torch.uint8, device=device)
+    assert free_bytes(device) <= before - held.numel() + 2**24

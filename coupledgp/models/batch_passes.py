@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from coupledgp.batches import BatchSource, TableBatch
+from coupledgp.devices import moved
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Data, Header
@@ -245,7 +246,7 @@ class BatchPasses(TablePasses):
 
         def restored(entries: Entries) -> DataStatistics:
             entries.sizes["M"] = own.n_features
-            return statistics_from(entries, own.dtype)
+            return moved(statistics_from(entries, own.dtype), own.device)
 
         return self._summed(
             "posterior",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from coupledgp.batches import BatchSource
+from coupledgp.devices import parse_device
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.gp.protocol import Arrays, Header
@@ -94,8 +95,9 @@ def identity_of(model: Any, source: BatchSource) -> dict[str, Any]:
         **{
             name: model._plain(name, value)
             for name, value in parameters.items()
-            if name not in WITHOUT_EFFECT
+            if name not in (*WITHOUT_EFFECT, "device")
         },
+        "device": str(parse_device(model.device)),
     }
 
 

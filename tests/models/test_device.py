@@ -15,6 +15,7 @@ from sklearn.base import clone
 import coupledgp as cgp
 from coupledgp.devices import free_bytes, parse_device
 from coupledgp.errors import InvalidInputError, MemoryLimitError
+from coupledgp.gp.batched_evidence import KEPT_ROWS
 from coupledgp.inference.spectra.training import KLSettings
 from tests.pretend_device import DEVICE, pretend_device
 
@@ -174,9 +175,24 @@ def test_what_does_not_fit_on_a_device_is_refused(parameters: dict[str, Any]) ->
 
 
 def test_passes_over_batches_ask_for_the_memory_of_the_device() -> None:
-    many = np.zeros((30_000, 1)), np.zeros(30_000)
+    many = np.zeros((KEPT_ROWS + 1, 1)), np.zeros(KEPT_ROWS + 1)
     with pretend_device(free=1e5), pytest.raises(MemoryLimitError, match="free on cuda:7; take"):
         sparse(device=DEVICE, n_frequencies=64).fit_batches([many])
+
+
+def test_a_fit_in_passes_goes_on_on_its_device(device: torch.device, tmp_path: Any) -> None:
+    rows = np.random.default_rng(1).normal(size=(KEPT_ROWS + 1, 1))
+    batches = [(rows, np.sin(rows[:, 0]))]
+
+    def model(where: Any) -> Any:
+        return sparse(n_frequencies=4, lengthscale=2.0, optimizer=None, device=where)
+
+    first = model(device).fit_batches(batches, checkpoint=tmp_path)
+    again = model(str(device)).fit_batches(batches, checkpoint=tmp_path)
+    assert again.process_.statistics.moments.gram.device == device
+    np.testing.assert_array_equal(*(gp.predict(rows[:9]) for gp in (first, again)))
+    with pytest.raises(InvalidInputError, match=f"device: expected 'cpu', got '{device}'"):
+        model(None).fit_batches(batches, checkpoint=tmp_path)
 
 
 @NO_CUDA

@@ -12,6 +12,7 @@ from coupledgp.dask.nodes import fit_nodes
 from coupledgp.dask.partitions import partitions_of
 from coupledgp.dask.predictions import predict_partitions
 from coupledgp.dask.tables import fit_table
+from coupledgp.devices import CPU, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import ProcessRegressor
@@ -67,6 +68,11 @@ def fit(
     MissingLibraryError
         Dask is not installed.
     """
+    device = getattr(model, "device", None)
+    if parse_device(device) != CPU:
+        raise InvalidInputError(
+            f"device: expected None on a cluster, whose workers take their CPUs, got {device!r}"
+        )
     cluster = Cluster(client)
     with named_exhaustion("fit"):
         if isinstance(model, NodeRegressor):

@@ -197,7 +197,10 @@ def test_a_fit_in_passes_goes_on_on_its_device(device: torch.device, tmp_path: A
 
 def test_workers_of_a_cluster_take_their_processors() -> None:
     pytest.importorskip("distributed")
-    with pretend_device(), pytest.raises(InvalidInputError, match="^device: expected None on a cl"):
+    with (
+        pretend_device(),
+        pytest.raises(InvalidInputError, match=r"^device: expected None on a cl"),
+    ):
         cgp.dask.fit(sparse(device=DEVICE), X, Y)
 
 

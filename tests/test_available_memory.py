@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import coupledgp as cgp
 from coupledgp import memory
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.memory import available_bytes, check_memory, named_exhaustion
@@ -197,3 +199,29 @@ def test_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_this_machine_has_some() -> None:
     assert 0 < available_bytes() < float("inf")
+
+
+@pytest.mark.parametrize(
+    ("part", "call"),
+    [
+        ("coupledgp.models.feature_sums.FeatureSums.at",
+         lambda averages, gp, X: averages.predict(X)),
+        ("coupledgp.gp.weight_space.WeightSpaceGP.law",
+         lambda averages, gp, X: gp.predict_quantiles(X)),
+        ("coupledgp.gp.weight_space.WeightSpaceGP.log_density",
+         lambda averages, gp, X: gp.log_density(X, X[:, 0])),
+        ("coupledgp.gp.weight_space.WeightSpaceGP.prior",
+         lambda averages, gp, X: gp.prior_covariance(X)),
+    ],
+)  # fmt: skip
+def test_predictions_of_every_kind_name_what_ran_out(part, call, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    averages = cgp.KernelRegressionRegressor().fit(X, X[:, 0])
+    gp = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None).fit(X, X[:, 0])
+
+    def run_out(*_, **__):  # type: ignore[no-untyped-def]
+        raise MemoryError
+
+    monkeypatch.setattr(part, run_out)
+    with pytest.raises(MemoryLimitError, match="the memory was used up"):
+        call(averages, gp, X)

@@ -100,7 +100,7 @@ def checked_groups(
     Raises
     ------
     InvalidInputError
-        There is not one label for each point.
+        There is not one label for each point, or one is missing.
     """
     if groups is None:
         return {}
@@ -112,4 +112,18 @@ def checked_groups(
                 f"groups: expected {n_points} labels for {name!r}, one for each test point, got "
                 f"shape {labels.shape}"
             )
+        for row, one in enumerate(labels.tolist()):
+            if _is_missing(one):
+                raise InvalidInputError(
+                    f"groups: expected a label for each test point, got {one!r} for {name!r} in "
+                    f"row {row}"
+                )
     return found
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or a date or value of pandas that is none."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas' NA is neither equal nor unequal to anything
+        return True

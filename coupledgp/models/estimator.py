@@ -255,7 +255,8 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
     def _prior_covariance(self, X: Any) -> FloatArray:
         check_is_fitted(self)
         record = self.fitted_
-        return record.shaped(record.process.prior(self.points(X)), 2)
+        with named_exhaustion("prior_covariance"):
+            return record.shaped(record.process.prior(self.points(X)), 2)
 
     def _conditioned_on(self, data: Data) -> Self:
         return self._around(self.process_.conditioned(data))

@@ -214,7 +214,8 @@ class KernelRegressionRegressor(
     def predict(self, X: ArrayLike) -> FloatArray:
         """Predictions (p,) or (p, k) at the rows of X (p, d)."""
         found = self.fitted_
-        sums = self._weighted_sums(X)
+        with named_exhaustion("predict"):
+            sums = self._weighted_sums(X)
         numerator, denominator = sums[:, :-1], sums[:, -1:]
         usable = denominator > 0
         quotient = np.divide(numerator, denominator, where=usable, out=np.zeros_like(numerator))
@@ -290,7 +291,8 @@ class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Probabilities (p, n_classes) of the classes, in the order of `classes_`."""
         found = self.fitted_
-        sums = np.clip(self._weighted_sums(X)[:, :-1], 0.0, None)
+        with named_exhaustion("predict"):
+            sums = np.clip(self._weighted_sums(X)[:, :-1], 0.0, None)
         total = sums.sum(axis=1, keepdims=True)
         shares = np.broadcast_to(found.shares, sums.shape).copy()
         return np.divide(sums, total, where=total > 0, out=shares)

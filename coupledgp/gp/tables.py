@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import blas
 
 from coupledgp.gp.protocol import Points
 from coupledgp.inference.dense.evidence import scaled_distances
@@ -46,8 +47,12 @@ class TablePair:
 
     @cached_property
     def products(self) -> FloatArray:
-        """Inner products (n, p) of rows."""
-        found: FloatArray = self.a @ self.b.T
+        """Inner products (n, p) of rows.
+
+        They have the same bits whether the tables are one array, of which numpy would make another
+        product, or equal ones, as after a model was read from a file.
+        """
+        found: FloatArray = blas.dgemm(1.0, self.b.T, self.a.T, trans_a=True).T
         return found
 
     def scaled_distances(self, lengthscale: FloatArray) -> FloatArray:

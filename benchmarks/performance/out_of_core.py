@@ -11,7 +11,8 @@ have the same number of features:
 
 The target is Friedman's first function of five of eight columns of uniform inputs, with noise of
 standard deviation one, the least RMSE there is; the least NLPD is 1.419. Slopes are those of the
-log of seconds, and of megabytes by millions of rows, from 10^6 rows on, with standard errors.
+log of CPU seconds by the log of rows, and of CPU seconds and megabytes by millions of rows, from
+10^6 rows on, with standard errors.
 
     python benchmarks/performance/out_of_core.py [--rows 100000 1000000 ...] [--quick]
 """
@@ -200,10 +201,12 @@ def show(figures: list[dict[str, object]]) -> None:
         many = [row for row in rows if row["rows"] >= 1_000_000] or rows
         size = [float(row["rows"]) for row in many]
         rise, error = slope(np.log(size).tolist(), [float(np.log(row["cpu"])) for row in many])
-        grown, doubt = slope((np.array(size) / 1e6).tolist(), [row["peak_mb"] for row in many])
+        millions = (np.array(size) / 1e6).tolist()
+        cost, unsure = slope(millions, [row["cpu"] for row in many])
+        grown, doubt = slope(millions, [row["peak_mb"] for row in many])
         console.print(
-            f"{system}: CPU seconds ~ rows^({rise:.3f} ± {error:.3f}), "
-            f"{grown:+.3f} ± {doubt:.3f} MB a million rows"
+            f"{system}: CPU seconds ~ rows^({rise:.3f} ± {error:.3f}); a million rows more take "
+            f"{cost:.3f} ± {unsure:.3f} CPU seconds and {grown:+.3f} ± {doubt:.3f} MB"
         )
 
 

@@ -319,3 +319,13 @@ def test_too_many_features_are_refused_with_a_number_that_fits():
         model(n_frequencies=2**20).fit_batches([(X, y)])
     with pytest.raises(InvalidInputError, match="as many features as rows"):
         model(n_frequencies=2600).fit_batches([(X, y)])
+
+
+def test_a_fit_beyond_the_budget_is_refused_with_a_forecast():
+    X, y = table()
+    found = model(**KEPT).fit_batches(cut(1000, X, y), budget=1e6)
+    assert 0 < found.forecast_ < 1e6
+    with pytest.raises(InvalidInputError, match=r"budget: the fit takes about .* n_frequencies="):
+        model(**KEPT).fit_batches(cut(1000, X, y), budget=1e-6)
+    with pytest.raises(InvalidInputError, match="budget: expected a finite number > 0"):
+        model(**KEPT).fit_batches(cut(1000, X, y), budget=-1)

@@ -18,6 +18,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from coupledgp.inference.neighbours import conditionals
+
 DEVICE = torch.device("cuda", 7)  # no machine of ours has so many
 
 
@@ -114,3 +116,16 @@ def pretend_device(free: float = 2.0**40) -> Iterator[PretendDevice]:
 def on_device(array: Any) -> Tensor:
     """A tensor of numbers on the device."""
     return torch.as_tensor(np.asarray(array)).to(DEVICE)
+
+
+@contextmanager
+def gradients_on(device: torch.device) -> Iterator[None]:
+    """Let gradients that torch hands to closed-form derivatives be on the device, as theirs are."""
+    original = conditionals._Conditionals.backward
+
+    def backward(ctx: Any, *upstream: Tensor) -> Any:
+        there = any(isinstance(part.weights, OnDevice) for part in ctx.parts)
+        return original(ctx, *(u.as_subclass(OnDevice) if there else u for u in upstream))
+
+    with patch.object(conditionals._Conditionals, "backward", staticmethod(backward)):
+        yield

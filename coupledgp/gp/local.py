@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -226,6 +226,10 @@ class LocalGP(NormalizedProcess):
         Correlations are those of the joint law of the rows in their order.
         """
         return LocalInverse(self.local_prior, self.table, self._targets)
+
+    def on(self, device: torch.device) -> LocalGP:
+        """See the base class; sums and posterior stay on the CPU, to which kriging returns."""
+        return replace(self, local_prior=replace(self.local_prior, device=device))
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LocalGP:
         """See the base class."""

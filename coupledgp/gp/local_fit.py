@@ -8,9 +8,11 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike
+from coupledgp.devices import CPU, DeviceLike, check_device_memory, parse_device
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import column_spread
 from coupledgp.gp.local import LocalGP
@@ -50,6 +52,8 @@ class Round:
 SCREENING = (Round(1024, 15),)
 LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
 FITTING_ROUNDS = (Round(4096, 15), Round(4096, 25), Round(8192, 40))
+# Covariances of the neighbours of each row that are alive at once, for gradients.
+MATRICES = 6
 # Rows whose moments standardise the columns: all, up to this number.
 MOMENT_ROWS = 100_000
 # Relative decrease of the objective, nats per observation, below which a round ends.
@@ -106,12 +110,15 @@ class LocalFitter:
         Called with a line of progress after each round.
     shared : bool
         Whether all columns share a lengthscale: then the evidence of few rows is exact.
+    device : torch.device
+        Where the evidence of batches is computed.
     """
 
     rows: OrderedRows
     seed: int
     report: Progress
     shared: bool = False
+    device: torch.device = CPU
 
     @property
     def n_rows(self) -> int:
@@ -147,7 +154,7 @@ class LocalFitter:
         if self.shared and small and structure.frequencies is None:
             return SharedEvidence.of(structure, self.rows)
         lengthscale = self.lengthscale(structure, vector)
-        return BatchEvidence.of(structure, self.rows, batch, lengthscale)
+        return BatchEvidence.of(structure, self.rows, batch, lengthscale, self.device)
 
     def search(
         self, structure: Structure, start: FloatArray, rounds: Sequence[Round]
@@ -233,6 +240,8 @@ class LocalProblem:
         Means and standard deviations of the columns; columns of a group share the latter.
     shared : bool
         Whether all columns share a lengthscale by `sharing_lengthscale`.
+    device : torch.device
+        Where rows are whitened and kriged, see `LocalPrior`.
     """
 
     data: Data
@@ -243,6 +252,7 @@ class LocalProblem:
     center: FloatArray
     spread: FloatArray
     shared: bool = False
+    device: torch.device = CPU
 
     @classmethod
     def of(
@@ -258,6 +268,18 @@ class LocalProblem:
         rows = points[:: max(1, len(points) // MOMENT_ROWS)]
         spread = column_spread(rows, True, groups)
         return cls(data, units, groups, seed, known_noise, rows.mean(axis=0), spread)
+
+    def on(self, device: DeviceLike, n_neighbours: int) -> LocalProblem:
+        """The problem whose rows are whitened on a device, if laws of a batch fit there."""
+        where = parse_device(device)
+        if where.type != "cpu":
+            check_device_memory(
+                where,
+                8.0 * MATRICES * FITTING_ROUNDS[-1].batch_rows * n_neighbours**2,
+                f"n_neighbors: covariances of {n_neighbours} neighbours",
+                "take fewer, or device=None, which is the CPU",
+            )
+        return replace(self, device=where)
 
     def take(self, rows: NDArray[np.int64]) -> LocalProblem:
         """The problem of some rows, in the units and with the standardised columns of all."""
@@ -303,7 +325,7 @@ class LocalProblem:
         targets = self.units.normalized(self.data.targets[order])
         weights = self.data.weights
         rows = OrderedRows.of(inputs, targets, None if weights is None else weights.take(order))
-        return LocalFitter(rows, self.seed, report, self.shared)
+        return LocalFitter(rows, self.seed, report, self.shared, self.device)
 
     def structure(
         self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None
@@ -336,4 +358,4 @@ class LocalProblem:
 
     def prior(self, structure: Structure, vector: FloatArray) -> LocalPrior:
         """A model with its hyperparameters."""
-        return LocalPrior(structure, vector, self.center, self.spread)
+        return LocalPrior(structure, vector, self.center, self.spread, device=self.device)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.devices import CPU, moved
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.noise import GaussianNoise, Likelihood, check_stored
 from coupledgp.gp.protocol import Arrays, Header, Points
@@ -105,6 +106,8 @@ class LocalPrior:
         Mean and standard deviation of each column, by which inputs are standardised.
     likelihood : Likelihood
         Law of observations given f, made of the noise variance.
+    device : torch.device
+        Where rows are whitened and kriged; what comes of it is on the CPU.
     """
 
     structure: Structure
@@ -112,11 +115,17 @@ class LocalPrior:
     center: FloatArray
     spread: FloatArray
     likelihood: Likelihood = GaussianNoise
+    device: torch.device = CPU
 
     @cached_property
     def scales(self) -> Scales:
         """Hyperparameters of all columns, as tensors."""
         return Scales.of(self.structure, self.structure.named(self.vector))
+
+    @cached_property
+    def scales_there(self) -> Scales:
+        """The same on the device."""
+        return moved(self.scales, self.device)
 
     @cached_property
     def noise(self) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from coupledgp.devices import CPU, moved
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.local_prior import Box, LocalPrior
 from coupledgp.gp.protocol import Data
@@ -133,15 +134,19 @@ class Table:
 
     def _sums(self, prior: LocalPrior, rows: Places, near: Places) -> WhitenedSums:
         part = self._whitened(prior, rows, near)
-        return WhitenedSums.of(part.features, part.columns, part.laws.variances)
+        return moved(WhitenedSums.of(part.features, part.columns, part.laws.variances), CPU)
 
     def _whitened(self, prior: LocalPrior, rows: Places, near: Places) -> Whitened:
-        neighbours = Neighbours.of(rows, near)
+        """Rows whitened on the device of the prior."""
+        device, scales, trend = prior.device, prior.scales_there, prior.structure.trend
+        neighbours = Neighbours.of(rows, near, device)
         used = neighbours.used.numpy()
-        inputs, noise = (torch.as_tensor(a[used]) for a in (self.inputs, self.noise))
-        laws = laws_given_neighbours(prior.structure, prior.scales, neighbours, inputs, noise)
-        features = prior.features(self.inputs[used], np.ones(len(used)))
-        values = torch.cat([features, torch.as_tensor(self.columns[used])], dim=1)
+        inputs, noise, columns = (
+            torch.as_tensor(a[used], device=device) for a in (self.inputs, self.noise, self.columns)
+        )
+        laws = laws_given_neighbours(prior.structure, scales, neighbours, inputs, noise)
+        features = scales.features(inputs, trend)
+        values = torch.cat([features, columns], dim=1)
         whitened = neighbours.whiten(values, laws)
         split = features.shape[1]
         return Whitened(whitened[:, :split], whitened[:, split:], laws)
@@ -163,7 +168,7 @@ class Table:
         rows = np.arange(n)
         near = self._near(prior, rows)
         chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, n, CHUNK_ROWS)]
-        parts = [self._whitened(prior, rows[chunk], near[chunk]) for chunk in chunks]
+        parts = [moved(self._whitened(prior, rows[chunk], near[chunk]), CPU) for chunk in chunks]
         scale = np.concatenate([part.laws.variances.rsqrt().numpy() for part in parts])
         entries = np.concatenate([part.laws.weights.numpy() for part in parts])
         present = near != MISSING
@@ -276,21 +281,25 @@ def _krige(
 ) -> Kriged:
     present = near != MISSING
     near = np.where(present, near, 0)
-    laws = _laws(prior, table, inputs, near, torch.as_tensor(present.astype(np.float64)))
+    device = prior.device
+    here = torch.as_tensor(present.astype(np.float64), device=device)
+    laws = _laws(prior, table, inputs, near, here)
     used, inverse = np.unique(near, return_inverse=True)
     neighbours = Neighbours(
         torch.as_tensor(used),
-        torch.arange(len(inputs)),
-        torch.as_tensor(inverse.reshape(near.shape)),
-        torch.ones(near.shape, dtype=torch.float64),
+        torch.arange(len(inputs), device=device),
+        torch.as_tensor(inverse.reshape(near.shape), device=device),
+        torch.ones_like(here),
     )
-    theirs = prior.features(table.inputs[used], np.ones(len(used)))
-    errors = features - neighbours.kriged(theirs, laws)
+    rows = torch.as_tensor(table.inputs[used], device=device)
+    theirs = prior.scales_there.features(rows, prior.structure.trend)
+    errors = features - neighbours.kriged(theirs, laws).cpu()
+    kriged = neighbours.kriged(targets[used].to(device), laws).cpu()
+    laws = moved(laws, CPU)
     starts = np.arange(0, near.size + 1, near.shape[1])
     weights = sparse.csr_array(
         (laws.weights.numpy().ravel(), near.ravel(), starts), shape=(len(inputs), len(table))
     )
-    kriged = neighbours.kriged(targets[used], laws)
     return Kriged(errors, kriged, laws.variances.numpy(), weights)
 
 
@@ -298,9 +307,10 @@ def _laws(
     prior: LocalPrior, table: Table, inputs: FloatArray, near: Places, present: Tensor
 ) -> Conditionals:
     """Kriging weights and variances of the local part, without noise of its own."""
-    differences = torch.as_tensor(table.inputs[near] - inputs[:, None, :])
-    own, noise = torch.zeros(len(inputs), dtype=torch.float64), torch.as_tensor(table.noise[near])
-    scales, spectrum = prior.scales, prior.structure.spectrum
+    differences = torch.as_tensor(table.inputs[near] - inputs[:, None, :], device=present.device)
+    own = present.new_zeros(len(inputs))
+    noise = torch.as_tensor(table.noise[near], device=present.device)
+    scales, spectrum = prior.scales_there, prior.structure.spectrum
     assert spectrum is not None
     return conditionals(
         spectrum, Neighbourhoods(differences, present, own, noise), scales.log_lengthscale,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.couplings import CouplingLike, parse_coupling
+from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_fit import (
@@ -73,6 +74,9 @@ class LocalGPRegressor(TableRegressor):
     target_transform
         Increasing transform of the targets, `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, an
         object, or `"auto"`, as in `ExactGPRegressor` (docs/targets.md).
+    device
+        Where rows are whitened by their neighbours and kriged, in the search, the posterior and
+        predictions, as in `SparseSpectrumGPRegressor`; neighbours are found on the CPU.
 
     Attributes
     ----------
@@ -113,6 +117,7 @@ class LocalGPRegressor(TableRegressor):
         progress: bool | None = None,
         missing: str = "raise",
         target_transform: TransformLike = None,
+        device: DeviceLike = None,
     ) -> None:
         self.kernel = kernel  # type: ignore[assignment]
         self.n_frequencies = n_frequencies
@@ -125,6 +130,7 @@ class LocalGPRegressor(TableRegressor):
         self.progress = progress
         self.missing = missing
         self.target_transform = target_transform
+        self.device = device
 
     def fit(
         self,
@@ -152,6 +158,7 @@ class LocalGPRegressor(TableRegressor):
             A covariance of neighbours is not positive definite to working precision.
         """
         rows = X, y, sample_weight, sample_noise
+        parse_device(self.device)
         with named_exhaustion("fit"):
             if self.target_transform is None:
                 fitted = self._fit(*rows)
@@ -211,7 +218,7 @@ class LocalGPRegressor(TableRegressor):
         seed = int(self._rng().integers(2**31))
         problem = LocalProblem.of(
             data, units, column_groups(data, columns), seed, known_noise(data, units, None)
-        )
+        ).on(self.device, self.n_neighbors)
         with reporter("fit", self.progress) as report:
             found = self._search(problem, problem.fitter(report))
             report("posterior")

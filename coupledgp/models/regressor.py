@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local_fit import LocalProblem
@@ -68,6 +69,9 @@ class GPRegressor(TableRegressor):
     target_transform
         Increasing transform of the targets, `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, an
         object, or `"auto"`, as in `ExactGPRegressor` (docs/targets.md).
+    device
+        Where rows are whitened by features and neighbours, as in `LocalGPRegressor`; exact members
+        are on the CPU.
 
     Attributes
     ----------
@@ -107,6 +111,7 @@ class GPRegressor(TableRegressor):
         progress: bool | None = None,
         missing: str = "indicator",
         target_transform: TransformLike = None,
+        device: DeviceLike = None,
     ) -> None:
         self.model = model
         self.budget = budget
@@ -118,6 +123,7 @@ class GPRegressor(TableRegressor):
         self.progress = progress
         self.missing = missing
         self.target_transform = target_transform
+        self.device = device
 
     def fit(
         self,
@@ -143,6 +149,7 @@ class GPRegressor(TableRegressor):
             A parameter of the estimator or the data is invalid, or no model is within the budget.
         """
         rows = X, y, sample_weight, sample_noise
+        parse_device(self.device)
         with named_exhaustion("fit"):
             if self.target_transform is None:
                 fitted = self._fit(*rows)
@@ -219,6 +226,7 @@ class GPRegressor(TableRegressor):
         seed = int(self._rng().integers(2**31))
         noise = known_noise(data, units, None)
         problem = LocalProblem.of(data, units, column_groups(data, columns), seed, noise)
+        problem = problem.on(self.device, self.n_neighbors)
         if plans[0].shared:
             problem = problem.sharing_lengthscale()
         with reporter("fit", self.progress) as report:

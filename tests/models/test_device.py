@@ -16,8 +16,9 @@ import coupledgp as cgp
 from coupledgp.devices import free_bytes, parse_device
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.gp.batched_evidence import KEPT_ROWS
+from coupledgp.gp.local_fit import Round
 from coupledgp.inference.spectra.training import KLSettings
-from tests.pretend_device import DEVICE, pretend_device
+from tests.pretend_device import DEVICE, gradients_on, pretend_device
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -43,6 +44,11 @@ def fit(model: Any) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # searches end early
         return model.fit(X, Y)
+
+
+def local(**parameters: Any) -> Any:
+    usual = {"kernel": "matern-3/2", "n_frequencies": 3, "n_neighbors": 5, "random_state": 0}
+    return cgp.LocalGPRegressor(**(usual | {"progress": False} | parameters))
 
 
 FITTED = {"frequencies": "fitted", "n_frequencies": 3}
@@ -118,6 +124,58 @@ def test_twins_comparisons_and_left_out_laws(device: torch.device) -> None:
         np.testing.assert_allclose(ours, theirs, rtol=1e-6)
 
 
+LOCAL = {
+    "features and neighbours": local,
+    "fitted frequencies": lambda **device: local(frequencies="fitted", **device),
+    "neighbours": lambda **device: local(n_frequencies=0, kernel="matern-0.8", **device),
+    "features": lambda **device: local(kernel=None, **device),
+    "transformed": lambda **device: local(target_transform="yeo-johnson", **device),
+    "mixture": lambda **device: cgp.GPRegressor(
+        ("hybrid", "exact"), n_neighbors=5, n_frequencies=3, random_state=0,
+        progress=False, **device,
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches of a few steps."""
+    for module in ("models.local", "selection.members"):
+        for name in ("SCREENING", "LOCAL_ROUNDS", "FITTING_ROUNDS"):
+            monkeypatch.setattr(f"coupledgp.{module}.{name}", (Round(40, 3),))
+    monkeypatch.setattr("coupledgp.selection.members.LEAST_ROWS", 20)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_local_model_is_the_same_on_a_device(
+    name: str, device: torch.device, tmp_path: Any
+) -> None:
+    with gradients_on(device):
+        here, there = (fit(LOCAL[name](device=where)) for where in (None, device))
+    assert_same(there, here)
+    assert_same(there.partial_fit(POINTS, POINTS[:, 0]), here.partial_fit(POINTS, POINTS[:, 0]))
+    cgp.save_model(there, tmp_path / "m")
+    for where in (None, device):
+        assert_same(cgp.load_model(tmp_path / "m", device=where), here)
+
+
+def test_rows_are_whitened_and_kriged_on_the_device() -> None:
+    with pretend_device() as device, gradients_on(DEVICE):
+        model = local().fit(X, Y)
+        assert device.left == []
+        there = model.process_.on(DEVICE)
+        there.conditioned(there.data)
+        assert (6 + 3, 6 + 3) in device.left  # sums over rows, not rows
+        assert max(shape[0] for shape in device.left if shape) < len(X)
+        device.left.clear()
+        groups = np.arange(60) // 20
+        for ours, theirs in zip(there.left_out_law(groups), model.process_.left_out_law(groups),
+                                strict=True):  # fmt: skip
+            np.testing.assert_allclose(ours, theirs, rtol=1e-8)
+        assert (60, 5) in device.left  # weights of neighbours
+
+
 @pytest.mark.parametrize("name", ["more rows", "more features", "averaged", "transformed"])
 def test_files_are_of_no_device(name: str, device: torch.device, tmp_path: Any) -> None:
     model = MODELS[name](device=device)
@@ -144,7 +202,10 @@ def test_a_device_is_a_parameter_like_others(device: torch.device) -> None:
 @pytest.mark.parametrize("call", [
     lambda model: model.fit(X, Y),
     lambda model: model.fit_batches([(X, Y)]),
-], ids=["fit", "fit_batches"])  # fmt: skip
+    lambda model: local(device=model.device).fit(X, Y),
+    lambda model: cgp.GPRegressor(device=model.device).fit(X, Y),
+    lambda model: cgp.load_model("nothing", device=model.device),
+], ids=["fit", "fit_batches", "local", "mixture", "load"])  # fmt: skip
 def test_a_device_that_is_not_there(call: Any) -> None:
     where = f"cuda:{max(cgp.devices.cuda_devices()[0], 7)}"
     with pytest.raises(InvalidInputError, match=f"^device: .*'{where}'; torch .*None means") as e:
@@ -172,6 +233,22 @@ def test_devices_have_numbers() -> None:
 def test_what_does_not_fit_on_a_device_is_refused(parameters: dict[str, Any]) -> None:
     with pretend_device(free=2**20), pytest.raises(MemoryLimitError, match=r"^n_frequencies: .*7"):
         sparse(device=DEVICE, **parameters).fit(X, Y)
+
+
+def test_neighbours_of_a_batch_fit_on_a_device() -> None:
+    with (
+        pretend_device(free=2**20),
+        pytest.raises(MemoryLimitError, match=r"^n_neighbors: .*cuda:7"),
+    ):
+        local(device=DEVICE).fit(X, Y)
+
+
+def test_models_on_graphs_stay_on_the_processor(tmp_path: Any) -> None:
+    graph = cgp.Graph.from_edges([0, 1, 2], [1, 2, 3])
+    model = cgp.ExactGraphGPRegressor(graph, random_state=0).fit([0, 1, 3], [0.0, 1.0, 2.0])
+    cgp.save_model(model, tmp_path / "m")
+    with pretend_device(), pytest.raises(InvalidInputError, match=r"^device: expected None, since"):
+        cgp.load_model(tmp_path / "m", device="cuda")
 
 
 def test_passes_over_batches_ask_for_the_memory_of_the_device() -> None:

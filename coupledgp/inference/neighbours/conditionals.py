@@ -19,8 +19,9 @@ from torch import Tensor
 from coupledgp.inference.linalg.cholesky import batch_cholesky
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
-# Entries of the neighbours' covariances that are formed at once: they stay in a processor's cache.
-CHUNK_ENTRIES = 2**18
+# Entries of the neighbours' covariances that are formed at once: they stay in a processor's cache,
+# or keep a GPU busy.
+CHUNK_ENTRIES, CHUNK_ENTRIES_OF_GPU = 2**18, 2**22
 
 
 def kernel_and_slope(spectrum: Spectrum, squares: Tensor) -> tuple[Tensor, Tensor]:
@@ -42,9 +43,10 @@ def kernel_and_slope(spectrum: Spectrum, squares: Tensor) -> tuple[Tensor, Tenso
             return (1 + s) * decay, -1.5 * decay
         linear = (1 + s) * decay
         return linear + s.square() * decay / 3, -5 / 6 * linear
-    distances = r.numpy()
-    slopes = -0.5 * spectrum.kernel_slope(distances)
-    return torch.as_tensor(spectrum.kernel(distances)), torch.as_tensor(slopes)
+    distances = r.cpu().numpy()
+    found = spectrum.kernel(distances), -0.5 * spectrum.kernel_slope(distances)
+    kernel, slope = (torch.as_tensor(values, device=r.device) for values in found)
+    return kernel, slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,9 +71,10 @@ class Neighbourhoods:
     noise: Tensor
 
     def chunks(self) -> list[Neighbourhoods]:
-        """The same rows in chunks of a size that suits a processor's cache."""
+        """The same rows in chunks of a size that suits the device."""
         rows, k, _ = self.differences.shape
-        step = max(1, CHUNK_ENTRIES // max(k * k, 1))
+        on_cpu = self.differences.device.type == "cpu"
+        step = max(1, (CHUNK_ENTRIES if on_cpu else CHUNK_ENTRIES_OF_GPU) // max(k * k, 1))
         return [self._take(slice(start, start + step)) for start in range(0, rows, step)]
 
     def _take(self, rows: slice) -> Neighbourhoods:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.devices import CPU
 from coupledgp.errors import NumericalError
 from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
 from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
@@ -95,17 +96,25 @@ class BatchEvidence:
 
     @classmethod
     def of(
-        cls, structure: Structure, rows: OrderedRows, wanted: Places, lengthscale: FloatArray
+        cls,
+        structure: Structure,
+        rows: OrderedRows,
+        wanted: Places,
+        lengthscale: FloatArray,
+        device: torch.device = CPU,
     ) -> BatchEvidence:
-        """Find neighbours of the wanted rows (b,) in the metric of lengthscales (d,)."""
+        """Find neighbours of the wanted rows (b,) in the metric of lengthscales (d,).
+
+        The evidence is computed on the device.
+        """
         if structure.spectrum is None:
             near = np.empty((len(wanted), 0), dtype=np.int64)
         else:
             near = nearest_earlier(rows.inputs / lengthscale, wanted, structure.n_neighbours)
-        neighbours = Neighbours.of(wanted, near)
+        neighbours = Neighbours.of(wanted, near, device)
         used = neighbours.used.numpy()
         inputs, targets, noise = (
-            torch.as_tensor(a[used]) for a in (rows.inputs, rows.targets, rows.noise)
+            torch.as_tensor(a[used], device=device) for a in (rows.inputs, rows.targets, rows.noise)
         )
         n_counted, n_total = float(rows.counts[wanted].sum()), float(rows.counts.sum())
         return cls(structure, neighbours, inputs, targets, noise, n_counted, n_total)
@@ -134,7 +143,7 @@ class BatchEvidence:
 
     def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log posterior of hyperparameters per observation, and its gradient."""
-        leaf = torch.tensor(vector, requires_grad=True)
+        leaf = torch.tensor(vector, device=self.inputs.device).requires_grad_()
         named = self.structure.named(leaf)
         n_outputs = self.targets.shape[1]
         try:
@@ -146,7 +155,7 @@ class BatchEvidence:
         (gradient,) = torch.autograd.grad(loss, leaf)
         if not bool(torch.isfinite(loss)) or not bool(torch.isfinite(gradient).all()):
             return REFUSED, np.zeros_like(vector)
-        return float(loss.detach()), gradient.numpy()
+        return float(loss.detach()), gradient.cpu().numpy()
 
 
 def laws_given_neighbours(

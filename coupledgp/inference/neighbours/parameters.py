@@ -165,12 +165,14 @@ class Scales(NamedTuple):
     @classmethod
     def of(cls, structure: Structure, named: dict[str, Tensor]) -> Scales:
         """Scales of the hyperparameters by name, lengthscales spread over the columns."""
-        groups = torch.as_tensor(structure.groups)
         zero = named["noise"].new_zeros(())
+        groups = torch.as_tensor(structure.groups, device=zero.device)
         lengthscale = named.get("lengthscale", zero.expand(int(groups.max()) + 1))[groups]
         features = named.get("feature_lengthscale")
         own = structure.frequencies
-        frequencies = named.get("frequencies", None if own is None else torch.as_tensor(own))
+        frequencies = named.get("frequencies")
+        if frequencies is None and own is not None:
+            frequencies = torch.as_tensor(own, device=zero.device)
         return cls(
             lengthscale,
             named.get("outputscale", zero),

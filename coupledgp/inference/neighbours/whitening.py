@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag
 
+from coupledgp.devices import CPU
 from coupledgp.errors import NumericalError
 from coupledgp.inference.neighbours.conditionals import Conditionals, Neighbourhoods
 from coupledgp.inference.neighbours.nearest import MISSING, Places
@@ -48,16 +49,19 @@ class Neighbours:
     present: Tensor
 
     @classmethod
-    def of(cls, rows: Places, near: Places) -> Neighbours:
-        """From places (b,) in a table and those (b, k) of the neighbours, which may be missing."""
+    def of(cls, rows: Places, near: Places, device: torch.device = CPU) -> Neighbours:
+        """From places (b,) in a table and those (b, k) of the neighbours, which may be missing.
+
+        `used` stays on the CPU, where the table is; the others are on the device.
+        """
         present = near != MISSING
         filled = np.where(present, near, rows[:, None])
         used = np.unique(np.concatenate([rows, filled.ravel()]))
         return cls(
             torch.as_tensor(used),
-            torch.as_tensor(np.searchsorted(used, rows)),
-            torch.as_tensor(np.searchsorted(used, filled)),
-            torch.as_tensor(present.astype(np.float64)),
+            torch.as_tensor(np.searchsorted(used, rows), device=device),
+            torch.as_tensor(np.searchsorted(used, filled), device=device),
+            torch.as_tensor(present.astype(np.float64), device=device),
         )
 
     def neighbourhoods(self, inputs: Tensor, noise: Tensor) -> Neighbourhoods:
@@ -153,7 +157,8 @@ class WhitenedPosterior:
         NumericalError
             A is not positive definite: the sums are not finite.
         """
-        ridge = sums.gram + torch.eye(len(sums.gram), dtype=sums.gram.dtype)
+        gram = sums.gram
+        ridge = gram + torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
         factor, info = torch.linalg.cholesky_ex(ridge)
         if int(info):
             raise NumericalError(

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.batches.sources import BATCH_ROWS, BatchSource, TableBatch
+from coupledgp.batches.sources import BatchSource, TableBatch, rows_of_batch
 from coupledgp.columns.arrow import NUMBER, kind_of, numbers_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
@@ -41,7 +41,7 @@ class FileBatches(BatchSource):
     sample_weight, sample_noise
         Names of columns, see `TableBatch`.
     batch_rows
-        Most rows of a batch.
+        Most rows of a batch; None: 65536, and fewer of wide tables.
 
     Raises
     ------
@@ -56,7 +56,7 @@ class FileBatches(BatchSource):
         columns: Sequence[str] | None = None,
         sample_weight: str | None = None,
         sample_noise: str | None = None,
-        batch_rows: int = BATCH_ROWS,
+        batch_rows: int | None = None,
     ) -> None:
         self.dataset = open_dataset(data)
         names = self.dataset.schema.names
@@ -162,14 +162,17 @@ def _csv_dataset(files: list[Path], as_text: Sequence[str] | None) -> Any:
     delimiter = max(DELIMITERS, key=first.count).decode()
     options = pa.csv.ConvertOptions(strings_can_be_null=as_text is not None)
     form: Any = ds.CsvFileFormat(
-        pa.csv.ParseOptions(delimiter=delimiter),
+        pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         default_fragment_scan_options=ds.CsvFragmentScanOptions(convert_options=options),
     )
     names = [str(file) for file in files]
     found = ds.dataset(names, format=form)
-    # Types are those of the first block: numbers that look whole there need not be later.
+    # Types are those of the first block: numbers that look whole there need not be later, and a
+    # column of which it has no value may hold numbers.
     types = {
-        field.name: pa.float64() if pa.types.is_integer(field.type) else field.type
+        field.name: pa.float64()
+        if pa.types.is_integer(field.type) or pa.types.is_null(field.type)
+        else field.type
         for field in found.schema
     }
     types |= dict.fromkeys(types if as_text is None else as_text, pa.string())
@@ -177,14 +180,15 @@ def _csv_dataset(files: list[Path], as_text: Sequence[str] | None) -> Any:
     return ds.dataset(names, format=form, schema=pa.schema(fields))
 
 
-def tables_of(dataset: Any, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Iterator[Any]:
+def tables_of(dataset: Any, columns: Sequence[str], batch_rows: int | None = None) -> Iterator[Any]:
     """Columns of a dataset as Arrow tables of at most so many rows, in the order of its files."""
     import pyarrow as pa
 
+    most = rows_of_batch(len(columns)) if batch_rows is None else batch_rows
     with named_errors():
         # Without threads of its own, so that no more than one batch is read ahead.
         batches = dataset.to_batches(
-            columns=list(columns), batch_size=batch_rows, batch_readahead=1,
+            columns=list(columns), batch_size=most, batch_readahead=1,
             fragment_readahead=1, use_threads=False, **_scan_options(dataset),
         )  # fmt: skip
         for batch in batches:

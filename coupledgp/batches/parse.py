@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coupledgp.batches.files import FileBatches
-from coupledgp.batches.sources import BATCH_ROWS, ArrayBatches, BatchSource, IterableBatches
+from coupledgp.batches.sources import ArrayBatches, BatchSource, IterableBatches
 from coupledgp.errors import InvalidInputError
 
 
@@ -18,7 +18,7 @@ def as_source(
     columns: Sequence[str] | None = None,
     sample_weight: str | None = None,
     sample_noise: str | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int | None = None,
 ) -> BatchSource:
     """Return a table in batches from what stands for one.
 
@@ -31,7 +31,7 @@ def as_source(
     target, columns, sample_weight, sample_noise
         Names of columns of files, see `FileBatches`; other tables have none.
     batch_rows
-        Most rows of a batch of files and arrays.
+        Most rows of a batch of files and arrays; None: 65536, and fewer of wide tables.
 
     Raises
     ------

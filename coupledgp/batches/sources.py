@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from coupledgp.errors import InvalidInputError
 
-# Rows of a batch of files and arrays.
-BATCH_ROWS = 65536
+# Most rows of a batch of files and arrays, and most values unless these are fewer than 256 rows.
+BATCH_ROWS, BATCH_VALUES = 65536, 2**22
 PARTS = ("X", "y", "sample_weight", "sample_noise")
 
 
@@ -30,6 +30,11 @@ class TableBatch(NamedTuple):
     y: Any
     sample_weight: Any = None
     sample_noise: Any = None
+
+
+def rows_of_batch(n_columns: int) -> int:
+    """Rows of a batch of so many columns."""
+    return min(BATCH_ROWS, max(BATCH_VALUES // max(n_columns, 1), 256))
 
 
 class BatchSource(ABC):
@@ -64,7 +69,7 @@ class ArrayBatches(BatchSource):
     sample_weight, sample_noise
         Vectors (n,), see `TableBatch`.
     batch_rows
-        Rows of a batch.
+        Rows of a batch; None: 65536, and fewer of wide tables.
     """
 
     def __init__(
@@ -73,10 +78,11 @@ class ArrayBatches(BatchSource):
         y: Any,
         sample_weight: Any = None,
         sample_noise: Any = None,
-        batch_rows: int = BATCH_ROWS,
+        batch_rows: int | None = None,
     ) -> None:
         self.parts = TableBatch(X, y, sample_weight, sample_noise)
-        self.batch_rows = batch_rows
+        n_columns = X.shape[1] if len(X.shape) > 1 else 1
+        self.batch_rows = rows_of_batch(n_columns) if batch_rows is None else batch_rows
         self.n_rows: int = len(X)
         for name, part in zip(PARTS, self.parts, strict=True):
             if part is not None and len(part) != self.n_rows:

@@ -39,11 +39,11 @@ from coupledgp.columns.points import are_exact
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
 
-# Most levels of a category that are counted over the parts of a table.
-MOST_LEVELS = 2**20
+# Most levels of a category that are counted over the parts of a table: their points take 130 MB.
+MOST_LEVELS = 2**18
 # Most different dates that are kept over the parts of a table, the earliest: the median time
 # between neighbouring ones says which cycles a column shows.
-MOST_DATES = 2**20
+MOST_DATES = 2**16
 
 
 @dataclass(frozen=True)

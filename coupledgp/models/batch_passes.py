@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from coupledgp.batches import BatchSource, TableBatch
+from coupledgp.batches.sources import rows_of_batch
 from coupledgp.devices import moved
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.column_moments import ColumnMoments
@@ -351,10 +352,10 @@ class RowDigest:
 
 
 def block_rows(stream: FeatureStream) -> int:
-    """Rows of a block: a multiple of those of a chunk of features."""
+    """Rows of a block: a multiple of those of a chunk of features, fewer of wide tables."""
     n_columns = stream.feature_map.dim
     chunk = replace(stream, X=np.broadcast_to(0.0, (BLOCK_ROWS, n_columns))).chunk_rows
-    return -(-BLOCK_ROWS // chunk) * chunk
+    return -(-min(BLOCK_ROWS, rows_of_batch(n_columns)) // chunk) * chunk
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.memory import check_memory
 from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
 from coupledgp.models.spectrum_options import MATRICES
@@ -30,6 +31,8 @@ from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_magnitude, check_positive_int, check_vector
 
+# Copies of the random rows of the search that are alive at once.
+COPIES = 3
 # Parameters that need all rows in memory, and the only value that passes take.
 WHOLE_TABLE: dict[str, Any] = {
     "frequencies": "sampled", "hyperparameters": "maximum", "target_transform": None,
@@ -125,7 +128,20 @@ def fit_passes(
 
 
 def check_features(model: Any, dim: int) -> None:
-    """Refuse a number of features whose matrices do not fit into memory."""
+    """Refuse a number of features, or of columns, of which too much would be in memory.
+
+    Parameters
+    ----------
+    model
+        Estimator.
+    dim
+        Number of encoded columns D.
+
+    Raises
+    ------
+    MemoryLimitError
+        Matrices of the features' order, or the random rows of the search, do not fit.
+    """
     size = check_positive_int(model.n_frequencies, "n_frequencies")
     n_features = 2 * size if model.features == "fourier" else size
     check_device_memory(
@@ -136,6 +152,11 @@ def check_features(model: Any, dim: int) -> None:
             f"take n_frequencies={max(int(0.9 * size * np.sqrt(share)), 1)}, since memory grows "
             "with its square"
         ),
+    )
+    check_memory(
+        COPIES * 8.0 * KEPT_ROWS * dim,
+        f"X: {KEPT_ROWS} random rows of {dim} encoded columns",
+        "leave columns out, or categories of many levels",
     )
 
 

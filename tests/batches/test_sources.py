@@ -9,6 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from coupledgp.batches import ArrayBatches, IterableBatches, as_source
+from coupledgp.batches.sources import rows_of_batch
 from coupledgp.errors import InvalidInputError
 
 TABLE = pa.table(
@@ -62,6 +63,25 @@ def test_whole_numbers_of_a_csv_may_end(tmp_path):
     _, y, _, _ = rows_of(as_source(path, "y"))
     assert y.size == 200_001
     assert y[-1] == 2.5
+
+
+def test_texts_of_csv_may_have_lines_and_first_blocks_may_be_empty(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = ['"two\nlines";;1'] + ["one;;2"] * 200_000 + ["one;7;3"]
+    path.write_text("\n".join(["s;late;y", *rows]) + "\n")
+    found, y, _, _ = rows_of(as_source(path, "y"))
+    assert found.column("s")[0].as_py() == "two\nlines"
+    assert found.column("late").null_count == 200_001
+    assert found.column("late")[-1].as_py() == 7.0
+    assert y.tolist()[-1] == 3.0
+
+
+def test_batches_of_wide_tables_have_fewer_rows():
+    assert rows_of_batch(8) == 65536
+    assert rows_of_batch(4096) == 1024
+    assert rows_of_batch(10**7) == 256
+    wide = np.broadcast_to(0.0, (3000, 4096))
+    assert [len(batch.y) for batch in as_source((wide, wide[:, 0]))] == [1024, 1024, 952]
 
 
 @pytest.mark.parametrize(

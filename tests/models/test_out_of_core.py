@@ -317,6 +317,10 @@ def test_too_many_features_are_refused_with_a_number_that_fits():
     X, y = table()
     with pytest.raises(MemoryLimitError, match=r"take n_frequencies=\d+"):
         model(n_frequencies=2**20).fit_batches([(X, y)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(out_of_core, "COPIES", 2**30)
+        with pytest.raises(MemoryLimitError, match="X: 3000 random rows of 2 encoded columns"):
+            model().fit_batches([(X, y)])
     with pytest.raises(InvalidInputError, match="as many features as rows"):
         model(n_frequencies=2600).fit_batches([(X, y)])
 

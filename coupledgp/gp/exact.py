@@ -35,6 +35,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.linalg.cholesky import cholesky
+from coupledgp.inference.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
 from coupledgp.memory import check_memory
@@ -101,6 +102,12 @@ class DensePrior(ABC):
         )
         factor = cholesky(gram, "K + noise I")
         alpha = torch.cholesky_solve(targets, factor)
+        least = noise if weights is None else noise * float(weights.relative_noise.min())
+        warn_if_imprecise(
+            dense_error(gram, alpha, targets, least),
+            f"noise: {noise:.1g} of the variance of y",
+            "raise the noise, or use SparseSpectrumGPRegressor",
+        )
         quad = float((targets * alpha).sum())
         logdet = 2 * float(factor.diagonal().log().sum())
         evidence = log_evidence(quad, logdet, 1.0, *targets.shape)

@@ -34,6 +34,7 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
+from coupledgp.inference.linalg.rounding import ENTRY_ROUNDINGS, warn_if_imprecise
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
@@ -112,7 +113,24 @@ class LocalGP(NormalizedProcess):
             cross=sums.cross @ change, squares=change.T @ sums.squares @ change
         )
         posterior = WhitenedPosterior.of(normalized)
-        return cls(prior, units, normalize, data, table, sums, posterior)
+        process = cls(prior, units, normalize, data, table, sums, posterior)
+        subject = f"noise: {prior.noise:.1g} of the variance of y"
+        warn_if_imprecise(process.rounding_error, subject, "raise the noise")
+        return process
+
+    @property
+    def rounding_error(self) -> float:
+        """Estimated error by rounding, in predictive standard deviations (MATH section 6).
+
+        Of the equations of neighbours, whose targets are as large as their laws say or as they
+        turned out, and of those of the weights.
+        """
+        prior, own = self.local_prior, self.posterior
+        ratio = prior.local_outputscale / (prior.noise * float(self.table.noise.min()))
+        size = min(prior.structure.n_neighbours, len(self.table))
+        gone = max(1.0, float(own.quadratic.max()) / len(self.table)) ** 0.5
+        eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
+        return max(eps * size * ratio * gone, own.rounding_error)
 
     @property
     def data(self) -> Data:

@@ -28,6 +28,7 @@ from coupledgp.gp.schema import LARGEST, Entries, check_number, require_type
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
+from coupledgp.inference.linalg.rounding import warn_if_imprecise
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, precision_pays
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
@@ -43,6 +44,7 @@ from coupledgp.inference.nodes.posterior import (
     DensePosterior,
     GraphPosterior,
     IterativePosterior,
+    error_of_direct,
 )
 from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, WalkPrior
@@ -204,6 +206,9 @@ class NodeGP(NormalizedProcess):
             make = direct_class(chosen.prior, nodes, ratio) or make
         targets = units.normalized(data.targets)
         posterior = make(chosen.prior, nodes, targets, scales.outputscale, scales.noise)
+        if not isinstance(posterior, IterativePosterior):  # whose tolerance is its own
+            subject = f"noise: {scales.noise / scales.outputscale:.1g} of the outputscale"
+            warn_if_imprecise(error_of_direct(posterior, targets), subject, "raise the noise")
         return cls(recipe, chosen, settings, posterior, units, normalize, data, known_evidence)
 
     @property

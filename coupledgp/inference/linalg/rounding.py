@@ -16,6 +16,11 @@ from coupledgp.errors import PrecisionWarning
 LIMIT = 0.01
 # Largest estimate that is told: beyond, no digit is right.
 MOST = 1e6
+# Errors of a sum of products and its Cholesky factor, as multiples of the rounding of one operation
+# on the norm of the matrix.
+GRAM_ROUNDINGS = 2.0
+# Rounding of an entry of a kernel matrix, as a multiple of that of one operation.
+ENTRY_ROUNDINGS = 2.0
 # Columns and steps of the iteration that estimates the size of an inverse.
 PROBES, STEPS = 4, 3
 
@@ -45,6 +50,51 @@ def inverse_sizes(factor: Tensor) -> tuple[float, float]:
     return trace, norm
 
 
+def dense_error(covariance: Tensor, solved: Tensor, targets: Tensor, noise: float) -> float:
+    """Estimated error of a posterior by rounding of its covariance, in standard deviations.
+
+    The mean at any input is `a' y`, and its variance at least `s |a|^2` (MATH section 6): errors
+    `e` of the equations `C x = y` move it by at most `|e| / sqrt(s)` standard deviations. `e` is
+    the residual, and what rounding of each entry of `C` leaves; deviations change by a share of at
+    most `|dC| / 2 s`.
+
+    Parameters
+    ----------
+    covariance
+        C (n, n), noise included.
+    solved
+        x (n, k).
+    targets
+        y (n, k).
+    noise
+        Least noise variance s of a row.
+    """
+    eps = ENTRY_ROUNDINGS * torch.finfo(covariance.dtype).eps
+    residual = targets - covariance @ solved
+    entries = eps * (covariance.square() @ solved.square()).sum(0).sqrt()
+    largest = float(covariance.diagonal().max())
+    return error_of_residual(residual, entries, largest, noise)
+
+
+def error_of_residual(residual: Tensor, entries: Tensor, largest: float, noise: float) -> float:
+    """The estimate of `dense_error` from residuals (n, k) and the norms (k,) that rounding leaves.
+
+    Parameters
+    ----------
+    residual
+        `y - C x` (n, k).
+    entries
+        Norms (k,) of `dC x` for the rounding `dC` of the entries of C.
+    largest
+        Largest variance of C.
+    noise
+        Least noise variance s of a row.
+    """
+    moved = float((residual.square().sum(0) + entries.square()).max()) / noise
+    eps = ENTRY_ROUNDINGS * torch.finfo(residual.dtype).eps
+    return bounded(max(math.sqrt(moved), eps * largest * math.sqrt(len(residual)) / noise))
+
+
 def bounded(error: float) -> float:
     """The estimate as a number of a model file: at most `MOST`, which stands for no number too."""
     return min(error, MOST) if math.isfinite(error) else MOST
@@ -71,6 +121,30 @@ def warn_if_imprecise(error: float, subject: str, advice: str) -> None:
         PrecisionWarning,
         stacklevel=_levels_to_caller(),
     )
+
+
+def warn_of_evidence(error: float, n_targets: float) -> None:
+    """Warn of a search that ended where rounding moves its end.
+
+    The log evidence of n targets has the curvature n / 2 in the log of the noise: an error of
+    `sqrt(n / 2)` nats moves that by as much as it is uncertain anyway.
+
+    Parameters
+    ----------
+    error
+        Estimated error of the log evidence, nats.
+    n_targets
+        Number of targets.
+    """
+    limit = math.sqrt(0.5 * n_targets)
+    if error > limit:
+        warnings.warn(
+            "hyperparameters: the search ended where rounding may change the log evidence by "
+            f"about {error:.1g} nats, and the noise by more than it is uncertain; give a noise, or "
+            "dtype='float64' where it is 'float32'",
+            PrecisionWarning,
+            stacklevel=_levels_to_caller(),
+        )
 
 
 def _levels_to_caller() -> int:

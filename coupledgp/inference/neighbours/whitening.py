@@ -23,6 +23,7 @@ from torch.nn.functional import embedding, embedding_bag
 
 from coupledgp.devices import CPU
 from coupledgp.errors import NumericalError
+from coupledgp.inference.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.inference.neighbours.conditionals import Conditionals, Neighbourhoods
 from coupledgp.inference.neighbours.nearest import MISSING, Places
 
@@ -177,6 +178,19 @@ class WhitenedPosterior:
         log_det = 2 * self.factor.diagonal().log().sum() + self.sums.log_variance
         constant = self.sums.n_rows * math.log(2 * math.pi)
         return -0.5 * (self.quadratic.sum() + n_outputs * (log_det + constant))
+
+    @property
+    def rounding_error(self) -> float:
+        """Estimated error of `psi'w` by rounding of the sums, in standard deviations."""
+        sums = self.sums
+        if not len(self.factor):
+            return 0.0
+        eps = float(torch.finfo(sums.gram.dtype).eps)
+        trace, norm = inverse_sizes(self.factor)
+        terms = (sums.gram.trace() * sums.squares.diagonal()).sqrt() * eps
+        matrix = GRAM_ROUNDINGS * eps * float(sums.gram.norm())
+        moved = float((terms + matrix * self.mean.norm(dim=0)).max())
+        return bounded(max(moved * math.sqrt(trace / len(self.factor)), 0.5 * matrix * norm))
 
     def root(self, features: Tensor) -> Tensor:
         """Rows V (p, M) at features (p, M), with covariance `V V'` of `psi'w`."""

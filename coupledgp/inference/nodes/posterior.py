@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import torch
 from scipy import linalg
 
 from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
@@ -15,6 +16,7 @@ from coupledgp.inference.linalg.conjugate_gradients import (
     solve_columns,
 )
 from coupledgp.inference.linalg.lanczos import Product
+from coupledgp.inference.linalg.rounding import ENTRY_ROUNDINGS, error_of_residual
 from coupledgp.inference.nodes.preconditioners import exact_preconditioner
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.progress import Progress, silent
@@ -149,6 +151,20 @@ class GraphPosterior(ABC):
         draws = self.deviations(nodes, n_samples, rng, report, ROUGH)
         variance: FloatArray = np.einsum("ij,ij->i", draws, draws) / n_samples
         return variance
+
+
+def error_of_direct(posterior: GraphPosterior, Y: FloatArray) -> float:
+    """Estimated error by rounding of a posterior without iterations, in standard deviations.
+
+    See `error_of_residual`; Y (n, k) are the centred targets.
+    """
+    nodes, v, s = posterior.nodes, posterior.outputscale, posterior.noise
+    weights = posterior.weights
+    residual = Y - v * posterior.prior.product(nodes, nodes, weights) - s * weights
+    largest = v * float(posterior.prior.diagonal(nodes).max()) + s
+    eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
+    entries = eps * largest * torch.as_tensor(weights).norm(dim=0)
+    return error_of_residual(torch.as_tensor(residual), entries, largest, s)
 
 
 def blocks_of(size: int) -> list[slice]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from coupledgp.inference.linalg.rounding import warn_of_evidence
 from coupledgp.inference.search.minimise import Minimum, Stopping
 from coupledgp.inference.search.problem import (
     EvidenceAtLengthscale,
@@ -108,9 +109,14 @@ class Search:
         return replace(found, point=found.point[: start.size])
 
     def finish(self, lengthscale: FloatArray) -> tuple[Hyperparameters, float]:
-        """Hyperparameters with the best variances at lengthscales (d,), and the log evidence."""
+        """Hyperparameters with the best variances at lengthscales (d,), and the log evidence.
+
+        A PrecisionWarning is given where rounding moves them by more than they are uncertain.
+        """
         here = self.problem.at(lengthscale)
         outputscale, noise = self.scales(here)
         self.n_evaluations += 1
         best = Hyperparameters(lengthscale, outputscale, noise)
+        if self.space.free:
+            warn_of_evidence(here.error(outputscale, noise), self.count)
         return best, here.value(outputscale, noise)

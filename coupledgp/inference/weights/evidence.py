@@ -31,6 +31,7 @@ from coupledgp.inference.search.problem import (
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
 from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.rounding import error_of_evidence
 from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
@@ -183,6 +184,11 @@ class ColumnsAtLengthscale(PredictiveEvidence):
     def value(self, outputscale: float, noise: float) -> float:
         """See the base class."""
         return solve_ridge(self.equations, outputscale, noise)[2]
+
+    def error(self, outputscale: float, noise: float) -> float:
+        """See the base class."""
+        factor, weights, _ = solve_ridge(self.equations, outputscale, noise)
+        return error_of_evidence(self.equations, factor, weights, noise)
 
     def log_density(self, others: LadderProblem, outputscale: float, noise: float) -> FloatArray:
         """See the base class."""

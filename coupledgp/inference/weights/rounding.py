@@ -16,13 +16,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coupledgp.inference.linalg.rounding import bounded, inverse_sizes
+from coupledgp.inference.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.inference.weights.normal_equations import NormalEquations
 
 EPS = torch.finfo(torch.float64).eps
-# Errors of a sum of products and of a Cholesky factor, and of an orthogonal one, as multiples of
-# the rounding of one operation on the norm of the matrix.
-GRAM_ROUNDINGS, FACTOR_ROUNDINGS = 2.0, 2.0
+# Errors of an orthogonal factor, as multiples of the rounding of one operation on the norm of the
+# rows.
+FACTOR_ROUNDINGS = 2.0
 
 
 @dataclass(frozen=True)
@@ -123,12 +123,12 @@ def _of_entries(
 
 
 def error_of_evidence(
-    equations: NormalEquations, weights: Tensor, trace: float, noise: float
+    equations: NormalEquations, factor: Tensor, weights: Tensor, noise: float
 ) -> float:
     """Error in nats of a log evidence from sums over rows: `|w' dA w| / 2 s + tr(A^-1 dA) / 2`."""
     matrix = GRAM_ROUNDINGS * equations.rounding * float(equations.gram.norm())
     length = weights.norm(dim=0)
     quadratic = matrix * length.square() + 2 * EPS * equations.cross_terms() * length
     quadratic = quadratic + EPS * equations.square
-    n_outputs = len(length)
-    return bounded(0.5 * (float(quadratic.sum()) / noise + n_outputs * matrix * trace))
+    trace = len(length) * inverse_sizes(factor)[0]
+    return bounded(0.5 * (float(quadratic.sum()) / noise + matrix * trace))

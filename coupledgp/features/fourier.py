@@ -9,7 +9,7 @@ from torch import Tensor
 from coupledgp.features.base import FeatureMap
 
 # Phases whose sines and cosines are taken at once: they stay in the cache of one core.
-CACHE_PHASES = 2**16
+CACHE_PHASES = 2**15
 
 
 class FourierFeatures(FeatureMap):

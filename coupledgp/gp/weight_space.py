@@ -183,7 +183,7 @@ class FeaturePrior:
     def _posterior_of_rows(
         self, data: Data, units: Units, rounding: FeatureRounding
     ) -> WeightPosterior:
-        """Posterior by an orthogonal factor of all rows: twice the cost of sums over them."""
+        """Posterior by an orthogonal factor of all rows: three to four times the cost of sums."""
         hyper, weights = self.hyperparameters, data.weights
         root = SquareRoot.of(self._scaled_chunks(data, units), hyper.noise / hyper.outputscale)
         n_rows, log_noise = float(len(data)), 0.0

@@ -16,8 +16,9 @@ from coupledgp.random import FloatArray, IntArray
 # accurate.
 CHUNK_BYTES = 2**26
 MAX_CHUNK_ROWS = 16384
-# On a CPU a chunk takes about this many bytes, which stay in its cache from the phases to the
-# product, but has no fewer rows than make the product large beside the sum it is added to.
+# On a CPU a chunk in double precision takes about this many bytes, which stay in its cache from the
+# phases to the product, but has no fewer rows than make the product large beside the sum it is
+# added to.
 CACHE_BYTES = 2**23
 CACHE_ROWS = 2048
 # Columns of the blocks in which products are formed: fewer are slow, more compute what is known.
@@ -67,10 +68,10 @@ class FeatureStream:
     @property
     def chunk_rows(self) -> int:
         """Rows in one chunk."""
-        row_bytes = self.feature_map.dtype.itemsize * self.feature_map.n_features
-        by_memory = CHUNK_BYTES // row_bytes
+        n_features = self.feature_map.n_features
+        by_memory = CHUNK_BYTES // (self.feature_map.dtype.itemsize * n_features)
         if self.feature_map.device.type == "cpu":
-            by_memory = min(by_memory, max(CACHE_BYTES // row_bytes, CACHE_ROWS))
+            by_memory = min(by_memory, max(CACHE_BYTES // (8 * n_features), CACHE_ROWS))
         most = MAX_CHUNK_ROWS if self.most_rows is None else self.most_rows
         return min(self.n_rows, max(by_memory, 256), most)
 

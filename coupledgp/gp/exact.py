@@ -83,8 +83,10 @@ class DensePrior(ABC):
         """Noise variance, normalised units."""
         return float(self.hyperparameters.noise)
 
-    def given(self, data: Data, units: Units, normalize: bool) -> Any:
+    def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
         """Condition on data; return the process, of `process_class`.
+
+        With `warns` there is a PrecisionWarning where rounding shows.
 
         Raises
         ------
@@ -102,12 +104,13 @@ class DensePrior(ABC):
         )
         factor = cholesky(gram, "K + noise I")
         alpha = torch.cholesky_solve(targets, factor)
-        least = noise if weights is None else noise * float(weights.relative_noise.min())
-        warn_if_imprecise(
-            dense_error(gram, alpha, targets, least),
-            f"noise: {noise:.1g} of the variance of y",
-            "raise the noise, or use SparseSpectrumGPRegressor",
-        )
+        if warns:
+            least = noise if weights is None else noise * float(weights.relative_noise.min())
+            warn_if_imprecise(
+                dense_error(gram, alpha, targets, least),
+                f"noise: {noise:.1g} of the variance of y",
+                "raise the noise, or use SparseSpectrumGPRegressor",
+            )
         quad = float((targets * alpha).sum())
         logdet = 2 * float(factor.diagonal().log().sum())
         evidence = log_evidence(quad, logdet, 1.0, *targets.shape)

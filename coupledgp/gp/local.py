@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -130,7 +131,7 @@ class LocalGP(NormalizedProcess):
         size = min(prior.structure.n_neighbours, len(self.table))
         gone = max(1.0, float(own.quadratic.max()) / len(self.table)) ** 0.5
         eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
-        return max(eps * size * ratio * gone, own.rounding_error)
+        return max(eps * math.sqrt(size) * ratio * gone, own.rounding_error)
 
     @property
     def data(self) -> Data:

@@ -152,7 +152,7 @@ class MemberSearch:
     def _exact(self, prior: LocalPrior, problem: LocalProblem) -> ExactAdditiveGP:
         """The dense process; its noise is at least the rounding of its covariance."""
         prior = self._with_least_noise(problem.adopted(prior), problem)
-        return AdditivePrior(prior).given(problem.data, problem.units, self.normalize)
+        return AdditivePrior(prior).given(problem.data, problem.units, self.normalize, warns=False)
 
     def _with_least_noise(self, prior: LocalPrior, problem: LocalProblem) -> LocalPrior:
         least = ROUNDING * len(problem.data) * prior.hyperparameters.outputscale

@@ -140,8 +140,7 @@ def warn_of_evidence(error: float, n_targets: float) -> None:
     if error > limit:
         warnings.warn(
             "hyperparameters: the search ended where rounding may change the log evidence by "
-            f"about {error:.1g} nats, and the noise by more than it is uncertain; give a noise, or "
-            "dtype='float64' where it is 'float32'",
+            f"about {error:.1g} nats, and the noise by more than it is uncertain; give a noise",
             PrecisionWarning,
             stacklevel=_levels_to_caller(),
         )

@@ -136,7 +136,7 @@ def _finished(
     report: Progress,
 ) -> OptimizationResult:
     """The result at the final lengthscales (d,), with the best variances on every row."""
-    best, value = Search(problem, space, report).finish(lengthscale)
+    best, value = Search(problem.in_double(), space, report).finish(lengthscale)
     chosen = ladder.chosen
     iterations = 1 if chosen is None else max(chosen.n_iterations, 1)
     converged = chosen is None or chosen.converged

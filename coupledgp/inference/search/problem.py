@@ -103,6 +103,10 @@ class EvidenceProblem(ABC):
     def subset(self, rows: NDArray[np.intp]) -> EvidenceProblem:
         """Return the problem of some rows, given by their numbers (b,)."""
 
+    def in_double(self) -> EvidenceProblem:
+        """The problem with sums as exact as those of the posterior, for the end of a search."""
+        return self
+
 
 class PredictiveEvidence(EvidenceAtLengthscale):
     """Evidence of a table at fixed lengthscales, from which other rows can be predicted."""

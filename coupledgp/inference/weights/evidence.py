@@ -56,6 +56,9 @@ class FeatureEvidence(LadderProblem):
         Whether the sum of products in single precision is kept positive semidefinite by a multiple
         of its rounding error on its diagonal, which shifts the evidence by more than the rounding
         itself does.
+    double
+        Whether products of features in single precision are in double precision, as those of the
+        posterior.
     """
 
     def __init__(
@@ -64,11 +67,12 @@ class FeatureEvidence(LadderProblem):
         targets: FloatArray,
         weights: RowWeights | None = None,
         regular: bool = True,
+        double: bool = False,
     ) -> None:
         self.stream = stream
         self.targets = targets
         self.weights = weights
-        self.regular = regular
+        self.regular, self.double = regular, double
         self.n_rows, self.n_outputs = targets.shape
 
     @property
@@ -85,13 +89,17 @@ class FeatureEvidence(LadderProblem):
             rows = torch.as_tensor(self.targets, device=device)
             return RowsAtLengthscale(stream, rows, self.weights)
         stream, targets = weighted_rows(stream, self.targets, self.weights)
-        equations = normal_equations(stream, targets, self.weights, self.regular)
-        return ColumnsAtLengthscale(stream, targets, equations)
+        options = self.weights, self.regular, self.double
+        return ColumnsAtLengthscale(stream, targets, normal_equations(stream, targets, *options))
 
     def subset(self, rows: NDArray[np.intp]) -> FeatureEvidence:
         """Return the problem of some rows, given by their numbers (b,); X is not copied."""
         weights = None if self.weights is None else self.weights.take(rows)
         return FeatureEvidence(self.stream.subset(rows), self.targets[rows], weights, self.regular)
+
+    def in_double(self) -> FeatureEvidence:
+        """See the base class."""
+        return FeatureEvidence(self.stream, self.targets, self.weights, double=True)
 
     def single_precision(self) -> FeatureEvidence | None:
         """The problem with features and their products in single precision, sums in double.
@@ -122,14 +130,16 @@ def normal_equations(
     targets: FloatArray,
     weights: RowWeights | None,
     regular: bool = True,
+    double: bool = False,
 ) -> NormalEquations:
     """Normal equations of a table that has the factors of its rows already.
 
-    Without `regular` they carry no ridge for the rounding of single precision.
+    Without `regular` they carry no ridge for the rounding of single precision; with `double` there
+    is none.
     """
     device = stream.feature_map.device
     zero = torch.zeros(targets.shape[1], dtype=torch.float64, device=device)
-    moments = stream_moments(stream, targets, zero)
+    moments = stream_moments(stream, targets, zero, double)
     if not regular:
         moments = replace(moments, rounding=0.0)
     equations = moments.normalized(zero, torch.ones_like(zero))

@@ -162,7 +162,9 @@ def _row_sums(features: Tensor, columns: Tensor) -> Tensor:
     return (lying @ features).to(unit) * unit[:, None]
 
 
-def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -> Moments:
+def stream_moments(
+    stream: FeatureStream, targets: FloatArray, offset: Tensor, in_double: bool = False
+) -> Moments:
     """Moments of a table with targets (n, k), by one pass; memory does not grow with n.
 
     Parameters
@@ -173,10 +175,15 @@ def stream_moments(stream: FeatureStream, targets: FloatArray, offset: Tensor) -
         Targets (n, k) in the memory of the CPU; each chunk of them moves to the offset's device.
     offset
         Shift of the targets (k,), see `Moments`.
+    in_double
+        Whether products of features in single precision are in double precision.
     """
     dtype, device = offset.dtype, offset.device
     chunks = (
-        (features, torch.as_tensor(targets[rows], dtype=dtype, device=device))
+        (
+            features.double() if in_double else features,
+            torch.as_tensor(targets[rows], dtype=dtype, device=device),
+        )
         for rows, _, features in stream
     )
     return Moments.of(chunks, stream.feature_map.n_features, offset)

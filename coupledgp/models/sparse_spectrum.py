@@ -63,6 +63,7 @@ from coupledgp.models.tables import (
 from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.selection.protocol import with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 from coupledgp.validation import (
     check_choice,
@@ -355,14 +356,16 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         parse_device(self.device)
         weights = sample_weight, sample_noise
         with named_exhaustion("fit"):
-            if self.target_transform is not None:
+            if self.keep_rows is False:
+                keeping = with_parameters(self, keep_rows=True)
+                record = keeping.fit(X, y, *weights, queries=queries).fitted_
+                fitted = replace(record, process=record.process.without_data())
+            elif self.target_transform is not None:
                 fitted = fit_transformed(self, X, y, *weights, queries=queries)
             elif self._chooses:
                 fitted = self._fit_automatic(X, y, *weights)
             else:
                 fitted = self._fit(X, y, *weights, queries)
-        if self.keep_rows is False:
-            fitted = replace(fitted, process=fitted.process.without_data())
         self._fitted = fitted
         return self
 

@@ -1,5 +1,7 @@
 """Fits in passes over batches: the result of the fit in memory, and what is refused."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -230,6 +232,11 @@ def test_fit_without_rows():
     chosen = model(keep_rows=False, target_transform="yeo-johnson").fit(X, y)
     with pytest.raises(CoupledGPError, match="keep_rows=True"):
         _ = chosen.X_train_
+    auto = model(keep_rows=False, coupling="auto", n_frequencies=4, max_iter=2)
+    with warnings.catch_warnings(action="ignore"):  # so few iterations
+        auto.fit(X[:60], y[:60])
+    assert auto.selection_ is not None
+    assert auto.process_.rows is None
     with pytest.raises(InvalidInputError, match="keep_rows: expected True, False or None"):
         model(keep_rows=1).fit(X, y)
 

@@ -98,19 +98,22 @@ def fit_ours(gp, X, y, X_test, y_test) -> dict[str, float]:
     return result
 
 
-def fit_svgp(X, y, X_test, y_test, n_inducing: int, budget: float, seed: int) -> dict[str, float]:
+def fit_svgp(
+    X, y, X_test, y_test, n_inducing: int, budget: float, seed: int, device: object = "cpu"
+) -> dict[str, float]:
     """Figures of the peer after `budget` seconds of training."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    inputs, targets = torch.tensor(X), torch.tensor(y)
+    inputs, targets = torch.tensor(X, device=device), torch.tensor(y, device=device)
     inducing = inputs[rng.choice(len(X), min(n_inducing, len(X)), replace=False)].clone()
-    likelihood, model = gpytorch.likelihoods.GaussianLikelihood().double(), VariationalGP(inducing)
-    model = model.double().train()
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().double().to(device)
+    model = VariationalGP(inducing).double().to(device).train()
     objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(X))
     optimizer = torch.optim.Adam([*model.parameters(), *likelihood.parameters()], lr=RATE)
     start, steps = time.perf_counter(), 0
     while time.perf_counter() - start < budget:
-        rows = torch.tensor(rng.choice(len(X), min(BATCH_ROWS, len(X)), replace=False))
+        chosen = rng.choice(len(X), min(BATCH_ROWS, len(X)), replace=False)
+        rows = torch.tensor(chosen, device=device)
         optimizer.zero_grad()
         (-objective(model(inputs[rows]), targets[rows])).backward()
         optimizer.step()
@@ -118,8 +121,9 @@ def fit_svgp(X, y, X_test, y_test, n_inducing: int, budget: float, seed: int) ->
     seconds = time.perf_counter() - start
     model.eval(), likelihood.eval()
     with torch.no_grad():
-        law = likelihood(model(torch.tensor(X_test)))
-    result = scores(y_test, law.mean.numpy(), law.variance.sqrt().numpy(), seconds)
+        law = likelihood(model(torch.tensor(X_test, device=device)))
+    mean, std = law.mean.cpu().numpy(), law.variance.sqrt().cpu().numpy()
+    result = scores(y_test, mean, std, seconds)
     return result | {"steps": steps}
 
 

@@ -51,12 +51,18 @@ class RandomFeatureGP(gpytorch.models.ExactGP):
         return gpytorch.distributions.MultivariateNormal(self.mean_module(X), self.covar_module(X))
 
 
-def make_peer(X: np.ndarray, y: np.ndarray, dtype: torch.dtype, n_frequencies: int = N_FREQUENCIES):
+def make_peer(
+    X: np.ndarray,
+    y: np.ndarray,
+    dtype: torch.dtype,
+    n_frequencies: int = N_FREQUENCIES,
+    device: torch.device | str = "cpu",
+):
     """Return the peer's model, likelihood and training objective on normalised data."""
     torch.manual_seed(0)
-    inputs, targets = torch.as_tensor(X).to(dtype), torch.as_tensor(y).to(dtype)
-    likelihood = gpytorch.likelihoods.GaussianLikelihood().to(dtype)
-    model = RandomFeatureGP(inputs, targets, likelihood, n_frequencies).to(dtype)
+    inputs, targets = (torch.as_tensor(a).to(device, dtype) for a in (X, y))
+    likelihood = gpytorch.likelihoods.GaussianLikelihood().to(device, dtype)
+    model = RandomFeatureGP(inputs, targets, likelihood, n_frequencies).to(device, dtype)
     model.train()
     objective = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
 
@@ -131,20 +137,24 @@ def fit_peer(
     y_test: np.ndarray,
     dtype: torch.dtype,
     steps: int,
+    n_frequencies: int = N_FREQUENCIES,
+    device: torch.device | str = "cpu",
 ) -> dict:
     """Adam on the peer's evidence, and its held-out scores."""
-    model, likelihood, evaluate = make_peer(X, y, dtype)
+    model, likelihood, evaluate = make_peer(X, y, dtype, n_frequencies, device)
     optimizer = torch.optim.Adam(model.parameters(), lr=ADAM_RATE)
     start = time.perf_counter()
     for _ in range(steps):
-        evaluate()
+        loss = evaluate()
         optimizer.step()
+    float(loss.detach())  # waits for the device
     elapsed = time.perf_counter() - start
     model.eval(), likelihood.eval()
     with torch.no_grad(), gpytorch.settings.fast_pred_var(False):
-        laws = [likelihood(model(chunk)) for chunk in torch.as_tensor(X_test).to(dtype).split(1000)]
-        mean = torch.cat([law.mean for law in laws]).double().numpy()
-        std = torch.cat([law.variance for law in laws]).double().sqrt().numpy()
+        chunks = torch.as_tensor(X_test).to(device, dtype).split(1000)
+        laws = [likelihood(model(chunk)) for chunk in chunks]
+        mean = torch.cat([law.mean for law in laws]).double().cpu().numpy()
+        std = torch.cat([law.variance for law in laws]).double().sqrt().cpu().numpy()
     return {"fit_s": elapsed, "evaluations": steps, **scores(y_test, mean, std)}
 
 

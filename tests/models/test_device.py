@@ -59,7 +59,7 @@ MODELS = {
     "fast transform": lambda **device: fit(
         sparse(coupling="orthogonal-fast", optimizer=None, **device)
     ),
-    "float32": lambda **device: fit(sparse(dtype="float32", **device)),
+    "float32": lambda **device: fit(sparse(dtype="float32", optimizer=None, **device)),
     "weights": lambda **device: sparse(**device).fit(X, Y, sample_weight=1.0 + np.arange(60) % 3),
     "averaged": lambda **device: fit(
         sparse(hyperparameters="averaged", n_hyperparameter_draws=6, **device)
@@ -131,7 +131,7 @@ LOCAL = {
     "features": lambda **device: local(kernel=None, **device),
     "transformed": lambda **device: local(target_transform="yeo-johnson", **device),
     "mixture": lambda **device: cgp.GPRegressor(
-        ("hybrid", "exact"), n_neighbors=5, n_frequencies=3, random_state=0,
+        ("hybrid",), n_neighbors=5, n_frequencies=3, random_state=0,
         progress=False, **device,
     ),
 }  # fmt: skip

@@ -35,6 +35,11 @@ class PretendDevice(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.left: list[tuple[int, ...]] = []
+        self.sparse: list[Tensor] = []  # which are of no class of ours
+
+    def is_here(self, value: Any) -> bool:
+        """Whether a value is a tensor on the device."""
+        return isinstance(value, OnDevice) or any(value is own for own in self.sparse)
 
     def __torch_function__(
         self,
@@ -46,13 +51,13 @@ class PretendDevice(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         name = getattr(func, "__name__", str(func))
         if func == Tensor.device.__get__:  # type: ignore[attr-defined]
-            return DEVICE if isinstance(args[0], OnDevice) else func(*args)
+            return DEVICE if self.is_here(args[0]) else func(*args)
         tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
-        here = [x for x in tensors if isinstance(x, OnDevice)]
+        here = [x for x in tensors if self.is_here(x)]
         if name in ("to", "cpu", "numpy", "__array__"):
             return self._moved(name, func, args, kwargs)
         # A number in a tensor of no dimension may come from anywhere, as on an accelerator.
-        others = [x for x in tensors if not isinstance(x, OnDevice) and x.ndim]
+        others = [x for x in tensors if not self.is_here(x) and x.ndim]
         assert not (here and others) or name == "as_subclass", (
             f"{name}: tensors on {DEVICE} with tensors on the CPU of shapes "
             f"{[tuple(x.shape) for x in others]}"
@@ -82,9 +87,16 @@ class PretendDevice(TorchFunctionMode):
             self.left.append(tuple(source.shape))
         return moved
 
-    @staticmethod
-    def _marked(result: Any) -> Any:
-        return tree_map(lambda x: x.as_subclass(OnDevice) if isinstance(x, Tensor) else x, result)
+    def _marked(self, result: Any) -> Any:
+        def mark(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            if value.layout is torch.strided:
+                return value.as_subclass(OnDevice)
+            self.sparse.append(value)
+            return value
+
+        return tree_map(mark, result)
 
 
 def _target(rest: Sequence[Any], kwargs: dict[str, Any]) -> torch.device | None:

@@ -8,11 +8,13 @@ import numpy as np
 from scipy.fft import dct
 from scipy.sparse.linalg import LinearOperator
 
+from coupledgp.devices import CPU, DeviceLike, parse_device
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import PARALLEL_WORK, by_column_blocks, fused_product
 from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.kernels.graph.base import GraphKernel
+from coupledgp.kernels.graph.device_series import DeviceSeries
 from coupledgp.random import FloatArray
 
 # Error of a series, relative to the function's maximum, where no other one is asked for.
@@ -100,6 +102,18 @@ class SeriesOperator(LinearOperator):
         samples).
     tolerance
         Bound of the spectral norm of the error, relative to the function's maximum.
+    device
+        Where products are computed: None or `"cpu"`, `"cuda"`, `"cuda:1"`, `"auto"` or a
+        `torch.device`. Columns go there and come back once in each product.
+
+    Raises
+    ------
+    InvalidInputError
+        There is no such device.
+    MemoryLimitError
+        The matrix, or the columns of a product, do not fit into the memory of the device.
+    NumericalError
+        The tolerance needs more than `DEGREE_LIMIT` terms.
     """
 
     def __init__(
@@ -107,10 +121,13 @@ class SeriesOperator(LinearOperator):
         graph: Graph,
         function: Callable[[FloatArray], FloatArray],
         tolerance: float = SERIES_TOLERANCE,
+        device: DeviceLike = None,
     ) -> None:
+        where = parse_device(device)
         super().__init__(np.float64, (graph.n_nodes, graph.n_nodes))
         self.graph = graph
         self.coefficients = chebyshev_coefficients(function, tolerance)
+        self._there = None if where == CPU else DeviceSeries(graph, self.coefficients, where)
 
     @property
     def degree(self) -> int:
@@ -119,6 +136,8 @@ class SeriesOperator(LinearOperator):
 
     def _matmat(self, V: FloatArray) -> FloatArray:
         V, n = np.asarray(V, dtype=np.float64), self.shape[0]
+        if self._there is not None:
+            return self._there.product(V)
         shared = self.degree * self.graph.indices.size * V.shape[1] > PARALLEL_WORK
         return by_column_blocks(self._series, V, n, shared and n <= NARROW_GRAPH)
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from coupledgp.errors import NumericalError
 from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
 from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
 from coupledgp.inference.nodes.exact_search import (
@@ -197,13 +198,15 @@ class NodeSearcher:
                 plans.append((other, way))
         found, refused = self._go_on(plans)
         # A way that does not reach as far as the search leads gives way to one for wider kernels.
-        wider = replace(found.point, kernel=found.point.kernel.scaled(WIDER))
-        moved = best._replace(point=wider, family=found.family)
+        point = found.point
+        if found.is_whole:
+            point = replace(point, kernel=point.kernel.scaled(WIDER))
+        moved = best._replace(point=point, family=found.family)
         again = self._route(moved, refused) if refused else None
         if again is None or self._seconds() <= 0:
             return found
         further, _ = self._go_on([(moved, again)])
-        if further.point.value > found.point.value:
+        if not further.is_whole or (found.is_whole and further.point.value > found.point.value):
             return found
         total = found.n_evaluations + further.n_evaluations
         return further._replace(n_rounds=found.n_rounds + further.n_rounds, n_evaluations=total)
@@ -338,7 +341,8 @@ class NodeSearcher:
     ) -> tuple[FoundKernel, str | None]:
         """Go on from the best kernels of the part with all observations.
 
-        The second result is the name of a way that refused kernels which the search led to.
+        The second result is the name of a way that refused kernels which the search led to. Where
+        it refused all of them the first is the best of the part.
         """
         start = time.perf_counter()
         forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
@@ -351,15 +355,15 @@ class NodeSearcher:
         )
         most = len(plans) * int(np.clip(room, FEWEST, MOST_EVALUATIONS))
         limited = self._limited(most, evidences)
-        point, state = fit_families(
-            evidences,
-            [c.point.kernel for c, _ in plans],
-            self.kept,
-            self.checkpoint,
-            self.report,
-            limited,
-            [c.ratio for c, _ in plans],
-        )
+        kernels, ratios = [c.point.kernel for c, _ in plans], [c.ratio for c, _ in plans]
+        try:
+            point, state = fit_families(
+                evidences, kernels, self.kept, self.checkpoint, self.report, limited, ratios
+            )
+        except NumericalError:
+            if not any(evidence.n_refused for evidence in evidences):
+                raise
+            return self._refused(*plans[0], forecast, start, limited.n_evaluations)
         compared, route = plans[state.family]
         words = f"{route.name}: {route.reason}, {limited.n_evaluations} evaluations"
         self._note("search", words, forecast, start)
@@ -368,6 +372,14 @@ class NodeSearcher:
             point, True, state.n_rounds, state.n_evaluations, not self._is_late(), compared.family
         )
         return found, route.name if refused else None
+
+    def _refused(
+        self, best: Compared, route: EvidenceRoute, forecast: Forecast, start: float, spent: int
+    ) -> tuple[FoundKernel, str]:
+        """What is left where a way refused every kernel: the best of the part, and the way."""
+        words = f"{route.name}: {route.reason}, refused all kernels near {best.point.kernel!r}"
+        self._note("search", words, forecast, start)
+        return FoundKernel(best.point, False, 1, spent, True, best.family), route.name
 
     def _is_late(self) -> bool:
         """Whether the seconds that the search may take by its budget have passed."""

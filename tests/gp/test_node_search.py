@@ -8,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError, MemoryLimitError
+from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
 from coupledgp.gp import node_search
 from coupledgp.gp.node_search import NodeSearcher
 from coupledgp.graphs import Graph
@@ -17,7 +17,7 @@ from coupledgp.inference.nodes.exact_search import FixedHyperparameters
 from coupledgp.inference.nodes.forecast import Budget, Forecast
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
 from coupledgp.inference.nodes.rounds import Checkpoint
-from coupledgp.inference.nodes.routes import Observations
+from coupledgp.inference.nodes.routes import EvidenceRoute, Observations
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
 
 SIDE = 56
@@ -131,6 +131,30 @@ def test_a_kernel_that_costs_too_much_is_replaced_and_it_is_said(
     none = searcher(observed(nodes, values), kernels=[HeatKernel()], stand_ins=others,
                     posterior=lambda kernel, ratio: Forecast(1e4))  # fmt: skip
     assert isinstance(none.search().point.kernel, HeatKernel)
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_way_that_refuses_every_kernel_gives_way(others, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing(PrecisionEvidence):
+        def terms(self, kernel, ratio):
+            raise NumericalError("kernel: too wide")
+
+    cheapest = node_search.cheapest_route
+
+    def route(data, kernel, ratio, n_evaluations, without=None):
+        if without is not None:
+            return cheapest(data, kernel, ratio, n_evaluations) if others else None
+        return EvidenceRoute(
+            "refusing", "nothing", Forecast(0.0), Forecast(0.0),
+            lambda: Refusing(GRID, 2, *observed()[1:3]),
+        )  # fmt: skip
+
+    monkeypatch.setattr(node_search, "cheapest_route", route)
+    search = searcher(observed())
+    found = search.search()
+    assert found.is_whole == others
+    assert "refused all kernels" in str(search.steps[1])
+    assert np.isfinite(found.point.value)
 
 
 def test_without_patience_the_pieces_have_the_last_word(monkeypatch: pytest.MonkeyPatch) -> None:

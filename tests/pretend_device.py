@@ -52,6 +52,9 @@ class PretendDevice(TorchFunctionMode):
         name = getattr(func, "__name__", str(func))
         if func == Tensor.device.__get__:  # type: ignore[attr-defined]
             return DEVICE if self.is_here(args[0]) else func(*args)
+        if name == "__deepcopy__" and isinstance(args[0], OnDevice):
+            copied = self._marked(args[0].detach().as_subclass(Tensor).clone())
+            return args[1].setdefault(id(args[0]), copied)
         tensors = [x for x in tree_flatten((args, kwargs))[0] if isinstance(x, Tensor)]
         here = [x for x in tensors if self.is_here(x)]
         if name in ("to", "cpu", "numpy", "__array__"):

@@ -1,5 +1,7 @@
 """The device that is not there refuses what an accelerator would refuse."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import torch
@@ -21,6 +23,7 @@ def test_tensors_say_where_they_are() -> None:
             there.to(here),
             there.to(DEVICE),
             torch.zeros_like(here),
+            deepcopy(here),
             torch.linalg.qr(torch.eye(3, device=DEVICE))[1],
         ):
             assert made.device == DEVICE

@@ -112,6 +112,30 @@ def test_fitted_spectra_are_fitted_on_the_device(
     assert np.isfinite(model.predict(POINTS)).all()
 
 
+@pytest.mark.parametrize("parameters", [
+    {"dtype": "float32", "optimizer": None, "noise": 1e-7}, {"optimizer": None, "noise": 1e-12},
+], ids=["single", "double"])  # fmt: skip
+def test_noise_that_sums_lose_is_found_on_the_device(
+    parameters: dict[str, Any], device: torch.device
+) -> None:
+    here, there = (fit(sparse(device=where, **parameters)) for where in (None, device))
+    assert there.process_.posterior.factor.device == device
+    assert there.features_.dtype == here.features_.dtype == torch.float64
+    np.testing.assert_allclose(there.predict(POINTS), here.predict(POINTS), rtol=1e-3, atol=1e-5)
+
+
+def test_the_ladder_of_rows_is_climbed_on_the_device(device: torch.device) -> None:
+    inputs = np.random.default_rng(1).normal(size=(2200, 1))
+    targets = np.sin(3 * inputs[:, 0])
+    here, there = (sparse(n_frequencies=40, noise=0.1, fixed=("noise",), device=where)
+                   for where in (None, device))  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        predictions = [gp.fit(inputs, targets).predict(POINTS[:, :1]) for gp in (here, there)]
+    assert there.search_ is not None
+    np.testing.assert_allclose(*predictions, rtol=1e-3, atol=1e-3)
+
+
 def test_twins_comparisons_and_left_out_laws(device: torch.device) -> None:
     here, there = (fit(sparse(device=where)) for where in (None, device))
     twins = [model.exact_twin().predict(POINTS) for model in (here, there)]

@@ -127,12 +127,8 @@ class CellTable:
         early = cluster.result(cluster.merged(firsts, RankedRows.joined))
         cut = cluster.shared(Cells.of(early.inputs / scale, count))
         pieces = [cluster.submit(_cut, part, cut, scale) for part in parts]
-        cells = [
-            cluster.submit(
-                RankedRows.joined, *(cluster.submit(_piece, piece, number) for piece in pieces)
-            )
-            for number in range(count)
-        ]
+        gathered = [[cluster.submit(_piece, p, number) for p in pieces] for number in range(count)]
+        cells = cluster.spread(_joined, gathered)
         ranges = cluster.result([cluster.submit(_range, cell) for cell in cells])
         there = [number for number, found in enumerate(ranges) if found is not None]
         low, high = (np.array([ranges[number][side] for number in there]) for side in (0, 1))
@@ -201,6 +197,10 @@ def _cut(rows: RankedRows, cut: Cells, scale: FloatArray) -> list[RankedRows]:
 
 def _piece(pieces: list[RankedRows], number: int) -> RankedRows:
     return pieces[number]
+
+
+def _joined(pieces: list[RankedRows]) -> RankedRows:
+    return RankedRows.joined(*pieces)
 
 
 def _range(rows: RankedRows) -> tuple[FloatArray, FloatArray] | None:

@@ -43,27 +43,40 @@ class Cluster:
 
     @property
     def n_workers(self) -> int:
-        """Number of workers at present."""
-        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+        """Number of workers at present, one while all of them start anew."""
+        return max(len(self.client.nthreads()), 1)
 
-    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """A future of `function(*arguments)`; futures among the arguments stay where they are."""
+    @property
+    def addresses(self) -> list[str]:
+        """Addresses of the workers at present."""
+        return sorted(self.client.nthreads())
+
+    def submit(self, function: Callable[..., Any], *arguments: Any, home: str | None = None) -> Any:
+        """A future of `function(*arguments)`; futures among the arguments stay where they are.
+
+        It is computed by the worker of an address if that lives; None: by whichever suits.
+        """
         import dask
 
         self._check_connected()
         with dask.config.set(QUIET):
-            return self.client.submit(run, function, *arguments, pure=False)
+            return self.client.submit(run, function, *arguments, pure=False, **at(home))
+
+    def spread(self, function: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
+        """Futures of a function of the items of lists, as many on each worker as on another."""
+        homes: list[Any] = self.addresses or [None]
+        return [
+            self.submit(function, *items, home=homes[k * len(homes) // len(lists[0])])
+            for k, items in enumerate(zip(*lists, strict=True))
+        ]
 
     def compute(self, tasks: list[Any], home: str | None = None) -> list[Any]:
         """Futures of Dask's delayed values, computed by the worker of an address if it lives."""
         import dask
 
         self._check_connected()
-        place: dict[str, Any] = {} if home is None else {"workers": [home]}
         with dask.config.set(QUIET):
-            futures: list[Any] = self.client.compute(
-                tasks, allow_other_workers=home is not None, **place
-            )
+            futures: list[Any] = self.client.compute(tasks, **at(home))
         return futures
 
     def home(self, future: Any) -> str | None:
@@ -85,7 +98,7 @@ class Cluster:
 
     def shared(self, value: Any) -> Any:
         """A future of a value that many tasks need: it is sent once, and from worker to worker."""
-        return self.submit(_itself, value)
+        return self.submit(itself, value)
 
     def merged(self, parts: Sequence[Any], merge: Callable[[Any, Any], Any]) -> Any:
         """A future of all parts, merged in a tree of fixed form that keeps their order.
@@ -183,11 +196,17 @@ def in_parts(size: int, n_parts: int) -> list[IntArray]:
     return np.array_split(np.arange(size), max(1, min(n_parts, size)))
 
 
+def at(home: str | None) -> dict[str, Any]:
+    """Options of a client by which a task goes to the worker of an address, if that lives."""
+    return {} if home is None else {"workers": [home], "allow_other_workers": True}
+
+
 def run(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a function on a worker, where Dask is told the sizes of results."""
     tell_dask()
     return function(*arguments)
 
 
-def _itself(value: Any) -> Any:
+def itself(value: Any) -> Any:
+    """The value, as a task."""
     return value

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from coupledgp.dask.cluster import Cluster, in_parts
+from coupledgp.dask.cluster import Cluster, in_parts, itself
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
 from coupledgp.graphs.products import PARALLEL_WORK, rows_product
@@ -82,8 +82,10 @@ class ShardedGraph(Graph):
             place[touched] = np.arange(touched.size)
             shape = own.size, touched.size
             local = sparse.csr_array((rows.data, place[rows.indices], rows.indptr), shape)
-            found.append(RowBlock(own, touched, self.cluster.shared(local)))
-        return found
+            found.append((own, touched, local))
+        futures = self.cluster.spread(itself, [local for *_, local in found])
+        pairs = zip(found, futures, strict=True)
+        return [RowBlock(own, touched, future) for (own, touched, _), future in pairs]
 
     def product_elsewhere(
         self, V: FloatArray, a: float, b: float, c: float, S: FloatArray | None

@@ -73,7 +73,7 @@ class Partitions:
 
     def _shared(self, homes: list[str | None]) -> list[str | None]:
         """Homes of partitions, unless one worker had far more than its share of the work."""
-        share = len(homes) / max(self.cluster.n_workers, 1)
+        share = len(homes) / self.cluster.n_workers
         most = max(Counter(homes).values(), default=0)
         return homes if most <= MOST_SHARES * share + 1 else [None] * len(homes)
 

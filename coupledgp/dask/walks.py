@@ -134,9 +134,9 @@ class ShardedWalks:
         cluster = graph.cluster
         count = SHARDS_PER_WORKER * cluster.n_workers if n_shards is None else n_shards
         places = tuple(in_parts(nodes.size, count))
-        futures = tuple(
-            cluster.submit(_sampled, graph.everywhere, nodes[rows], settings) for rows in places
-        )
+        parts = [nodes[rows] for rows in places]
+        both = [graph.everywhere] * len(parts), parts, [settings] * len(parts)
+        futures = tuple(cluster.spread(_sampled, *both))
         n_walks, survival = cluster.result(cluster.submit(_law, futures[0]))
         return cls(graph, nodes, n_walks, survival, futures, places)
 

@@ -38,8 +38,8 @@ class Killing(Cluster):
         super().__init__(client)
         self.at, self.n_tasks = at, 0
 
-    def submit(self, function, *arguments):
-        future = super().submit(function, *arguments)
+    def submit(self, function, *arguments, **options):
+        future = super().submit(function, *arguments, **options)
         self._count(1)
         return future
 

@@ -1,6 +1,7 @@
 """Local models on a cluster: near rows in cells with halos, predictions from near rows alone."""
 
 from functools import reduce
+from typing import ClassVar
 
 import dask
 import dask.array as da
@@ -48,7 +49,9 @@ class Here(Cluster):
     def __init__(self):
         pass
 
-    def submit(self, function, *arguments):
+    addresses: ClassVar[list[str]] = []
+
+    def submit(self, function, *arguments, home=None):
         return function(*arguments)
 
     def merged(self, parts, merge):

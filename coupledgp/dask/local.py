@@ -17,6 +17,7 @@ from coupledgp.dask.local_process import ShardedLocalGP
 from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
 from coupledgp.dask.partitions import Partitions
 from coupledgp.dask.passes import DaskPasses, Reading
+from coupledgp.devices import CPU, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.batched_evidence import KEPT_ROWS
 from coupledgp.gp.local_fit import MOMENT_ROWS, LocalFitter, LocalProblem, searched_order
@@ -155,11 +156,16 @@ def fit_local(model: LocalGPRegressor, partitions: Partitions) -> None:
     Raises
     ------
     InvalidInputError
-        Targets are transformed, rows have weights, or the data are invalid.
+        Targets are transformed, rows have weights, another device is asked for, or the data are
+        invalid.
     """
     if model.target_transform is not None:
         raise InvalidInputError(
             f"target_transform: expected None on a cluster, got {model.target_transform!r}"
+        )
+    if parse_device(model.device) != CPU:
+        raise InvalidInputError(
+            f"device: expected None or 'cpu' for a local model on a cluster, got {model.device!r}"
         )
     model._check_parameters()
     with reporter("fit", model.progress) as report:

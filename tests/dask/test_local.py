@@ -9,6 +9,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import coupledgp as cgp
 from coupledgp.dask import front, local
@@ -124,7 +125,7 @@ def test_a_killed_worker_changes_nothing(client, killing, table, one, monkeypatc
     np.testing.assert_allclose(hurt.predict(points.to_numpy()), one.predict(points), atol=1e-5)
 
 
-def test_features_alone_and_what_is_refused(client, table):
+def test_features_alone_and_what_is_refused(client, table, monkeypatch):
     X, y = (da.from_array(table[c].to_numpy(), chunks=900) for c in (["a", "b"], "y"))
     points = table[["a", "b"]].to_numpy()
     own = model(kernel=None)
@@ -135,6 +136,10 @@ def test_features_alone_and_what_is_refused(client, table):
     before = own.process_
     with pytest.raises(InvalidInputError, match="sample_weight: expected None for a local model"):
         cgp.dask.fit(own, X, y, sample_weight=y**2, client=client)
+    with monkeypatch.context() as patched:
+        patched.setattr(local, "parse_device", torch.device)
+        with pytest.raises(InvalidInputError, match=r"device: .* for a local model on a cluster"):
+            cgp.dask.fit(model(device="cuda"), X, y, client=client)
     with pytest.raises(InvalidInputError, match="target_transform: expected None"):
         cgp.dask.fit(own.set_params(target_transform="log"), X, y, client=client)
     assert own.process_ is before

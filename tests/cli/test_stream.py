@@ -126,6 +126,8 @@ def test_what_batches_cannot_do_is_refused(path, tmp_path, fails, model_path):
     assert "--stream: expected a file ending in" in fails(
         "fit", tmp_path / "t.txt", "-t", "y", "--stream"
     )
+    for name, message in (("none.parquet", "none.parquet: No such file"), (".", "Is a directory")):
+        assert message in fails("fit", tmp_path / name, "-t", "y", "--stream")
     again = fails("predict", model_path, path, "--stream", "-o", tmp_path / "out.csv")
     assert "expected columns" in again
 

@@ -12,7 +12,7 @@ import pyarrow.parquet
 
 from coupledgp.batches import BatchSource, FileBatches, TableBatch
 from coupledgp.batches.files import FORMATS, open_dataset
-from coupledgp.cli.readers.files import SMALL, on_disk
+from coupledgp.cli.readers.files import SMALL, is_pipe, on_disk
 from coupledgp.cli.readers.kinds import HINT, typed
 from coupledgp.cli.readers.tables import check_columns, is_parquet
 from coupledgp.columns.arrow import CATEGORY, DATE
@@ -32,9 +32,13 @@ def wants_batches(path: Path, asked: bool | None) -> bool:
     ------
     InvalidInputError
         Batches are asked for of a file that is no Parquet, CSV or Arrow file.
+    OSError
+        They are asked for of a file that is not there, is a folder, or may not be read.
     """
     known = path.suffix.lower() in FORMATS and path.is_file()
     if asked and not known:
+        if not is_pipe(path):
+            path.open("rb").close()  # an error of the system, such as of no such file, names it
         raise InvalidInputError(
             f"--stream: expected a file ending in {', '.join(FORMATS)}, got {path}"
         )

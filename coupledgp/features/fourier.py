@@ -42,7 +42,8 @@ class FourierFeatures(FeatureMap):
 
     def _features_into(self, inputs: Tensor, out: Tensor) -> Tensor:
         m, amplitudes = self.n_frequencies, self.amplitudes
-        step = max(CACHE_PHASES // m, 1) if out.device.type == "cpu" else len(out)
+        cached = CACHE_PHASES * torch.get_num_threads()  # which share each block among them
+        step = max(cached // m, 1) if out.device.type == "cpu" else len(out)
         sines = out.new_empty(min(step, len(out)), m)
         for start in range(0, len(out), step):
             block = out[start : start + step]

@@ -24,7 +24,7 @@ def grid(side, isolated=0):
 
 @pytest.fixture(scope="module")
 def graph():
-    return grid(20, isolated=3)
+    return grid(16, isolated=3)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_products_by_row_blocks_are_those_of_one_machine_to_the_bit(graph, shard
         np.testing.assert_array_equal(fused_product(sharded, V, *arguments), expected)
 
 
-@pytest.mark.parametrize("n_shards", [1, 3, 40])
+@pytest.mark.parametrize("n_shards", [1, 7])
 def test_walks_in_shards_are_those_of_one_machine_to_the_bit(graph, sharded, n_shards):
     nodes = np.random.default_rng(2).permutation(graph.n_nodes)[:200]
     settings = {"n_walks": 6, "coupling": "stratified+systematic", "max_length": 8}
@@ -72,7 +72,6 @@ def test_walks_in_shards_are_those_of_one_machine_to_the_bit(graph, sharded, n_s
     [
         (cgp.GraphGPRegressor, {"exact_hops": 0, "solver": "iterative"}),
         (cgp.GraphGPRegressor, {"exact_hops": 2, "solver": "iterative"}),
-        (cgp.GraphGPRegressor, {"exact_hops": 1}),
         (cgp.ExactGraphGPRegressor, {"method": "series", "solver": "iterative"}),
     ],
 )
@@ -108,8 +107,8 @@ def test_a_killed_worker_changes_nothing(client, killing, graph, at):
 
 def test_a_fit_with_a_search_and_its_file(client, graph, tmp_path):
     rng = np.random.default_rng(9)
-    nodes = rng.permutation(graph.n_nodes)[:120]
-    y = np.sin(nodes / 60) + 0.1 * rng.normal(size=120)
+    nodes = rng.permutation(graph.n_nodes)[:80]
+    y = np.sin(nodes / 60) + 0.1 * rng.normal(size=80)
     here = cgp.GraphGPRegressor(graph, "heat", method="walks", random_state=1).fit(nodes, y)
     there = cgp.GraphGPRegressor(graph, "heat", method="walks", random_state=1)
     assert cgp.dask.fit(there, nodes, y, client=client) is there

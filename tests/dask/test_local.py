@@ -62,7 +62,7 @@ class Here(Cluster):
         return future
 
 
-@pytest.mark.parametrize(("dim", "n_rows", "n_parts"), [(1, 3000, 5), (3, 2000, 7), (2, 90, 4)])
+@pytest.mark.parametrize(("dim", "n_rows", "n_parts"), [(1, 1500, 5), (3, 1200, 7), (2, 90, 4)])
 def test_sums_over_cells_are_those_of_one_machine(dim, n_rows, n_parts):
     rng = np.random.default_rng(dim)
     X = rng.normal(size=(n_rows, dim)) ** 3  # some rows far from all others

@@ -122,7 +122,7 @@ def test_a_killed_worker_changes_nothing(client, killing, table, monkeypatch):
 
 def test_what_moves_does_not_grow_with_the_rows(client, bytes_sent):
     n_features, n_partitions, sent = 48, 8, []
-    for n_rows in (6000, 48_000):
+    for n_rows in (6000, 24_000):
         rng = np.random.default_rng(0)
         rows = pd.DataFrame(rng.normal(size=(n_rows, 3)), columns=["a", "b", "y"])
         held = dd.from_pandas(rows, npartitions=n_partitions).persist()
@@ -133,7 +133,7 @@ def test_what_moves_does_not_grow_with_the_rows(client, bytes_sent):
     square = 8 * n_features**2
     kept = 8 * 3 * 1500  # random rows, which come to the client
     assert max(sent) < 1.5 * n_partitions * square + 2 * kept + 50_000
-    assert sent[1] < 48_000 * 3 * 8 / 4
+    assert sent[1] < 24_000 * 3 * 8 / 2
 
 
 def test_what_is_refused(client, table, one):

@@ -11,6 +11,7 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
 from coupledgp.inference.neighbours.nearest import nearest_earlier, nearest_outside
@@ -141,7 +142,8 @@ def test_rows_that_count_twice_are_rows_that_are_there_twice():
 def chained(process):
     """Covariance of the local part and noise, from rows given near earlier ones one by one."""
     prior, chain = process.local_prior, process.table
-    K = prior.local_covariance(chain.inputs, chain.inputs) + prior.noise * np.diag(chain.noise)
+    K = prior.local_covariance(TablePair(chain.inputs, chain.inputs))
+    K += prior.noise * np.diag(chain.noise)
     near = nearest_earlier(chain.inputs / prior.local_lengthscale, np.arange(60), 6)
     W = np.zeros((60, 60))
     for row in range(60):
@@ -159,7 +161,8 @@ def test_few_neighbours_are_rows_of_other_groups():
     process = local(WEIGHTS, n_neighbours=6)
     prior, y = process.local_prior, process.units.normalized(process.data.targets)
     inputs = prior.standardised(X)
-    psi, K = prior.features(inputs, np.ones(60)).numpy(), prior.local_covariance(inputs, inputs)
+    psi = prior.features(inputs, np.ones(60)).numpy()
+    K = prior.local_covariance(TablePair(inputs, inputs))
     S = K + prior.noise * np.diag(WEIGHTS.relative_noise)
     C = chained(process) + psi @ psi.T
     law = process.left_out_law(MIXED)

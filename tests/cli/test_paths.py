@@ -10,7 +10,7 @@ from coupledgp.cli import run
 from coupledgp.cli.options import path
 
 PATHS = {
-    "fit": ("--test", "--output", "--report"),
+    "fit": ("--test", "--output", "--report", "--checkpoint"),
     "predict": ("--output",),
     "interpolate": ("--values", "--positions", "--output", "--report", "--loo", "--query"),
     "report": ("--output", "--groups-from", "--mesh", "--positions"),

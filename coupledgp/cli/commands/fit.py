@@ -205,6 +205,7 @@ def fit(
         typer.Option(
             help="Folder from which a fit in batches that was killed goes on; delete it after use.",
             show_default=False,
+            parser=path,
         ),
     ] = None,
     output: Annotated[

@@ -138,8 +138,10 @@ def open_dataset(data: Any, as_text: Sequence[str] | None = ()) -> Any:
 
     if isinstance(data, ds.Dataset):
         return data
-    paths = [Path(data)] if isinstance(data, (str, os.PathLike)) else [Path(p) for p in data]
-    files = [file for path in paths for file in _files(path)]
+    given = [data] if isinstance(data, (str, os.PathLike)) else list(data)
+    if "" in given:  # it would stand for the current folder
+        raise InvalidInputError("batches: expected the path of a file or folder, got an empty text")
+    files = [file for path in given for file in _files(Path(path))]
     endings = {_format(file) for file in files}
     if len(endings) != 1:
         raise InvalidInputError(

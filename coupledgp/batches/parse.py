@@ -42,7 +42,14 @@ def as_source(
     if _is_of_files(batches):
         if target is None:
             raise InvalidInputError("target: expected the name of a column of the files, got None")
+        if isinstance(columns, str):
+            raise InvalidInputError(f"columns: expected a list of names, got {columns!r:.60}")
         return FileBatches(batches, target, columns, sample_weight, sample_noise, batch_rows)
+    if not (isinstance(batches, BatchSource) or callable(batches) or hasattr(batches, "__iter__")):
+        raise InvalidInputError(
+            "batches: expected files, a tuple of arrays, a function that returns batches or an "
+            f"iterable of them, got {type(batches).__name__}"
+        )
     names = {
         "target": target, "columns": columns, "sample_weight": sample_weight,
         "sample_noise": sample_noise,
@@ -55,12 +62,7 @@ def as_source(
     if isinstance(batches, tuple) and 2 <= len(batches) <= 4 and all(map(_is_array, batches)):
         X, y, weight, noise = (*batches, None, None)[:4]
         return ArrayBatches(X, y, weight, noise, batch_rows)
-    if callable(batches) or hasattr(batches, "__iter__"):
-        return IterableBatches(batches)
-    raise InvalidInputError(
-        "batches: expected files, a tuple of arrays, a function that returns batches or an "
-        f"iterable of them, got {type(batches).__name__}"
-    )
+    return IterableBatches(batches)
 
 
 def _is_of_files(value: Any) -> bool:

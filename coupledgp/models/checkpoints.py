@@ -34,9 +34,18 @@ class Checkpoint:
         Folder, which is made if it is not there.
     identity
         Values of JSON that tell this fit from others, by name.
+
+    Raises
+    ------
+    InvalidInputError
+        The folder is no path, or an empty text, which would stand for the current folder.
     """
 
     def __init__(self, folder: str | PathLike[str], identity: dict[str, Any]) -> None:
+        if not isinstance(folder, (str, PathLike)) or folder == "":
+            raise InvalidInputError(
+                f"checkpoint: expected the path of a folder, got {folder!r:.60}"
+            )
         self.folder, self.identity = Path(folder), identity
         self.folder.mkdir(parents=True, exist_ok=True)
 

@@ -92,12 +92,25 @@ def test_batches_of_wide_tables_have_fewer_rows():
         ({"target": "y", "columns": ["y"]}, "columns: expected no 'y'"),
         ({"target": "s"}, "y: column 's': expected numbers"),
         ({"target": "y", "columns": []}, "columns of inputs"),
+        ({"target": "y", "columns": "a"}, "columns: expected a list of names, got 'a'"),
     ],
 )
 def test_names_are_checked(names, message, tmp_path):
     pa.parquet.write_table(TABLE, tmp_path / "t.parquet")
     with pytest.raises(InvalidInputError, match=message):
         list(as_source(tmp_path / "t.parquet", **names))
+
+
+def test_what_is_no_table_is_refused(tmp_path, monkeypatch):
+    pa.parquet.write_table(TABLE, tmp_path / "t.parquet")
+    monkeypatch.chdir(tmp_path)
+    for empty in ("", [""], ["t.parquet", ""]):
+        with pytest.raises(InvalidInputError, match=r"batches: .* got an empty text"):
+            as_source(empty, "y")
+    for other in (3, None):
+        for names in ({}, {"target": "y"}):
+            with pytest.raises(InvalidInputError, match=r"batches: expected files, .* got "):
+                as_source(other, **names)
 
 
 def test_files_that_are_no_tables_are_refused(tmp_path):

@@ -166,6 +166,14 @@ def test_damaged_and_foreign_files_are_refused(finished, tmp_path):
             )
 
 
+def test_a_folder_has_to_be_a_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("", 5):
+        with pytest.raises(InvalidInputError, match="checkpoint: expected the path of a folder"):
+            model().fit_batches(Source("plain"), checkpoint=folder)
+    assert not list(tmp_path.iterdir())
+
+
 def test_another_start_has_to_draw_the_same(tmp_path):
     with pytest.raises(InvalidInputError, match="random_state: expected an int beside checkpoint"):
         model(random_state=None).fit_batches(Source("plain"), checkpoint=tmp_path)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from coupledgp.batches import TableBatch
 from coupledgp.dask.cluster import sum_of
-from coupledgp.dask.partitions import Partitions
+from coupledgp.dask.partitions import Partitions, named_partition
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
@@ -62,7 +62,11 @@ class DaskPasses(TablePasses):
         counts = self.cluster.result([self.cluster.submit(_n_rows, part) for part in parts])
         self.ends = np.cumsum(counts)
         partitions.stay(parts)
-        whole = self.cluster.result(self.cluster.merged(parts, _merged))
+        numbers = range(len(parts))
+        numbered = [
+            self.cluster.submit(_Numbered, n, part) for n, part in zip(numbers, parts, strict=True)
+        ]
+        whole = self.cluster.result(self.cluster.merged(numbered, _merged_parts)).part
         if whole is None:
             raise InvalidInputError("X: expected rows, got empty partitions only")
         columns, inputs = whole.encoded_columns(missing), whole.inputs
@@ -149,6 +153,21 @@ def _merged(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
     return a.merge(b)
+
+
+class _Numbered(NamedTuple):
+    """What partitions in a row tell, and the number of the first one that has rows."""
+
+    number: int
+    part: TablePart | None
+
+
+def _merged_parts(a: _Numbered, b: _Numbered) -> _Numbered:
+    """Merge what partitions tell; an error names the first that does not fit those before it."""
+    if a.part is None or b.part is None:
+        return b if a.part is None else a
+    with named_partition(b.number):
+        return _Numbered(a.number, a.part.merge(b.part))
 
 
 def _moments(batch: TableBatch, reading: Reading) -> ColumnMoments | None:

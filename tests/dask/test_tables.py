@@ -154,7 +154,7 @@ def test_what_is_refused(client, table, one):
         ((array, da.from_array(hole, chunks=1000)), "partition 2: .*NaN"),
         ((unknown, y[:2000]), "y: expected 3 partitions as X has, got 2"),
         ((unknown, y.rechunk(((500, 1000, 1500),))), r"partition \d: .*samples: \[1000, "),
-        ((others,), "X: expected the columns .*'b'.* got .*'z'"),
+        ((others,), "partition 1: X: expected the columns .*'b'.* got .*'z'"),
         (([dask.delayed(table[["a"]][:5])],), r"partition 0: X: expected a tuple \(X, y\)"),
         (([dask.delayed((table[["a"]][:0], table["y"][:0]))],), "X: expected rows, got empty"),
         ((table[["a"]], table["y"]), "X: expected a Dask DataFrame"),

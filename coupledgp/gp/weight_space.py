@@ -265,11 +265,19 @@ class WeightSpaceGP(NormalizedProcess):
     @property
     def rounding_error(self) -> float:
         """Estimated error of the mean by rounding, in predictive standard deviations."""
+        return max(self.posterior.error, self._offset_error)
+
+    @property
+    def _offset_error(self) -> float:
+        """Error of the mean by the digits of the offset of y, which no posterior can make less."""
         largest = float(np.max(np.abs(self.units.offset) / self.units.scale))
-        told = np.finfo(np.float64).eps * largest / math.sqrt(self.hyperparameters.noise)
-        return max(self.posterior.error, told)
+        return float(np.finfo(np.float64).eps * largest / math.sqrt(self.hyperparameters.noise))
 
     def _warn_if_imprecise(self, had_rows: bool) -> None:
+        if self._offset_error > self.posterior.error:
+            subject = f"y: an offset of {np.max(np.abs(self.units.offset)):.1g}"
+            warn_if_imprecise(self._offset_error, subject, "subtract a constant from y")
+            return
         hyper = self.hyperparameters
         advice = RAISE_NOISE + ("" if had_rows else ", or fit on rows that are kept")
         subject = f"noise: {hyper.noise / hyper.outputscale:.1g} of the outputscale"

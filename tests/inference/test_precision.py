@@ -128,6 +128,16 @@ def test_the_estimate_grows_into_a_warning_where_nothing_helps() -> None:
         process.conditioned(data)
 
 
+def test_an_offset_that_is_to_blame_is_named() -> None:
+    """The digits of an offset of 1e14 end at .02: no other noise helps, another origin does."""
+    X, y, _ = table("prior", 60, 1)
+    prior = prior_of(8, 1e-2, "gaussian", torch.float64, X)
+    units = Units(np.array([1e14]), np.ones(1))
+    with pytest.warns(PrecisionWarning, match=r"y: an offset of 1e\+14: .*subtract a constant"):
+        process = prior.given(Data.of(X, y + 1e14), units, False)
+    assert process.rounding_error > process.posterior.error
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_rows_that_are_not_kept_give_a_warning_or_the_same(dtype: torch.dtype) -> None:
     X, y, _ = table("prior", 60, 1)

@@ -50,7 +50,7 @@ from coupledgp.models.table_parts import (
     data_moments,
     encoded_data,
     n_rows_of,
-    raw_targets,
+    targets_and_weights,
 )
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray, IntArray
@@ -176,7 +176,7 @@ class BatchPasses(TablePasses):
             if not size:
                 continue
             yield number, batch
-            digest.add(raw_targets(batch))
+            digest.add(targets_and_weights(batch))
             done += size
             if self._rows is None:
                 self.report(f"{doing}: {done} rows read")
@@ -289,6 +289,8 @@ class BatchPasses(TablePasses):
         if stored is not None and stored.header["key"] == key:
             n_done, found = stored.header["blocks"], state.restored(stored)
             if stored.header["complete"]:
+                for _ in self._data(name):  # which compares the rows with those that were summed
+                    pass
                 return found
 
         def save(complete: bool) -> None:

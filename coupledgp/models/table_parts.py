@@ -131,10 +131,11 @@ class TablePart:
         return TableSummary(columns, self.ndim, inputs, self.targets, self.level)
 
 
-def raw_targets(batch: TableBatch) -> FloatArray:
-    """Targets (n, k) of a batch whose targets have been checked."""
-    targets = np.asarray(plain_targets(batch.y), dtype=np.float64)
-    return targets.reshape(len(targets), -1)
+def targets_and_weights(batch: TableBatch) -> FloatArray:
+    """Targets, weights and known noise variances (n, k + 0, 1 or 2) of a batch that was checked."""
+    given = [part for part in (batch.sample_weight, batch.sample_noise) if part is not None]
+    values = [plain_targets(batch.y), *given]
+    return np.column_stack([np.asarray(part, dtype=np.float64) for part in values])
 
 
 def n_rows_of(batch: TableBatch) -> int:

@@ -101,6 +101,18 @@ def test_means_are_exact_or_there_is_a_warning(kind: str, kernel: str, n: int, m
         assert not (warned and ratio >= 1e-6 and dtype == torch.float64)
 
 
+@pytest.mark.parametrize("ratio", [1e-10, 1e-12])
+def test_few_rows_are_solved_by_their_orthogonal_factor_where_sums_lose_digits(
+    ratio: float,
+) -> None:
+    X, y, _ = table("smooth", 20, seed=20)
+    data, units = Data.of(X, y), Units.of(y, True)
+    process, warned = fitted(prior_of(13, ratio, "gaussian", torch.float64, X), data, units)
+    assert process.posterior.basis is not None  # fewer rows than features
+    assert not warned
+    assert max(errors_of(process, data, X[:5] + 0.3)) <= LIMIT
+
+
 def test_random_tables_of_ordinary_noise_give_no_warning() -> None:
     rng = np.random.default_rng(0)
     for trial in range(120):

@@ -129,7 +129,13 @@ class IterableBatches(BatchSource):
         self.batches = batches
 
     def __iter__(self) -> Iterator[TableBatch]:
-        for number, batch in enumerate(self.batches() if callable(self.batches) else self.batches):
+        found = self.batches() if callable(self.batches) else self.batches
+        if not hasattr(found, "__iter__"):
+            raise InvalidInputError(
+                "batches: expected a function that returns an iterable of batches, got one that "
+                f"returns {type(found).__name__}"
+            )
+        for number, batch in enumerate(found):
             yield self._checked(batch, number)
 
     def _checked(self, batch: Any, number: int) -> TableBatch:

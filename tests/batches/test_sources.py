@@ -113,6 +113,11 @@ def test_what_is_no_table_is_refused(tmp_path, monkeypatch):
                 as_source(other, **names)
 
 
+def test_a_function_has_to_return_batches():
+    with pytest.raises(InvalidInputError, match=r"batches: .* got one that returns NoneType"):
+        list(as_source(lambda: None))
+
+
 def test_files_that_are_no_tables_are_refused(tmp_path):
     (tmp_path / "t.parquet").write_bytes(b"no table")
     with pytest.raises(InvalidInputError, match="batches: expected a table in files"):

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.inference.nodes.averaging import KernelPosterior, told_apart
@@ -202,5 +202,8 @@ def test_a_tiny_noise_that_is_given_leaves_the_maximum_its_deviations(normalize_
         return model.fit(SEEN, Y).predict(HIDDEN, return_std=True, latent=True)[1]
 
     np.testing.assert_allclose(deviations(1e-10), deviations(1e-6), rtol=0.02)
-    with pytest.warns(UserWarning, match="noise: expected at least 1e-12 times"):
+    with (
+        pytest.warns(PrecisionWarning, match="raise the noise"),
+        pytest.warns(UserWarning, match="noise: expected at least 1e-12 times"),
+    ):
         deviations(1e-15)

@@ -34,7 +34,7 @@ MEMORY = Comparison(
 def made(sizes, seconds, name="ours", peak=None):
     return [
         {"comparison": "made", "method": name, "role": "ours", "size": size, "round": number,
-         "seconds": value, "figures": {}, "peak_bytes": peak}
+         "processor_seconds": value, "figures": {}, "peak_bytes": peak}
         for size, values in zip(sizes, seconds, strict=True)
         for number, value in enumerate(values)
     ]  # fmt: skip

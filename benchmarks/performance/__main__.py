@@ -32,8 +32,9 @@ from benchmarks.performance.suite.summary import cells, judged, section, slopes
 HEAD = """# Performance
 
 What `python -m benchmarks.performance` measured. Methods of a size take turns in one process of one
-thread; seconds are medians over rounds, with quartiles; "times ours" is the median over rounds of
-the ratio of seconds to the first method's, above one where ours is faster. Peaks of memory are
+thread, so that processor seconds are those of a machine that nobody else uses; they are medians
+over rounds, with quartiles; "times ours" is the median over rounds of the ratio to the seconds of
+the first method, above one where ours is faster. Peaks of memory are
 those of a call, beyond the data and the imports, in a process of its own. A limit is work that any
 method of the kind has to do on the machine; peers are what a user would take instead.
 """

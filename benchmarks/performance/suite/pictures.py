@@ -42,7 +42,7 @@ def write_figure(comparison: Comparison, records: list[Record], path: Path) -> N
         peaks = [(s, c.peak_bytes / 1e6) for s, c in own if (c.peak_bytes or 0) > LEAST_PEAK]
         if peaks:
             right.plot(*zip(*peaks, strict=True), **shown)
-    for axes, name in ((left, "seconds"), (right, "peak memory, MB")):
+    for axes, name in ((left, "CPU seconds"), (right, "peak memory, MB")):
         axes.set(xscale="log", yscale="log", xlabel=comparison.unit, ylabel=name)
         axes.grid(alpha=0.3, which="both", linewidth=0.5)
     handles, names = left.get_legend_handles_labels()

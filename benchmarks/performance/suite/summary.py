@@ -22,7 +22,7 @@ class Cell:
     Attributes
     ----------
     seconds, low, high : float
-        Median of the seconds, and their quartiles.
+        Median of the processor seconds, and their quartiles.
     ratio : float
         Median over rounds of its seconds over those of the first method.
     peak_bytes : int or None
@@ -62,7 +62,7 @@ def cells(comparison: Comparison, records: list[Record]) -> dict[tuple[int, str]
 
 def _seconds(records: list[Record], size: int, method: str) -> np.ndarray:
     rows = [r for r in records if (r["size"], r["method"]) == (size, method)]
-    return np.array([r["seconds"] for r in sorted(rows, key=lambda row: row["round"])])
+    return np.array([r["processor_seconds"] for r in sorted(rows, key=lambda row: row["round"])])
 
 
 def slope(sizes: np.ndarray, values: np.ndarray) -> Slope:
@@ -124,7 +124,7 @@ def section(comparison: Comparison, records: list[Record], quick: bool) -> list[
     """Lines of Markdown about a comparison; a quick run judges no targets."""
     found = cells(comparison, records)
     names = list(dict.fromkeys(name for cell in found.values() for name in cell.figures))
-    head = [comparison.unit, "method", "seconds (quartiles)", "times ours", "peak MB", *names]
+    head = [comparison.unit, "method", "CPU seconds (quartiles)", "times ours", "peak MB", *names]
     lines = [f"## {comparison.name}", "", comparison.title, "", "| " + " | ".join(head) + " |",
              "|" + "---|" * len(head)]  # fmt: skip
     roles = {method.name: method.role for method in comparison.methods}

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint fuzz mutants clean
+.PHONY: demo test lint fuzz mutants performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -36,5 +36,9 @@ fuzz: $(VENV)/.installed
 mutants: $(VENV)/.installed
 	$(BIN)/python -m tests.mutants $(OPTIONS)
 
+# All comparisons with peers and limits of the machine; see benchmarks/RESULTS_PERFORMANCE.md.
+performance: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.performance --output performance-results
+
 clean:
-	rm -rf $(VENV) demo-report build *.egg-info
+	rm -rf $(VENV) demo-report performance-results build *.egg-info

@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from scipy.optimize import minimize
 
+from coupledgp.errors import NumericalError
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
 
@@ -23,6 +24,8 @@ Box: TypeAlias = Sequence[tuple[float, float]]
 # Least curvature along a step that counts as convex, and bounds of the units of variables.
 LEAST_CURVATURE = 1e-10
 UNITS = (0.1, 10.0)
+# What stands for a value, in nats for each target, where a matrix has no Cholesky factor.
+UNFIT = 1e4
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,27 @@ class Minimiser(Protocol):
         self, function: ValueAndGradient, start: FloatArray, box: Box, stopping: Stopping
     ) -> Minimum:
         """Return the place where the search ended; `start` is an array (d,) in the box."""
+
+
+def around_failures(function: ValueAndGradient) -> ValueAndGradient:
+    """The function, `UNFIT` above its worst value so far where it raises a NumericalError.
+
+    So a line search that steps to where a matrix is singular to rounding takes a shorter step. The
+    error of the first point is raised.
+    """
+    values: list[float] = []
+
+    def guarded(variables: FloatArray) -> tuple[float, FloatArray]:
+        try:
+            value, gradient = function(variables)
+        except NumericalError:
+            if not values:
+                raise
+            return max(values) + UNFIT, np.zeros(variables.size)
+        values.append(value)
+        return value, gradient
+
+    return guarded
 
 
 def lbfgs(function: ValueAndGradient, start: FloatArray, box: Box, stopping: Stopping) -> Minimum:

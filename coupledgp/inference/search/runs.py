@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from coupledgp.inference.linalg.rounding import warn_of_evidence
-from coupledgp.inference.search.minimise import Minimum, Stopping
+from coupledgp.inference.search.minimise import Minimum, Stopping, around_failures
 from coupledgp.inference.search.problem import (
     EvidenceAtLengthscale,
     EvidenceGradient,
@@ -104,7 +104,7 @@ class Search:
             for name in self.free_scales:
                 low, high = getattr(self.space.bounds, name)
                 bounds.append((np.log(low), np.log(high)))
-        function = self.jointly if self.joint else self.profiled
+        function = around_failures(self.jointly if self.joint else self.profiled)
         found = self.space.minimise(function, variables, bounds, stopping)
         return replace(found, point=found.point[: start.size])
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.search.minimise import (
     OPTIMIZERS,
@@ -14,6 +14,7 @@ from coupledgp.inference.search.minimise import (
     Minimum,
     Stopping,
     ValueAndGradient,
+    around_failures,
     curvature_units,
     lbfgs,
     parse_optimizer,
@@ -28,6 +29,24 @@ from coupledgp.random import FloatArray
 def bowl(x: FloatArray) -> tuple[float, FloatArray]:
     target = np.array([0.5, 3.0])
     return float(((x - target) ** 2).sum()), 2 * (x - target)
+
+
+def test_a_step_to_where_there_is_no_factor_is_shortened() -> None:
+    """The bowl has no value beyond a wall close to its minimum; the first steps cross it."""
+    refused = []
+
+    def walled(x: FloatArray) -> tuple[float, FloatArray]:
+        if x[1] > 3.05:
+            refused.append(x)
+            raise NumericalError("not positive definite")
+        value, gradient = bowl(x)
+        return 400 * value, 400 * gradient
+
+    found = lbfgs(around_failures(walled), np.array([0.5, 2.8]), [(-9.0, 9.0)] * 2, Stopping(50))
+    np.testing.assert_allclose(found.point, [0.5, 3.0], atol=1e-5)
+    assert refused
+    with pytest.raises(NumericalError, match="not positive definite"):
+        lbfgs(around_failures(walled), np.array([0.5, 4.0]), [(-9.0, 9.0)] * 2, Stopping(50))
 
 
 def test_the_minimum_in_a_box() -> None:

@@ -45,6 +45,9 @@ def test_a_step_to_where_there_is_no_factor_is_shortened() -> None:
     found = lbfgs(around_failures(walled), np.array([0.5, 2.8]), [(-9.0, 9.0)] * 2, Stopping(50))
     np.testing.assert_allclose(found.point, [0.5, 3.0], atol=1e-5)
     assert refused
+    guarded = around_failures(walled)
+    worst = guarded(np.array([0.5, 2.8]))[0]
+    assert guarded(np.array([0.5, 9.0]))[0] > worst + 100.0
     with pytest.raises(NumericalError, match="not positive definite"):
         lbfgs(around_failures(walled), np.array([0.5, 4.0]), [(-9.0, 9.0)] * 2, Stopping(50))
 

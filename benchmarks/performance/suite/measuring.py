@@ -6,6 +6,9 @@ the memory is that of a process for each method. A forked process computes in on
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import multiprocessing
 import time
 import traceback
@@ -94,10 +97,18 @@ def status(name: str) -> int:
     raise OSError(f"/proc/self/status has no {name}")
 
 
+def give_back_memory() -> None:
+    """Return what is free to the system: a call that takes it again would seem to need none."""
+    gc.collect()
+    with contextlib.suppress(AttributeError, OSError):  # not in every C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def peak_bytes(comparison: Comparison, method: Method, size: int) -> int:
     """Peak of the resident memory in a call beyond what was in use before it."""
     warm_up(comparison, [method], size)
     call = method.prepare(comparison.make(size))
+    give_back_memory()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = status("VmRSS")
     call()

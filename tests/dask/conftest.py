@@ -1,7 +1,11 @@
-"""One cluster of two processes for all tests of this folder: to start one takes seconds."""
+"""One cluster of two processes for the tests of this folder: to start one takes seconds.
+
+Tests that kill a worker have clusters of their own, since a worker need not come back.
+"""
 
 import os
 import signal
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -9,14 +13,21 @@ import pytest
 from coupledgp.dask.cluster import Cluster
 
 
-@pytest.fixture(scope="session")
-def client():
+@contextmanager
+def two_workers():
+    """A client of a new cluster."""
     distributed = pytest.importorskip("distributed")
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
     with (
         distributed.LocalCluster(n_workers=2, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def client():
+    with two_workers() as client:
         yield client
 
 
@@ -57,7 +68,7 @@ class Killing(Cluster):
 
 
 @pytest.fixture
-def killing(client):
+def killing():
     """Function of the number of a task at which a worker is killed, that makes the cluster."""
-    yield partial(Killing, client)
-    client.wait_for_workers(2, timeout=30)
+    with two_workers() as client:
+        yield partial(Killing, client)

@@ -18,7 +18,7 @@ FLOORS = [
     ["counter", "descent", "devices"],
     ["validation"],
     ["columns"],
-    ["registry", "batches"],
+    ["registry", "batches", "series"],
     ["inference/linalg"],
     ["spectra", "graphs"],
     ["geometry"],

@@ -1,0 +1,304 @@
+"""Values of sensors over times, from every form in which people have them."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.memory import check_memory
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.series.axis import TimeAxis
+from coupledgp.series.forms import (
+    ArrayForm,
+    Form,
+    labels_of,
+    long_form,
+    read_wide,
+    real_values,
+    shown,
+)
+from coupledgp.series.stamps import Stamps, read_stamps
+from coupledgp.validation import check_magnitude
+
+FORMS = (
+    "a DataArray of nodes and times, a wide table (rows times, columns nodes), nodes with times= "
+    "and an array (nodes, times), or nodes, times and values of one length"
+)
+# Arrays of the size of the panel that are alive while one is made.
+COPIES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Panel:
+    """Values of sensors over times.
+
+    Attributes
+    ----------
+    nodes : list of length p
+        Labels of the sensors, as given.
+    axis : TimeAxis
+        The n times.
+    values : FloatArray (p, n)
+        NaN where nothing was measured.
+    name : str or None
+        Name of the value, or its unit, such as `"mph"`.
+    form : str
+        `"xarray"`, `"pandas"`, `"arrow"`, `"long"` or `"arrays"`.
+    """
+
+    nodes: list[Any] = field(repr=False)
+    axis: TimeAxis
+    values: FloatArray = field(repr=False)
+    name: str | None
+    given: Form = field(default_factory=ArrayForm, repr=False)
+
+    @property
+    def form(self) -> str:
+        """Name of the form in which the data came."""
+        return self.given.name
+
+    def restored(self, nodes: Any, times: Any, **arrays: Any) -> Any:
+        """Results in the form in which the data came.
+
+        Parameters
+        ----------
+        nodes
+            Labels (p,).
+        times
+            Numbers (n,) of the axis, or times (n,) of the user.
+        arrays
+            Results (p, n), or (p, n, s) for s samples, by their names.
+
+        Returns
+        -------
+        object
+            Of a `DataArray`: one, or a `Dataset` of several. Of a wide table: one, or a tuple. Of
+            a long table of pandas: one with columns of nodes, times and results. Else: one array,
+            or a tuple.
+        """
+        labels = list(nodes)
+        stamps = np.asarray(times)
+        numbers = stamps if stamps.dtype.kind == "f" else self.axis.numbers(times)
+        shape = (len(labels), len(numbers))
+        found = {name: np.asarray(values) for name, values in arrays.items()}
+        for name, values in found.items():
+            if values.shape[:2] != shape:
+                raise InvalidInputError(
+                    f"{name}: expected the shape {shape} of nodes and times, got {values.shape}"
+                )
+        return self.given.restored(labels, self.axis.labels(numbers), found)
+
+    def with_values(self, values: FloatArray) -> Panel:
+        """The same sensors and times with other values (p, n)."""
+        return replace(self, values=values)
+
+
+def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any = None) -> Panel:
+    """Read values of sensors over times.
+
+    Parameters
+    ----------
+    data
+        An `xarray.DataArray` with a dimension of nodes and one of times, in any order; a wide table
+        of pandas (index times, columns nodes), of polars or Arrow (a column of times, one for each
+        node); or nodes: labels (p,), with `values` (p, n) and `times` (n,), or labels (m,) of a
+        long table.
+    times
+        Times (n,) of the columns of `values`, or (m,) of the rows of a long table; those of
+        `TimeAxis.of`.
+    values
+        Values (p, n), or (m,) of a long table, NaN where missing.
+    resolution
+        A duration: times are rounded to it, and values of a node at one rounded time averaged.
+
+    Returns
+    -------
+    Panel
+        Its times are a regular grid if 95 % of those given lie on one within 1 % of its step;
+        steps without any time are columns of NaN.
+
+    Raises
+    ------
+    InvalidInputError
+        The forms are mixed, shapes differ, values are infinite or no numbers, a node has two
+        values at one time, a node is missing or comes twice, no value is known; and as
+        `TimeAxis.of`.
+    MemoryLimitError
+        The nodes times the times do not fit in memory.
+
+    Warns
+    -----
+    UserWarning
+        Nodes without any value are left out; or times are moved to the grid.
+    """
+    if times is None and values is None:
+        return _of_wide(data, resolution)
+    if times is None or values is None:
+        lacking = "times" if times is None else "values"
+        raise InvalidInputError(f"{lacking}: expected {FORMS}, got None")
+    if read_wide_like(data):
+        raise InvalidInputError(
+            f"data: expected {FORMS}, got a {type(data).__name__} beside times and values"
+        )
+    numbers = real_values(values, "values")
+    if numbers.ndim == 2:
+        stamps = read_stamps(times)
+        nodes = labels_of(data, "nodes")
+        return _of_columns(nodes, stamps, numbers, None, ArrayForm(), resolution)
+    if numbers.ndim != 1:
+        raise InvalidInputError(f"values: expected {FORMS}, got values of shape {numbers.shape}")
+    name = getattr(values, "name", None)
+    return _of_rows(
+        data, read_stamps(times), numbers, name, long_form(data, times, values), resolution
+    )
+
+
+def read_wide_like(data: Any) -> bool:
+    """Whether data is a table or a `DataArray` of its own, rather than labels of nodes."""
+    return len(getattr(data, "shape", ())) == 2 or hasattr(data, "data_vars")
+
+
+def _of_wide(data: Any, resolution: Any) -> Panel:
+    wide = read_wide(data)
+    if wide is None:
+        raise InvalidInputError(f"data: expected {FORMS}, got {type(data).__name__} alone")
+    return _of_columns(wide.nodes, wide.stamps, wide.values, wide.value, wide.form, resolution)
+
+
+def _of_columns(
+    nodes: list[Any], stamps: Stamps, values: FloatArray, name: str | None, form: Form,
+    resolution: Any,
+) -> Panel:  # fmt: skip
+    """A panel of values (p, n) of nodes at stamps (n,)."""
+    shape = (len(nodes), len(stamps))
+    if values.shape != shape:
+        raise InvalidInputError(
+            f"values: expected the shape {shape} of {shape[0]} nodes and {shape[1]} times, got "
+            f"{values.shape}"
+        )
+    _refuse_repeated(nodes)
+    axis, places = TimeAxis.placed(stamps, resolution)
+    order = np.argsort(stamps.values, kind="stable")
+    rising = stamps.values[order]
+    same = np.flatnonzero(rising[1:] == rising[:-1])
+    if same.size and resolution is None:
+        _refuse_duplicate(axis, places[order[same[0]]], None, int(same.size))
+    for row, column in np.argwhere(np.isinf(values))[:1]:
+        _refuse_infinite(values[row, column], nodes[row], axis, places[column])
+    _check_room(len(nodes), axis)
+    found = np.full((len(nodes), axis.n_times), np.nan)
+    if np.unique(places).size == places.size:
+        found[:, places] = values
+    else:
+        known = ~np.isnan(values)
+        sums, counts = np.zeros((2, axis.n_times, len(nodes)))
+        np.add.at(sums, places, np.where(known, values, 0.0).T)
+        np.add.at(counts, places, known.T)
+        np.divide(sums, counts, out=found.T, where=counts > 0)
+    return _checked(nodes, axis, found, name, form)
+
+
+def _of_rows(
+    data: Any, stamps: Stamps, values: FloatArray, name: Any, form: Form, resolution: Any
+) -> Panel:
+    """A panel of rows (m,) of nodes, stamps and values."""
+    labels, rows = coded(data)
+    lengths = (rows.size, len(stamps), values.size)
+    if len(set(lengths)) > 1:
+        raise InvalidInputError(
+            f"values: expected nodes, times and values of one length, got lengths {lengths}"
+        )
+    distinct, raw = stamps.distinct()
+    axis, places = TimeAxis.placed(stamps, resolution)
+    _check_room(len(labels), axis)
+    for row in np.flatnonzero(np.isinf(values))[:1]:
+        _refuse_infinite(values[row], labels[rows[row]], axis, places[row])
+    known = np.flatnonzero(~np.isnan(values))
+    if resolution is None:
+        cells = rows[known] * len(distinct) + raw[known]
+        order = np.argsort(cells, kind="stable")
+        same = np.flatnonzero(np.diff(cells[order]) == 0)
+        if same.size:
+            row = known[order[same[0]]]
+            _refuse_duplicate(axis, places[row], labels[rows[row]], int(same.size))
+    flat = rows[known] * axis.n_times + places[known]
+    size = len(labels) * axis.n_times
+    counts = np.bincount(flat, minlength=size)
+    found = np.full(size, np.nan)
+    np.divide(
+        np.bincount(flat, weights=values[known], minlength=size),
+        counts,
+        out=found,
+        where=counts > 0,
+    )
+    name = name if isinstance(name, str) else None
+    return _checked(labels, axis, found.reshape(len(labels), -1), name, form)
+
+
+def coded(labels: Any) -> tuple[list[Any], IntArray]:
+    """Distinct labels, sorted where they can be, and the number (m,) of each among them."""
+    listed = labels_of(labels, "nodes")
+    distinct = list(dict.fromkeys(listed))
+    with suppress(TypeError):  # of several types
+        distinct = sorted(distinct)
+    number = {label: k for k, label in enumerate(distinct)}
+    return distinct, np.fromiter((number[label] for label in listed), np.int64, len(listed))
+
+
+def _check_room(n_nodes: int, axis: TimeAxis) -> None:
+    check_memory(
+        8.0 * COPIES * n_nodes * axis.n_times,
+        f"values: {n_nodes} nodes at {axis.n_times} times",
+        "give fewer times, or a coarser resolution=",
+    )
+
+
+def _refuse_repeated(nodes: list[Any]) -> None:
+    if len(set(nodes)) == len(nodes):
+        return
+    seen: set[Any] = set()
+    repeated = list(dict.fromkeys(n for n in nodes if n in seen or seen.add(n)))  # type: ignore[func-returns-value]
+    raise InvalidInputError(f"nodes: expected each node once, got {shown(repeated)} more than once")
+
+
+def _refuse_duplicate(axis: TimeAxis, place: Any, node: Any, count: int) -> None:
+    """Refuse several values of a node at one time, or columns of one time."""
+    text = axis.texts(axis.values[place])[0]
+    where = f"at {text}" if node is None else f"of {node!r} at {text}"
+    hint = ""
+    if axis.origin is not None and axis.zone is None:
+        hint = "; an hour that daylight saving repeats needs times with a zone"
+    raise InvalidInputError(
+        f"times: expected one value of a node at one time, got more {where} ({count} such cases)"
+        f"{hint}; resolution= averages them"
+    )
+
+
+def _refuse_infinite(value: Any, node: Any, axis: TimeAxis, place: Any) -> None:
+    raise InvalidInputError(
+        f"values: expected finite numbers, NaN where missing, got {value} of {node!r} at "
+        f"{axis.texts(axis.values[place])[0]}"
+    )
+
+
+def _checked(
+    nodes: list[Any], axis: TimeAxis, values: FloatArray, name: str | None, form: Form
+) -> Panel:
+    """A panel without nodes that have no value; refuse one without any value."""
+    check_magnitude(values, "values")
+    known = np.asarray((~np.isnan(values)).any(axis=1))
+    if not known.any():
+        raise InvalidInputError("values: expected a number somewhere, got none")
+    if not known.all():
+        gone = [node for node, kept in zip(nodes, known, strict=True) if not kept]
+        warnings.warn(
+            f"nodes: {len(gone)} without any value are left out: {shown(gone)}", stacklevel=4
+        )
+        nodes = [node for node, kept in zip(nodes, known, strict=True) if kept]
+        values = values[known]
+    return Panel(nodes, axis, values, name, form)

@@ -1,0 +1,257 @@
+"""Times as people give them, read as numbers or as nanoseconds since 1970.
+
+Times are numbers; or `datetime64` of any resolution, datetimes of Python, pandas, polars and Arrow,
+or texts by ISO 8601. Times with a zone are instants, so that an hour that daylight saving repeats
+is two hours; times without one are readings of a clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta, timezone
+from numbers import Real
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.series.zones import EPOCH, UTC_NAMES, zone_name
+from coupledgp.validation import check_magnitude
+
+# Years since 1970 that nanoseconds of 64 bits reach.
+FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970
+KINDS = "timestamps (datetime64, datetimes, ISO 8601 texts) or numbers"
+ENDING = re.compile(r"(Z|[+-]\d\d(?::?\d\d)?)$")
+Labelled = Literal["numpy", "python", "pandas"]
+
+
+@dataclass(frozen=True, eq=False)
+class Stamps:
+    """Times of one kind.
+
+    Attributes
+    ----------
+    values : FloatArray or IntArray (n,)
+        Numbers; or nanoseconds since 1970, in UTC if there is a zone.
+    is_number : bool
+        Whether times are numbers.
+    zone : str or None
+        Name of the zone; None for numbers and readings of a clock without one.
+    labelled : {"numpy", "python", "pandas"}
+        What the times were given as: what labels are made of.
+    """
+
+    values: FloatArray | IntArray
+    is_number: bool = False
+    zone: str | None = None
+    labelled: Labelled = "numpy"
+
+    def __len__(self) -> int:
+        return self.values.size
+
+    @property
+    def kind(self) -> str:
+        """The kind in words."""
+        if self.is_number:
+            return "numbers"
+        return "times without a zone" if self.zone is None else f"times in the zone {self.zone}"
+
+    def distinct(self) -> tuple[Stamps, IntArray]:
+        """The distinct times, rising, and the place of each of the n times among them."""
+        values: Any
+        values, places = np.unique(self.values, return_inverse=True)
+        return replace(self, values=values), places
+
+
+def read_stamps(times: Any, name: str = "times") -> Stamps:
+    """Read times (n,) of any of the kinds.
+
+    Raises
+    ------
+    InvalidInputError
+        They are of another kind or of several, not of one dimension, one is missing or infinite,
+        some have a zone and others none, or zones differ.
+    """
+    if isinstance(times, (str, datetime, date, np.datetime64)) or np.isscalar(times):
+        times = [times]
+    zone = getattr(getattr(times, "dtype", None), "tz", None)
+    if zone is not None and hasattr(times, "to_numpy"):  # pandas
+        found = times.to_numpy(dtype="datetime64[ns]")
+        return Stamps(_nanoseconds(found, name), False, zone_name(zone, name), "pandas")
+    if hasattr(times, "__arrow_c_stream__") and not hasattr(times, "iloc"):
+        return _of_arrow(times, name)
+    # NumPy would make texts of numbers beside texts.
+    mixed = isinstance(times, (list, tuple)) and any(isinstance(value, str) for value in times)
+    array = np.asarray(times, dtype=object if mixed else None)
+    if array.ndim != 1:
+        raise InvalidInputError(
+            f"{name}: expected one dimension of {KINDS}, got shape {array.shape}"
+        )
+    return _of_array(array, name)
+
+
+def _of_array(array: NDArray[Any], name: str) -> Stamps:
+    kind = array.dtype.kind
+    if kind == "M":
+        return Stamps(_nanoseconds(array, name))
+    if kind in "iuf":
+        return _of_numbers(array, name)
+    if kind in "UT":
+        return _of_texts(array.tolist(), name)
+    if kind == "O":
+        return _of_objects(array, name)
+    raise InvalidInputError(f"{name}: expected {KINDS}, got {array.dtype}")
+
+
+def _of_numbers(array: NDArray[Any], name: str) -> Stamps:
+    values = array.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        raise InvalidInputError(
+            f"{name}: expected finite numbers, got {values[bad[0]]} at place {bad[0]}"
+        )
+    check_magnitude(values, name)
+    return Stamps(values, is_number=True)
+
+
+def _nanoseconds(array: NDArray[Any], name: str) -> IntArray:
+    """Nanoseconds since 1970 (n,) of datetime64 (n,)."""
+    missing = np.flatnonzero(np.isnat(array))
+    if missing.size:
+        raise InvalidInputError(f"{name}: expected a time at place {missing[0]}, got NaT")
+    years = array.astype("datetime64[Y]").astype(np.int64)
+    bad = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
+    if bad.size:
+        raise InvalidInputError(
+            f"{name}: expected years from 1678 to 2261, got {array[bad[0]]} at place {bad[0]}"
+        )
+    found: IntArray = array.astype("datetime64[ns]").astype(np.int64)
+    return found
+
+
+def _of_objects(array: NDArray[Any], name: str) -> Stamps:
+    values = array.tolist()
+    for place, value in enumerate(values):
+        if value is None or (not isinstance(value, str) and _is_not_itself(value)):
+            raise InvalidInputError(f"{name}: expected a time at place {place}, got {value}")
+    if all(isinstance(value, str) for value in values):
+        return _of_texts(values, name)
+    if all(isinstance(value, (date, np.datetime64)) for value in values):
+        return _of_datetimes(values, name)
+    if all(isinstance(value, Real) and not isinstance(value, bool) for value in values):
+        return _of_numbers(array, name)
+    kinds = sorted({type(value).__name__ for value in values})
+    raise InvalidInputError(f"{name}: expected {KINDS}, of one kind, got {', '.join(kinds)}")
+
+
+def _is_not_itself(value: Any) -> bool:
+    """Whether a value is NaN, NaT, or missing in pandas."""
+    try:
+        return bool(value != value)
+    except TypeError:
+        return True
+
+
+def _of_datetimes(values: list[Any], name: str) -> Stamps:
+    """Times of datetimes of Python (or pandas), dates and scalars of NumPy."""
+    aware = [isinstance(value, datetime) and value.tzinfo is not None for value in values]
+    if not any(aware):
+        return Stamps(_nanoseconds(np.array(values, dtype="datetime64[ns]"), name))
+    if not all(aware):
+        _refuse_mixed(name, values[aware.index(True)], values[aware.index(False)])
+    zones = {value.tzinfo for value in values}
+    names = {zone_name(zone, name) for zone in zones}
+    if len(names) > 1 and not all(isinstance(zone, timezone) for zone in zones):
+        raise InvalidInputError(
+            f"{name}: expected times in one zone, got {', '.join(sorted(names)[:5])}; convert them "
+            "to one, such as UTC"
+        )
+    found = [(value - EPOCH) // timedelta(microseconds=1) for value in values]
+    micro = np.array(found, dtype="datetime64[us]")
+    return Stamps(_nanoseconds(micro, name), False, _one_zone(names), "python")
+
+
+def _one_zone(names: set[str]) -> str:
+    """The zone of times: their own, or UTC if they have several offsets."""
+    return next(iter(names)) if len(names) == 1 else "UTC"
+
+
+def _refuse_mixed(name: str, zoned: Any, plain: Any) -> None:
+    raise InvalidInputError(
+        f"{name}: expected a zone with all times or with none, got {str(zoned)!r:.40} and "
+        f"{str(plain)!r:.40}"
+    )
+
+
+def _of_texts(texts: list[str], name: str) -> Stamps:
+    """Times of texts by ISO 8601, each distinct one parsed once."""
+    distinct = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    found = _parsed([text.strip() for text in distinct], texts, name)
+    places = np.array([distinct[text] for text in texts], dtype=np.int64)
+    return Stamps(found.values[places], False, found.zone, found.labelled)
+
+
+def _parsed(distinct: list[str], texts: list[str], name: str) -> Stamps:
+    import pyarrow as pa
+
+    column = pa.array(distinct, pa.string())
+    try:
+        plain = column.cast(pa.timestamp("us"))
+        return Stamps(_nanoseconds(plain.to_numpy(zero_copy_only=False), name))
+    except pa.ArrowInvalid:
+        pass
+    try:
+        # Through UTC: times of several offsets are instants all the same.
+        instants = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid:
+        return _of_datetimes([_datetime(text, texts, name) for text in distinct], name)
+    zones = {_ending(text) for text in distinct}
+    return Stamps(
+        _nanoseconds(instants.astype("datetime64[us]"), name), False, _one_zone(zones), "python"
+    )
+
+
+def _ending(text: str) -> str:
+    """Name of the offset from UTC at the end of a text."""
+    found = ENDING.search(text)
+    assert found is not None
+    offset = found[1]
+    if offset in UTC_NAMES:
+        return "UTC"
+    digits = offset[1:].replace(":", "").ljust(4, "0")
+    return f"{offset[0]}{digits[:2]}:{digits[2:]}"
+
+
+def _datetime(text: str, texts: list[str], name: str) -> datetime:
+    """A time by the rules of ISO 8601 that Arrow lacks; refuse a text that is none."""
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        place = next(k for k, given in enumerate(texts) if given.strip() == text)
+        raise InvalidInputError(
+            f"{name}: expected {KINDS}, got {text!r:.60} at place {place}"
+        ) from None
+
+
+def _of_arrow(times: Any, name: str) -> Stamps:
+    """Times of a column of Arrow or polars."""
+    import pyarrow as pa
+
+    column = times if isinstance(times, pa.ChunkedArray) else pa.chunked_array(times)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        place = column.is_null().to_pylist().index(True)
+        raise InvalidInputError(f"{name}: expected a time at place {place}, got a missing value")
+    if pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("s"))
+    if not pa.types.is_timestamp(column.type):
+        return _of_array(np.asarray(column.to_numpy(zero_copy_only=False)), name)
+    zone = column.type.tz
+    array = column.cast(pa.timestamp(column.type.unit)).to_numpy()
+    if zone is None:
+        return Stamps(_nanoseconds(array, name))
+    return Stamps(_nanoseconds(array, name), False, zone_name(zone, name), "python")

@@ -34,6 +34,7 @@ FLOORS = [
         "inference/neighbours",
         "inference/nodes",
         "inference/fields",
+        "inference/space_time",
     ],
     ["inference/spectra"],
     ["gp"],

@@ -1,4 +1,4 @@
-"""Kernels: of graphs, and for gpytorch models.
+"""Kernels: of graphs, of time, and for gpytorch models.
 
 gpytorch is imported only when one of its kernels is asked for.
 """
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
     from coupledgp.kernels.graph.registry import available_graph_kernels as available_graph_kernels
     from coupledgp.kernels.graph.registry import parse_graph_kernel as parse_graph_kernel
     from coupledgp.kernels.graph.registry import register_graph_kernel as register_graph_kernel
+    from coupledgp.kernels.time import Constant as Constant
+    from coupledgp.kernels.time import Matern12 as Matern12
+    from coupledgp.kernels.time import Matern32 as Matern32
+    from coupledgp.kernels.time import Periodic as Periodic
+    from coupledgp.kernels.time import TimeKernel as TimeKernel
+    from coupledgp.kernels.time import TimeKernelLike as TimeKernelLike
+    from coupledgp.kernels.time import White as White
+    from coupledgp.kernels.time import available_time_kernels as available_time_kernels
+    from coupledgp.kernels.time import parse_time_kernel as parse_time_kernel
+    from coupledgp.kernels.time import register_time_kernel as register_time_kernel
 else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
@@ -53,6 +63,18 @@ else:
                 "available_graph_kernels",
                 "parse_graph_kernel",
                 "register_graph_kernel",
+            ],
+            "coupledgp.kernels.time": [
+                "Constant",
+                "Matern12",
+                "Matern32",
+                "Periodic",
+                "TimeKernel",
+                "TimeKernelLike",
+                "White",
+                "available_time_kernels",
+                "parse_time_kernel",
+                "register_time_kernel",
             ],
         },
     )

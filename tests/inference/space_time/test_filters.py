@@ -1,0 +1,288 @@
+"""Series filters against dense covariances: solves, determinants, variances, products, draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coupledgp.errors import InvalidInputError, MemoryLimitError
+from coupledgp.inference.space_time import filters
+from coupledgp.inference.space_time.filters import SeriesFilter, Term
+from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, White
+
+EIGENVALUES = np.array([0.0, 0.3, 2.0, 2.0])
+TERMS = (
+    Term("graph", Matern32(6.0), 1.0),
+    Term("graph", Constant(), 0.5),
+    Term("graph", Periodic(12.0), 0.3),
+    Term("node", Matern12(3.0), 0.2),
+    Term("node", White(), 0.1),
+)
+N = 60
+REGULAR = np.arange(N) * 0.5
+IRREGULAR = np.cumsum(np.random.default_rng(5).exponential(size=N))
+EVERYWHERE = np.ones(N, dtype=bool)
+SOMEWHERE = EVERYWHERE.copy()
+SOMEWHERE[[0, 50]] = False
+SOMEWHERE[10:20] = SOMEWHERE[55:] = False
+
+
+def terms_of_steps(scale):
+    """One graph's and one node's term whose lengthscales are this many steps of `REGULAR`."""
+    return (
+        Term("graph", Matern32(0.5 * scale), 1.0),
+        Term("graph", Constant(), 2.0),
+        Term("node", Matern12(0.5 * scale), 0.2),
+    )
+
+
+# Terms, noise, times, seen, tolerance of solves relative to their largest entry.
+CASES = {
+    "regular": (TERMS, 0.05, REGULAR, EVERYWHERE, 1e-12),
+    "irregular": (TERMS, 0.05, IRREGULAR, EVERYWHERE, 1e-12),
+    "unseen times": (TERMS, 0.05, REGULAR, SOMEWHERE, 1e-12),
+    "irregular, unseen": (TERMS, 0.05, IRREGULAR, SOMEWHERE, 1e-12),
+    "one term": ((Term("graph", Matern12(2.0), 1.0),), 0.1, REGULAR, EVERYWHERE, 1e-12),
+    "node alone": ((Term("node", Matern32(2.0), 1.0),), 0.1, IRREGULAR, SOMEWHERE, 1e-12),
+    "little noise": (TERMS[:4], 1e-6, REGULAR, EVERYWHERE, 1e-9),
+    "much noise": (TERMS, 1e4, REGULAR, EVERYWHERE, 1e-12),
+    "short lengthscale": (terms_of_steps(0.01), 0.05, REGULAR, EVERYWHERE, 1e-12),
+    "long lengthscale": (terms_of_steps(1e6), 0.05, REGULAR, EVERYWHERE, 1e-11),
+    "no variance": ((Term("graph", Matern12(2.0), 0.0), TERMS[3]), 0.1, REGULAR, SOMEWHERE, 1e-12),
+}
+each_case = pytest.mark.parametrize("case", CASES)
+
+
+def made(case):
+    terms, noise, times, seen, _ = CASES[case]
+    return SeriesFilter(terms, noise, EIGENVALUES, times, seen)
+
+
+def kernel_of(found, i, chosen=None):
+    """Dense covariance (n, n) of series i, or of some of its terms."""
+    lags = found.times[:, None] - found.times
+    total = np.zeros_like(lags)
+    for c, term in enumerate(found.terms):
+        if chosen is None or c in chosen:
+            share = found.eigenvalues[i] if term.where == "graph" else 1.0
+            total += share * term.variance * term.kernel.covariance(lags)
+    return total
+
+
+def dense_variances(found, i, chosen=None):
+    """Variances (n,) of some terms of series i given all that is seen, by dense algebra."""
+    seen = found.seen
+    part = kernel_of(found, i, chosen)
+    noisy = (kernel_of(found, i) + found.noise * np.eye(found.n_times))[np.ix_(seen, seen)]
+    return np.diag(part) - np.einsum("st,st->t", part[seen], np.linalg.solve(noisy, part[seen]))
+
+
+@each_case
+def test_solves_and_determinants_are_those_of_the_dense_covariance(case):
+    found, tolerance = made(case), CASES[case][-1]
+    values = np.random.default_rng(0).normal(size=(3, 4, N))
+    values[..., ~found.seen] = np.nan
+    solved, determinants = found.solve(values), found.log_determinants
+    assert solved.shape == values.shape
+    assert not solved[..., ~found.seen].any()
+    for i in range(4):
+        noisy = kernel_of(found, i) + found.noise * np.eye(N)
+        noisy = noisy[np.ix_(found.seen, found.seen)]
+        expected = np.linalg.solve(noisy, values[:, i, found.seen].T).T
+        largest = np.abs(expected).max()
+        np.testing.assert_allclose(
+            solved[:, i, found.seen], expected, rtol=0, atol=tolerance * largest
+        )
+        expected = np.linalg.slogdet(noisy)[1]
+        assert determinants[i] == pytest.approx(expected, rel=1e-9, abs=1e-9)
+
+
+@each_case
+def test_variances_are_those_of_the_dense_posterior(case):
+    found = made(case)
+    graph = tuple(c for c, term in enumerate(found.terms) if term.where == "graph")
+    both, each = found.variances(), found.term_variances()
+    assert both.shape == (2, 4, N)
+    assert each.shape == (len(found.terms), 4, N)
+    for i in range(4):
+        np.testing.assert_allclose(both[0, i], dense_variances(found, i, graph), atol=1e-9)
+        np.testing.assert_allclose(both[1, i], dense_variances(found, i), atol=1e-9)
+        for c in range(len(found.terms)):
+            np.testing.assert_allclose(each[c, i], dense_variances(found, i, (c,)), atol=1e-9)
+
+
+@each_case
+def test_products_are_those_of_the_dense_kernel(case):
+    found = made(case)
+    values = np.random.default_rng(1).normal(size=(2, 4, N))
+    for which in [(0,), tuple(range(len(found.terms))), ()]:
+        without = SeriesFilter(found.terms, found.noise, np.ones(4), found.times)
+        expected = values @ kernel_of(without, 0, which)
+        np.testing.assert_allclose(found.product(which, values), expected, atol=1e-11)
+
+
+def test_gains_are_kept_until_they_are_stationary():
+    times, noise = np.arange(900.0), 0.3
+    terms = (Term("graph", Matern32(4.0), 1.0), Term("node", Matern12(9.0), 0.3))
+    seen = np.ones(900, dtype=bool)
+    seen[850:] = False
+    found = SeriesFilter(terms, noise, np.array([0.1, 3.0]), times, seen)
+    values = np.random.default_rng(2).normal(size=(2, 900))
+    solved, both = found.solve(values), found.variances()
+    assert max(len(records) for records in found._records) < 400
+    for i in range(2):
+        noisy = (kernel_of(found, i) + noise * np.eye(900))[:850, :850]
+        np.testing.assert_allclose(
+            solved[i, :850], np.linalg.solve(noisy, values[i, :850]), atol=1e-11
+        )
+        assert found.log_determinants[i] == pytest.approx(np.linalg.slogdet(noisy)[1], rel=1e-12)
+        np.testing.assert_allclose(both[1, i], dense_variances(found, i), atol=1e-12)
+
+
+def test_gains_after_an_outage_are_computed_anew():
+    times = np.arange(500.0)
+    seen = np.ones(500, dtype=bool)
+    seen[300:310] = False
+    found = SeriesFilter((Term("graph", Matern12(5.0), 1.0),), 0.1, np.ones(1), times, seen)
+    values = np.random.default_rng(3).normal(size=(1, 500))
+    noisy = (kernel_of(found, 0) + 0.1 * np.eye(500))[np.ix_(seen, seen)]
+    expected = np.linalg.solve(noisy, values[0, seen])
+    np.testing.assert_allclose(found.solve(values)[0, seen], expected, atol=1e-12)
+
+
+def test_equal_series_have_their_gains_once():
+    values = np.random.default_rng(4).normal(size=(5, N))
+    found = SeriesFilter(TERMS, 0.1, np.array([0.0, 2.0, 0.0, 0.0, 2.0]), REGULAR)
+    assert len(found._records) == 2
+    alone = SeriesFilter(TERMS, 0.1, np.array([2.0]), REGULAR)
+    np.testing.assert_array_equal(found.solve(values)[4], alone.solve(values[4:])[0])
+    nodes = SeriesFilter(TERMS[3:], 0.1, np.array([0.0, 1.0, 5.0, 6.0, 7.0]), REGULAR)
+    assert len(nodes._records) == 1
+
+
+def test_steps_that_differ_by_rounding_are_one_step():
+    found = SeriesFilter(TERMS, 0.1, EIGENVALUES, 1e9 + 0.1 * np.arange(1000))
+    assert found.space.transitions.shape[0] == 1
+    assert SeriesFilter(TERMS, 0.1, EIGENVALUES, IRREGULAR).space.transitions.shape[0] == N - 1
+
+
+def test_one_time_and_one_series():
+    found = SeriesFilter((Term("graph", Matern32(1.0), 2.0),), 0.5, np.array([1.5]), np.zeros(1))
+    assert found.solve(np.ones((1, 1)))[0, 0] == pytest.approx(1 / 3.5)
+    assert found.log_determinants[0] == pytest.approx(np.log(3.5))
+    np.testing.assert_allclose(found.variances()[:, 0, 0], 3.0 - 9.0 / 3.5)
+    assert found.product((0,), np.ones((1, 1)))[0, 0] == pytest.approx(2.0)
+
+
+def test_a_longer_axis_leaves_the_solve_as_it_is():
+    found = SeriesFilter(TERMS, 0.1, EIGENVALUES, IRREGULAR, SOMEWHERE)
+    further = np.concatenate([IRREGULAR[::7], IRREGULAR[:-1] + 1e-3, IRREGULAR[-1] + [1.0, 50.0]])
+    longer = found.on(further)
+    places = np.searchsorted(longer.times, IRREGULAR)
+    assert set(further) <= set(longer.times)
+    values = np.random.default_rng(6).normal(size=(4, N))
+    spread = np.full((4, longer.n_times), np.nan)
+    spread[:, places] = values
+    solved = longer.solve(spread)
+    np.testing.assert_allclose(solved[:, places], found.solve(values), atol=1e-12)
+    np.testing.assert_allclose(longer.log_determinants, found.log_determinants, rtol=1e-12)
+    np.testing.assert_allclose(longer.variances()[..., places], found.variances(), atol=1e-12)
+    for i in range(4):
+        np.testing.assert_allclose(longer.variances()[1, i], dense_variances(longer, i), atol=1e-12)
+
+
+@pytest.mark.parametrize("times", [REGULAR, IRREGULAR], ids=["regular", "irregular"])
+def test_draws_have_the_covariance(times):
+    found = SeriesFilter(TERMS, 0.1, EIGENVALUES, times[:20])
+    which, n_draws = (0, 2, 3, 4), 5000
+    draws = found.sample(which, np.random.default_rng(7), n_draws // 4)
+    assert draws.shape == (n_draws // 4, 4, 20)
+    flat = draws.reshape(-1, 20)
+    without = SeriesFilter(TERMS, 0.1, np.ones(1), times[:20])
+    expected = kernel_of(without, 0, which)
+    variance = np.diag(expected)
+    # Standard error of each entry of the covariance, and of the mean.
+    error = np.sqrt((np.outer(variance, variance) + expected**2) / n_draws)
+    assert np.abs((flat.T @ flat / n_draws - expected) / error).max() < 5.0
+    assert np.abs(flat.mean(axis=0) / np.sqrt(variance / n_draws)).max() < 5.0
+
+
+def test_a_constant_is_drawn_once_for_all_times():
+    found = SeriesFilter((Term("node", Constant(), 4.0),), 0.1, EIGENVALUES, REGULAR)
+    draws = found.sample((0,), np.random.default_rng(8), 500)
+    assert np.ptp(draws, axis=2).max() == 0.0
+    assert draws[..., 0].std() == pytest.approx(2.0, abs=5 * 2.0 / np.sqrt(2 * 2000))
+
+
+def test_draws_depend_on_the_seed_alone(monkeypatch):
+    found = SeriesFilter(TERMS, 0.1, EIGENVALUES, REGULAR)
+    once = found.sample((0, 1), np.random.default_rng(9), 3)
+    monkeypatch.setattr(filters, "DRAWN_AT_ONCE", 1)
+    np.testing.assert_array_equal(found.sample((0, 1), np.random.default_rng(9), 3), once)
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    import numba
+
+    values = np.random.default_rng(10).normal(size=(2, 4, N))
+    results = []
+    before = numba.get_num_threads()
+    try:
+        for n_threads in {1, numba.config.NUMBA_NUM_THREADS}:
+            numba.set_num_threads(n_threads)
+            found = made("irregular, unseen")
+            results.append((found.solve(values), found.variances(), found.product((0, 1), values)))
+    finally:
+        numba.set_num_threads(before)
+    for one, other in zip(results[0], results[-1], strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"terms": ()}, "terms: expected"),
+        ({"terms": (Matern12(),)}, "terms: expected"),
+        ({"noise": 0.0}, "noise: expected"),
+        ({"noise": np.nan}, "noise: expected"),
+        ({"eigenvalues": np.array([1.0, -0.1])}, "eigenvalues: expected numbers >= 0"),
+        ({"eigenvalues": np.ones((2, 2))}, "eigenvalues: expected"),
+        ({"times": np.array([0.0, 1.0, 1.0])}, "times: expected rising"),
+        ({"times": np.array([0.0, np.nan])}, "times: expected finite"),
+        ({"seen": np.ones(3, dtype=bool)}, "seen: expected 60"),
+        ({"seen": np.ones(60)}, "seen: expected 60"),
+        ({"seen": np.zeros(60, dtype=bool)}, "seen: expected an observation"),
+    ],
+)
+def test_what_makes_no_filter_is_refused(arguments, message):
+    given = {"terms": TERMS, "noise": 0.1, "eigenvalues": EIGENVALUES, "times": REGULAR}
+    with pytest.raises(InvalidInputError, match=message):
+        SeriesFilter(**(given | arguments))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Term("edge", Matern12(), 1.0), "where: expected"),
+        (lambda: Term("node", "matern-1/2", 1.0), "kernel: expected a TimeKernel"),
+        (lambda: Term("node", Matern12(), -1.0), "variance: expected"),
+        (lambda: made("regular").solve(np.ones((4, N - 1))), "values: expected shape"),
+        (lambda: made("regular").product((0,), np.ones(N)), "values: expected shape"),
+        (lambda: made("regular").product((5,), np.ones((4, N))), "which: expected"),
+        (lambda: made("regular").sample((-1,), np.random.default_rng(0), 1), "which: expected"),
+    ],
+)
+def test_what_is_no_argument_is_refused(make, message):
+    with pytest.raises(InvalidInputError, match=message):
+        make()
+
+
+def test_rounding_below_zero_of_eigenvalues_counts_as_zero():
+    found = SeriesFilter(TERMS, 0.1, np.array([-1e-12, 1.0]), REGULAR)
+    np.testing.assert_array_equal(found.eigenvalues, [0.0, 1.0])
+
+
+def test_gains_that_do_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e3)
+    with pytest.raises(MemoryLimitError, match="gains of 3 series at 60 times"):
+        made("irregular").log_determinants  # noqa: B018

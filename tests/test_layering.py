@@ -36,7 +36,7 @@ FLOORS = [
         "inference/fields",
         "inference/space_time",
     ],
-    ["inference/spectra"],
+    ["inference/spectra", "inference/space_time"],
     ["gp"],
     ["diagnostics"],
     ["selection"],

@@ -78,6 +78,20 @@ class SurfaceCovariance:
             gram = (Z.T * self.operator.mass) @ Z / self.known(kernel).mean_variance
         return 0.5 * (gram + gram.T)
 
+    def product(
+        self, kernel: WhittleMatern, a: FloatArray, b: FloatArray, V: FloatArray
+    ) -> FloatArray:
+        """Covariances (p, n) between locations a (p, ...) and b (n, ...) times V (n, k).
+
+        The solves are of k columns, whatever p and n.
+        """
+        assert kernel.alpha is not None
+        factor, mass = self._factor(self._shift(kernel)), self.operator.mass[:, None]
+        solved = factor.solve(np.asarray(self._rows(b).T @ V))
+        for _ in range(kernel.alpha - 1):
+            solved = factor.solve(mass * solved)
+        return np.asarray(self._rows(a) @ solved) / self.known(kernel).mean_variance
+
     def variance(self, kernel: WhittleMatern, a: FloatArray) -> FloatArray:
         """Variances (p,) at locations a (p, ...), exact, without a solve for each."""
         rows, entries = self._rows(a), self.known(kernel).entries

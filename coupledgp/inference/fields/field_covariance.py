@@ -50,6 +50,20 @@ class FieldCovariance:
             total += (1.0 - share) * self.position(kernel.position, a, a)
         return 0.5 * (total + total.T)
 
+    def product(
+        self, kernel: FieldKernel, a: FloatArray, b: FloatArray, V: FloatArray
+    ) -> FloatArray:
+        """Covariances (p, n) between locations a (p, ...) and b (n, ...) times V (n, k)."""
+        share = _share(kernel)
+        total = np.zeros((len(a), V.shape[1]))
+        if kernel.surface is not None:
+            total += share * self.surface.product(kernel.surface, a, b, V)
+        if kernel.position is not None:
+            for start in range(0, len(a), BLOCK_ROWS):
+                rows = slice(start, start + BLOCK_ROWS)
+                total[rows] += (1.0 - share) * (self.position(kernel.position, a[rows], b) @ V)
+        return total
+
     def variance(self, kernel: FieldKernel, a: FloatArray) -> FloatArray:
         """Variances (p,) at locations a (p, ...)."""
         share = _share(kernel)

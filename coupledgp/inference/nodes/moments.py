@@ -145,13 +145,11 @@ class ChebyshevMoments(GraphMoments):
         self._places = np.tril_indices(columns.width)
         size = self._places[0].size
         self._limit = max(int(max_bytes // (8 * max(size, 1))), 32)
-        self._powers = _ChebyshevColumns(graph, columns.dense())
+        self._powers = ChebyshevColumns(graph, columns.dense())
         self._moments = np.empty((0, size))
         self._n_moments = 0
-        work = graph.n_nodes + graph.indices.size
-        n_probes = min(max(64 * TRACE_WORK // max(work, 1), MIN_PROBES), MAX_PROBES)
-        signs = np.random.default_rng(seed).choice([-1.0, 1.0], (graph.n_nodes, n_probes))
-        self._probes = _ChebyshevColumns(graph, signs)
+        signs = random_signs(graph, seed)
+        self._probes = ChebyshevColumns(graph, signs)
         self._sums: list[FloatArray] = []
 
     def blocks(
@@ -211,6 +209,13 @@ class ChebyshevMoments(GraphMoments):
             self._n_moments += 1
 
 
+def random_signs(graph: Graph, seed: int) -> FloatArray:
+    """Random signs (n_nodes, n_probes) for traces, the fewer columns the larger the graph."""
+    work = graph.n_nodes + graph.indices.size
+    n_probes = min(max(64 * TRACE_WORK // max(work, 1), MIN_PROBES), MAX_PROBES)
+    return np.random.default_rng(seed).choice([-1.0, 1.0], (graph.n_nodes, n_probes))
+
+
 def leading_count(graph: Graph) -> int:
     """Number of leading eigenpairs that are computed: `LEADING_PAIRS`, or as memory allows."""
     return max(min(LEADING_PAIRS, LEADING_ENTRIES // graph.n_nodes, graph.n_nodes // 4), 1)
@@ -237,7 +242,7 @@ def constant_below(
     return True
 
 
-class _ChebyshevColumns:
+class ChebyshevColumns:
     """`T_k(W~) V` for k = 0, 1, 2, ..., one after the other."""
 
     def __init__(self, graph: Graph, V: FloatArray) -> None:

@@ -1,0 +1,95 @@
+"""Sites of any domain of the package: a graph, a mesh, or a network with lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.graphs import Graph
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.space_time.field_sites import FieldSites
+from coupledgp.inference.space_time.graph_sites import SITE_TOLERANCE, GraphSites
+from coupledgp.inference.space_time.site_base import Sites as Sites
+from coupledgp.kernels import GraphKernel
+from coupledgp.kernels.fields import (
+    FieldKernel,
+    KernelOfField,
+    PositionKernel,
+    WhittleMatern,
+    parse_field_kernels,
+)
+from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
+from coupledgp.validation import check_positive
+
+# Names of kernels with lengths; on an operator every other name is that of a graph kernel.
+FIELD_NAMES = ("matern", "position")
+
+
+def sites_of(
+    domain: Any, kernel: GraphKernelLike | KernelOfField, tolerance: float = SITE_TOLERANCE
+) -> Sites:
+    """Covariances between the nodes of a graph, or the vertices of a mesh or network.
+
+    Parameters
+    ----------
+    domain
+        A `Graph` or networkx graph, whose sites are its nodes; a `LaplaceOperator` or a triangle
+        mesh, whose sites are the vertices of the operator (`operator.given_vertices` are those
+        that were given).
+    kernel
+        On a graph a graph kernel or its name. On an operator `"matern"` (Whittle-Matern, with a
+        range in units of length), `"position"`, a kernel of fields, or a graph kernel or the name
+        of another one: that is a function of the operator, on `operator.as_graph()`.
+    tolerance
+        Largest error of covariances on graphs of thousands of nodes, of the mean variance.
+
+    Raises
+    ------
+    InvalidInputError
+        The domain is none of these, the kernel does not belong to it, or the tolerance is not
+        positive.
+    """
+    tolerance = check_positive(tolerance, "tolerance")
+    found = as_domain(domain)
+    if isinstance(found, Graph):
+        if isinstance(kernel, (WhittleMatern, PositionKernel, FieldKernel)):
+            raise InvalidInputError(
+                "kernel: expected a graph kernel on a graph, got a kernel with lengths; use a "
+                "LaplaceOperator (from_edges, from_networkx) for roads with lengths"
+            )
+        return GraphSites(found, parse_graph_kernel(kernel), tolerance)
+    if isinstance(kernel, GraphKernel) or (isinstance(kernel, str) and kernel not in FIELD_NAMES):
+        return _on_operator_graph(found, kernel, tolerance)
+    family = parse_field_kernels(kernel, found.dimension, found.positions is not None)[0]
+    return FieldSites(FieldCovariance(found), family)
+
+
+def _on_operator_graph(
+    operator: LaplaceOperator, kernel: GraphKernelLike, tolerance: float
+) -> GraphSites:
+    """A graph kernel on the graph of an operator; a named one starts in its unit of time."""
+    graph, parsed = operator.as_graph(), parse_graph_kernel(kernel)
+    if isinstance(kernel, str):
+        parsed = parsed.scaled(graph.time_unit)
+    return GraphSites(graph, parsed, tolerance)
+
+
+def as_domain(domain: Any) -> Graph | LaplaceOperator:
+    """A graph or an operator, from what a person has of either.
+
+    Raises
+    ------
+    InvalidInputError
+        The domain is neither.
+    """
+    if isinstance(domain, (Graph, LaplaceOperator)):
+        return domain
+    if hasattr(domain, "faces") and hasattr(domain, "vertices"):
+        return LaplaceOperator.from_trimesh(domain, max_edge="auto")
+    if hasattr(domain, "nodes") and hasattr(domain, "edges"):
+        return Graph.from_networkx(domain)
+    raise InvalidInputError(
+        "graph: expected a coupledgp.Graph, a networkx graph, a coupledgp.LaplaceOperator or a "
+        f"triangle mesh, got {type(domain).__name__}"
+    )

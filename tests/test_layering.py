@@ -34,7 +34,6 @@ FLOORS = [
         "inference/neighbours",
         "inference/nodes",
         "inference/fields",
-        "inference/space_time",
     ],
     ["inference/spectra", "inference/space_time"],
     ["gp"],

@@ -6,10 +6,28 @@ A wheel has `coupledgp.datasets` only, so that no package of this common name is
 
 import sys
 
-from coupledgp.datasets import RegressionData, classification, files, graphs, meshes, traffic, uci
+from coupledgp.datasets import (
+    RegressionData,
+    classification,
+    files,
+    graphs,
+    meshes,
+    traffic,
+    traffic_series,
+    uci,
+)
 
-__all__ = ["RegressionData", "classification", "files", "graphs", "meshes", "traffic", "uci"]
+__all__ = [
+    "RegressionData",
+    "classification",
+    "files",
+    "graphs",
+    "meshes",
+    "traffic",
+    "traffic_series",
+    "uci",
+]
 
 # `import data_loaders.uci` looks here first, before it would look for a file of that name.
-for _module in (classification, files, graphs, meshes, traffic, uci):
+for _module in (classification, files, graphs, meshes, traffic, traffic_series, uci):
     sys.modules[_module.__name__.replace("coupledgp.datasets", __name__)] = _module

@@ -5,7 +5,9 @@ Measurement System, through the R package MetricGraph). The weight of an edge is
 length, as in "Variance-reducing couplings", appendix F.2.
 
 It is read from the tables `nodes.csv`, `edges.csv` and `speeds.csv` of `<folder>/traffic`, else
-built from the file `pems.rda` there, else from a download of that file.
+built from the file `pems.rda` there, else from a download of that file. `load_san_jose` gives the
+speeds of all 26 Mondays; `load_metr_la` and `load_pems_bay` give speeds of other sensors, every
+five minutes (`coupledgp.datasets.traffic_series`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from pyarrow import csv
+from scipy.spatial import KDTree
 
 from coupledgp.datasets.files import INSTALL, data_folder, download
+from coupledgp.datasets.traffic_series import SpeedSeries as SpeedSeries
+from coupledgp.datasets.traffic_series import load_metr_la as load_metr_la
+from coupledgp.datasets.traffic_series import load_pems_bay as load_pems_bay
 from coupledgp.errors import DataNotFoundError, InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
@@ -31,6 +37,10 @@ _URL = (
     "9aec28eece615b0540b5fd1b719e4f792bfece14/data/pems.rda"
 )
 _SHA256 = "c55598bc833888cd2c22ec009cbd3d6dacdb9ddd92b0303e64c81332ba49b1df"
+_WEEKS_URL = _URL.replace("pems.rda", "pems_repl.rda")
+_WEEKS_SHA256 = "c13fcda99d314eb84e522afac9751da679f1859bf4e751d3c2c5d26ac0eeef05"
+# Degrees by which two positions of one sensor may differ: a centimetre.
+_NEAR = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +95,54 @@ def load(data_dir: str | Path | None = None) -> TrafficData:
     if folder is not None and (folder / "pems.rda").is_file():
         return from_pems(folder / "pems.rda")
     return from_pems(download(_URL, _SHA256, "pems.rda"))
+
+
+def load_san_jose(data_dir: str | Path | None = None) -> SpeedSeries:
+    """Load the speeds of 26 Mondays at 17:30 on the graph of San Jose that `load` gives.
+
+    They are in the file `pems_repl.rda` of `<folder>/traffic`, else in a download of it. 319 of the
+    325 sensors report, each on all Mondays; they are found by their positions.
+
+    Parameters
+    ----------
+    data_dir
+        As in `load`.
+
+    Returns
+    -------
+    SpeedSeries
+        Nodes are numbers of the graph; times are the numbers 1 to 26 of the Mondays.
+
+    Raises
+    ------
+    DataNotFoundError
+        As in `load`; or rdata is not installed.
+    InvalidInputError
+        The file holds no table `pems_repl` of these sensors.
+    """
+    traffic = load(data_dir)
+    folder = data_folder(data_dir, "traffic")
+    path = None if folder is None else folder / "pems_repl.rda"
+    if path is None or not path.is_file():
+        path = download(_WEEKS_URL, _WEEKS_SHA256, "pems_repl.rda")
+    content = _read_r_file(path)
+    if "pems_repl" not in content:
+        raise InvalidInputError(f"path: {path} should hold 'pems_repl', got {sorted(content)}")
+    data = content["pems_repl"]["data"]
+    places = data[[".coord_x", ".coord_y"]].to_numpy(dtype=np.float64)
+    away, found = KDTree(traffic.positions[traffic.sensors]).query(places)
+    if away.max() > _NEAR:
+        raise InvalidInputError(
+            f"path: {path} should hold sensors at nodes of the graph, got one {away.max():g} "
+            "degrees away from the nearest"
+        )
+    numbers, rows = np.unique(found, return_inverse=True)
+    weeks, columns = np.unique(data["repl"].to_numpy(dtype=np.int64), return_inverse=True)
+    speeds = np.full((numbers.size, weeks.size), np.nan)
+    speeds[rows, columns] = data["y"].to_numpy(dtype=np.float64)
+    nodes = traffic.sensors[numbers].tolist()
+    source = f"{traffic.source}; file {path.name}"
+    return SpeedSeries(traffic.graph, nodes, weeks, speeds, traffic.positions, None, source)
 
 
 def from_tables(folder: Path) -> TrafficData:

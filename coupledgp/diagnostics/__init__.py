@@ -51,6 +51,18 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.simulation_based import (
         simulation_based_calibration as simulation_based_calibration,
     )
+    from coupledgp.diagnostics.space_time.evaluation import (
+        evaluate_space_time as evaluate_space_time,
+    )
+    from coupledgp.diagnostics.space_time.readings import SensorReadings as SensorReadings
+    from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation as SpaceTimeEvaluation
+    from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS as SPACE_TIME_RIVALS
+    from coupledgp.diagnostics.space_time.sensors_out import SensorTable as SensorTable
+    from coupledgp.diagnostics.space_time.sensors_out import (
+        leave_one_sensor_out as leave_one_sensor_out,
+    )
+    from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
+    from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
     from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
     from coupledgp.diagnostics.verdicts.verdict import Advice as Advice
@@ -101,6 +113,15 @@ else:
                 "ProcessSimulation",
                 "simulation_based_calibration",
             ],
+            "coupledgp.diagnostics.space_time.evaluation": ["evaluate_space_time"],
+            "coupledgp.diagnostics.space_time.readings": ["SensorReadings"],
+            "coupledgp.diagnostics.space_time.result": ["SpaceTimeEvaluation"],
+            "coupledgp.diagnostics.space_time.rivals": ["SPACE_TIME_RIVALS"],
+            "coupledgp.diagnostics.space_time.sensors_out": [
+                "SensorTable",
+                "leave_one_sensor_out",
+            ],
+            "coupledgp.diagnostics.space_time.splits": ["SpaceTimeSplit", "SplitPlan"],
             "coupledgp.diagnostics.stochastic": ["StochasticOptions"],
             "coupledgp.diagnostics.verdicts.evidence": ["Evidence"],
             "coupledgp.diagnostics.verdicts.verdict": ["Advice", "Verdict"],

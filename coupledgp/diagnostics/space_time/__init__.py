@@ -1,0 +1,1 @@
+"""Splits, rivals and scores of models of space and time on hidden readings."""

@@ -1,0 +1,78 @@
+"""Values of sensors over times, as splits, rivals and scores need them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray, IntArray
+
+BoolArray = NDArray[np.bool_]
+DAY = 86_400.0
+
+
+@dataclass(frozen=True, eq=False)
+class SensorReadings:
+    """Values of p sensors at n times, and where the sensors stand.
+
+    Attributes
+    ----------
+    values : FloatArray (p, n)
+        Readings; NaN is a gap.
+    times : FloatArray (n,)
+        Rising times, in any unit.
+    sites : IntArray (p,)
+        Numbers of the sensors' nodes in the graph or the operator.
+    domain : Graph or LaplaceOperator
+    seconds_of_day : FloatArray (n,) or None
+        Local time of day; None where times are numbers.
+    labels : sequence
+        Names (p,) of the sensors as the user gave them.
+    stamps : Any
+        The n times as the user gave them, which a model is fitted to.
+    """
+
+    values: FloatArray
+    times: FloatArray
+    sites: IntArray
+    domain: Any = field(repr=False)
+    seconds_of_day: FloatArray | None = None
+    labels: Sequence[Any] = ()
+    stamps: Any = None
+
+    def __post_init__(self) -> None:
+        shape = self.values.shape
+        if len(shape) != 2 or shape != (self.sites.size, self.times.size):
+            raise InvalidInputError(
+                f"values: expected shape ({self.sites.size}, {self.times.size}), one row a sensor "
+                f"and one column a time, got {shape}"
+            )
+        if np.isinf(self.values).any():
+            raise InvalidInputError("values: expected numbers or NaN, got inf")
+        if not (np.isfinite(self.times).all() and (np.diff(self.times) > 0).all()):
+            raise InvalidInputError("times: expected finite numbers that rise")
+
+    @cached_property
+    def seen(self) -> BoolArray:
+        """Where there is a reading (p, n)."""
+        return np.isfinite(self.values)
+
+    @cached_property
+    def step(self) -> float:
+        """Median distance of neighbouring times; one for a single time."""
+        return float(np.median(np.diff(self.times))) if self.times.size > 1 else 1.0
+
+    @cached_property
+    def span(self) -> float:
+        """Distance of the last time from the first, and one step."""
+        return float(self.times[-1] - self.times[0]) + self.step
+
+    def without(self, hidden: BoolArray) -> SensorReadings:
+        """The same readings with further gaps where `hidden` (p, n) says so."""
+        return replace(self, values=np.where(hidden, np.nan, self.values))

@@ -1,0 +1,162 @@
+"""The result of an evaluation in space and time: scores by kind and group, as tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from coupledgp.diagnostics.space_time.scoring import ALL, SCORES, ScoreRow
+from coupledgp.errors import InvalidInputError
+from coupledgp.output import write_text
+from coupledgp.validation import check_choice
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEYS = ("model", "kind", "group", "value")
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """Seconds of processor time that a model took in a split, fit and predictions together."""
+
+    split: int
+    model: str
+    cpu_seconds: float
+
+
+@dataclass(frozen=True)
+class SpaceTimeEvaluation:
+    """Scores of a model and its rivals on hidden readings.
+
+    Attributes
+    ----------
+    rows : tuple of ScoreRow
+        Scores of each split, model, kind and group.
+    costs : tuple of ModelCost
+    n_splits : int
+    """
+
+    rows: tuple[ScoreRow, ...] = field(repr=False)
+    costs: tuple[ModelCost, ...] = field(repr=False)
+    n_splits: int
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models, the one that is evaluated first."""
+        return list(dict.fromkeys(row.model for row in self.rows))
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of hidden readings that are scored."""
+        return list(dict.fromkeys(row.kind for row in self.rows))
+
+    def table(self, group: str | None = None) -> list[dict[str, Any]]:
+        """Means over splits of all scores, one dict for each model, kind and group.
+
+        Parameters
+        ----------
+        group
+            `"all"`, `"time of day"` or `"steps ahead"`; None for all of them.
+
+        Returns
+        -------
+        list of dict
+            `model`, `kind`, `group`, `value`, `n` (readings over all splits), the scores, and
+            `rmse_error`: standard error of the RMSE over splits, NaN for one split.
+        """
+        return [
+            _mean_of(rows) for key, rows in _grouped(self.rows) if group is None or key[2] == group
+        ]
+
+    def score(self, model: str, kind: str, name: str = "rmse", value: str = "") -> float:
+        """One score of a model on a kind of readings, the mean over splits.
+
+        Parameters
+        ----------
+        model, kind
+            Names as in `models` and `kinds`.
+        name
+            `"rmse"`, `"mae"`, `"nlpd"`, `"crps"`, `"coverage_95"` or `"bias"`.
+        value
+            Hours of the day or steps ahead, as in the table; all readings by default.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no such score.
+        """
+        check_choice(name, SCORES, "name")
+        for row in self.table(None):
+            if (row["model"], row["kind"], row["value"]) == (model, kind, value):
+                return float(row[name])
+        raise InvalidInputError(
+            f"model, kind: expected some of {self.models} and {self.kinds}, got {model!r}, {kind!r}"
+        )
+
+    def cpu_seconds(self, model: str) -> float:
+        """Mean processor seconds of a model in a split."""
+        return float(np.mean([c.cpu_seconds for c in self.costs if c.model == model]))
+
+    def to_dataframe(self, *, by_split: bool = False) -> pd.DataFrame:
+        """The table as a `pandas.DataFrame`: means over splits, or a row for each split."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(row) for row in self.rows] if by_split else self.table())
+
+    def to_csv(self, path: str | os.PathLike[str], *, by_split: bool = False) -> None:
+        """Write the table of `to_dataframe` as CSV."""
+        rows = [asdict(row) for row in self.rows] if by_split else self.table()
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_text(path, text.getvalue())
+
+    def to_markdown(self, group: str = ALL) -> str:
+        """The table of a group as Markdown, kind by kind, the least RMSE first."""
+        head = "| where | model | RMSE | MAE | NLPD | CRPS | in 95 % | n |"
+        lines = [head, "|---|---|---|---|---|---|---|---|"]
+        rows = self.table(group)
+        order = {kind: number for number, kind in enumerate(self.kinds)}
+        rows.sort(key=lambda row: (order[row["kind"]], _first_number(row["value"]), row["rmse"]))
+        for row in rows:
+            where = f"{row['kind']} {row['value']}".strip()
+            figures = " | ".join(f"{row[s]:.3g}" for s in ("rmse", "mae", "nlpd", "crps"))
+            lines.append(
+                f"| {where} | {row['model']} | {figures} | {row['coverage_95']:.3f} | {row['n']} |"
+            )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        splits = "split" if self.n_splits == 1 else "splits"
+        return f"{self.n_splits} {splits} of hidden readings\n{self.to_markdown()}"
+
+
+def _grouped(rows: tuple[ScoreRow, ...]) -> Iterator[tuple[tuple[str, ...], list[ScoreRow]]]:
+    """Rows of all splits together, in order of appearance."""
+    found: dict[tuple[str, ...], list[ScoreRow]] = {}
+    for row in rows:
+        found.setdefault(tuple(getattr(row, key) for key in KEYS), []).append(row)
+    yield from found.items()
+
+
+def _first_number(value: str) -> int:
+    """The number that a group's value begins with, zero without one."""
+    digits = value.split("-")[0]
+    return int(digits) if digits else 0
+
+
+def _mean_of(rows: list[ScoreRow]) -> dict[str, Any]:
+    """Means of the scores of the same model, kind and group over splits."""
+    first = {key: getattr(rows[0], key) for key in KEYS}
+    means = {name: float(np.mean([getattr(row, name) for row in rows])) for name in SCORES}
+    errors = [row.rmse for row in rows]
+    spread = float(np.std(errors, ddof=1) / np.sqrt(len(rows))) if len(rows) > 1 else float("nan")
+    return first | {"n": sum(row.n for row in rows)} | means | {"rmse_error": spread}

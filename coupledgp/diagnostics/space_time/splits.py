@@ -1,0 +1,234 @@
+"""What is hidden from a model and predicted: sensors, blocks of time, cells, the last times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.diagnostics.space_time.readings import BoolArray, SensorReadings
+from coupledgp.errors import InvalidInputError
+from coupledgp.random import FloatArray, IntArray, Seed, as_rng
+from coupledgp.series.durations import has_unit, seconds
+
+# Kinds of hidden readings that a plan makes.
+SCATTERED, GAP, SENSOR, FORECAST = "scattered", "gap", "hidden sensor", "forecast"
+# Hours of a gap and of a forecast where times are timestamps, and shares of the span elsewhere.
+GAP_SECONDS, HORIZON_SECONDS = 6 * 3600.0, 3600.0
+GAP_SHARE, HORIZON_SHARE = 0.05, 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceTimeSplit:
+    """Readings that are hidden from a model, each of one kind.
+
+    Attributes
+    ----------
+    hidden : BoolArray (p, n)
+        Readings that the model is not given.
+    kinds : tuple of str
+        Names of the kinds.
+    kind : IntArray (p, n)
+        Number of the kind of each hidden reading that is scored; -1 elsewhere.
+    ahead : IntArray (n,)
+        Steps ahead of the last time that the model is given: 0, and 1, 2, ... in a forecast.
+    """
+
+    hidden: BoolArray = field(repr=False)
+    kinds: tuple[str, ...]
+    kind: IntArray = field(repr=False)
+    ahead: IntArray = field(repr=False)
+
+    @classmethod
+    def of_masks(cls, masks: Mapping[str, ArrayLike]) -> SpaceTimeSplit:
+        """A split of masks (p, n) by the names of their kinds; a reading is of the last one.
+
+        Raises
+        ------
+        InvalidInputError
+            There is no mask, or masks differ in shape or are not boolean.
+        """
+        arrays = {name: np.asarray(mask) for name, mask in masks.items()}
+        shapes = {array.shape for array in arrays.values()}
+        if len(shapes) != 1 or any(a.dtype != bool or a.ndim != 2 for a in arrays.values()):
+            raise InvalidInputError(
+                "masks: expected boolean arrays of one shape (sensors, times) by the names of "
+                f"their kinds, got shapes {sorted(shapes)}"
+            )
+        kind = np.full(shapes.pop(), -1, dtype=np.int64)
+        for number, mask in enumerate(arrays.values()):
+            kind[mask] = number
+        hidden = kind >= 0
+        return cls(hidden, tuple(arrays), kind, steps_ahead(hidden))
+
+    def of_kind(self, name: str) -> BoolArray:
+        """Where readings of a kind are hidden (p, n)."""
+        if name not in self.kinds:
+            return np.zeros(self.hidden.shape, dtype=np.bool_)
+        mask: BoolArray = self.kind == self.kinds.index(name)
+        return mask
+
+    def check(self, readings: SensorReadings) -> None:
+        """Refuse readings of another shape, and a split that hides nothing or everything.
+
+        Raises
+        ------
+        InvalidInputError
+        """
+        if self.hidden.shape != readings.values.shape:
+            raise InvalidInputError(
+                f"splits: expected masks of shape {readings.values.shape}, got {self.hidden.shape}"
+            )
+        left = (readings.seen & ~self.hidden).sum()
+        if not (readings.seen & (self.kind >= 0)).any() or not left:
+            raise InvalidInputError(
+                "splits: expected some readings that are hidden and some that are left, got "
+                f"{left} of {readings.seen.sum()} left"
+            )
+
+
+def steps_ahead(hidden: BoolArray) -> IntArray:
+    """Numbers 1, 2, ... of the last times at which every sensor is hidden, else 0; (n,)."""
+    given = np.flatnonzero(~hidden.all(axis=0))
+    last = int(given[-1]) if given.size else hidden.shape[1] - 1
+    return np.maximum(np.arange(hidden.shape[1]) - last, 0)
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How readings are hidden: sensors, single cells, one gap in some sensors, and the last times.
+
+    All is hidden together. Hidden sensors and sensors with a gap are drawn without replacement,
+    gaps begin at a time drawn uniformly, cells are drawn one by one. The last times of hidden
+    sensors are hidden, too, and not scored.
+
+    Attributes
+    ----------
+    sensors : float
+        Share of the sensors that are hidden altogether; at least one of them unless it is zero.
+    cells : float
+        Share of the single readings of the others.
+    gap : number, text such as `"6h"`, or None
+        Length of the gaps in units of time, 0 for none; texts and time deltas where times are
+        timestamps. None: six hours where times are timestamps over a day at least, else a
+        twentieth of the span.
+    gap_sensors : float
+        Share of the other sensors that have a gap.
+    horizon : number, text such as `"1h"`, or None
+        Length of the forecast, as for gaps. None: an hour where times are
+        timestamps over a day at least and steps are shorter, else a hundredth of the span; one
+        step at least.
+    """
+
+    sensors: float = 0.1
+    cells: float = 0.05
+    gap: Any = None
+    gap_sensors: float = 0.5
+    horizon: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("sensors", "cells", "gap_sensors"):
+            share = getattr(self, name)
+            if not 0 <= share <= 1:
+                raise InvalidInputError(f"{name}: expected a share from 0 to 1, got {share!r}")
+        for name in ("gap", "horizon"):
+            value = getattr(self, name)
+            if value is not None and not has_unit(value):
+                check_at_least_zero(value, name)
+
+    def draw(self, readings: SensorReadings, random_state: Seed = 0) -> SpaceTimeSplit:
+        """Draw a split of readings; the same seed gives the same one."""
+        rng = as_rng(random_state)
+        p, n = readings.values.shape
+        ahead = np.arange(n) >= n - self._horizon_steps(readings)
+        order = rng.permutation(p)
+        n_out = min(max(round(self.sensors * p), int(self.sensors > 0)), p - 1)
+        out, rest = order[:n_out], order[n_out:]
+        cells = rng.random((p, n)) < self.cells
+        gaps = self._gaps(readings, rest, int(ahead.sum()), rng)
+        sensors = np.zeros((p, n), dtype=np.bool_)
+        sensors[out] = True
+        split = SpaceTimeSplit.of_masks(
+            {
+                SCATTERED: cells,
+                GAP: gaps,
+                FORECAST: np.broadcast_to(ahead, (p, n)),
+                SENSOR: sensors & ~ahead,
+            }
+        )
+        return _scored_once(split, sensors & ahead)
+
+    def _gaps(
+        self, readings: SensorReadings, sensors: IntArray, n_ahead: int, rng: np.random.Generator
+    ) -> BoolArray:
+        """One gap in some of the sensors, before the forecast."""
+        mask = np.zeros(readings.values.shape, dtype=np.bool_)
+        times = readings.times[: readings.times.size - n_ahead]
+        length = self._gap_length(readings)
+        chosen = sensors[rng.permutation(sensors.size)[: round(self.gap_sensors * sensors.size)]]
+        if not length or not chosen.size or not times.size:
+            return mask
+        latest = max(times[-1] + readings.step - length, times[0])
+        starts = rng.uniform(times[0], latest, chosen.size)
+        inside = _within(times, starts, length)
+        mask[chosen, : times.size] = inside
+        return mask
+
+    def _gap_length(self, readings: SensorReadings) -> float:
+        if self.gap is not None:
+            return _length(self.gap, "gap", readings)
+        return GAP_SECONDS if _is_days(readings) else GAP_SHARE * readings.span
+
+    def _horizon_steps(self, readings: SensorReadings) -> int:
+        """Number of the last times that are forecast, half of all at most."""
+        if self.horizon is not None:
+            length = _length(self.horizon, "horizon", readings)
+        else:
+            hour = _is_days(readings) and readings.step < HORIZON_SECONDS
+            length = HORIZON_SECONDS if hour else HORIZON_SHARE * readings.span
+        if not length:
+            return 0
+        later = readings.times > readings.times[-1] + 1e-6 * readings.step - length
+        return min(max(int(later.sum()), 1), readings.times.size // 2)
+
+
+def _is_days(readings: SensorReadings) -> bool:
+    """Whether times are timestamps, in seconds, over a day at least."""
+    return readings.seconds_of_day is not None and readings.span >= 4 * GAP_SECONDS
+
+
+def check_at_least_zero(value: Any, name: str) -> float:
+    """Return a finite number that is not negative."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = np.nan
+    if not (np.isfinite(number) and number >= 0):
+        raise InvalidInputError(
+            f"{name}: expected a number >= 0 or a duration such as '6h', got {value!r}"
+        )
+    return number
+
+
+def _length(value: Any, name: str, readings: SensorReadings) -> float:
+    """A length in units of the readings' times."""
+    if not has_unit(value):
+        return check_at_least_zero(value, name)
+    if readings.seconds_of_day is None:
+        raise InvalidInputError(f"{name}: expected a number, as times are numbers, got {value!r}")
+    return seconds(value, name)
+
+
+def _within(times: FloatArray, starts: FloatArray, length: float) -> BoolArray:
+    """Whether times (n,) lie in intervals that begin at `starts` (k,), shape (k, n)."""
+    inside: BoolArray = (times >= starts[:, None]) & (times < starts[:, None] + length)
+    return inside
+
+
+def _scored_once(split: SpaceTimeSplit, unscored: BoolArray) -> SpaceTimeSplit:
+    """The split with some hidden readings that are of no kind."""
+    kind = np.where(unscored, -1, split.kind)
+    return SpaceTimeSplit(split.hidden | unscored, split.kinds, kind, split.ahead)

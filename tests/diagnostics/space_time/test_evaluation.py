@@ -1,0 +1,150 @@
+"""The evaluation: scores of known laws, tables, files, and sensors that are left out."""
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import coupledgp as cgp
+from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
+from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
+from coupledgp.diagnostics.space_time.scoring import score_rows
+from coupledgp.diagnostics.space_time.sensors_out import leave_one_sensor_out
+from coupledgp.diagnostics.space_time.splits import SplitPlan
+from coupledgp.errors import InvalidInputError
+from tests.diagnostics.space_time.cases import DenseSpaceTime, readings, road
+
+PLAN = SplitPlan(sensors=0.2, cells=0.1, gap=8.0, gap_sensors=0.5, horizon=3.0)
+
+
+@pytest.fixture(scope="module")
+def result():
+    data = readings(40)
+    return evaluate_space_time(
+        DenseSpaceTime(data.domain), data.labels, data.times, data.values,
+        splits=2, plan=PLAN, rivals=["linear in time", "nearest sensor"], random_state=3,
+    )  # fmt: skip
+
+
+def test_scores_of_a_constant_law():
+    data = readings(40, gaps=0.0)
+    split = PLAN.draw(data, 0)
+    law = SpaceTimeLaw(data.values + 2.0, np.full(data.values.shape, 1.0))
+    rows = score_rows(0, "m", law, data, split)
+    assert {row.kind for row in rows} == {"scattered", "gap", "hidden sensor", "forecast"}
+    for row in rows:
+        assert (row.rmse, row.mae, row.bias) == pytest.approx((2.0, 2.0, 2.0))
+        assert row.nlpd == pytest.approx(2.0 + 0.5 * np.log(2 * np.pi))
+        assert row.coverage_95 == 0.0
+    whole = {row.kind: row.n for row in rows if row.group == "all"}
+    assert whole == {kind: split.of_kind(kind).sum() for kind in split.kinds}
+    assert [(r.value, r.n) for r in rows if r.group == "steps ahead"] == [
+        ("1", 10),
+        ("2", 10),
+        ("3", 10),
+    ]
+
+
+def test_gaps_of_the_data_are_not_scored_and_parts_of_the_day_add_up():
+    data = readings(48)
+    data = replace(data, times=3600.0 * data.times, seconds_of_day=3600.0 * (data.times % 24))
+    split = SplitPlan(gap=7200.0, horizon=3600.0).draw(data, 0)
+    law = SpaceTimeLaw(np.full(data.values.shape, 50.0), np.full(data.values.shape, 10.0))
+    rows = score_rows(0, "m", law, data, split)
+    for kind in ("scattered", "hidden sensor"):
+        total = (split.of_kind(kind) & data.seen).sum()
+        assert sum(r.n for r in rows if (r.kind, r.group) == (kind, "time of day")) == total
+        squares = [r.n * r.rmse**2 for r in rows if (r.kind, r.group) == (kind, "time of day")]
+        whole = next(r for r in rows if (r.kind, r.group) == (kind, "all"))
+        assert sum(squares) == pytest.approx(total * whole.rmse**2)
+
+
+def test_a_true_model_beats_its_rivals_and_is_calibrated(result):
+    assert result.models == ["DenseSpaceTime", "linear in time", "nearest sensor"]
+    for kind in ("scattered", "gap"):
+        own, linear = (result.score(m, kind) for m in ("DenseSpaceTime", "linear in time"))
+        assert own < linear
+        assert result.score("DenseSpaceTime", kind, "coverage_95") == pytest.approx(0.95, abs=0.06)
+    assert result.score("DenseSpaceTime", "hidden sensor") < result.score(
+        "nearest sensor", "hidden sensor"
+    )
+    assert result.cpu_seconds("linear in time") >= 0
+    with pytest.raises(InvalidInputError, match="model, kind: expected some of"):
+        result.score("linear in time", "hidden sensor")
+
+
+def test_the_same_seed_gives_the_same_scores(result):
+    data = readings(40)
+    again = evaluate_space_time(
+        None, data, splits=2, plan=PLAN, rivals=["linear in time", "nearest sensor"], random_state=3
+    )
+    assert again.rows == tuple(row for row in result.rows if row.model != "DenseSpaceTime")
+
+
+def test_tables(result, tmp_path):
+    frame = result.to_dataframe()
+    assert set(frame["group"]) == {"all", "steps ahead"}
+    whole = result.to_dataframe(by_split=True)
+    mine = whole[(whole.model == "DenseSpaceTime") & (whole.kind == "gap") & (whole.group == "all")]
+    row = frame[(frame.model == "DenseSpaceTime") & (frame.kind == "gap") & (frame.group == "all")]
+    assert row["rmse"].item() == pytest.approx(mine["rmse"].mean())
+    assert row["rmse_error"].item() == pytest.approx(mine["rmse"].std() / np.sqrt(2))
+    assert row["n"].item() == mine["n"].sum()
+    result.to_csv(tmp_path / "scores.csv")
+    with open(tmp_path / "scores.csv") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(frame)
+    assert float(lines[0]["rmse"]) == frame["rmse"][0]
+    text = str(result)
+    assert text.startswith("2 splits")
+    assert "| gap | DenseSpaceTime |" in text
+
+
+def test_rivals_of_ones_own_and_splits_of_ones_own():
+    data = readings(40)
+    mask = np.zeros(data.values.shape, dtype=bool)
+    mask[2, 10:20] = True
+    split = cgp.diagnostics.SpaceTimeSplit.of_masks({"roadworks": mask})
+    zero = {"fifty": lambda given: (np.full(given.values.shape, 50.0), None)}
+    found = cgp.diagnostics.evaluate_space_time(None, data, splits=split, rivals=zero)
+    values = data.values[mask & data.seen]
+    assert found.score("fifty", "roadworks") == pytest.approx(np.sqrt(np.mean((values - 50) ** 2)))
+    assert found.kinds == ["roadworks"]
+
+
+def test_leave_one_sensor_out_is_a_fit_without_it(tmp_path):
+    data = readings(25)
+    model = DenseSpaceTime(data.domain)
+    table = leave_one_sensor_out(model, data, sensors=[2, 5])
+    assert [s.rmse for s in table.sensors] == sorted((s.rmse for s in table.sensors), reverse=True)
+    others = [row for row in data.labels if row != 5]
+    fitted = DenseSpaceTime(data.domain).fit(others, data.values[others], times=data.times)
+    mean, _ = fitted.predict([5], data.times)
+    seen = data.seen[5]
+    own = next(s for s in table.sensors if s.node == 5)
+    assert own.n == seen.sum()
+    assert own.rmse == pytest.approx(np.sqrt(np.mean((mean[0] - data.values[5])[seen] ** 2)))
+    assert own.bias == pytest.approx(np.mean((mean[0] - data.values[5])[seen]))
+    assert table.mean() == pytest.approx(np.mean([s.rmse for s in table.sensors]))
+    table.to_csv(tmp_path / "sensors.csv")
+    assert table.to_dataframe()["node"].tolist() == [s.node for s in table.sensors]
+    assert (tmp_path / "sensors.csv").read_text().count("\n") == 3
+    assert str(table).count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda d: evaluate_space_time(DenseSpaceTime(), d.values), "model: expected an estimator"),
+        (lambda d: evaluate_space_time(None, d, splits=0), "splits: expected an int >= 1"),
+        (lambda d: evaluate_space_time(None, d, splits=[3]), "splits: expected a number or"),
+        (
+            lambda d: leave_one_sensor_out(DenseSpaceTime(road()), d, sensors=[99]),
+            "sensors: expected nodes with readings",
+        ),
+    ],
+)
+def test_refusals(call, message):
+    with pytest.raises(InvalidInputError, match=message):
+        call(readings(10))

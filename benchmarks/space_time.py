@@ -1,6 +1,6 @@
 """Hidden readings of traffic predicted by the package's space-time model and by its rivals.
 
-    python benchmarks/space_time.py --data metr-la --splits 3 --store FOLDER
+    python -m benchmarks.space_time --data metr-la --splits 3 --store FOLDER
 
 Readings are hidden as the study of the model did: a tenth of the sensors altogether, and of the
 others a twentieth of the readings, one gap in half of the sensors, and the last hour. Every model

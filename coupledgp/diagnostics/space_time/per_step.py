@@ -41,7 +41,7 @@ def graph_gp_per_step(readings: SensorReadings) -> tuple[FloatArray, FloatArray]
         patterns.setdefault(readings.seen[:, t].tobytes(), []).append(t)
     for columns in patterns.values():  # times at which the same sensors report share a factor
         seen = np.flatnonzero(readings.seen[:, columns[0]])
-        means, deviations = _conditioned(model, seen, readings.values[np.ix_(seen, columns)])
+        means, deviations = _conditioned(model, seen, readings.values[seen][:, columns])
         mean[:, columns], std[:, columns] = means, deviations[:, None]
     return mean, std
 

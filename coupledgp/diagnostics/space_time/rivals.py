@@ -149,9 +149,10 @@ def _laid_elsewhere(
     later = np.zeros((p, n), dtype=np.bool_)
     if horizon:
         later[:, n - shift :] = True
-    moved = [np.roll(array[rows], -shift, axis=1) for array in (split.hidden, split.kind)]
+    hidden = np.roll(split.hidden[rows], -shift, axis=1)
+    kind = np.roll(split.kind[rows], -shift, axis=1)
     ahead = np.where(np.arange(n) < n - shift, np.roll(split.ahead, -shift), 0)
-    return SpaceTimeSplit(moved[0].astype(np.bool_), split.kinds, moved[1], ahead), later
+    return SpaceTimeSplit(hidden, split.kinds, kind, ahead), later
 
 
 def _root_mean_square(errors: FloatArray) -> float:

@@ -75,7 +75,10 @@ class SensorTable:
         write_text(path, text.getvalue())
 
     def __str__(self) -> str:
-        head = ["| sensor | n | RMSE | bias | NLPD | CRPS | in 95 % |", "|---|---|---|---|---|---|---|"]
+        head = [
+            "| sensor | n | RMSE | bias | NLPD | CRPS | in 95 % |",
+            "|---|---|---|---|---|---|---|",
+        ]
         return "\n".join(head + [_line(sensor) for sensor in self.sensors])
 
 

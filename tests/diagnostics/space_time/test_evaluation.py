@@ -4,7 +4,9 @@ import csv
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
@@ -148,3 +150,33 @@ def test_leave_one_sensor_out_is_a_fit_without_it(tmp_path):
 def test_refusals(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call(readings(10))
+
+
+def test_a_wide_table_with_timestamps_of_a_zone():
+    data = readings(48)
+    stamps = pd.date_range("2026-03-28", periods=48, freq="1h", tz="Europe/Berlin")
+    table = pd.DataFrame(data.values.T, index=stamps, columns=data.labels)
+    found = evaluate_space_time(
+        Recorder(data.domain), table, splits=1, rivals=["mean at that time of day"]
+    )
+    assert {"scattered", "gap", "hidden sensor", "forecast"} == set(found.kinds)
+    assert found.score("Recorder", "gap", "mae", "00-03 h") > 0
+    # Six hours are six steps; a row without a reading is left out.
+    assert found.table("steps ahead")[0]["value"] == "1"
+
+
+class Recorder(BaseEstimator):
+    """Predicts fifty, and checks what it is given."""
+
+    def __init__(self, graph=None):
+        self.graph = graph
+
+    def fit(self, nodes, y, times):
+        assert len(nodes) == len(y) == 11
+        assert np.isnan(y[:, -1]).all()
+        assert str(times.tz) == "Europe/Berlin"
+        return self
+
+    def predict(self, nodes, times, return_std):
+        shape = len(nodes), len(times)
+        return np.full(shape, 50.0), np.full(shape, 10.0)

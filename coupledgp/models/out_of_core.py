@@ -25,11 +25,16 @@ from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.memory import check_memory
 from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
-from coupledgp.models.spectrum_options import MATRICES
-from coupledgp.models.tables import search_results
+from coupledgp.models.spectrum_options import MATRICES, check_frequencies
+from coupledgp.models.tables import HYPERPARAMETER_CHOICES, search_results
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_magnitude, check_positive_int, check_vector
+from coupledgp.validation import (
+    check_choice,
+    check_magnitude,
+    check_positive_int,
+    check_vector,
+)
 
 # Copies of the random rows of the search that are alive at once.
 COPIES = 3
@@ -47,6 +52,8 @@ def check_options(model: Any) -> None:
     InvalidInputError
         One of them has another value than passes over batches take.
     """
+    check_frequencies(model.frequencies)
+    check_choice(model.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
     for name, only in WHOLE_TABLE.items():
         value = getattr(model, name)
         if value != only:

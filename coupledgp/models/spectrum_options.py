@@ -19,9 +19,19 @@ LEAST_ROWS = 10
 MATRICES, CHUNKS = 8, 4
 
 
+def check_frequencies(value: Any) -> None:
+    """Refuse what says neither that frequencies are sampled nor that they are fitted."""
+    if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()):
+        raise InvalidInputError(
+            f"frequencies: expected 'sampled' or 'fitted', got {value!r}; n_frequencies is their "
+            "number"
+        )
+    check_choice(value, SPECTRA, "frequencies")
+
+
 def check_fitting(model: Any, n_rows: int) -> None:
     """Refuse options that contradict each other, or too few rows, before any work."""
-    check_choice(model.frequencies, SPECTRA, "frequencies")
+    check_frequencies(model.frequencies)
     if not callable(model.objective):
         check_choice(model.objective, OBJECTIVES, "objective")
     check_positive_int(model.teacher_rows, "teacher_rows", minimum=2)

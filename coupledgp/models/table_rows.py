@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coupledgp.columns import MISSING, TableEncoding
-from coupledgp.columns.arrow import arrow_columns, refuse_special, special_columns
+from coupledgp.columns.arrow import (
+    arrow_columns,
+    label,
+    refuse_special,
+    special_columns,
+)
 from coupledgp.columns.encoding import summaries_of
 from coupledgp.columns.summaries import ColumnSummary
 from coupledgp.errors import InvalidInputError
@@ -61,20 +66,15 @@ def learn_rows(
     if special is not None:
         validate_data(carrier, X, y, skip_check_array=True)
         columns = carrier.columns()
+        targets = _checked_targets(estimator, len(special[0]), y)
         encoding = TableEncoding.learn(special, columns.names, missing)
-        rows = encoding.encode(special)
-        rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
-        return _learnt(rows), _float64(targets), replace(columns, encoding=encoding)
-    with within_floats():
-        rows, targets = validate_data(
-            carrier, X, y, estimator=estimator, ensure_all_finite=_finite(missing), **_WITH_TARGETS
-        )
+        return _learnt(encoding.encode(special)), targets, replace(columns, encoding=encoding)
+    rows, targets = _numbers(carrier, estimator, X, y, missing)
     columns = carrier.columns()
-    check_magnitude(rows, "X")
     if missing != "raise":
         encoding = TableEncoding.of_matrix(rows, columns.names, missing)
         rows, columns = encoding.rows(rows), replace(columns, encoding=encoding)
-    return _learnt(rows), _float64(targets), columns
+    return _learnt(rows), targets, columns
 
 
 def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
@@ -86,11 +86,11 @@ def learn_columns(estimator: Any, X: Any, missing: str) -> Columns:
     if special is not None:
         validate_data(carrier, X, skip_check_array=True)
         columns = carrier.columns()
+        check_array(np.zeros((len(special[0]), 1)), estimator=estimator)
         return replace(columns, encoding=TableEncoding.learn(special, columns.names, missing))
-    rows = validate_data(
-        carrier, X, estimator=estimator, dtype=np.float64, ensure_all_finite=_finite(missing)
-    )
+    rows = validate_data(carrier, X, estimator=estimator, dtype=np.float64, ensure_all_finite=False)
     columns = carrier.columns()
+    check_finite(rows, columns.names, missing)
     return replace(columns, encoding=TableEncoding.of_matrix(rows, columns.names, missing))
 
 
@@ -111,20 +111,14 @@ def part_rows(
     X, y = plain_array(X, "X"), plain_targets(y)
     special = special_columns(X)
     if special is None:
-        with within_floats():
-            rows, targets = validate_data(
-                carrier, X, y, estimator=estimator, ensure_all_finite=_finite(missing),
-                **_WITH_TARGETS,
-            )  # fmt: skip
-        check_magnitude(rows, "X")
+        rows, targets = _numbers(carrier, estimator, X, y, missing)
         columns = carrier.columns()
         found = summaries_of(list(rows.T), columns.names, missing)
-        return rows, _float64(targets), columns, found
+        return rows, targets, columns, found
     validate_data(carrier, X, y, skip_check_array=True)
     columns = carrier.columns()
-    found = summaries_of(special, columns.names, missing)
-    _, targets = check_X_y(np.zeros((len(special[0]), 1)), y, estimator=estimator, **_WITH_TARGETS)
-    return None, _float64(targets), columns, found
+    targets = _checked_targets(estimator, len(special[0]), y)
+    return None, targets, columns, summaries_of(special, columns.names, missing)
 
 
 def further_rows(
@@ -144,13 +138,13 @@ def further_rows(
     encoding, fitted = columns.encoding, estimator if carrier is None else carrier
     X = plain_array(X, "X")
     if encoding is None or encoding.of_numbers:
-        finite = True if encoding is None else _finite(encoding.missing)
         refuse_special(X)
         with within_floats():
             rows: FloatArray = validate_data(
                 fitted, X, estimator=estimator, dtype=np.float64, reset=False,
-                ensure_all_finite=finite,
+                ensure_all_finite=False,
             )  # fmt: skip
+        check_finite(rows, columns.names, "raise" if encoding is None else encoding.missing)
         check_magnitude(rows, "X")
         return rows if encoding is None else encoding.rows(rows)
     validate_data(fitted, X, reset=False, skip_check_array=True)
@@ -164,9 +158,8 @@ def further_rows_with_targets(
     estimator: Any, X: Any, y: ArrayLike, columns: Columns, carrier: TableColumns | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Return further rows (p, D) and their targets (p,) or (p, k); see `further_rows`."""
-    rows, y = further_rows(estimator, X, columns, carrier), plain_targets(y)
-    rows, targets = check_X_y(rows, y, estimator=estimator, **_WITH_TARGETS)
-    return rows, _float64(targets)
+    rows = further_rows(estimator, X, columns, carrier)
+    return rows, _checked_targets(estimator, len(rows), plain_targets(y))
 
 
 def named_rows(estimator: Any, X: Any, columns: Columns, name: str) -> FloatArray:
@@ -186,8 +179,69 @@ def carrier_of(columns: Columns) -> TableColumns:
     return carrier
 
 
-def _finite(missing: str) -> bool | str:
-    return True if missing == "raise" else "allow-nan"
+def check_finite(rows: FloatArray, names: Any, missing: str) -> None:
+    """Refuse infinite values of rows (n, d), and NaN unless `missing` is `"indicator"`.
+
+    Raises
+    ------
+    InvalidInputError
+        The message names the column, its row from one, and the value.
+    """
+    allowed = missing != "raise"
+    with np.errstate(all="ignore"):  # of sums of infinities of both signs
+        if np.isfinite(rows.sum()):
+            return
+        bad = np.isinf(rows) if allowed else ~np.isfinite(rows)
+    if not bad.any():  # the sum is too large, or there is NaN, which may be
+        return
+    row, column = np.argwhere(bad)[0]
+    where = label(None if names is None else str(names[column]), int(column))
+    value = rows[row, column]
+    hint = "; missing='indicator' takes missing values" if np.isnan(value) else ""
+    raise InvalidInputError(
+        f"{where}, row {row + 1}: expected a finite number, got {_in_words(value)}{hint}"
+    )
+
+
+def _in_words(value: float) -> str:
+    if np.isnan(value):
+        return "NaN"
+    return "infinity" if value > 0 else "-infinity"
+
+
+def _numbers(
+    carrier: TableColumns, estimator: Any, X: Any, y: Any, missing: str
+) -> tuple[FloatArray, FloatArray]:
+    """Rows (n, d) of plain numbers, NaN where missing, and their targets."""
+    _check_targets_finite(y)
+    with within_floats():
+        rows, targets = validate_data(
+            carrier, X, y, estimator=estimator, ensure_all_finite=False, **_WITH_TARGETS
+        )
+    check_finite(rows, carrier.columns().names, missing)
+    check_magnitude(rows, "X")
+    return rows, _float64(targets)
+
+
+def _checked_targets(estimator: Any, n_rows: int, y: Any) -> FloatArray:
+    """Targets (n,) or (n, k) of so many rows, finite."""
+    _check_targets_finite(y)
+    _, targets = check_X_y(np.zeros((n_rows, 1)), y, estimator=estimator, **_WITH_TARGETS)
+    return _float64(targets)
+
+
+def _check_targets_finite(y: Any) -> None:
+    """Refuse targets that are not finite by their row; what is no array of floats comes later."""
+    values = getattr(y, "values", y)  # of pandas
+    if getattr(getattr(values, "dtype", None), "kind", "") != "f" or not values.size:
+        return
+    bad = ~np.isfinite(np.asarray(values, dtype=np.float64))
+    if bad.any():
+        row, *output = np.argwhere(bad)[0]
+        where = f"y: output {output[0] + 1}" if output else "y"
+        raise InvalidInputError(
+            f"{where}, row {row + 1}: expected a finite number, got {_in_words(values[bad][0])}"
+        )
 
 
 @contextmanager

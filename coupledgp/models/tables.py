@@ -113,10 +113,18 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         return FittedModel(process, ndim, results, columns)
 
     def _warn_if_stopped(self, results: Mapping[str, Any]) -> None:
-        """Warn where the search ended at its limit instead of its tolerances."""
+        """Warn where the search ended at its limit, or in the middle, not by its tolerances."""
         if results.get("converged_", True) or "n_iter_" not in results:
             return  # local models have bounded rounds, and `converged_` says how the last one ended
         if results["n_iter_"] < self.max_iter:
+            warnings.warn(
+                f"optimizer: the search for hyperparameters ended after {results['n_iter_']} "
+                "iterations before it converged: no step uphill had a greater evidence, though its "
+                "gradient is not zero, which rounding may cause; give a lengthscale to start from, "
+                "raise n_restarts, or raise a noise that is far below the targets' variance",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
             return
         warnings.warn(
             f"max_iter: the search for hyperparameters stopped after {self.max_iter} iterations "

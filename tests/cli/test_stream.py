@@ -115,6 +115,8 @@ def test_what_batches_cannot_do_is_refused(path, tmp_path, fails, model_path):
         (["--compare", "dense"], "--compare, --exact-rows: expected none"),
         (["--drop", "z"], "--drop: "),
         (["--n-frequencies", "auto"], "n_frequencies: expected a choice for batches"),
+        (["--frequencies", "24"], "frequencies: expected 'sampled' or 'fitted', got '24'; n_freq"),
+        (["--frequencies", "fit"], "frequencies: expected one of"),
         (["--target-transform", "log"], "target_transform: expected None for batches"),
     ):
         assert message in fails(*fit, *options)
@@ -126,8 +128,15 @@ def test_what_batches_cannot_do_is_refused(path, tmp_path, fails, model_path):
     assert "--stream: expected a file ending in" in fails(
         "fit", tmp_path / "t.txt", "-t", "y", "--stream"
     )
-    for name, message in (("none.parquet", "none.parquet: No such file"), (".", "Is a directory")):
+    (tmp_path / "empty").mkdir()
+    for name, message in (
+        ("none.parquet", "none.parquet: No such file"),
+        ("empty", "expected files of one format, got no file"),
+        ("t.txt", ".csv and .tsv with .gz"),
+    ):
         assert message in fails("fit", tmp_path / name, "-t", "y", "--stream")
+    for options in ([], ["--in-memory"]):
+        assert "Is a directory" in fails("fit", tmp_path / "empty", "-t", "y", *options)
     again = fails("predict", model_path, path, "--stream", "-o", tmp_path / "out.csv")
     assert "expected columns" in again
 
@@ -137,3 +146,55 @@ def test_a_checkpoint_is_left_and_used(path, tmp_path, call):
     one, other = json.loads(call(*asked)), json.loads(call(*asked))
     assert list((tmp_path / "c").glob("*.checkpoint"))
     assert one["hyperparameters"] == other["hyperparameters"]
+
+
+def test_compressed_files_and_folders_are_read_as_one_file(tmp_path, call):
+    whole, folder = tmp_path / "t.csv", tmp_path / "parts"
+    folder.mkdir()
+    pa.csv.write_csv(table(), str(whole))
+    with pa.CompressedOutputStream(str(tmp_path / "t.csv.gz"), "gzip") as stream:
+        stream.write(whole.read_bytes())
+    for k in (0, 1):
+        pa.csv.write_csv(table().slice(150 * k, 150 + 100 * k), str(folder / f"{k}.csv"))
+    asked = ["-t", "y", "--json", "--categorical", "code", *QUICK]
+    outs = [
+        json.loads(call("fit", path, *asked, *how, "-o", tmp_path / "m"))
+        for path, how in (
+            (whole, ["--stream"]),
+            (tmp_path / "t.csv.gz", ["--stream"]),
+            (folder, []),
+        )
+    ]
+    for name in ("hyperparameters", "scores"):
+        assert outs[0][name] == outs[1][name] == outs[2][name]
+    for path in (tmp_path / "t.csv.gz", folder):
+        call("predict", tmp_path / "m", path, "--stream", "-o", tmp_path / "out.csv")
+        kept = read_csv(tmp_path / "out.csv")
+        assert kept["kind"] == table()["kind"].to_pylist()
+
+
+def test_a_file_larger_than_memory_is_read_in_batches(path, monkeypatch, tmp_path, call):
+    from coupledgp.cli.readers import files
+
+    def check(_, what, *__):
+        assert str(path) not in what, "it need not fit"
+
+    monkeypatch.setattr(files, "SMALL", 0)
+    monkeypatch.setattr(files, "check_memory", check)
+    call("fit", path, "-t", "y", "--stream", *QUICK, "-o", tmp_path / "m")
+    call("predict", tmp_path / "m", path, "--stream", "-o", tmp_path / "out.csv")
+    with pytest.raises(AssertionError, match="error"):  # which is that of the check
+        call("predict", tmp_path / "m", path, "--in-memory", "-o", tmp_path / "out.csv")
+
+
+def test_the_length_of_compressed_text_decides(tmp_path, monkeypatch):
+    path = tmp_path / "t.csv.gz"
+    text = b"a,y\n" + b"1,2\n" * 100_000
+    with pa.CompressedOutputStream(str(path), "gzip") as stream:
+        stream.write(text)
+    monkeypatch.setattr(batches, "available_bytes", lambda: batches.COPIES * len(text) * 1.1)
+    assert not wants_batches(path, None)
+    monkeypatch.setattr(batches, "available_bytes", lambda: batches.COPIES * len(text) * 0.9)
+    assert wants_batches(path, None)
+    path.write_bytes(b"no gzip")
+    assert not wants_batches(path, None)

@@ -70,13 +70,13 @@ def test_targets_of_nodes_may_run_backwards():
 
 def test_what_is_masked_is_missing():
     masked = np.ma.masked_array(X, mask=np.arange(24).reshape(12, 2) == 3)
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match="X: column 2, row 2: expected a finite number, got NaN"):
         table(masked, Y)
     filled = np.where(masked.mask, np.nan, X)
     assert np.array_equal(
         table(masked, Y, missing="indicator"), table(filled, Y, missing="indicator")
     )
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match="y, row 4: expected a finite number, got NaN"):
         table(X, np.ma.masked_array(Y, mask=np.arange(12) == 3))
 
 

@@ -190,7 +190,7 @@ def test_missing_values_are_refused_unless_asked_for(name, table, y):
         model.fit(with_gaps(table), y)
     X = table[["x"]].to_numpy().copy()
     X[3] = np.nan
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(InvalidInputError, match=r"X: column 1, row 4: .* got NaN; missing='indic"):
         model.fit(X, y)
     model.fit(table, y)
     with pytest.raises(InvalidInputError, match=r"column 'sex', row 2: expected a value"):
@@ -305,3 +305,36 @@ def test_a_wide_table_costs_little_beside_its_fit(rng):
     assert model.X_train_.shape == (30, 20_002)
     assert len(model.lengthscale_names_) == 20_001
     assert np.isfinite(model.predict(wide)).all()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("missing", ["raise", "indicator"])
+def test_infinite_values_are_refused_by_place_without_a_warning(missing):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = X[:, 0].copy()
+    X[7, 2], X[9, 1] = -np.inf, np.inf  # their sum is no number
+    model = cgp.SparseSpectrumGPRegressor(n_frequencies=4, optimizer=None, missing=missing)
+    place = r"X: column 3, row 8: expected a finite number, got -infinity"
+    for fit in (lambda: model.fit(X, y), lambda: model.fit_batches((X, y))):
+        with pytest.raises(InvalidInputError, match=place):
+            fit()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(InvalidInputError, match=r"batch 2: X: column 'c', row 8: .* -infinity"):
+        model.fit_batches([(frame.iloc[10:], y[10:]), (frame, y)])
+    good = np.clip(X, -9, 9)
+    with pytest.raises(InvalidInputError, match="X: column 3, row 8"):
+        model.fit(good, y).predict(X)
+    y[[3, 5]] = np.inf, -np.inf
+    for fit in (lambda: model.fit(good, y), lambda: model.fit_batches((good, y))):
+        with pytest.raises(InvalidInputError, match=r"y, row 4: expected a finite .* infinity"):
+            fit()
+    with pytest.raises(InvalidInputError, match=r"y: output 2, row 4: "):
+        model.fit(good, np.column_stack([good[:, 0], y]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_table_without_rows_says_nothing_of_its_columns():
+    table = pd.DataFrame({"a": np.empty(0), "b": pd.Series([], dtype="str")})
+    model = cgp.SparseSpectrumGPRegressor(missing="indicator")
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        model.fit(table, np.empty(0))

@@ -21,7 +21,12 @@ from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 
 DEFAULT_HOLDOUT = 0.2
-DATA = typer.Argument(metavar="DATA", help="CSV or Parquet file.", show_default=False, parser=path)
+DATA = typer.Argument(
+    metavar="DATA",
+    help="CSV or Parquet file, or a folder of them.",
+    show_default=False,
+    parser=path,
+)
 MODEL_PANEL, OUTPUT_PANEL = "Model", "Output"
 
 
@@ -195,8 +200,8 @@ def fit(
         typer.Option(
             "--stream/--in-memory",
             help="Read the file in batches, in memory that does not grow with its rows, and fit "
-            "sparse-spectrum; or read it whole. \\[default: in batches where a quarter of the "
-            "free memory does not hold it]",
+            "sparse-spectrum; or read it whole. \\[default: in batches where it is a folder, or a "
+            "quarter of the free memory does not hold it]",
             show_default=False,
         ),
     ] = None,

@@ -23,7 +23,10 @@ def predict(
     data: Annotated[
         Path,
         typer.Argument(
-            metavar="DATA", help="CSV or Parquet file.", show_default=False, parser=path
+            metavar="DATA",
+            help="CSV or Parquet file, or a folder of them.",
+            show_default=False,
+            parser=path,
         ),
     ],
     output: Annotated[

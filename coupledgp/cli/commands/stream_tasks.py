@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from coupledgp.batches import TableBatch
-from coupledgp.batches.files import open_dataset, tables_of
+from coupledgp.batches.datasets import open_dataset, tables_of
 from coupledgp.cli.commands.predict_tasks import law_columns, table_inputs
 from coupledgp.cli.commands.table_models import Model
 from coupledgp.cli.commands.table_tasks import describe_fit
@@ -23,9 +23,9 @@ from coupledgp.cli.readers.batches import (
     TypedBatches,
     divided,
     joined,
+    readable,
     text_columns,
 )
-from coupledgp.cli.readers.files import on_disk
 from coupledgp.cli.readers.kinds import kinds_of_model
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import is_parquet
@@ -145,7 +145,7 @@ def predict_batches(
     (int, list of str)
         Number of rows, and names of the added columns.
     """
-    source = on_disk(data)
+    source = readable(data)
     kinds = kinds_of_model(model)
     dataset = open_dataset(source, text_columns(kinds))
     names = dataset.schema.names

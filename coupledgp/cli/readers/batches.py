@@ -11,7 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from coupledgp.batches import BatchSource, FileBatches, TableBatch
-from coupledgp.batches.files import FORMATS, open_dataset
+from coupledgp.batches.datasets import (
+    COMPRESSIONS,
+    ENDINGS,
+    files_of,
+    format_of,
+    open_dataset,
+)
 from coupledgp.cli.readers.files import SMALL, is_pipe, on_disk
 from coupledgp.cli.readers.kinds import HINT, typed
 from coupledgp.cli.readers.tables import check_columns, is_parquet
@@ -21,6 +27,8 @@ from coupledgp.memory import available_bytes
 
 # Copies of a table that a command in memory makes.
 COPIES = 4
+# Bytes of a compressed text from which its length is told.
+SAMPLE_BYTES = 2**22
 # Most rows that are held out for scoring.
 MOST_HELD_OUT = 20_000
 
@@ -28,33 +36,48 @@ MOST_HELD_OUT = 20_000
 def wants_batches(path: Path, asked: bool | None) -> bool:
     """Whether a file is read in batches: as asked, or if its table may not fit into memory.
 
+    Folders are read in batches only.
+
     Raises
     ------
     InvalidInputError
         Batches are asked for of a file that is no Parquet, CSV or Arrow file.
     OSError
-        They are asked for of a file that is not there, is a folder, or may not be read.
+        They are asked for of a file that is not there, or may not be read.
     """
-    known = path.suffix.lower() in FORMATS and path.is_file()
+    if path.is_dir():
+        return asked is not False and (bool(asked) or bool(files_of(path)))
+    known = format_of(path) is not None and path.is_file()
     if asked and not known:
         if not is_pipe(path):
             path.open("rb").close()  # an error of the system, such as of no such file, names it
-        raise InvalidInputError(
-            f"--stream: expected a file ending in {', '.join(FORMATS)}, got {path}"
-        )
+        raise InvalidInputError(f"--stream: expected a file ending in {ENDINGS}, got {path}")
     if asked is not None or not known:
         return bool(asked)
-    size = path.stat().st_size
-    if size <= SMALL:
+    if path.stat().st_size <= SMALL and path.suffix.lower() not in COMPRESSIONS:
         return False
+    return bool(COPIES * _table_bytes(path) > available_bytes())
+
+
+def _table_bytes(path: Path) -> float:
+    """Bytes of the table of a file, about; zero of one that cannot be read."""
+    size = path.stat().st_size
     if is_parquet(path):
         try:
             with pa.parquet.ParquetFile(path) as file:
                 groups = range(file.num_row_groups)
-                size = sum(file.metadata.row_group(k).total_byte_size for k in groups)
+                return float(sum(file.metadata.row_group(k).total_byte_size for k in groups))
         except pa.ArrowException:
-            return False  # which the reader says better
-    return bool(COPIES * size > available_bytes())
+            return 0.0  # which the reader says better
+    compression = COMPRESSIONS.get(path.suffix.lower())
+    if compression is None:
+        return float(size)
+    try:
+        with path.open("rb") as file, pa.CompressedInputStream(file, compression) as stream:
+            unfolded = len(stream.read(SAMPLE_BYTES))
+            return size * unfolded / max(file.tell(), 1)
+    except (pa.ArrowException, OSError):
+        return 0.0
 
 
 class TypedBatches(FileBatches):
@@ -83,7 +106,7 @@ class TypedBatches(FileBatches):
         weights: Mapping[str, str | None],
     ) -> None:
         self.kinds, self.path = kinds, path
-        dataset = open_dataset(on_disk(path), text_columns(kinds))
+        dataset = open_dataset(readable(path), text_columns(kinds))
         schema = dataset.schema.empty_table()
         named = [name for name in weights.values() if name is not None]
         check_columns(schema, [target], f"--target: {path}")
@@ -99,6 +122,11 @@ class TypedBatches(FileBatches):
         batch = super()._batch(table)
         inputs = typed(batch.X, self.columns, self.kinds, str(self.path), missing=True, hint=HINT)
         return batch._replace(X=inputs)
+
+
+def readable(path: Path) -> Path:
+    """A folder itself, or a file as `on_disk` gives it; none has to fit into memory."""
+    return path if path.is_dir() else on_disk(path, whole=False)
 
 
 def text_columns(kinds: Mapping[str, str]) -> list[str]:

@@ -29,13 +29,20 @@ _kept: dict[str, Path] = {}
 _folder: list[str] = []
 
 
-def on_disk(path: Path) -> Path:
+def on_disk(path: Path, whole: bool = True) -> Path:
     """Path of a regular file with the content of `path`, which is itself unless it is a pipe.
 
     A file whose name is no UTF-8, or has control characters, is given by a link of another name.
 
     A pipe, such as a process substitution or /dev/stdin, is read at the first call, and the file
     of its content is there until the end of `pipes_kept`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    whole
+        Whether it is read whole, and has to fit into memory.
 
     Raises
     ------
@@ -56,13 +63,19 @@ def on_disk(path: Path) -> Path:
     if not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)):
         raise InvalidInputError(f"{path}: expected a file or a pipe, got a device or a socket")
     path.open("rb").close()  # an error of the system names the file
-    if found.st_size > SMALL:
+    if whole and found.st_size > SMALL:
         check_memory(found.st_size, f"{path}: {found.st_size} bytes", "give a part of the file")
     if visible(str(path)) == str(path):
         return path
-    _kept[str(path)] = _own_folder() / f"file{path.suffix}"  # libraries take names of UTF-8
+    _kept[str(path)] = _own_folder() / f"file{_ending(path)}"  # libraries take names of UTF-8
     _kept[str(path)].symlink_to(path.absolute())
     return _kept[str(path)]
+
+
+def _ending(path: Path) -> str:
+    """Ending of a name, such as .csv.gz, as far as it can be shown."""
+    both = "".join(path.suffixes[-2:])
+    return both if visible(both) == both else path.suffix
 
 
 def is_pipe(path: Path) -> bool:

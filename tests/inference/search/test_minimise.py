@@ -52,6 +52,21 @@ def test_a_step_to_where_there_is_no_factor_is_shortened() -> None:
         lbfgs(around_failures(walled), np.array([0.5, 4.0]), [(-9.0, 9.0)] * 2, Stopping(50))
 
 
+@pytest.mark.parametrize(("rounding", "converged"), [(1e-7, True), (0.0, False)])
+def test_a_line_search_without_a_lower_value(rounding: float, converged: bool) -> None:
+    """Rounding of values hides the end of a search; a wrong gradient is no end at all."""
+
+    def rounded(x: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = bowl(x)
+        if rounding:
+            return float(np.round(value / rounding) * rounding), gradient + 1e-4
+        return value, -gradient
+
+    found = lbfgs(rounded, np.array([0.0, 1.0]), [(-9.0, 9.0)] * 2, Stopping(50, 0.0, 1e-12))
+    assert found.converged == converged
+    assert found.n_iterations < 50
+
+
 def test_the_minimum_in_a_box() -> None:
     found = lbfgs(bowl, np.zeros(2), [(-1.0, 1.0), (-1.0, 2.0)], Stopping(50))
     np.testing.assert_allclose(found.point, [0.5, 2.0], atol=1e-6)

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
 from coupledgp.inference.search import ladder as ladder_module
+from coupledgp.inference.search.minimise import OPTIMIZERS, Minimum
 
 
 def table(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -58,3 +59,17 @@ def test_variances_come_from_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert model.noise_ == pytest.approx(again.noise_, rel=1e-6)
     assert model.outputscale_ == pytest.approx(again.outputscale_, rel=1e-6)
     np.testing.assert_allclose(model.predict(X[:9]), again.predict(X[:9]), rtol=1e-6)
+
+
+def test_a_search_that_ends_in_the_middle_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(function: Any, start: Any, box: Any, stopping: Any) -> Minimum:
+        return Minimum(start, function(start)[0], 3, False)
+
+    monkeypatch.setitem(OPTIMIZERS, "broken", broken)
+    X, y = table(60)
+    with pytest.warns(ConvergenceWarning, match="optimizer: .* ended after 3 iterations") as seen:
+        model = sparse(optimizer="broken").fit(X, y)
+    assert seen[0].filename == __file__
+    assert not model.converged_
+    with pytest.warns(ConvergenceWarning, match="optimizer: .* ended after 3 iterations"):
+        sparse(optimizer="broken").fit_batches((X, y))

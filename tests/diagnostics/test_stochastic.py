@@ -283,7 +283,7 @@ class TestErrors:
         gp = sparse().fit(X, y)
         with pytest.raises(InvalidInputError, match="X_test: X has 2 features"):
             compare(gp, X[:, :2], method="stochastic")
-        with pytest.raises(InvalidInputError, match=r"X_test: X: column 1, row 1: .* got NaN"):
+        with pytest.raises(InvalidInputError, match=r"X: column 1, row 1: .* got NaN"):
             compare(gp, np.full((2, 3), np.nan), method="stochastic")
 
     @pytest.mark.parametrize(

@@ -166,8 +166,8 @@ class SeriesFilter:
         return self._variances(np.eye(len(self.terms), dtype=bool))
 
     def product(self, which: tuple[int, ...], values: FloatArray) -> FloatArray:
-        """Return `sum_c v_c k_c(t, t') y` (m, q, n) or (q, n), without l_i, over some terms c."""
-        given = self._checked_values(values)
+        """Return `sum_c v_c k_c(t, t') y` for rows y (..., n), without l_i, over some terms c."""
+        given = self._checked_rows(values)
         rows = given.reshape(-1, self.n_times)
         found = np.zeros_like(rows)
         output = self._output_of(which)
@@ -182,10 +182,16 @@ class SeriesFilter:
         share_rows(work, rows.shape[0], 1, MOST_SERIES)
         return found.reshape(np.shape(values))
 
-    def sample(self, which: tuple[int, ...], rng: np.random.Generator, m: int) -> FloatArray:
-        """Return m draws (m, q, n) of `sum_c sqrt(v_c) f_c`, `f_c ~ GP(0, k_c)`, without l_i."""
+    def sample(
+        self, which: tuple[int, ...], rng: np.random.Generator, m: int, n_rows: int | None = None
+    ) -> FloatArray:
+        """Return draws (m, n_rows, n) of `sum_c sqrt(v_c) f_c`, `f_c ~ GP(0, k_c)`, without l_i.
+
+        There are as many rows as series unless another number is given.
+        """
+        count = self.n_series if n_rows is None else n_rows
         output = self._output_of(which)
-        drawn = np.zeros((m * self.n_series, self.n_times))
+        drawn = np.zeros((m * count, self.n_times))
         root, roots = self.space.roots()
         at_once = max(DRAWN_AT_ONCE // (self.n_times * output.size), 1)
         for start in range(0, drawn.shape[0], at_once):
@@ -201,7 +207,7 @@ class SeriesFilter:
                                  roots, self.space.steps)  # fmt: skip
 
             share_rows(work, part.shape[0], 1, MOST_SERIES)
-        return drawn.reshape(m, self.n_series, self.n_times)
+        return drawn.reshape(m, count, self.n_times)
 
     def on(self, times: FloatArray) -> SeriesFilter:
         """Return the filter on the union of its times and others, where nothing is seen."""
@@ -328,6 +334,15 @@ class SeriesFilter:
         for c in which:
             output += np.sqrt(self.terms[c].variance) * self.space.outputs[c]
         return output
+
+    def _checked_rows(self, values: FloatArray) -> FloatArray:
+        """Values as an array (..., n) in order."""
+        given = np.ascontiguousarray(values, dtype=np.float64)
+        if given.ndim < 2 or given.shape[-1] != self.n_times:
+            raise InvalidInputError(
+                f"values: expected rows of {self.n_times} times, got shape {given.shape}"
+            )
+        return given
 
     def _checked_values(self, values: FloatArray) -> FloatArray:
         """Values as an array (m, q, n) in order."""

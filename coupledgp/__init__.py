@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from coupledgp.models import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models import GPRegressor as GPRegressor
     from coupledgp.models import GraphGPRegressor as GraphGPRegressor
+    from coupledgp.models import GraphTimeGPRegressor as GraphTimeGPRegressor
     from coupledgp.models import KernelRegressionClassifier as KernelRegressionClassifier
     from coupledgp.models import KernelRegressionRegressor as KernelRegressionRegressor
     from coupledgp.models import LocalGPRegressor as LocalGPRegressor
@@ -61,6 +62,7 @@ else:
                 "ExactGraphGPRegressor",
                 "FieldGPRegressor",
                 "GraphGPRegressor",
+                "GraphTimeGPRegressor",
                 "KernelRegressionClassifier",
                 "KernelRegressionRegressor",
                 "SparseSpectrumGPRegressor",

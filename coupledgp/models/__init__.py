@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from coupledgp.models.fields import FieldGPRegressor as FieldGPRegressor
     from coupledgp.models.files import load_model as load_model
     from coupledgp.models.files import save_model as save_model
+    from coupledgp.models.graph_time import GraphTimeGPRegressor as GraphTimeGPRegressor
     from coupledgp.models.kernel_regression import (
         KernelRegressionClassifier as KernelRegressionClassifier,
     )
@@ -37,6 +38,7 @@ else:
         {
             "coupledgp.models.exact": ["ExactGPRegressor"],
             "coupledgp.models.fields": ["FieldGPRegressor"],
+            "coupledgp.models.graph_time": ["GraphTimeGPRegressor"],
             "coupledgp.models.local": ["LocalGPRegressor"],
             "coupledgp.models.other_models.judge": ["alternatives"],
             "coupledgp.models.regressor": ["GPRegressor"],

@@ -23,6 +23,7 @@ from coupledgp.gp import container
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor
+from coupledgp.models.graph_time import GraphTimeGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.nodes import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.models.regressor import GPRegressor
@@ -32,7 +33,7 @@ MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
     kind.__name__: kind
     for kind in (
         GPRegressor, LocalGPRegressor, SparseSpectrumGPRegressor, ExactGPRegressor,
-        GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor,
+        GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
     )
 }  # fmt: skip
 

@@ -340,7 +340,7 @@ class SeriesFilter:
         given = np.ascontiguousarray(values, dtype=np.float64)
         if given.ndim < 2 or given.shape[-1] != self.n_times:
             raise InvalidInputError(
-                f"values: expected rows of {self.n_times} times, got shape {given.shape}"
+                f"values: expected shape (..., {self.n_times}), got {given.shape}"
             )
         return given
 

@@ -1,0 +1,492 @@
+"""The Gaussian process of values at the sites of a graph over time, given data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.graph_time_prior import (
+    SensorScales,
+    SpaceTimeHyperparameters,
+    SpaceTimePrior,
+    sites_of_points,
+    with_own_noise,
+)
+from coupledgp.gp.graph_time_state import (
+    grid_from,
+    grid_state,
+    sites_from,
+    sites_state,
+    terms_from,
+    terms_state,
+)
+from coupledgp.gp.inverse_covariance import InverseCovariance
+from coupledgp.gp.noise import GaussianNoise, Noise
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    Header,
+    NormalizedProcess,
+    Points,
+    PredictiveLaw,
+    Problem,
+    Want,
+)
+from coupledgp.gp.schema import Entries
+from coupledgp.gp.state import units_from
+from coupledgp.gp.units import Units
+from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
+from coupledgp.inference.space_time.rounds import SpaceTimeData, gap_system
+from coupledgp.inference.space_time.sites import Sites
+from coupledgp.inference.space_time.whittle import SpaceTimeParameters
+from coupledgp.memory import check_memory
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray, IntArray
+
+# Number of observations up to which all that is left out comes from a Cholesky factor.
+DENSE_LIMIT = 2000
+# Random vectors and steps of the log-determinant over the gaps.
+N_PROBES, N_STEPS = 16, 40
+# Joint laws: points that are solved for at once.
+SOLVED_AT_ONCE = 64
+# Most draws of a file.
+MOST_DRAWS = 2**16
+# Extra noise below this share of a sensor's own is none.
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class SpaceTimeSettings:
+    """Settings of computations.
+
+    Attributes
+    ----------
+    n_draws : int
+        Draws of the gaps from which their part of variances is estimated.
+    exact_variances : int
+        Largest number of points whose variances are computed by a solve each.
+    window : int or None
+        Number of the last steps that are kept when data are added; None: all.
+    seed : int
+        Seed of the draws.
+    """
+
+    n_draws: int = 64
+    exact_variances: int = 32
+    window: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceTimeRows:
+    """Observations as a grid.
+
+    Attributes
+    ----------
+    sensors : IntArray (p,)
+        Sites of the sensors, rising.
+    times : FloatArray (n,)
+        Rising times.
+    values : FloatArray (p, n)
+        Observations in units of y; NaN where there is none.
+    extra : FloatArray (p, n) or None
+        Variance of extra noise of observations over the noise of a sensor of scale one.
+    """
+
+    sensors: IntArray
+    times: FloatArray
+    values: FloatArray
+    extra: FloatArray | None = None
+
+    @cached_property
+    def observed(self) -> NDArray[np.bool_]:
+        """Which cells (p, n) were observed."""
+        return ~np.isnan(self.values)
+
+    def normalized(self, units: Units) -> SpaceTimeData:
+        """The same in normalised units, zero where nothing was observed."""
+        filled = np.where(self.observed, self.values, units.offset[0])
+        return SpaceTimeData((filled - units.offset[0]) / units.scale[0], self.observed, self.times)
+
+    def last(self, n_steps: int | None) -> SpaceTimeRows:
+        """The last steps; all of them where `n_steps` is None."""
+        if n_steps is None or n_steps >= self.times.size:
+            return self
+        kept = slice(self.times.size - n_steps, None)
+        extra = None if self.extra is None else self.extra[:, kept]
+        return replace(self, times=self.times[kept], values=self.values[:, kept], extra=extra)
+
+    @classmethod
+    def of(cls, data: Data, scales: SensorScales, grid: FloatArray) -> SpaceTimeRows:
+        """The grid of observations at points (n, 2); times of `grid` between theirs are kept.
+
+        Raises
+        ------
+        InvalidInputError
+            A cell is observed twice, or an observation has less noise than its sensor.
+        """
+        sensors, rows = np.unique(sites_of_points(data.points), return_inverse=True)
+        stamps = data.points[:, 1]
+        inside = grid[(grid >= stamps.min()) & (grid <= stamps.max())]
+        times = np.union1d(inside, stamps)
+        columns = np.searchsorted(times, stamps)
+        cells = rows * times.size + columns
+        if np.unique(cells).size < cells.size:
+            raise InvalidInputError("data: expected one observation of a site at a time, got two")
+        values = np.full((sensors.size, times.size), np.nan)
+        values[rows, columns] = data.targets[:, 0]
+        relative = data.relative_noise
+        if relative is None:
+            return cls(sensors, times, values)
+        more = relative - scales.at(sensors)[rows]
+        if (more < -ROUNDING * relative).any():
+            raise InvalidInputError(
+                "data: expected relative noise of at least the sensor's own, got less"
+            )
+        extra = np.zeros(values.shape)
+        extra[rows, columns] = np.where(more > ROUNDING * relative, more, 0.0)
+        return cls(sensors, times, values, extra if extra.any() else None)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GraphTimeGP(NormalizedProcess):
+    """`f ~ N(0, sum_c v_c B_c (x) k_c)` over sites and times, `y = f + e`, given data.
+
+    Points are rows (site, time). Two kinds of terms share eigenvectors, those of a kernel of sites
+    and those of sensors' own scales D, so that complete data are independent series; gaps are
+    solved for (`coupledgp.inference.space_time.gaps`).
+
+    Attributes
+    ----------
+    sites : Sites
+        Covariances between sites, at the parameters' theta.
+    parameters : SpaceTimeParameters
+        Hyperparameters; scales of sensors in the order of `rows.sensors`.
+    settings : SpaceTimeSettings
+        Settings of computations.
+    units : Units
+        Units of y.
+    normalize : bool
+        Whether the units follow the data when observations are added.
+    rows : SpaceTimeRows
+        Observations.
+    posterior : SpaceTimePosterior
+        Law of f in normalised units.
+    """
+
+    sites: Sites
+    parameters: SpaceTimeParameters
+    settings: SpaceTimeSettings
+    units: Units
+    normalize: bool
+    rows: SpaceTimeRows
+    posterior: SpaceTimePosterior
+
+    @classmethod
+    def given(
+        cls,
+        sites: Sites,
+        parameters: SpaceTimeParameters,
+        settings: SpaceTimeSettings,
+        units: Units,
+        normalize: bool,
+        rows: SpaceTimeRows,
+        report: Progress = silent,
+    ) -> GraphTimeGP:
+        """Condition a prior on observations."""
+        data = rows.normalized(units)
+        extra = None if rows.extra is None else rows.extra * parameters.noise
+        gaps = gap_system(data, sites.gram(rows.sensors), parameters, extra)
+        posterior = SpaceTimePosterior.given(
+            sites, rows.sensors, gaps, data.values, settings.n_draws, settings.seed, report
+        )
+        return cls(sites, parameters, settings, units, normalize, rows, posterior)
+
+    @cached_property
+    def scales(self) -> SensorScales:
+        """Relative variances of noise and own terms of the sensors."""
+        return SensorScales(self.rows.sensors, self.parameters.roots**2)
+
+    @cached_property
+    def prior_law(self) -> SpaceTimePrior:
+        """The prior as a dense one."""
+        return SpaceTimePrior(self.sites, self.hyperparameters, self.scales)
+
+    @cached_property
+    def _data(self) -> Data:
+        rows = self.rows
+        sensors, columns = np.nonzero(rows.observed)
+        points = np.column_stack([rows.sensors[sensors], rows.times[columns]])
+        relative = self.parameters.roots[sensors] ** 2
+        if rows.extra is not None:
+            relative = relative + rows.extra[sensors, columns]
+        alike = bool((relative == 1.0).all())
+        targets = rows.values[sensors, columns][:, None]
+        return Data.of(points, targets, None if alike else relative)
+
+    @property
+    def data(self) -> Data:
+        """See the base class; points are rows (site, time)."""
+        return self._data
+
+    @property
+    def noise(self) -> Noise:
+        """See the base class; that of a sensor of scale one."""
+        return GaussianNoise(self.parameters.noise)
+
+    @property
+    def hyperparameters(self) -> SpaceTimeHyperparameters:
+        """See the base class."""
+        return SpaceTimeHyperparameters(self.parameters.terms, self.parameters.noise)
+
+    def summary(self) -> dict[str, Any]:
+        """See the base class."""
+        found: dict[str, Any] = {"sites": self.sites.describe()}
+        for number, term in enumerate(self.parameters.terms):
+            name = f"{term.where} {type(term.kernel).__name__} {number}"
+            found[name] = {
+                "variance": self.units.spread(term.variance), **term.kernel.parameters(),
+            }  # fmt: skip
+        found["noise"] = self.units.spread(self.parameters.noise)
+        return found
+
+    @property
+    def log_evidence(self) -> float:
+        """See the base class."""
+        return self.evidence_with_error[0]
+
+    @cached_property
+    def evidence_with_error(self) -> tuple[float, float]:
+        """Log evidence of y in its own units, and its standard error, nats."""
+        posterior, gaps = self.posterior, self.posterior.gaps
+        log_gaps, error = gaps.log_determinant(N_PROBES, N_STEPS, self.settings.seed)
+        log_determinant = posterior.system.log_determinant + log_gaps
+        if gaps.precision is not None:
+            noisy = gaps.precision > 0
+            log_determinant -= float(np.log(gaps.precision[noisy]).sum())
+        n_rows = int(self.rows.observed.sum())
+        quad = float((posterior.alpha * posterior.values).sum())
+        value = -0.5 * (quad + log_determinant + n_rows * np.log(2 * np.pi))
+        return value - self.units.log_jacobian(n_rows), 0.5 * error
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether variances come from a Cholesky factor of the observations."""
+        return int(self.rows.observed.sum()) <= DENSE_LIMIT
+
+    @property
+    def reason(self) -> str:
+        """How the law is computed, why, and its cost in numbers."""
+        p, n = self.rows.values.shape
+        basis, gaps = self.posterior.system.basis, self.posterior.gaps
+        flops = 2.0 * p * basis.values.size * n
+        words = f"{p} sensors and {n} times: {basis.eigenvalues.size} independent series in time"
+        if not basis.is_complete:
+            words += f" of {basis.values.size} leading eigenvectors (share {basis.lost:.1g} lost)"
+        words += f", {flops:.2g} multiplications a solve"
+        if gaps.size:
+            steps = getattr(gaps, "n_iterations", 0)
+            words += f"; {gaps.size} gaps by {steps} steps of conjugate gradients"
+        if self.is_dense:
+            words += f"; variances by a Cholesky factor, at most {DENSE_LIMIT} observations"
+        elif gaps.size:
+            words += f"; {self.settings.n_draws} draws of the gaps for variances"
+        return words
+
+    @cached_property
+    def _dense(self) -> Any:
+        return self.exact()
+
+    def grid_variances(self, cells: Cells, report: Progress = silent) -> FloatArray:
+        """Variances (a, b) of f at cells, normalised units."""
+        if not self.is_dense or not self.posterior.gaps.size:
+            return self.posterior.variances(cells, report)
+        points = np.column_stack([
+            np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
+        ]).astype(np.float64)  # fmt: skip
+        found = np.empty(len(points))
+        for part in np.array_split(np.arange(len(points)), max(1, len(points) // 4096)):
+            found[part] = self._dense.latent_law(points[part], "variance")[1]
+        return found.reshape(cells.sites.size, cells.times.size)
+
+    def _grid(self, points: Points) -> tuple[Cells, IntArray, IntArray]:
+        """The grid of sites and times of points (m, 2), and the place of each in it."""
+        sites, rows = np.unique(sites_of_points(points), return_inverse=True)
+        times, columns = np.unique(points[:, 1], return_inverse=True)
+        check_memory(
+            24.0 * sites.size * times.size,
+            f"points: a grid of {sites.size} sites and {times.size} times",
+            "ask for fewer sites or times at once",
+        )
+        return Cells(sites, times), rows, columns
+
+    def latent_law(
+        self, points: Points, want: Want, report: Progress = silent
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """See the base class.
+
+        Variances at up to `settings.exact_variances` points are exact to the tolerance of solves;
+        at more points the part that the gaps leave is estimated (see `SpaceTimePosterior`).
+        """
+        cells, rows, columns = self._grid(points)
+        mean = self.posterior.means(cells)[0][rows, columns][:, None]
+        if want == "mean":
+            return mean, None
+        if self.is_dense:
+            return mean, self._dense.latent_law(points, want)[1]
+        complete = not self.posterior.gaps.size
+        if want == "covariance" or (len(points) <= self.settings.exact_variances and not complete):
+            covariance = self._covariance(points, report)
+            return mean, covariance if want == "covariance" else covariance.diagonal().copy()
+        return mean, self.posterior.variances(cells, report)[rows, columns]
+
+    def _covariance(self, points: Points, report: Progress) -> FloatArray:
+        """Covariance (m, m) of f at points, by a solve for each."""
+        rows = self.rows
+        check_memory(
+            8.0 * (4 * len(points) ** 2 + 6 * SOLVED_AT_ONCE * rows.values.size),
+            f"points: the joint law of {len(points)} points",
+            "ask for fewer points, for return_std, or for sample_y",
+        )
+        cells, of_site, of_time = self._grid(points)
+        posterior, prior = self.posterior, self.prior_law
+        found = prior.covariance(points, points)
+        grid = np.column_stack([
+            np.repeat(rows.sensors, rows.times.size), np.tile(rows.times, rows.sensors.size),
+        ]).astype(np.float64)  # fmt: skip
+        for start in range(0, len(points), SOLVED_AT_ONCE):
+            part = slice(start, start + SOLVED_AT_ONCE)
+            columns = prior.covariance(points[part], grid).reshape(-1, *rows.values.shape)
+            columns[:, ~rows.observed] = 0.0
+            _, alpha = posterior.gaps.filled(columns, 1e-8, report)
+            found[:, part] -= posterior.means(cells, alpha)[:, of_site, of_time].T
+        return np.asarray((found + found.T) / 2)
+
+    def latent_samples(
+        self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
+    ) -> FloatArray:
+        """See the base class; draws of the prior, corrected by the observations."""
+        cells, rows, columns = self._grid(points)
+        drawn = self.posterior.draws(cells, n_samples, rng, report)
+        return np.ascontiguousarray(drawn[:, rows, columns].T[:, None, :])
+
+    def latent_prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        return self.prior_law.covariance(points, points)
+
+    def _noise_at(self, points: Points) -> FloatArray:
+        """Noise variances (m, 1) of observations at points, units of y squared."""
+        scales = self.scales.at(sites_of_points(points))
+        return np.asarray(self.units.spread(self.parameters.noise * scales))
+
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        """See the base class; each sensor has the noise of its own scale."""
+        found = super().law(points, want, latent=True, report=report)
+        return found if latent else with_own_noise(found, self._noise_at(points))
+
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        """See the base class; each sensor has the noise of its own scale."""
+        drawn = super().sample(points, n_samples, rng, latent=True, report=report)
+        if latent:
+            return drawn
+        scale = np.sqrt(self._noise_at(points))[:, :, None]
+        return drawn + scale * rng.standard_normal(drawn.shape)
+
+    def inverse_covariance(self) -> InverseCovariance | None:
+        """See the base class; by a Cholesky factor of up to `DENSE_LIMIT` observations."""
+        return self._dense.inverse_covariance() if self.is_dense else None
+
+    def exact(self) -> Any:
+        """See the base class; by a Cholesky factor of all observations."""
+        return self.prior_law.given(self.data, self.units, self.normalize, warns=False)
+
+    def exact_problem(self) -> Problem:
+        """See the base class."""
+        return self.prior_law.problem(self.data, self.units)
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> GraphTimeGP:
+        """See the base class; a site without a sensor so far has noise of scale one."""
+        rows = SpaceTimeRows.of(data, self.scales, self.rows.times)
+        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        roots = np.sqrt(self.scales.at(rows.sensors))
+        return self.given(
+            self.sites, replace(self.parameters, roots=roots), self.settings, units,
+            self.normalize, rows,
+        )  # fmt: skip
+
+    def updated(self, data: Data) -> GraphTimeGP:
+        """See the base class; with a window, data before its last steps are dropped."""
+        relative = self.scales.at(sites_of_points(data.points))
+        if data.weights is None and (relative != 1.0).any():
+            data = Data.of(data.points, data.targets, relative)
+        whole = self.data.followed_by(data).as_one_batch()
+        window = self.settings.window
+        if window is not None:
+            times = np.unique(np.concatenate([self.rows.times, data.points[:, 1]]))
+            whole = whole.take(np.flatnonzero(whole.points[:, 1] >= times[-window:][0]))
+        return self.conditioned(whole, renormalize=True)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class; observations, from which it predicts, are always part of it."""
+        header, arrays = sites_state(self.sites)
+        rows, parameters = self.rows, self.parameters
+        header |= {
+            "process": type(self).__name__,
+            "terms": terms_state(parameters.terms),
+            "noise": float(parameters.noise),
+            "settings": asdict(self.settings),
+            "normalize": self.normalize,
+        }
+        arrays |= {
+            "roots": parameters.roots,
+            "y_mean": self.units.offset,
+            "y_scale": self.units.scale,
+        }
+        return header, arrays | grid_state(rows.sensors, rows.times, rows.values, rows.extra)
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> GraphTimeGP:
+        """Condition the prior of a file on its observations again."""
+        entries = Entries(header, arrays)
+        sites = sites_from(entries)
+        sensors, times, values, extra = grid_from(entries)
+        if sensors.max() >= sites.n_sites:
+            raise ModelFileError(f"sensors: expected sites below {sites.n_sites}, got others")
+        roots = entries.scales("roots", "p").numpy()
+        noise = entries.number("noise", above=0.0)
+        units = units_from(entries)
+        if units.n_outputs != 1:
+            raise ModelFileError(f"y_mean: expected one output, got {units.n_outputs}")
+        parameters = SpaceTimeParameters(sites.theta, terms_from(entries), noise, roots)
+        settings = SpaceTimeSettings(
+            entries.integer("settings", "n_draws", low=2, high=MOST_DRAWS),
+            entries.integer("settings", "exact_variances", low=0, high=2**20),
+            None if entries.value("settings", "window") is None
+            else entries.integer("settings", "window", low=2, high=2**40),
+            entries.integer("settings", "seed", low=0, high=2**63),
+        )  # fmt: skip
+        return cls.given(
+            sites, parameters, settings, units, entries.flag("normalize"),
+            SpaceTimeRows(sensors, times, values, extra),
+        )  # fmt: skip
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> GraphTimeGP:
+        """Refuse, since nothing is drawn that the law depends on."""
+        raise InvalidInputError(
+            "model: expected one with frequencies or walkers to draw again, got a space-time GP"
+        )

@@ -1,0 +1,192 @@
+"""The prior of a function of sites and times, and its exact process by a Cholesky factor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.additive import AdditiveProblem
+from coupledgp.gp.exact import DensePrior, ExactGP
+from coupledgp.gp.noise import GaussianNoise, Likelihood
+from coupledgp.gp.protocol import Arrays, Data, Header, Points, PredictiveLaw, Want
+from coupledgp.gp.units import Units
+from coupledgp.inference.space_time.filters import Term
+from coupledgp.inference.space_time.gaps import time_covariance
+from coupledgp.inference.space_time.sites import Sites
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray, IntArray
+
+
+@dataclass(frozen=True)
+class SpaceTimeHyperparameters:
+    """Fitted hyperparameters, variances in normalised units.
+
+    Attributes
+    ----------
+    terms : tuple of Term
+        Terms of the function: where each lives, its time kernel and its variance.
+    outputscale : float
+        Sum of the variances of the terms.
+    noise : float
+        Variance of the noise of a sensor of scale one.
+    """
+
+    terms: tuple[Term, ...]
+    noise: float
+
+    @property
+    def outputscale(self) -> float:
+        """Sum of the variances of the terms."""
+        return float(sum(term.variance for term in self.terms))
+
+
+@dataclass(frozen=True, eq=False)
+class SensorScales:
+    """Relative variances of noise and own terms of sensors; one at all other sites.
+
+    Attributes
+    ----------
+    sensors : IntArray (p,)
+        Sites of sensors, rising.
+    values : FloatArray (p,)
+        Relative variances D.
+    """
+
+    sensors: IntArray
+    values: FloatArray
+
+    def at(self, sites: IntArray) -> FloatArray:
+        """Relative variances (a,) at sites."""
+        if not self.sensors.size:
+            return np.ones(sites.size)
+        places = np.minimum(np.searchsorted(self.sensors, sites), self.sensors.size - 1)
+        return np.where(self.sensors[places] == sites, self.values[places], 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SpaceTimePrior(DensePrior):
+    """`f = sum_c f_c`, `cov f_c = v_c B_c(i, j) k_c(t - t')`, B_c a kernel of sites or own scales.
+
+    Points are rows (site, time).
+
+    Attributes
+    ----------
+    sites : Sites
+        Covariances between sites.
+    hyperparameters : SpaceTimeHyperparameters
+        Terms and noise.
+    scales : SensorScales
+        Relative variances of noise and own terms of sensors.
+    likelihood : Likelihood
+        Law of observations given f, made of the noise variance.
+    """
+
+    sites: Sites
+    hyperparameters: SpaceTimeHyperparameters
+    scales: SensorScales
+    likelihood: Likelihood = GaussianNoise
+
+    @property
+    def process_class(self) -> type[ExactGP]:
+        """See the base class."""
+        return ExactGraphTimeGP
+
+    def covariance(self, a: Points, b: Points) -> FloatArray:
+        """See the base class; rows a (n, 2) and b (p, 2)."""
+        first, of_a = np.unique(sites_of_points(a), return_inverse=True)
+        second, of_b = np.unique(sites_of_points(b), return_inverse=True)
+        lags = a[:, 1][:, None] - b[:, 1]
+        terms = self.hyperparameters.terms
+        between = self.sites.cross(first, second)
+        found = between[of_a[:, None], of_b] * time_covariance(terms, "graph", lags)
+        same = first[of_a][:, None] == second[of_b]
+        own = self.scales.at(first)[of_a][:, None] * time_covariance(terms, "node", lags)
+        return np.asarray(found + np.where(same, own, 0.0))
+
+    def variance(self, points: Points) -> FloatArray:
+        """See the base class."""
+        sites, places = np.unique(sites_of_points(points), return_inverse=True)
+        terms = self.hyperparameters.terms
+        graph = sum(term.variance for term in terms if term.where == "graph")
+        node = sum(term.variance for term in terms if term.where == "node")
+        found = graph * self.sites.diagonal(sites) + node * self.scales.at(sites)
+        return np.asarray(found[places])
+
+    def problem(self, data: Data, units: Units) -> AdditiveProblem:
+        """See the base class."""
+        return AdditiveProblem.of(self, data, units)
+
+
+def sites_of_points(points: Points) -> IntArray:
+    """Numbers (n,) of the sites of points (n, 2)."""
+    return points[:, 0].astype(np.int64)
+
+
+def with_own_noise(law: PredictiveLaw, noise: FloatArray) -> PredictiveLaw:
+    """The law of observations of a law of f, with noise variances (p, k) in units of y squared."""
+    spread = law.spread
+    if spread is None:
+        return law
+    if spread.ndim == 2:
+        return PredictiveLaw(law.mean, spread + noise)
+    spread = spread.copy()
+    places = np.arange(len(noise))
+    spread[places, places] += noise
+    return PredictiveLaw(law.mean, spread)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExactGraphTimeGP(ExactGP):
+    """A function of sites and times given observations, by a Cholesky factor of their covariance.
+
+    Points are rows (site, time).
+    """
+
+    @property
+    def space_time_prior(self) -> SpaceTimePrior:
+        """The prior."""
+        prior = self.dense_prior
+        assert isinstance(prior, SpaceTimePrior)
+        return prior
+
+    @property
+    def hyperparameters(self) -> Any:
+        """See the base class."""
+        return self.space_time_prior.hyperparameters
+
+    def _noise_at(self, points: Points) -> FloatArray:
+        scales = self.space_time_prior.scales.at(sites_of_points(points))
+        return np.asarray(self.units.spread(self.noise.variance * scales))
+
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        """See the base class; each sensor has the noise of its own scale."""
+        found = super().law(points, want, latent=True, report=report)
+        return found if latent else with_own_noise(found, self._noise_at(points))
+
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        """See the base class; each sensor has the noise of its own scale."""
+        drawn = super().sample(points, n_samples, rng, latent=True, report=report)
+        if latent:
+            return drawn
+        scale = np.sqrt(self._noise_at(points))[:, :, None]
+        return drawn + scale * rng.standard_normal(drawn.shape)
+
+    def state(self) -> tuple[Header, Arrays]:
+        """Refuse: the process that it is the twin of is stored instead."""
+        raise InvalidInputError(
+            "model: expected a process that is stored, got the exact twin of one; save the model "
+            "and call exact() after it is loaded"
+        )

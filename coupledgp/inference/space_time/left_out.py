@@ -1,0 +1,156 @@
+"""Law of each sensor's observations given those of all other sensors.
+
+With complete data, `e_i = ((A^-1)_ii)^-1 (A^-1 y)_i` are the residuals of sensor i left out, and
+the diagonal of `((A^-1)_ii)^-1` their variances. The block is Toeplitz far from the ends of the
+series, so that its inverse is that of a circulant. Gaps of other sensors must not be filled with
+the help of sensor i: its row joins the gaps, and conjugate gradients go on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from coupledgp.inference.space_time.posterior import SpaceTimePosterior
+from coupledgp.progress import Progress, silent
+from coupledgp.random import FloatArray, IntArray
+
+# Relative residual of a sensor's row and the gaps, and most steps of conjugate gradients.
+TOLERANCE, MOST_STEPS = 1e-4, 60
+# Numbers in the arrays that are worked on at once: 32 MiB each.
+MOST_ENTRIES = 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class SensorsLeftOut:
+    """Laws of observations given those of other sensors, normalised units.
+
+    Attributes
+    ----------
+    mean, variance : FloatArray (p, n)
+        Of an observation, noise included; NaN where sensor i has none.
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+class RowInverses:
+    """Circulant inverses of the blocks `(A^-1)_ii` of the sensors.
+
+    Parameters
+    ----------
+    posterior
+        The posterior, whose system the blocks are of.
+    """
+
+    def __init__(self, posterior: SpaceTimePosterior) -> None:
+        system, n = posterior.system, posterior.values.shape[1]
+        self.n, self.size = n, next_fast_len(2 * n, real=True)
+        self.inverse = 1.0 / system.precision_spectra(self.size)
+
+    @property
+    def variances(self) -> FloatArray:
+        """Variance (p,) of an observation of each sensor given complete data of the others."""
+        return np.asarray(irfft(self.inverse, self.size)[:, 0])
+
+    def apply(self, rows: IntArray, R: FloatArray) -> FloatArray:
+        """`((A^-1)_ii)^-1 R` for R (m, n), row by row, away from the ends."""
+        return np.asarray(irfft(self.inverse[rows] * rfft(R, self.size), self.size)[:, : self.n])
+
+
+def sensors_left_out(posterior: SpaceTimePosterior, report: Progress = silent) -> SensorsLeftOut:
+    """Laws of the observations of each sensor given those of all others."""
+    p, n = posterior.values.shape
+    inverses = RowInverses(posterior)
+    observed = ~posterior.gaps.unknown & posterior.system.series.seen
+    if posterior.gaps.precision is not None:
+        weighted = posterior.gaps.runs.cells[posterior.gaps.precision > 0]
+        observed.reshape(-1)[weighted] = True
+    mean = np.empty((p, n))
+    batch = max(1, MOST_ENTRIES // (p * n))
+    for start in range(0, p, batch):
+        rows = np.arange(start, min(start + batch, p))
+        mean[rows] = _means(posterior, inverses, rows)
+        report(f"leave-one-sensor-out, sensor {rows[-1] + 1} of {p}")
+    variance = inverses.variances[:, None] + _variances_of_gaps(posterior, inverses)
+    return SensorsLeftOut(np.where(observed, mean, np.nan), np.where(observed, variance, np.nan))
+
+
+def _means(posterior: SpaceTimePosterior, inverses: RowInverses, rows: IntArray) -> FloatArray:
+    """Means (m, n) of the sensors of some rows given the others, by conjugate gradients."""
+    system, gaps = posterior.system, posterior.gaps
+    m, seen = rows.size, system.series.seen
+    own = np.arange(m)
+    # Unknowns: the gaps and, in each problem, a row. Values of the row are those to be found.
+    unknown = np.repeat(gaps.unknown[None], m, axis=0)
+    unknown[own, rows] = seen
+    inverse_noise = np.zeros((m, *gaps.unknown.shape))
+    if gaps.precision is not None:
+        inverse_noise.reshape(m, -1)[:, gaps.runs.cells] = gaps.precision
+        inverse_noise[own, rows] = 0.0
+
+    def product(V: FloatArray) -> FloatArray:
+        return np.where(unknown, system.solve(V) + inverse_noise * V, 0.0)
+
+    def precondition(R: FloatArray) -> FloatArray:
+        out = gaps.scattered(gaps.precondition(gaps.gathered(R))) if gaps.size else np.zeros_like(R)
+        out[own, rows] = np.where(seen, inverses.apply(rows, R[own, rows]), 0.0)
+        return out
+
+    # z is what is to be subtracted from the data of the cells, with zeros as data in row i.
+    data = np.repeat(posterior.values[None], m, axis=0)
+    data[own, rows] = 0.0
+    right = np.where(unknown, system.solve(data), 0.0)
+    start = np.where(unknown, data - posterior.filled, 0.0)
+    first = posterior.filled[rows] - inverses.apply(
+        rows, system.solve(posterior.filled[None])[0, rows]
+    )
+    start[own, rows] = np.where(seen, -first, 0.0)
+    found = _conjugate_gradients(product, precondition, right, start)
+    return -found[own, rows]
+
+
+def _conjugate_gradients(
+    product: Callable[[FloatArray], FloatArray],
+    precondition: Callable[[FloatArray], FloatArray],
+    right: FloatArray,
+    start: FloatArray,
+) -> FloatArray:
+    """Solve for right-hand sides (m, p, n) side by side, each with coefficients of its own."""
+    axes = (1, 2)
+    z, R = start, right - product(start)
+    goal = TOLERANCE**2 * (right**2).sum(axis=axes)
+    Z = precondition(R)
+    P, rho = Z, (R * Z).sum(axis=axes)
+    for _ in range(MOST_STEPS):
+        if ((R**2).sum(axis=axes) <= goal).all():
+            break
+        AP = product(P)
+        size = (P * AP).sum(axis=axes)
+        alpha = np.where(size > 0, rho / np.where(size > 0, size, 1.0), 0.0)[:, None, None]
+        z = z + alpha * P
+        R = R - alpha * AP
+        Z = precondition(R)
+        following = (R * Z).sum(axis=axes)
+        ratio = np.where(rho > 0, following / np.where(rho > 0, rho, 1.0), 0.0)
+        P, rho = Z + ratio[:, None, None] * P, following
+    return z
+
+
+def _variances_of_gaps(posterior: SpaceTimePosterior, inverses: RowInverses) -> FloatArray:
+    """Variances (p, n) that the gaps of other sensors add, estimated from draws of the gaps."""
+    p, n = posterior.values.shape
+    total = np.zeros((p, n))
+    if not posterior.gaps.size:
+        return total
+    rows = np.arange(p)
+    draws = posterior.deviations[0]
+    for d in draws:
+        values = posterior.gaps.scattered(d[None])
+        solved = posterior.system.solve(values)[0]
+        total += (values[0] - inverses.apply(rows, solved)) ** 2
+    return total / len(draws)

@@ -1,7 +1,8 @@
 """Inverses of symmetric Toeplitz blocks, one for each run of gaps.
 
 By the formula of Gohberg and Semencul (1972), `T^-1 = (L(x) L(x)' - L(y) L(y)') / x_0` for the
-first column x of the inverse and y = (0, x_{L-1}, ..., x_1), where L(v) is lower triangular and Toeplitz.
+first column x of the inverse and y = (0, x_{L-1}, ..., x_1), where L(v) is lower triangular and
+Toeplitz.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def html_of(page: Page) -> str:
     text = ENVIRONMENT.get_template("page.html").render(
         page=page, opening=pictures[:first], tables=tables[:above], pictures=pictures[first:],
         after=tables[above:], has_scene=any(one.scene is not None for _, one in pictures),
+        has_frames=any(one.scene and one.scene.frames for _, one in pictures),
     )  # fmt: skip
     return visible(text)
 

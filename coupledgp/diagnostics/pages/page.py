@@ -30,6 +30,8 @@ class Page:
         Paragraphs below the heading, and at the end.
     links : sequence of (str, str)
         Addresses and texts of pages beside this one, below the heading.
+    headline : str
+        The sentence that says the most, above everything but warnings; may be empty.
     warnings : sequence of str
         Sentences that come before everything else.
     verdicts : sequence of Verdict
@@ -54,6 +56,7 @@ class Page:
     lead: Sequence[str] = ()
     closing: Sequence[str] = ()
     links: Sequence[tuple[str, str]] = ()
+    headline: str = ""
     warnings: Sequence[str] = ()
     verdicts: Sequence[Verdict] = ()
     statements: Sequence[str] = ()

@@ -47,12 +47,15 @@ class Picture:
         The drawing in light colours.
     scene : Scene or None
         The same values for a viewer in which they can be turned and picked.
+    wide : bool
+        Whether it needs the width of the page.
     """
 
     name: str
     caption: str
     figure: Figure
     scene: Scene | None = None
+    wide: bool = False
 
     def svg(self) -> str:
         """Return the picture as an SVG document in light colours.
@@ -75,6 +78,7 @@ class Picture:
         svg = svg.replace(' style="fill: #ffffff"', ' style="fill: none"', 1)  # the paper
         svg = re.sub(r"font-family: [^;\"]*;? ?", "", svg)
         svg = re.sub(r"#[0-9a-f]{6}\b", _themed, svg)
+        svg = re.sub(r' d="[^"]*"', _rounded, svg)
         svg = re.sub(r'\bid="', f'id="{name}-', svg)
         svg = re.sub(r"url\(#", f"url(#{name}-", svg)
         return re.sub(r'xlink:href="#', f'xlink:href="#{name}-', svg)
@@ -87,6 +91,11 @@ class Picture:
         buffer = io.BytesIO()
         self.figure.savefig(buffer, format=form, dpi=DPI, metadata={"Software": None})
         write_bytes(path, buffer.getvalue())
+
+
+def _rounded(found: re.Match[str]) -> str:
+    """A path in hundredths of a point, which is half of its letters."""
+    return re.sub(r"(\.\d\d)\d+", r"\1", found[0])
 
 
 def _themed(found: re.Match[str]) -> str:

@@ -43,7 +43,10 @@ class Scale:
 
 
 class Quantity(NamedTuple):
-    """Values of a map: name, title, values (n,) with NaN where there are none, and colours."""
+    """Values of a map: name, title, values with NaN where there are none, and colours.
+
+    Values are (n,), or (n, T) at T times.
+    """
 
     name: str
     title: str

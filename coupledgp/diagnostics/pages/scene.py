@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ MAX_BYTES = 1_200_000
 MAX_SENSORS, MAX_NAME = 2000, 60
 # Steps of coordinates and values, and the number that stands for a missing value.
 STEPS, MISSING = 65534, 65535
+# The same of standard deviations over times, which are read to no more than two digits.
+COARSE_STEPS, COARSE_MISSING = 254, 255
+COARSE = "std"
 # Number of colours of a palette.
 N_COLOURS = 33
 
@@ -37,15 +40,37 @@ class Sensors:
     names : sequence of str
         A name each, or none at all.
     values : dict of str to FloatArray (s,)
-        By the name of a quantity, values in its colours, NaN where there is none.
+        By the name of a quantity, values in its colours, NaN where there is none; (s, T) of a
+        scene with T frames.
     labels : dict of str to str
         By the name of a quantity, what the values are, such as `"observed"`.
+    rejected : IntArray (r, 2) or None
+        Sensors and frames whose value the model takes for an outlier.
     """
 
     positions: FloatArray
     names: Sequence[str] = ()
     values: dict[str, FloatArray] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    rejected: IntArray | None = None
+
+
+class Frames(NamedTuple):
+    """Times of a scene that can be played.
+
+    Attributes
+    ----------
+    labels : sequence of str
+        A text for each of T frames.
+    times : FloatArray (T,)
+        When each frame is, in any unit.
+    first : int
+        Number of the frame that is shown first.
+    """
+
+    labels: Sequence[str]
+    times: FloatArray
+    first: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,12 +87,14 @@ class Scene:
     at_cells : bool
         Whether the values are those of cells, instead of vertices.
     quantities : sequence of Quantity
-        None of its values are empty.
+        None of its values are empty. Those of a scene with T frames are (v, T) or (m, T).
     sensors : Sensors or None
     names : sequence of str
         Names of the vertices or cells, or none at all.
     note : str
         What a reader has to know of the scene.
+    frames : Frames or None
+        Times between which a reader can choose.
     """
 
     kind: str
@@ -78,6 +105,7 @@ class Scene:
     sensors: Sensors | None = None
     names: Sequence[str] = ()
     note: str = ""
+    frames: Frames | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the scene as plain values for the viewer; a large one is thinned out."""
@@ -96,6 +124,7 @@ class Scene:
             "names": _short(scene.names),
             "layers": [_layer(one) for one in scene.quantities],
             "sensors": _sensors(scene.sensors, low, extent),
+            "frames": _frames(scene.frames),
             "view": [AZIMUTH, ELEVATION],
         }
 
@@ -103,10 +132,8 @@ class Scene:
     def n_bytes(self) -> int:
         """Bytes of the arrays."""
         width = 4 if len(self.positions) > 65536 else 2
-        n_values = len(self.cells) if self.at_cells else len(self.positions)
-        return (
-            6 * len(self.positions) + width * self.cells.size + 2 * n_values * len(self.quantities)
-        )
+        values = sum(one.values.size * _width(one) for one in self.quantities)
+        return 6 * len(self.positions) + width * self.cells.size + values
 
 
 def thinned(scene: Scene, limit: int = MAX_BYTES) -> Scene:
@@ -147,7 +174,9 @@ def _merged(scene: Scene, resolution: int) -> Scene:
 
 
 def _means(group: IntArray, values: FloatArray) -> FloatArray:
-    """Mean of the known values (v,) of each group; NaN where none is known."""
+    """Mean of the known values (v,) or (v, T) of each group; NaN where none is known."""
+    if values.ndim == 2:
+        return np.stack([_means(group, one) for one in values.T], axis=1)
     known = np.isfinite(values)
     count = np.bincount(group, known)
     total = np.bincount(group, np.where(known, values, 0.0))
@@ -180,20 +209,42 @@ def _steps(positions: FloatArray, low: FloatArray, extent: float) -> NDArray[np.
     return np.clip(np.rint((positions - low) / extent * STEPS), 0, STEPS).astype("<u2")
 
 
+def _is_coarse(quantity: Quantity) -> bool:
+    """Whether a quantity is kept in one byte a value instead of two."""
+    return quantity.values.ndim == 2 and quantity.name == COARSE
+
+
+def _width(quantity: Quantity) -> int:
+    """Bytes of a value."""
+    return 1 if _is_coarse(quantity) else 2
+
+
+def _quantised(values: FloatArray, coarse: bool = False) -> dict[str, Any]:
+    """Values in steps between the least and the greatest; frames (v, T) one after the other."""
+    known = np.isfinite(values)
+    low, high = (float(values[known].min()), float(values[known].max())) if known.any() else (0, 0)
+    n_steps, missing = (COARSE_STEPS, COARSE_MISSING) if coarse else (STEPS, MISSING)
+    steps = np.full(values.shape, missing, dtype="u1" if coarse else "<u2")
+    steps[known] = np.rint((values[known] - low) / (high - low or 1.0) * n_steps)
+    return {"low": low, "high": high, "coarse": coarse, "values": _text(steps.T)}
+
+
+def _frames(frames: Frames | None) -> dict[str, Any] | None:
+    if frames is None:
+        return None
+    times = [float(f"{value:.9g}") for value in (frames.times - frames.times[0]).tolist()]
+    return {"labels": list(frames.labels), "times": times, "first": frames.first}
+
+
 def _layer(quantity: Quantity) -> dict[str, Any]:
     """A quantity in steps between its least and greatest value, and its colours."""
     from matplotlib.colors import to_hex
 
-    values, scale = quantity.values, quantity.scale
-    known = np.isfinite(values)
-    low, high = (float(values[known].min()), float(values[known].max())) if known.any() else (0, 0)
-    steps = np.full(values.size, MISSING, dtype="<u2")
-    span = high - low or 1.0
-    steps[known] = np.rint((values[known] - low) / span * STEPS).astype("<u2")
+    scale = quantity.scale
     colours = scale.mappable().to_rgba(np.linspace(scale.low, scale.high, N_COLOURS))
     return {
         "name": quantity.name, "title": quantity.title, "note": scale.note, "from": scale.low,
-        "to": scale.high, "low": low, "high": high, "values": _text(steps),
+        "to": scale.high, **_quantised(quantity.values, _is_coarse(quantity)),
         "colours": [to_hex(colour) for colour in colours],
     }  # fmt: skip
 
@@ -207,14 +258,27 @@ def _sensors(sensors: Sensors | None, low: FloatArray, extent: float) -> dict[st
     return {
         "positions": _text(_steps(sensors.positions[kept], low, extent)),
         "names": _short([sensors.names[k] for k in kept] if len(sensors.names) else ()),
-        "values": {name: _plain(values[kept]) for name, values in sensors.values.items()},
+        "values": {name: _sensor_values(values[kept]) for name, values in sensors.values.items()},
         "labels": sensors.labels,
+        "rejected": _rejected(sensors, kept),
         "note": "" if len(kept) == n else f"{len(kept)} of {n} sensors are shown.",
     }
 
 
-def _plain(values: FloatArray) -> list[float | None]:
-    """Values with six digits, None where there is none."""
+def _rejected(sensors: Sensors, kept: IntArray) -> list[list[int]]:
+    """Pairs of the number among the kept sensors, and the frame."""
+    if sensors.rejected is None:
+        return []
+    number = np.full(len(sensors.positions), -1)
+    number[kept] = np.arange(len(kept))
+    found = sensors.rejected[number[sensors.rejected[:, 0]] >= 0]
+    return np.column_stack([number[found[:, 0]], found[:, 1]]).tolist()
+
+
+def _sensor_values(values: FloatArray) -> Any:
+    """Values with six digits, None where there is none; those of frames (s, T) in steps."""
+    if values.ndim == 2:
+        return _quantised(values)
     return [float(f"{value:.6g}") if np.isfinite(value) else None for value in values]
 
 

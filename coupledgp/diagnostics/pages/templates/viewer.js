@@ -9,7 +9,7 @@ function decoded(scene) {
   return {
     ...scene, sensors, positions: shares(scene.positions),
     cells: scene.wide ? new Uint32Array(bytes(scene.cells)) : new Uint16Array(bytes(scene.cells)),
-    layers: scene.layers.map((layer) => ({ ...layer, values: values(layer) })),
+    layers: scene.frames ? decodedFrames({ ...scene, sensors }, bytes) : scene.layers.map((layer) => ({ ...layer, values: values(layer) })),
   };
 }
 
@@ -17,6 +17,12 @@ function element(name, properties, ...children) {
   const made = Object.assign(document.createElement(name), properties);
   made.append(...children);
   return made;
+}
+
+// A quantity with its value, and its unit if the title ends with one: `mean 61.2 mph`.
+function stated(title, value) {
+  const [name, ...unit] = title.split(", ");
+  return [name, shortNumber(value), ...unit].join(" ");
 }
 
 function shortNumber(value) {
@@ -29,13 +35,21 @@ class Viewer {
     this.canvas = element("canvas", { tabIndex: 0 });
     this.drawing = new Drawing(this.canvas, this.scene);
     this.layer = 0;
-    this.with_sensors = true;
+    // Where most nodes have a sensor, sensors would hide the law when times are played.
+    const s = this.scene;
+    this.with_sensors = !(s.frames && s.sensors && 6 * s.sensors.count > s.positions.length);
     this.picked = null;
+    this.clock = null;
     this.dress(figure);
     this.measure();
     this.reset();
     this.listen();
     this.choose(0);
+    if (this.scene.frames) {
+      this.clock = new Clock(this, this.scene.frames);
+      this.canvas.after(this.clock.root);
+      this.reading.after(this.clock.chart);
+    }
   }
 
   // The parts of the viewer; texts are set as texts, whatever names hold.
@@ -53,13 +67,13 @@ class Viewer {
     };
     const tools = element("div", { className: "tools" }, element("div", { className: "choice", role: "radiogroup", ariaLabel: "Quantity" }, ...layers));
     if (s.sensors) {
-      const input = element("input", { type: "checkbox", checked: true });
+      const input = element("input", { type: "checkbox", checked: this.with_sensors });
       input.addEventListener("change", () => { this.with_sensors = input.checked; this.draw(); });
       tools.append(element("label", { className: "check" }, input, " sensors"));
     }
     tools.append(element("span", { className: "buttons" },
       button("+", "Zoom in", () => this.zoom(1.3)), button("\u2212", "Zoom out", () => this.zoom(1 / 1.3)), button("Save view", "Save this view as PNG", () => this.save()), button("Reset", "Show the whole", () => { this.reset(); this.draw(); })));
-    const verb = s.flat ? "move" : "turn", keys = `arrows ${verb}, + and \u2212 zoom, 0 resets` + (s.sensors ? ", N is the next sensor" : "");
+    const verb = s.flat ? "move" : "turn", keys = `arrows ${verb}, + and \u2212 zoom, 0 resets` + (s.sensors ? ", N is the next sensor" : "") + (s.frames ? ", space plays, comma and full stop step" : "");
     this.canvas.setAttribute("role", "application");
     this.canvas.setAttribute("aria-label", figure.querySelector("figcaption").textContent + ` Interactive view. Keys: ${keys}.`);
     this.reading = element("output", { className: "reading" });
@@ -75,6 +89,13 @@ class Viewer {
     this.root = element("div", { className: "viewer" }, tools, this.canvas, scale, this.reading);
     figure.querySelector(".drawing").before(this.root);
     figure.classList.add("live");
+  }
+
+  // New values of the same quantity.
+  refresh() {
+    this.drawing.show(this.layer);
+    this.read();
+    this.draw();
   }
 
   choose(number) {
@@ -194,6 +215,7 @@ class Viewer {
   key(event) {
     const arrows = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }, by = arrows[event.key];
     if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (this.clock && this.clock.key(event.key)) { event.preventDefault(); return; }
     if (by && this.scene.flat) this.camera.shift = this.camera.shift.map((value, k) => value - 40 * by[k]);
     else if (by) this.turn(8 * by[0], 8 * by[1]);
     else if (event.key === "+" || event.key === "=") this.zoom(1.25);
@@ -202,7 +224,7 @@ class Viewer {
     else if ("nNpP".includes(event.key) && this.scene.sensors) {
       const n = this.scene.sensors.count, last = this.picked && this.picked.kind === "sensor" ? this.picked.number : -1;
       this.go((last + ("nN".includes(event.key) ? 1 : n - 1) + n) % n);
-    } else if (event.key === "Escape") { this.picked = null; this.read(); } else return;
+    } else if (event.key === "Escape") { this.picked = null; this.asked(); } else return;
     event.preventDefault();
     this.draw();
   }
@@ -216,7 +238,24 @@ class Viewer {
       this.turn(0, 0);
     }
     this.picked = this.at_sensor(number);
+    this.asked();
+  }
+
+  // Say what is known of the picked place, and chart it over all times.
+  asked() {
     this.read();
+    if (!this.clock) return;
+    const found = this.picked, sensor = found && found.kind === "sensor" ? found.number : this.sensor_of(found);
+    this.clock.draw(found && found.kind === "sensor" ? found.below : found, sensor);
+  }
+
+  // The sensor at a picked node; null if there is none.
+  sensor_of(found) {
+    const s = this.scene;
+    if (!found || found.kind !== "node" || !s.sensors) return null;
+    const same = (i) => [0, 1, 2].every((k) => s.sensors.positions[3 * i + k] === s.positions[3 * found.number + k]);
+    for (let i = 0; i < s.sensors.count; i++) if (same(i)) return i;
+    return null;
   }
 
   // A sensor, and the surface, line or node where it is.
@@ -228,7 +267,7 @@ class Viewer {
   pick(at) {
     const surface = picked(this, at), sensor = this.with_sensors && this.scene.sensors ? nearest(this, this.scene.sensors.positions, at, surface ? surface.depth : -Infinity) : null;
     this.picked = sensor === null ? surface : this.at_sensor(sensor);
-    this.read();
+    this.asked();
     this.draw();
   }
 
@@ -240,17 +279,20 @@ class Viewer {
     let value = NaN;
     if (found.kind === "sensor") {
       parts.push(s.sensors.names[found.number] || `sensor ${found.number + 1}`);
+      const given = (layer) => s.sensors.values[layer.name], seen = (layer) => (given(layer) && given(layer).now) || given(layer);
       for (const layer of s.layers) {
-        const values = s.sensors.values[layer.name];
-        if (values && values[found.number] !== null) parts.push(`${s.sensors.labels[layer.name] || layer.title} ${shortNumber(values[found.number])}`);
+        const values = seen(layer);
+        if (values && Number.isNaN(values[found.number])) parts.push("no value at this time");
+        else if (values && s.frames && given(layer).rejected.has(found.number)) parts.push(`rejected ${shortNumber(values[found.number])}`);
+        else if (values && values[found.number] !== null) parts.push(`${s.sensors.labels[layer.name] || layer.title} ${shortNumber(values[found.number])}`);
       }
-      const values = s.sensors.values[s.layers[this.layer].name];
+      const values = seen(s.layers[this.layer]);
       value = values ? values[found.number] : NaN;
     } else if (s.names[found.number]) parts.push(s.names[found.number]);
     const below = found.kind === "sensor" ? found.below : found;
     for (const layer of below ? s.layers : []) {
       const here = below.value(layer);
-      if (!Number.isNaN(here)) parts.push(`${layer.title} ${shortNumber(here)}`);
+      if (!Number.isNaN(here)) parts.push(stated(layer.title, here));
     }
     if (below && (value === null || Number.isNaN(value))) value = below.value(s.layers[this.layer]);
     this.reading.textContent = parts.join(" \u00b7 ");
@@ -266,7 +308,7 @@ function picked(viewer, at) {
   const s = viewer.scene;
   if (s.kind === "points") {
     const number = nearest(viewer, s.positions, at, -Infinity);
-    return number === null ? null : { kind: "node", number, depth: -Infinity, value: (layer) => layer.values[number] };
+    return number === null ? null : { kind: "node", number, depth: -Infinity, value: (layer) => layer.values[number], over: (one) => one(number) };
   }
   const n = s.positions.length / 3, places = new Float32Array(3 * n);
   for (let i = 0; i < n; i++) places.set(viewer.seen(s.positions, i), 3 * i);
@@ -283,7 +325,10 @@ function pickedFace(s, corner, at) {
     if (!(u >= 0 && v >= 0 && w >= 0)) continue;
     const depth = u * a[2] + v * b[2] + w * c[2];
     if (best === null || depth > best.depth)
-      best = { kind: "face", number: f, depth, value: (layer) => (s.at_cells ? layer.values[f] : u * layer.values[i] + v * layer.values[j] + w * layer.values[k]) };
+      best = {
+        kind: "face", number: f, depth, value: (layer) => (s.at_cells ? layer.values[f] : u * layer.values[i] + v * layer.values[j] + w * layer.values[k]),
+        over: (one) => { const [p, q, r] = [i, j, k].map(one); return p.map((value, t) => u * value + v * q[t] + w * r[t]); },
+      };
   }
   return best;
 }
@@ -294,7 +339,7 @@ function pickedLine(s, corner, at, reach) {
     const a = corner(s.cells[2 * l]), b = corner(s.cells[2 * l + 1]), d = [b[0] - a[0], b[1] - a[1]], square = d[0] * d[0] + d[1] * d[1];
     const t = square > 0 ? Math.min(1, Math.max(0, ((at[0] - a[0]) * d[0] + (at[1] - a[1]) * d[1]) / square)) : 0;
     const gap = Math.hypot(a[0] + t * d[0] - at[0], a[1] + t * d[1] - at[1]);
-    if (gap < least) { least = gap; best = { kind: "line", number: l, depth: -Infinity, value: (layer) => layer.values[l] }; }
+    if (gap < least) { least = gap; best = { kind: "line", number: l, depth: -Infinity, value: (layer) => layer.values[l], over: (one) => one(l) }; }
   }
   return best;
 }

@@ -86,8 +86,9 @@ class Drawing {
       if (s.kind === "points") this.buffer("node_shares", shares);
     }
     if (s.sensors) {
-      const values = s.sensors.values[layer.name];
-      this.buffer("sensor_shares", Float32Array.from({ length: s.sensors.count }, (_, i) => (values ? share(values[i]) : -1)));
+      // Sensors without a value at the shown time are hollow.
+      const given = s.sensors.values[layer.name], now = given && given.now, values = now || given;
+      this.buffer("sensor_shares", Float32Array.from({ length: s.sensors.count }, (_, i) => (!values ? (s.frames ? -2 : -1) : now && Number.isNaN(now[i]) ? -2 : share(values[i]))));
     }
   }
 
@@ -132,8 +133,10 @@ class Drawing {
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
     if (s.kind === "points") {
+      // A sensor that is not drawn marks its node.
+      const chosen = picked && picked.kind === "sensor" && !with_sensors ? picked.below : picked;
       const n = s.positions.length / 3, size = Math.min(14, Math.max(3, 220 / Math.sqrt(n))) * Math.sqrt(camera.zoom / camera.home);
-      this.dots("nodes", "node_shares", n, camera, { size: Math.min(size, 22) * ratio, ring: 0, chosen: picked && picked.kind === "node" ? picked.number : -1 });
+      this.dots("nodes", "node_shares", n, camera, { size: Math.min(size, 22) * ratio, ring: 0, chosen: chosen && chosen.kind === "node" ? chosen.number : -1 });
     }
     if (s.sensors && with_sensors) {
       const size = Math.min(11, Math.max(5, 90 / Math.sqrt(s.sensors.count)));
@@ -197,7 +200,7 @@ const LINES_FRAGMENT = "precision mediump float; uniform sampler2D palette; vary
 const POINTS_VERTEX = CAMERA + "uniform float size, chosen; attribute vec3 place; attribute float share, number; varying float level, mark, pixels_wide;" +
   "void main() { vec4 p = seen(place); mark = abs(number - chosen) < 0.5 ? 1.0 : 0.0; p.z -= 0.01 + 0.4 * mark; gl_Position = p; pixels_wide = size * (1.0 + mark) + 2.0; gl_PointSize = pixels_wide; level = share; }";
 const POINTS_FRAGMENT = "precision mediump float; uniform sampler2D palette; uniform float ring; varying float level, mark, pixels_wide;" +
-  "void main() { float r = length(gl_PointCoord - 0.5) * pixels_wide, edge = 0.5 * pixels_wide - 1.0; float a = clamp(edge - r + 0.5, 0.0, 1.0); if (a <= 0.0) discard;" +
+  "void main() { float r = length(gl_PointCoord - 0.5) * pixels_wide, edge = 0.5 * pixels_wide - 1.0; float a = clamp(edge - r + 0.5, 0.0, 1.0); if (a <= 0.0 || (level < -1.5 && r < edge - 1.5)) discard;" +
   "vec3 c = level >= 0.0 ? texture2D(palette, vec2(level, 0.5)).rgb : (ring > 0.5 ? vec3(1.0) : " + GREY + ");" +
   "float line = max(1.6, 0.22 * edge); if (ring + mark > 0.5) { if (r > edge - 0.6 * line) c = vec3(0.12, 0.14, 0.16); else if (r > edge - 1.5 * line && level >= 0.0) c = vec3(1.0); }" +
   "else if (r > edge - 0.9) c = vec3(0.5); gl_FragColor = vec4(c * a, a); }";

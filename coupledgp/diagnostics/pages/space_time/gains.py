@@ -1,0 +1,227 @@
+"""What a space-time model gains over what anybody could do instead, in sentences and cards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from coupledgp.diagnostics.pages.space_time.words import (
+    ahead_words,
+    duration_words,
+    figure,
+    joined,
+    kind_words,
+    plain,
+    share_words,
+    with_unit,
+)
+from coupledgp.diagnostics.space_time_report import (
+    AHEAD,
+    GAPS,
+    HIDDEN,
+    MODEL_NAME,
+    SCATTERED,
+    KindScore,
+    SpaceTimeReport,
+)
+from coupledgp.diagnostics.verdicts.verdict import Colour, Verdict
+
+# Share of a rival's RMSE below which a difference is called none.
+EVEN = 0.03
+# Rivals that are Gaussian processes themselves, and the one that knows no time.
+GRAPH_ALONE, TIME_ALONE = "graph GP per time step", "time-only GP"
+# Names of the worst sensors in a card.
+NAMED = 3
+
+
+def best_simple(scores: dict[str, KindScore]) -> KindScore | None:
+    """The rival with the least RMSE that needs no model; None if there is none."""
+    rivals = [
+        one for name, one in scores.items() if name not in (MODEL_NAME, GRAPH_ALONE, TIME_ALONE)
+    ]
+    return min(rivals, key=lambda one: one.rmse, default=None)
+
+
+def gain_of(own: KindScore, other: KindScore) -> float:
+    """Share of the other's RMSE that the model saves; negative where it is worse."""
+    return 1 - own.rmse / other.rmse if other.rmse > 0 else 0.0
+
+
+def gain_words(own: KindScore, other: KindScore) -> str:
+    """The gain over a rival: `28 % below linear interpolation`."""
+    gain = gain_of(own, other)
+    if abs(gain) < EVEN:
+        return f"no better than the {other.model} ({figure(other.rmse)})".replace("the the", "the")
+    side = "below" if gain > 0 else "above"
+    return f"{share_words(abs(gain))} {side} {article(other.model)} ({figure(other.rmse)})"
+
+
+def article(name: str) -> str:
+    """A rival's name in a sentence."""
+    name = plain(name)
+    return name if name.startswith(("linear", "the ")) else f"the {name}"
+
+
+def headline(report: SpaceTimeReport) -> str:
+    """One sentence: gaps, gains by kind, and a sensor that is left out."""
+    parts = [_gaps(report), *_kinds(report)]
+    if report.left_out is not None:
+        typical = with_unit(report.left_out.typical(), report.unit)
+        parts.append(f"a sensor left out is predicted from the others to {typical} (median RMSE)")
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _gaps(report: SpaceTimeReport) -> str:
+    gaps, axis = report.gaps, report.axis
+    if not gaps.n_gaps:
+        return "No value is missing"
+    share = share_words(gaps.n_gaps / gaps.n_cells)
+    longest = f"{gaps.longest} steps" if axis.step is None else duration_words(
+        gaps.longest * axis.step, axis
+    )  # fmt: skip
+    return f"{share} of the values are missing, the longest gap is {longest}"
+
+
+def _kinds(report: SpaceTimeReport) -> list[str]:
+    found = []
+    for kind, ahead in scored_kinds(report):
+        scores = report.scores_of(kind, ahead)
+        own, other = scores[MODEL_NAME], best_simple(scores)
+        if kind == SCATTERED or (kind == AHEAD and ahead not in _told(report)):
+            continue
+        text = f"{kind_words(own, report.axis)} the RMSE is {with_unit(own.rmse, report.unit)}"
+        found.append(text if other is None else f"{text}, {gain_words(own, other)}")
+    return found
+
+
+def _told(report: SpaceTimeReport) -> tuple[int, ...]:
+    """Steps ahead that a sentence names: the first and the last."""
+    steps = report.steps_ahead
+    return tuple({*steps[:1], *steps[-1:]})
+
+
+def scored_kinds(report: SpaceTimeReport) -> list[tuple[str, int | None]]:
+    """Kinds of hidden cells at which the model was scored, in the order of the page."""
+    present = {(one.kind, one.ahead) for one in report.scores if one.model == MODEL_NAME}
+    first = [(kind, None) for kind in (GAPS, SCATTERED, HIDDEN) if (kind, None) in present]
+    ahead = [(AHEAD, one) for one in [None, *report.steps_ahead] if (AHEAD, one) in present]
+    others = sorted(key for key in present if key[0] not in (GAPS, SCATTERED, HIDDEN, AHEAD))
+    return [*first, *ahead, *others]
+
+
+def where_time_adds_nothing(report: SpaceTimeReport) -> list[str]:
+    """Sentences on kinds at which the model is no better than what knows no time, or no model."""
+    return [one for one in (_hidden_sentence(report), _ahead_sentence(report)) if one]
+
+
+def _hidden_sentence(report: SpaceTimeReport) -> str:
+    scores = report.scores_of(HIDDEN)
+    own, alone = scores.get(MODEL_NAME), scores.get(GRAPH_ALONE)
+    if own is None or alone is None or gain_of(own, alone) >= EVEN:
+        return ""
+    return (
+        "Time adds nothing at hidden sensors: the same graph, one time at a time, predicts them "
+        f"with an RMSE of {with_unit(alone.rmse, report.unit)}, the model with {figure(own.rmse)}."
+    )
+
+
+def _ahead_sentence(report: SpaceTimeReport) -> str:
+    even = []
+    for steps in report.steps_ahead:
+        scores = report.scores_of(AHEAD, steps)
+        own, other = scores.get(MODEL_NAME), best_simple(scores)
+        if own is not None and other is not None and gain_of(own, other) < EVEN:
+            even.append((steps, own, other))
+    if not even:
+        return ""
+    steps = joined([ahead_words(one[0], report.axis).removesuffix(" ahead") for one in even])
+    last, own, other = even[-1]
+    return (
+        f"{steps} ahead the model is no better than {article(other.model)} (RMSE "
+        f"{ahead_words(last, report.axis)}: {with_unit(own.rmse, report.unit)} and "
+        f"{figure(other.rmse)}): there a forecast adds its interval, not a better value."
+    )
+
+
+def cards(report: SpaceTimeReport) -> list[Verdict]:
+    """Answers with colours: gaps, hidden sensors, forecasts, intervals and sensors."""
+    found = [
+        _card(report, "Does it fill gaps?", [(GAPS, None)]),
+        _card(report, "Does it reach places without a sensor?", [(HIDDEN, None)]),
+        _card(report, "Does it look ahead?", [(AHEAD, one) for one in report.steps_ahead]),
+        _intervals(report),
+        _sensors(report),
+    ]
+    return [one for one in found if one is not None]
+
+
+def _card(
+    report: SpaceTimeReport, question: str, kinds: Sequence[tuple[str, int | None]]
+) -> Verdict | None:
+    """The answer for one or several kinds, coloured by their mean gain over the best rival."""
+    gains, texts = [], []
+    for kind, ahead in kinds:
+        scores = report.scores_of(kind, ahead)
+        own, other = scores.get(MODEL_NAME), best_simple(scores)
+        if own is not None and other is not None:
+            gains.append(gain_of(own, other))
+            texts.append(
+                f"{kind_words(own, report.axis)} {with_unit(own.rmse, report.unit)}, "
+                f"{gain_words(own, other)}"
+            )
+    if not gains:
+        return None
+    gain = float(np.mean(gains))
+    colour: Colour = "green" if gain >= EVEN else "amber" if gain > -EVEN else "red"
+    chosen = texts if len(texts) < 3 else [texts[0], texts[-1]]
+    return Verdict(
+        question, colour, f"RMSE {'; '.join(chosen)}.",
+        f"Green from a gain of {100 * EVEN:.0f} % over the best of the simple ways, red where it "
+        f"is as much worse; RMSE at values that were hidden from the model.",
+        gain, None, "share",
+    )  # fmt: skip
+
+
+def _intervals(report: SpaceTimeReport) -> Verdict | None:
+    shares = [
+        (kind_words(one, report.axis), one.coverage[0.95])
+        for key in scored_kinds(report)
+        if 0.95 in (one := report.scores_of(*key)[MODEL_NAME]).coverage
+    ]
+    if not shares:
+        return None
+    words, far = max(shares, key=lambda one: abs(one[1] - 0.95))
+    colour: Colour = (
+        "green" if abs(far - 0.95) <= 0.03 else "amber" if abs(far - 0.95) <= 0.08 else "red"
+    )
+    low, high = min(one for _, one in shares), max(one for _, one in shares)
+    span = share_words(low) if low == high else f"{100 * low:.0f} to {100 * high:.0f} %"
+    return Verdict(
+        "Are its intervals honest?", colour,
+        f"95 % intervals hold {span} of hidden values; farthest off {words}, {share_words(far)}.",
+        "Green where every kind of hidden value is within 92 and 98 %, red below 87 %.",
+        far, None, "share",
+    )  # fmt: skip
+
+
+def _sensors(report: SpaceTimeReport) -> Verdict | None:
+    if report.left_out is None:
+        return None
+    doubtful = report.left_out.is_doubtful()
+    order = [k for k in report.left_out.order().tolist() if doubtful[k]]
+    names = [plain(report.sensor_names[k]) for k in order[:NAMED]]
+    more = "" if len(order) <= NAMED else f" and {len(order) - NAMED} more"
+    if order:
+        sentence = (
+            f"{len(order)} of {doubtful.size} deviate all the time from what the others say: "
+            f"{', '.join(names)}{more}."
+        )
+    else:
+        sentence = f"None of {doubtful.size} deviates all the time from what the others say."
+    return Verdict(
+        "Are all sensors sound?", "amber" if order else "green", sentence,
+        "A sensor is doubtful if half of its squared error is bias, its RMSE is 1.5 times the "
+        "median sensor's, and fewer than 85 % of its values are inside their 95 % interval.",
+        float(len(order)), None, "sensors",
+    )  # fmt: skip

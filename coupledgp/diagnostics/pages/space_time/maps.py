@@ -1,0 +1,227 @@
+"""Maps of a law over times: six of them side by side, and a scene whose times can be played."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import matplotlib as mpl
+import numpy as np
+
+from coupledgp.diagnostics.pages.maps import draw_faces, panels
+from coupledgp.diagnostics.pages.mesh import EDGES
+from coupledgp.diagnostics.pages.picture import DPI, STYLE, Picture, blank, plain_axis
+from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.scene import MAX_SENSORS, Frames, Scene, Sensors, thinned
+from coupledgp.diagnostics.pages.space_time.layout import places_of
+from coupledgp.diagnostics.pages.space_time.words import DAY, ordinal, plain, time_texts
+from coupledgp.diagnostics.space_time_report import FORECAST, REJECTED, SpaceTimeReport
+from coupledgp.random import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Number of small maps, and the size of one in inches.
+N_MAPS, SMALL = 6, (1.55, 1.5)
+# Bytes of the values of a scene over all times, and the fewest times that nodes give way to.
+MAX_FRAME_BYTES, LEAST_TIMES = 1_500_000, 48
+# Bytes of a mean and a standard deviation of one node and time, and of a value of a sensor.
+CELL_BYTES, VALUE_BYTES = 3, 2
+# Most edges that are drawn on small maps: more make them grey.
+MAX_EDGES = 20_000
+
+
+class TimeMaps:
+    """Pictures of the law of a report on the map.
+
+    Parameters
+    ----------
+    report
+        Laws over nodes and times.
+    """
+
+    def __init__(self, report: SpaceTimeReport) -> None:
+        self.report = report
+        self.places, self.note = places_of(report)
+        self.scales = (mean_scale(report.mean, report.std), spread_scale(report.std))
+        self.titles = _titles(report)
+        self.edges = np.unique(np.sort(report.edges, axis=1), axis=0)
+
+    def small_multiples(self) -> Picture:
+        """Return six times side by side: means above, standard deviations below."""
+        r = self.report
+        chosen = chosen_times(r)
+        with mpl.rc_context(STYLE):
+            width, height = SMALL
+            figure = blank(max(len(chosen), 3) * width + 0.9, 2 * height + 0.5)
+            figure.set_dpi(DPI)
+            axes = figure.subplots(2, len(chosen), squeeze=False)
+            values = zip((r.mean, r.std), self.scales, self.titles, strict=True)
+            for row, (array, scale, title) in enumerate(values):
+                mappable = scale.mappable()
+                for k, t in enumerate(chosen.tolist()):
+                    one = Quantity(title, title, array[:, t], scale)
+                    self._draw(axes[row, k], one, mappable)
+                    axes[row, k].set_axis_off()
+                    axes[row, k].autoscale_view()
+                bar = figure.colorbar(mappable, ax=list(axes[row]), shrink=0.8, aspect=14)
+                plain_axis(bar.ax.yaxis, 4)
+                bar.outline.set_visible(False)
+                bar.set_label(title, fontsize=8)
+            texts = time_texts(r.axis, r.times[chosen], "\n")
+            for k, text in enumerate(texts):
+                ahead = r.kinds[:, chosen[k]] == FORECAST
+                mark = "\nforecast" if ahead.size and ahead.all() else ""
+                axes[0, k].set_title(f"{text}{mark}", fontsize=8)
+        caption = (
+            f"The law at {len(chosen)} times: means above, standard deviations below, one colour "
+            "scale each"
+        )
+        return Picture("small-multiples", caption, figure, wide=True)
+
+    def interactive(self) -> Picture:
+        """Return the map with all times, whose picture on paper is that of the last one."""
+        r = self.report
+        last = _last_observed(r)
+        pairs = zip(("mean", "std"), self.titles, (r.mean, r.std), self.scales, strict=True)
+        drawn = [Quantity(name, title, array[:, last], scale) for name, title, array, scale in pairs]
+        (when,) = time_texts(r.axis, r.times[[last]])
+        caption = f"Mean and standard deviation at {when}"
+        return Picture("map", caption, panels(drawn, self._draw), self.scene())
+
+    def scene(self) -> Scene:
+        """Return the law for a viewer; times and nodes are thinned out if there are many."""
+        r = self.report
+        frames = thinned_times(r.times.size, MAX_FRAME_BYTES // self._frame_bytes())
+        kind, cells = self._cells()
+        notes = [self.note, *r.notes]
+        if frames.size < r.times.size:
+            step = -(-r.times.size // frames.size)
+            notes.append(
+                f"The map has every {ordinal(step)} time, {frames.size} of {r.times.size}."
+            )
+        quantities = [
+            Quantity(name, title, self._at_cells(kind, array[:, frames], cells), scale)
+            for name, title, array, scale in zip(
+                ("mean", "std"), self.titles, (r.mean, r.std), self.scales, strict=True
+            )
+        ]
+        scene = Scene(
+            kind, self.places, cells, kind == "lines", quantities, self._sensors(frames),
+            [plain(one) for one in r.nodes] if kind == "points" else (),
+            " ".join(one for one in notes if one), self._frames(frames),
+        )  # fmt: skip
+        return thinned(scene, MAX_FRAME_BYTES)
+
+    def _frame_bytes(self) -> int:
+        """Bytes of the values at one time, after nodes were merged if there are too many."""
+        r = self.report
+        n_kept = min(len(r.nodes), MAX_FRAME_BYTES // (CELL_BYTES * LEAST_TIMES))
+        return CELL_BYTES * n_kept + VALUE_BYTES * min(r.sensors.size, MAX_SENSORS)
+
+    def _frames(self, frames: IntArray) -> Frames:
+        r = self.report
+        ahead = (r.kinds[:, frames] == FORECAST).all(axis=0) if r.sensors.size else \
+            np.zeros(frames.size, bool)  # fmt: skip
+        texts = time_texts(r.axis, r.times[frames])
+        labels = [
+            f"{text} (forecast)" if far else text for text, far in zip(texts, ahead, strict=True)
+        ]
+        return Frames(labels, r.times[frames], _last_observed(r, frames))
+
+    def _sensors(self, frames: IntArray) -> Sensors | None:
+        r = self.report
+        if not r.sensors.size:
+            return None
+        observed = r.observed[:, frames]
+        rejected = np.argwhere(r.kinds[:, frames] == REJECTED)
+        return Sensors(
+            self.places[r.sensors], [plain(one) for one in r.sensor_names], {"mean": observed},
+            {"mean": "observed"}, rejected,
+        )  # fmt: skip
+
+    def _cells(self) -> tuple[str, IntArray]:
+        """Kind of the scene, and its triangles or edges."""
+        if self.report.faces is not None:
+            return "faces", self.report.faces
+        return ("lines" if self.report.is_network else "points"), self.edges
+
+    def _at_cells(self, kind: str, values: FloatArray, cells: IntArray) -> FloatArray:
+        """Values of nodes (N, T), or of the edges between them (m, T)."""
+        return values[cells].mean(axis=1) if kind == "lines" else values
+
+    def _draw(self, axes: Axes, quantity: Quantity, mappable: Any) -> None:
+        """Draw one time: triangles, or edges in colours, or nodes as dots."""
+        if self.report.faces is not None:
+            one = [quantity]
+            scene = thinned(Scene("faces", self.places, self.report.faces, False, one))
+            draw_faces(axes, scene, scene.quantities[0], mappable)
+            return
+        from matplotlib.collections import LineCollection
+
+        flat, network = self.places[:, :2], self.report.is_network
+        colours: Any = EDGES
+        if network:
+            colours = mappable.to_rgba(quantity.values[self.edges].mean(axis=1))
+        edges = self.edges if network or len(self.edges) <= MAX_EDGES else self.edges[:0]
+        axes.add_collection(
+            LineCollection(
+                list(flat[edges]), colors=colours, linewidths=1.2 if network else 0.3,
+                zorder=1, rasterized=True,
+            )
+        )  # fmt: skip
+        if not network:
+            size = float(np.clip(1200 / len(flat), 1.5, 22))
+            # Values far from the usual one lie on top.
+            order = np.argsort(np.abs(quantity.values - np.median(quantity.values)), kind="stable")
+            axes.scatter(
+                *flat[order].T, c=mappable.to_rgba(quantity.values[order]), s=size, linewidths=0,
+                zorder=2, rasterized=True,
+            )  # fmt: skip
+        axes.set_aspect("equal", adjustable="datalim")
+
+
+def _titles(report: SpaceTimeReport) -> tuple[str, str]:
+    unit = f", {report.unit}" if report.unit else ""
+    return f"mean{unit}", f"standard deviation{unit}"
+
+
+def chosen_times(report: SpaceTimeReport) -> IntArray:
+    """Numbers of six times: every four hours of the last day, or evenly spread over all.
+
+    The last of them is a forecast, if there are any.
+    """
+    n = report.times.size
+    if n <= N_MAPS:
+        return np.arange(n)
+    wanted = _round_hours(report)
+    if wanted is None:
+        wanted = np.linspace(report.times[0], report.times[-1], N_MAPS)
+    return np.unique(np.abs(report.times[:, None] - wanted).argmin(axis=0))
+
+
+def _round_hours(report: SpaceTimeReport) -> FloatArray | None:
+    """Six times of a day, numbers of the axis; None if times are numbers, few or far apart."""
+    times, every = report.times, DAY / N_MAPS
+    last = float(times[_last_observed(report)])
+    clock = report.axis.seconds_of_day(np.array([last]))
+    dense = np.median(np.diff(times)) <= every / 2
+    if clock is None or not dense or last - times[0] < 1.25 * DAY:
+        return None
+    hours = last - float(clock[0]) % every - every * np.arange(N_MAPS)[::-1]
+    if times[-1] > last:
+        hours = np.append(hours[1:], times[-1])
+    return hours
+
+
+def thinned_times(n_times: int, limit: int) -> IntArray:
+    """Numbers of every k-th of the times, at most `limit` of them, the last one included."""
+    step = -(-n_times // max(limit, 1))
+    return np.arange((n_times - 1) % step, n_times, step)
+
+
+def _last_observed(report: SpaceTimeReport, frames: IntArray | None = None) -> int:
+    """Number of the last of the frames at which a sensor reports."""
+    observed = report.observed if frames is None else report.observed[:, frames]
+    seen = np.flatnonzero(np.isfinite(observed).any(axis=0))
+    return int(seen[-1]) if seen.size else 0
+

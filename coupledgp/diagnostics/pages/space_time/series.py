@@ -1,0 +1,218 @@
+"""Pictures of single sensors over time, and of the model's errors over the day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.ticker import FixedLocator, FuncFormatter
+from scipy.special import ndtri
+
+from coupledgp.diagnostics.pages.palette import ALERT, BASELINE, GUIDE, MODEL
+from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
+from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.diagnostics.pages.space_time.words import (
+    DAY,
+    DAYS,
+    HOUR,
+    figure,
+    ordinal,
+    plain,
+    share_words,
+    stamps,
+    with_unit,
+)
+from coupledgp.diagnostics.space_time_report import (
+    GAP,
+    OBSERVED,
+    REJECTED,
+    SensorSeries,
+    SpaceTimeReport,
+)
+from coupledgp.random import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Number of the worst sensors that are drawn, besides a median one.
+N_WORST = 6
+# Most times of a picture: more would be less than a third of a pixel each.
+MAX_TIMES = 400
+# Levels of the bands and their opacity.
+BANDS = ((0.95, 0.22), (0.5, 0.38))
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A sensor that is drawn: its number, and why."""
+
+    sensor: int
+    why: str
+
+
+def chosen_sensors(report: SpaceTimeReport) -> list[Chosen]:
+    """The worst six sensors when they are left out, and a median one; else evenly chosen ones."""
+    p = report.sensors.size
+    if report.left_out is None:
+        few = np.unique(np.linspace(0, p - 1, min(p, N_WORST)).astype(int)) if p else []
+        return [Chosen(int(k), "") for k in few]
+    order = report.left_out.order()
+    doubtful = report.left_out.is_doubtful()
+    worst = [
+        Chosen(int(k), "doubtful: deviates all the time" if doubtful[k] else "among the worst")
+        for k in order[:N_WORST]
+    ]
+    by_error = np.argsort(report.left_out.rmse, kind="stable")
+    median = int(by_error[(p - 1) // 2])
+    return worst if median in order[:N_WORST] else [*worst, Chosen(median, "the median sensor")]
+
+
+def series_pictures(report: SpaceTimeReport) -> list[Picture]:
+    """Return a picture of each chosen sensor."""
+    given = {one.sensor: one for one in report.series}
+    return [
+        series_picture(report, given.get(one.sensor) or _of_law(report, one.sensor), one.why, k)
+        for k, one in enumerate(chosen_sensors(report), 1)
+        if one.sensor in given or not given
+    ]
+
+
+def _of_law(report: SpaceTimeReport, sensor: int) -> SensorSeries:
+    """The series of a sensor in the law of the map, with the noise of the model's terms."""
+    node = report.sensors[sensor]
+    noise = sum(one.variance for one in report.terms if one.where == "noise")
+    std = np.sqrt(report.std[node] ** 2 + noise)
+    return SensorSeries(
+        sensor, report.times, report.mean[node], std, report.observed[sensor], report.kinds[sensor]
+    )
+
+
+def series_picture(report: SpaceTimeReport, one: SensorSeries, why: str, number: int) -> Picture:
+    """Draw a sensor's law with 50 and 95 % bands, its values, gaps shaded and rejected cells."""
+    name = plain(report.sensor_names[one.sensor])
+    plot, axes = axes_of(SIZE[0], 2.5)
+    step = -(-one.times.size // MAX_TIMES)
+    shown = slice(None, None, step)
+    times, mean, std = one.times[shown], one.mean[shown], one.std[shown]
+    _shade(axes, one.times, one.kinds == GAP)
+    for level, opacity in BANDS:
+        width = ndtri((1 + level) / 2) * std
+        axes.fill_between(times, mean - width, mean + width, color=MODEL, alpha=opacity,
+                          linewidth=0, label=f"{100 * level:.0f} %")  # fmt: skip
+    axes.plot(times, mean, color=MODEL, linewidth=1.1, label="mean")
+    kept = one.kinds[shown] == OBSERVED
+    axes.plot(times[kept], one.observed[shown][kept], ".", color=BASELINE, markersize=3.2, zorder=3,
+              markeredgewidth=0, rasterized=True, label="observed")  # fmt: skip
+    rejected = (one.kinds == REJECTED) & np.isfinite(one.observed)
+    if rejected.any():
+        axes.plot(one.times[rejected], one.observed[rejected], "x", color=ALERT, markersize=4.5,
+                  markeredgewidth=1.1, label="rejected")  # fmt: skip
+    axes.set_xlim(one.times[0], max(one.times[-1], np.nextafter(one.times[0], np.inf)))
+    time_axis(axes, report, one.times)
+    plain_axis(axes.yaxis, 4)
+    axes.set_ylabel(report.unit, parse_math=False)
+    legend(plot, axes, 5)
+    return Picture(f"series-{number}", _caption(report, one, name, why, step), plot)
+
+
+def _caption(
+    report: SpaceTimeReport, one: SensorSeries, name: str, why: str, step: int
+) -> str:
+    parts = [f"Sensor {name}"]
+    if report.left_out is not None:
+        rmse, bias = report.left_out.rmse[one.sensor], report.left_out.bias[one.sensor]
+        parts.append(
+            f"{why}: left out, its RMSE is {with_unit(rmse, report.unit)} and its bias "
+            f"{signed(bias)}"
+        )
+    gaps = float(np.mean(one.kinds == GAP))
+    if gaps:
+        parts.append(f"{share_words(gaps)} of its times are gaps, shaded")
+    rejected = int(np.sum(one.kinds == REJECTED))
+    if rejected:
+        parts.append(f"{rejected} rejected {'value' if rejected == 1 else 'values'}, crossed")
+    if step > 1:
+        parts.append(f"every {ordinal(step)} time is drawn")
+    return "; ".join(parts)
+
+
+def signed(value: float) -> str:
+    """A number with its sign."""
+    return f"+{figure(value)}" if value > 0 else figure(value).replace("-", "\N{MINUS SIGN}")
+
+
+def _shade(axes: Axes, times: FloatArray, gaps: Any) -> None:
+    """Shade runs of gaps, as wide as the steps they fill."""
+    edges = np.concatenate([times[:1], (times[1:] + times[:-1]) / 2, times[-1:]])
+    change = np.diff(np.concatenate([[0], gaps.astype(np.int8), [0]]))
+    starts, stops = np.flatnonzero(change == 1), np.flatnonzero(change == -1)
+    boxes = [
+        Path([(a, 0), (b, 0), (b, 1), (a, 1), (a, 0)], closed=True)
+        for a, b in zip(edges[starts], edges[stops], strict=True)
+    ]
+    if boxes:  # as one path, as there may be hundreds
+        every = PathPatch(
+            Path.make_compound_path(*boxes), transform=axes.get_xaxis_transform(), color=GUIDE,
+            alpha=0.25, linewidth=0, zorder=0,
+        )  # fmt: skip
+        axes.add_patch(every)
+
+
+def time_axis(axes: Axes, report: SpaceTimeReport, times: FloatArray) -> None:
+    """Label an axis of times at whole hours or days, or of plain numbers."""
+    found = stamps(report.axis, times)
+    if found is None or times.size < 2:
+        plain_axis(axes.xaxis)
+        return
+    span = float(times[-1] - times[0])
+    steps = [HOUR * k for k in (0.25, 0.5, 1, 2, 3, 6, 12)] + [DAY * k for k in (1, 2, 7, 28, 91)]
+    unit = next((one for one in steps if span / one <= 6), 364 * DAY)
+    start = found[0]
+    since = (start - start.replace(hour=0, minute=0, second=0, microsecond=0)).total_seconds()
+    first = times[0] + (-since) % unit
+    ticks = np.arange(first, times[-1] + 1e-9 * span, unit)
+    texts = iter(_tick_texts(report, ticks, unit))
+    axes.xaxis.set_major_locator(FixedLocator(ticks.tolist()))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda *_: ""))
+    axes.set_xticks(ticks.tolist(), list(texts))
+
+
+def _tick_texts(report: SpaceTimeReport, ticks: FloatArray, unit: float) -> list[str]:
+    texts, last = [], None
+    for one in stamps(report.axis, ticks) or []:
+        day = f"{DAYS[one.weekday()]} {one.day}.{one.month}."
+        clock = one.strftime("%H:%M")
+        if unit >= DAY:
+            texts.append(day)
+        else:
+            texts.append(clock if day == last else f"{clock}\n{day}")
+        last = day
+    return texts
+
+
+def hours_picture(report: SpaceTimeReport) -> Picture:
+    """Draw the error and the coverage of the model over the day."""
+    plot, axes = axes_of(*SIZE)
+    hours = sorted(report.hours, key=lambda one: one.start)
+    edges = np.array([*(one.start for one in hours), hours[-1].stop])
+    axes.stairs([one.rmse for one in hours], edges, fill=True, color=MODEL, alpha=0.45,
+                label="RMSE")  # fmt: skip
+    axes.set_ylim(bottom=0)
+    axes.set_xlim(edges[0], edges[-1])
+    axes.set_xticks(range(0, 25, 4), [f"{hour}:00" for hour in range(0, 25, 4)])
+    axes.set_xlabel("local time of day")
+    axes.set_ylabel(f"RMSE, {report.unit}" if report.unit else "RMSE", parse_math=False)
+    plain_axis(axes.yaxis)
+    for one in hours:
+        share = one.coverage.get(0.95)
+        if share is not None:
+            axes.text((one.start + one.stop) / 2, 0, f"{100 * share:.0f} %", ha="center",
+                      va="bottom", fontsize=7)  # fmt: skip
+    caption = (
+        "Error of the model by time of day at hidden values; figures at the foot are the shares "
+        "inside 95 % intervals"
+    )
+    return Picture("hours", caption, plot)

@@ -1,0 +1,157 @@
+"""Tables of a page on a space-time model: scores by kind, sensors, calibration and terms."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from coupledgp.diagnostics.pages.space_time.gains import scored_kinds
+from coupledgp.diagnostics.pages.space_time.series import signed
+from coupledgp.diagnostics.pages.space_time.words import (
+    cell,
+    duration_words,
+    figure,
+    kind_words,
+    plain,
+    share_words,
+    steps_words,
+    term_words,
+    variance_sentence,
+)
+from coupledgp.diagnostics.pages.table import Row, Section
+from coupledgp.diagnostics.space_time_report import MODEL_NAME, KindScore, SpaceTimeReport
+
+# Sensors that are listed before the table of all is folded.
+LISTED = 20
+
+
+def score_section(report: SpaceTimeReport) -> Section | None:
+    """Scores of the model and its rivals by kind of hidden value; None without any."""
+    rows: list[Row] = []
+    for kind, ahead in scored_kinds(report):
+        scores = report.scores_of(kind, ahead)
+        order = sorted(scores.values(), key=lambda one: (one.model != MODEL_NAME, one.rmse))
+        rows += [_score_row(one, report) for one in order]
+    if not rows:
+        return None
+    unit = f", {report.unit}" if report.unit else ""
+    heads = ("hidden values", "predicted by", "values", f"RMSE{unit}", f"MAE{unit}",
+             f"CRPS{unit}", "NLPD, nats", "in 50 %", "in 95 %")  # fmt: skip
+    note = (
+        "Values that were hidden from the model and predicted; the CRPS of a point is its absolute "
+        "error, so that it compares with the MAE."
+    )
+    return Section("What is gained, by kind of hidden value", heads, rows, "scores", note=note)
+
+
+def _score_row(one: KindScore, report: SpaceTimeReport) -> Row:
+    return (
+        kind_words(one, report.axis), plain(one.model), str(one.n), cell(one.rmse),
+        cell(one.mae), cell(one.crps), cell(one.nlpd), _covered(one.coverage, 0.5),
+        _covered(one.coverage, 0.95),
+    )  # fmt: skip
+
+
+def _covered(coverage: object, level: float) -> str:
+    share = coverage.get(level) if hasattr(coverage, "get") else None
+    return "" if share is None else f"{100 * share:.1f} %"
+
+
+def sensor_sections(report: SpaceTimeReport) -> list[Section]:
+    """Sensors by their error when they are left out: the first ones, and all of them folded."""
+    found = report.left_out
+    if found is None:
+        return []
+    names, doubtful, order = report.sensor_names, found.is_doubtful(), found.order()
+    rows = [
+        (
+            plain(names[k]), str(int(found.n[k])), cell(float(found.rmse[k])),
+            cell(float(found.mae[k])), signed(float(found.bias[k])),
+            f"{100 * found.coverage_95[k]:.0f} %",
+            _remark(float(found.bias[k]), report.unit) if doubtful[k] else "",
+        )
+        for k in order.tolist()
+    ]  # fmt: skip
+    unit = f", {report.unit}" if report.unit else ""
+    heads = ("sensor", "values", f"RMSE{unit}", f"MAE{unit}", f"bias{unit}", "in 95 %", "remark")
+    note = (
+        "Each sensor predicted from all the others; doubtful ones first, then by error. Bias is "
+        "observed minus predicted: negative where a sensor reads too low."
+    )
+    head = Section("Sensors by their error when left out", heads, rows[:LISTED], "sensors",
+                   note=note)  # fmt: skip
+    if len(rows) <= LISTED:
+        return [head]
+    every = Section(f"All {len(rows)} sensors", heads, rows, "all-sensors", folded=True)
+    return [head, every]
+
+
+def _remark(bias: float, unit: str) -> str:
+    side = "above" if bias > 0 else "below"
+    return f"doubtful: reads {figure(abs(bias))} {unit} {side} the others".replace("  ", " ")
+
+
+def calibration_section(report: SpaceTimeReport) -> Section | None:
+    """Shares inside intervals by kind and time of day; None without any."""
+    rows: list[Row] = []
+    for key in scored_kinds(report):
+        one = report.scores_of(*key)[MODEL_NAME]
+        if one.coverage:
+            rows.append((kind_words(one, report.axis), str(one.n), _covered(one.coverage, 0.5),
+                         _covered(one.coverage, 0.95), cell(one.rmse)))  # fmt: skip
+    for hour in sorted(report.hours, key=lambda one: one.start):
+        words = f"{_clock(hour.start)} to {_clock(hour.stop)}"
+        rows.append((words, str(hour.n), _covered(hour.coverage, 0.5),
+                     _covered(hour.coverage, 0.95), cell(hour.rmse)))  # fmt: skip
+    if not rows:
+        return None
+    unit = f", {report.unit}" if report.unit else ""
+    heads = ("hidden values", "values", "in 50 %", "in 95 %", f"RMSE{unit}")
+    return Section(
+        "Calibration by kind and time of day", heads, rows, "calibration",
+        note="Shares of hidden values inside the model's central intervals.",
+    )  # fmt: skip
+
+
+def _clock(hour: float) -> str:
+    minutes = round(60 * hour)
+    return f"{minutes // 60}:{minutes % 60:02d}"
+
+
+def term_section(report: SpaceTimeReport) -> Section | None:
+    """Terms of the model: share of the variance, lengthscale and period; None without terms."""
+    total = sum(one.variance for one in report.terms)
+    if not total > 0:
+        return None
+    rows = [
+        (
+            term_words(one, report.axis), share_words(one.variance / total),
+            cell(float(np.sqrt(one.variance))),
+            "" if one.lengthscale is None else steps_words(one.lengthscale, report.axis),
+            "" if one.period is None else duration_words(one.period, report.axis),
+        )
+        for one in sorted(report.terms, key=lambda one: -one.variance)
+    ]  # fmt: skip
+    unit = f", {report.unit}" if report.unit else ""
+    heads = ("term", "share of the variance", f"standard deviation{unit}", "lengthscale", "period")
+    return Section("What varies, and for how long", heads, rows, "terms",
+                   note=variance_sentence(report))  # fmt: skip
+
+
+def fact_section(report: SpaceTimeReport) -> Section | None:
+    """Iterations, samples and errors of the computation; None without any."""
+    if not report.facts:
+        return None
+    return Section("How it was computed", ("", "value", "remark"), report.facts, "computation")
+
+
+def provenance_section(report: SpaceTimeReport) -> Section | None:
+    """Data, settings and versions, folded; None without any."""
+    if not report.provenance:
+        return None
+    rows = [
+        (name, value if isinstance(value, str) else json.dumps(value, default=str))
+        for name, value in report.provenance.items()
+    ]
+    return Section("To make it again", ("", "value"), rows, "provenance", folded=True)

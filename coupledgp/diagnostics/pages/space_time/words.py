@@ -1,0 +1,190 @@
+"""Times, durations, errors and terms in words that a reader of a page understands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from coupledgp.diagnostics.space_time_report import (
+    AHEAD,
+    GAPS,
+    HIDDEN,
+    SCATTERED,
+    KindScore,
+    SpaceTimeReport,
+    TermShare,
+)
+from coupledgp.random import FloatArray
+from coupledgp.series.axis import TimeAxis
+
+MINUTE, HOUR, DAY, WEEK = 60.0, 3600.0, 86_400.0, 604_800.0
+# Words of a day and a month, which `strftime` would take from the language of the machine.
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+PLACES = {
+    GAPS: "in gaps",
+    SCATTERED: "at single missing values",
+    HIDDEN: "at hidden sensors",
+}
+
+
+def stamps(axis: TimeAxis, numbers: FloatArray) -> list[datetime] | None:
+    """The local times of numbers of an axis; None where times are numbers."""
+    if axis.origin is None:
+        return None
+    labels = axis.labels(numbers)
+    if isinstance(labels, np.ndarray) and labels.dtype.kind == "M":
+        return labels.astype("datetime64[us]").tolist()
+    return list(labels)
+
+
+def time_texts(axis: TimeAxis, numbers: FloatArray, separator: str = " ") -> list[str]:
+    """Texts of times: `Mon 5 Mar 2012 08:00`, or plain numbers.
+
+    Hours are left out where all times are midnights, seconds where all are whole minutes.
+    """
+    found = stamps(axis, numbers)
+    if found is None:
+        return [f"{value:.6g}" for value in numbers.tolist()]
+    dates = [f"{DAYS[t.weekday()]} {t.day} {MONTHS[t.month - 1]} {t.year}" for t in found]
+    if all((t.hour, t.minute, t.second) == (0, 0, 0) for t in found):
+        return dates
+    form = "%H:%M" if all(t.second == 0 for t in found) else "%H:%M:%S"
+    return [f"{date}{separator}{t.strftime(form)}" for date, t in zip(dates, found, strict=True)]
+
+
+def duration_words(value: float, axis: TimeAxis) -> str:
+    """A duration of the axis in the unit that suits it: `45 minutes`, `2.5 hours`, `12 units`."""
+    if axis.origin is None:
+        return f"{figure(value)} {'unit' if value == 1 else 'units'} of time"
+    for size, name in ((WEEK, "week"), (DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+        # A day and a half is 36 hours.
+        if value >= (2 * size if name in ("day", "week") else 0.999 * size):
+            return _counted(value / size, name)
+    return _counted(value, "second")
+
+
+def steps_words(value: float, axis: TimeAxis) -> str:
+    """A duration and its number of steps: `45 minutes (9 steps)`."""
+    words = duration_words(value, axis)
+    return words if axis.step is None else f"{words} ({_counted(value / axis.step, 'step')})"
+
+
+def _counted(value: float, name: str) -> str:
+    text = figure(value)
+    return f"{text} {name}" if text == "1" else f"{text} {name}s"
+
+
+def figure(value: float | None) -> str:
+    """A number with three digits, in full where it is not extreme; nothing for None."""
+    if value is None or np.isnan(value):
+        return ""
+    if 1e3 <= abs(value) < 1e7:
+        return f"{value:.0f}"
+    return f"{float(f'{value:.3g}'):.10g}"
+
+
+def cell(value: float | None) -> str:
+    """A number of a table, with three digits even where they are zeros; nothing for None."""
+    if value is None or np.isnan(value):
+        return ""
+    return f"{value:#.3g}" if 0.01 <= abs(value) < 100 else figure(value)
+
+
+def with_unit(value: float, unit: str) -> str:
+    """A number and its unit, if there is one."""
+    return f"{figure(value)} {unit}".strip()
+
+
+def share_words(share: float) -> str:
+    """A share in per cent, with a decimal below ten, on one line."""
+    text = f"{100 * share:.1f}" if 0 < share < 0.0995 else f"{100 * share:.0f}"
+    return f"{text}\N{NO-BREAK SPACE}%"
+
+
+def ahead_words(steps: int, axis: TimeAxis) -> str:
+    """How far ahead a number of steps is: `15 minutes ahead`."""
+    if axis.origin is None or axis.step is None:
+        return f"{_counted(float(steps), 'step')} ahead"
+    return f"{duration_words(steps * axis.step, axis)} ahead"
+
+
+def kind_words(one: KindScore, axis: TimeAxis) -> str:
+    """Where a score was taken: `in gaps`, `at hidden sensors`, `15 minutes ahead`."""
+    if one.kind == AHEAD:
+        return "ahead" if one.ahead is None else ahead_words(one.ahead, axis)
+    return PLACES.get(one.kind, one.kind)
+
+
+def term_words(one: TermShare, axis: TimeAxis) -> str:
+    """A term of the model in words: what it follows, and how long."""
+    if one.where == "noise":
+        return "noise of single readings"
+    network = one.where == "graph"
+    if one.kernel == "constant":
+        return "usual level along the network" if network else "a sensor's own constant offset"
+    if one.kernel == "periodic":
+        cycle = _cycle(one.period, axis)
+        return f"{cycle} along the network" if network else f"a sensor's own {cycle}"
+    if one.kernel == "white":
+        return "changes from step to step " + ("along the network" if network else "of one sensor")
+    moving = "changes that move along the network" if network else "what only one sensor sees"
+    return moving if one.lengthscale is None else f"{moving}, over {_over(one, axis)}"
+
+
+def _over(one: TermShare, axis: TimeAxis) -> str:
+    assert one.lengthscale is not None
+    return duration_words(one.lengthscale, axis)
+
+
+def _cycle(period: float | None, axis: TimeAxis) -> str:
+    if period is None:
+        return "cycle"
+    names = {DAY: "daily cycle", WEEK: "weekly cycle"}
+    if axis.origin is not None:
+        for length, name in names.items():
+            if abs(period - length) < 0.001 * length:
+                return name
+    return f"cycle of {duration_words(period, axis)}"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Parts of a sentence: `a, b and c`."""
+    if len(parts) < 2:
+        return "".join(parts)
+    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def variance_sentence(report: SpaceTimeReport) -> str:
+    """Shares of the variance in words, the largest first; nothing without terms."""
+    total = sum(one.variance for one in report.terms)
+    if not total > 0:
+        return ""
+    found = sorted(report.terms, key=lambda one: -one.variance)
+    parts = [
+        f"{share_words(one.variance / total)} {term_words(one, report.axis)}"
+        for one in found
+        if one.variance >= 0.005 * total
+    ]
+    return f"Of the variance, {joined(parts)}."
+
+
+def zone_sentence(axis: TimeAxis) -> str:
+    """In which zone the times of the page are."""
+    if axis.origin is None:
+        return "Times are numbers as they were given."
+    return f"Times are those of {axis.zone}." if axis.zone else "Times are as they were given."
+
+
+def ordinal(number: int) -> str:
+    """A number as one of a sequence: 2nd, 3rd, 11th."""
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def plain(name: Any) -> str:
+    """A name of printable characters, on one line."""
+    return "".join(one if one.isprintable() else " " for one in str(name))

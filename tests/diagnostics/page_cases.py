@@ -15,6 +15,7 @@ from coupledgp.diagnostics.pages.left_out import left_out, residuals
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.study_report import StudyReport
+from tests.diagnostics.pages import space_time_cases
 
 RNG = np.random.default_rng(4)
 HOSTILE = "</script><img src=x onerror='stop()'>$\\frac{&quot;"
@@ -102,4 +103,5 @@ def pages() -> dict[str, str]:
         "surface": field_page(surface_map()),
         "roads": field_page(road_map()),
         "audit": audit_page(),
+        "time": space_time_cases.report().to_html(),
     }

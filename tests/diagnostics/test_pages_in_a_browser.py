@@ -16,7 +16,7 @@ from tests.diagnostics.page_cases import HOSTILE, pages
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 BROWSER = next((found for found in map(shutil.which, NAMES) if found), None)
 WIDTHS = (1400, 1200, 390)
-KINDS = ("table", "mesh", "surface", "roads", "audit")
+KINDS = ("table", "mesh", "surface", "roads", "audit", "time")
 MEASURE = Path(__file__).with_name("measure_page.js")
 SOFTWARE = ("--use-angle=swiftshader", "--enable-unsafe-swiftshader")
 
@@ -77,6 +77,23 @@ def test_the_viewer_reads_values_and_takes_names_as_texts(found):
     assert "Drag to turn" in idle
     assert re.search(r"mean -?\d", middle)
     assert found["read"]["elements"] == 0
+
+
+def test_times_are_played_stepped_and_charted(found):
+    if not found["sizes"]["time"][0]["live"]:
+        pytest.skip("this browser has no WebGL")
+    seen = found["played"]
+    first, stepped, dragged, last = seen["labels"]
+    assert (first, stepped) == ("Thu 1 Mar 2012 20:00", "Thu 1 Mar 2012 20:05")
+    assert dragged == "Thu 1 Mar 2012 21:00"
+    assert last == "Fri 2 Mar 2012 00:55 (forecast)"
+    assert seen["buttons"] == ["Pause", "Play"]
+    assert seen["hidden"] == [True, False, True]
+    assert seen["readings"][0].startswith(HOSTILE[:40])
+    assert "no value at this time · mean " in seen["readings"][0]
+    assert re.search(r"mean -?[\d.]+ mph · standard deviation [\d.]+ mph", seen["readings"][0])
+    assert seen["gaps"] == 2  # a gap and the forecast
+    assert seen["elements"] == 0
 
 
 def test_the_picture_stays_without_webgl_and_dark_pages_have_light_texts(tmp_path):

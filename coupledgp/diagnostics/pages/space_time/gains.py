@@ -6,6 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from coupledgp.diagnostics.pages.space_time.record import (
+    AHEAD,
+    GAPS,
+    HIDDEN,
+    MODEL_NAME,
+    SCATTERED,
+    KindScore,
+    SpaceTimeRecord,
+)
 from coupledgp.diagnostics.pages.space_time.words import (
     ahead_words,
     duration_words,
@@ -16,21 +25,22 @@ from coupledgp.diagnostics.pages.space_time.words import (
     share_words,
     with_unit,
 )
-from coupledgp.diagnostics.space_time_report import (
-    AHEAD,
-    GAPS,
-    HIDDEN,
-    MODEL_NAME,
-    SCATTERED,
-    KindScore,
-    SpaceTimeReport,
-)
 from coupledgp.diagnostics.verdicts.verdict import Colour, Verdict
 
 # Share of a rival's RMSE below which a difference is called none.
 EVEN = 0.03
 # Rivals that are Gaussian processes themselves, and the one that knows no time.
-GRAPH_ALONE, TIME_ALONE = "graph GP per time step", "time-only GP"
+GRAPH_ALONE, TIME_ALONE = "graph GP per time step", "GP in time alone"
+# Rivals in a sentence; others are called by their names.
+RIVALS = {
+    "linear in time": "linear interpolation",
+    "last value": "the last value",
+    "nearest sensor": "the nearest sensor",
+    "mean of all sensors": "the mean of all sensors",
+    "mean at that time of day": "the sensor's mean at that time of day",
+    GRAPH_ALONE: "the graph alone, one time at a time",
+    TIME_ALONE: "each sensor's time alone",
+}
 # Names of the worst sensors in a card.
 NAMED = 3
 
@@ -49,21 +59,20 @@ def gain_of(own: KindScore, other: KindScore) -> float:
 
 
 def gain_words(own: KindScore, other: KindScore) -> str:
-    """The gain over a rival: `28 % below linear interpolation`."""
-    gain = gain_of(own, other)
+    """The gain over a rival: `28 % below linear interpolation (9.09)`."""
+    gain, name = gain_of(own, other), rival_words(other.model)
     if abs(gain) < EVEN:
-        return f"no better than the {other.model} ({figure(other.rmse)})".replace("the the", "the")
+        return f"no better than {name} ({figure(other.rmse)})"
     side = "below" if gain > 0 else "above"
-    return f"{share_words(abs(gain))} {side} {article(other.model)} ({figure(other.rmse)})"
+    return f"{share_words(abs(gain))} {side} {name} ({figure(other.rmse)})"
 
 
-def article(name: str) -> str:
-    """A rival's name in a sentence."""
-    name = plain(name)
-    return name if name.startswith(("linear", "the ")) else f"the {name}"
+def rival_words(name: str) -> str:
+    """A rival, or the model, in a sentence."""
+    return RIVALS.get(name, plain(name))
 
 
-def headline(report: SpaceTimeReport) -> str:
+def headline(report: SpaceTimeRecord) -> str:
     """One sentence: gaps, gains by kind, and a sensor that is left out."""
     parts = [_gaps(report), *_kinds(report)]
     if report.left_out is not None:
@@ -72,7 +81,7 @@ def headline(report: SpaceTimeReport) -> str:
     return "; ".join(part for part in parts if part) + "."
 
 
-def _gaps(report: SpaceTimeReport) -> str:
+def _gaps(report: SpaceTimeRecord) -> str:
     gaps, axis = report.gaps, report.axis
     if not gaps.n_gaps:
         return "No value is missing"
@@ -83,7 +92,7 @@ def _gaps(report: SpaceTimeReport) -> str:
     return f"{share} of the values are missing, the longest gap is {longest}"
 
 
-def _kinds(report: SpaceTimeReport) -> list[str]:
+def _kinds(report: SpaceTimeRecord) -> list[str]:
     found = []
     for kind, ahead in scored_kinds(report):
         scores = report.scores_of(kind, ahead)
@@ -95,13 +104,13 @@ def _kinds(report: SpaceTimeReport) -> list[str]:
     return found
 
 
-def _told(report: SpaceTimeReport) -> tuple[int, ...]:
+def _told(report: SpaceTimeRecord) -> tuple[int, ...]:
     """Steps ahead that a sentence names: the first and the last."""
     steps = report.steps_ahead
     return tuple({*steps[:1], *steps[-1:]})
 
 
-def scored_kinds(report: SpaceTimeReport) -> list[tuple[str, int | None]]:
+def scored_kinds(report: SpaceTimeRecord) -> list[tuple[str, int | None]]:
     """Kinds of hidden cells at which the model was scored, in the order of the page."""
     present = {(one.kind, one.ahead) for one in report.scores if one.model == MODEL_NAME}
     first = [(kind, None) for kind in (GAPS, SCATTERED, HIDDEN) if (kind, None) in present]
@@ -110,12 +119,12 @@ def scored_kinds(report: SpaceTimeReport) -> list[tuple[str, int | None]]:
     return [*first, *ahead, *others]
 
 
-def where_time_adds_nothing(report: SpaceTimeReport) -> list[str]:
+def where_time_adds_nothing(report: SpaceTimeRecord) -> list[str]:
     """Sentences on kinds at which the model is no better than what knows no time, or no model."""
     return [one for one in (_hidden_sentence(report), _ahead_sentence(report)) if one]
 
 
-def _hidden_sentence(report: SpaceTimeReport) -> str:
+def _hidden_sentence(report: SpaceTimeRecord) -> str:
     scores = report.scores_of(HIDDEN)
     own, alone = scores.get(MODEL_NAME), scores.get(GRAPH_ALONE)
     if own is None or alone is None or gain_of(own, alone) >= EVEN:
@@ -126,7 +135,7 @@ def _hidden_sentence(report: SpaceTimeReport) -> str:
     )
 
 
-def _ahead_sentence(report: SpaceTimeReport) -> str:
+def _ahead_sentence(report: SpaceTimeRecord) -> str:
     even = []
     for steps in report.steps_ahead:
         scores = report.scores_of(AHEAD, steps)
@@ -135,16 +144,16 @@ def _ahead_sentence(report: SpaceTimeReport) -> str:
             even.append((steps, own, other))
     if not even:
         return ""
-    steps = joined([ahead_words(one[0], report.axis).removesuffix(" ahead") for one in even])
+    times = joined([ahead_words(one[0], report.axis).removesuffix(" ahead") for one in even])
     last, own, other = even[-1]
     return (
-        f"{steps} ahead the model is no better than {article(other.model)} (RMSE "
+        f"{times} ahead the model is no better than {rival_words(other.model)} (RMSE "
         f"{ahead_words(last, report.axis)}: {with_unit(own.rmse, report.unit)} and "
         f"{figure(other.rmse)}): there a forecast adds its interval, not a better value."
     )
 
 
-def cards(report: SpaceTimeReport) -> list[Verdict]:
+def cards(report: SpaceTimeRecord) -> list[Verdict]:
     """Answers with colours: gaps, hidden sensors, forecasts, intervals and sensors."""
     found = [
         _card(report, "Does it fill gaps?", [(GAPS, None)]),
@@ -157,7 +166,7 @@ def cards(report: SpaceTimeReport) -> list[Verdict]:
 
 
 def _card(
-    report: SpaceTimeReport, question: str, kinds: Sequence[tuple[str, int | None]]
+    report: SpaceTimeRecord, question: str, kinds: Sequence[tuple[str, int | None]]
 ) -> Verdict | None:
     """The answer for one or several kinds, coloured by their mean gain over the best rival."""
     gains, texts = [], []
@@ -183,7 +192,7 @@ def _card(
     )  # fmt: skip
 
 
-def _intervals(report: SpaceTimeReport) -> Verdict | None:
+def _intervals(report: SpaceTimeRecord) -> Verdict | None:
     shares = [
         (kind_words(one, report.axis), one.coverage[0.95])
         for key in scored_kinds(report)
@@ -205,7 +214,7 @@ def _intervals(report: SpaceTimeReport) -> Verdict | None:
     )  # fmt: skip
 
 
-def _sensors(report: SpaceTimeReport) -> Verdict | None:
+def _sensors(report: SpaceTimeRecord) -> Verdict | None:
     if report.left_out is None:
         return None
     doubtful = report.left_out.is_doubtful()

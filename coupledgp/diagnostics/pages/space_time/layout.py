@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.diagnostics.space_time_report import SpaceTimeReport
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
 from coupledgp.formats.projection import LONLAT
 from coupledgp.random import FloatArray, IntArray
 
@@ -19,7 +19,7 @@ LAID_OUT = (
 )
 
 
-def places_of(report: SpaceTimeReport) -> tuple[FloatArray, str]:
+def places_of(report: SpaceTimeRecord) -> tuple[FloatArray, str]:
     """Places (N, 3) of the nodes, and a sentence on them if they were made up."""
     if report.positions is None:
         return np.pad(laid_out(len(report.nodes), report.edges), ((0, 0), (0, 1))), LAID_OUT
@@ -29,7 +29,7 @@ def places_of(report: SpaceTimeReport) -> tuple[FloatArray, str]:
     return places, ""
 
 
-def _upright(report: SpaceTimeReport, places: FloatArray) -> FloatArray:
+def _upright(report: SpaceTimeRecord, places: FloatArray) -> FloatArray:
     """Longitudes shortened as they are at their latitude, if places are degrees."""
     if report.crs != LONLAT:
         return places
@@ -43,16 +43,15 @@ def laid_out(n_nodes: int, edges: IntArray) -> FloatArray:
     _, member = csgraph.connected_components(links, directed=False)
     sizes = np.bincount(member)
     places = np.zeros((n_nodes, 2))
-    corner, height = np.zeros(2), 0.0
-    widest = 1.6 * np.sqrt((np.sqrt(sizes) + 1.0) ** 2 @ np.ones(sizes.size))
+    widest = 1.6 * float(np.sqrt(np.sum((np.sqrt(sizes) + 1.0) ** 2)))
+    x, y, height = 0.0, 0.0, 0.0
     for part in np.argsort(-sizes, kind="stable"):
         rows = np.flatnonzero(member == part)
         side = float(np.sqrt(rows.size))
-        if corner[0] > 0 and corner[0] + side > widest:
-            corner, height = np.array([0.0, corner[1] - height - 1.0]), 0.0
-        placed = side * _connected(links[rows][:, rows])
-        places[rows] = placed + corner - [0.0, side]
-        corner, height = corner + [side + 1.0, 0.0], max(height, side)
+        if x > 0 and x + side > widest:  # parts stand in lines, as words do
+            x, y, height = 0.0, y - height - 1.0, 0.0
+        places[rows] = side * _connected(links[rows][:, rows]) + [x, y - side]
+        x, height = x + side + 1.0, max(height, side)
     return places
 
 

@@ -13,8 +13,8 @@ from coupledgp.diagnostics.pages.picture import DPI, STYLE, Picture, blank, plai
 from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import MAX_SENSORS, Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.pages.space_time.layout import places_of
+from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimeRecord
 from coupledgp.diagnostics.pages.space_time.words import DAY, ordinal, plain, time_texts
-from coupledgp.diagnostics.space_time_report import FORECAST, REJECTED, SpaceTimeReport
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TimeMaps:
         Laws over nodes and times.
     """
 
-    def __init__(self, report: SpaceTimeReport) -> None:
+    def __init__(self, report: SpaceTimeRecord) -> None:
         self.report = report
         self.places, self.note = places_of(report)
         self.scales = (mean_scale(report.mean, report.std), spread_scale(report.std))
@@ -55,18 +55,16 @@ class TimeMaps:
             figure = blank(max(len(chosen), 3) * width + 0.9, 2 * height + 0.5)
             figure.set_dpi(DPI)
             axes = figure.subplots(2, len(chosen), squeeze=False)
-            values = zip((r.mean, r.std), self.scales, self.titles, strict=True)
-            for row, (array, scale, title) in enumerate(values):
-                mappable = scale.mappable()
+            for row, one in enumerate(self._quantities()):
+                mappable = one.scale.mappable()
                 for k, t in enumerate(chosen.tolist()):
-                    one = Quantity(title, title, array[:, t], scale)
-                    self._draw(axes[row, k], one, mappable)
+                    self._draw(axes[row, k], one._replace(values=one.values[:, t]), mappable)
                     axes[row, k].set_axis_off()
                     axes[row, k].autoscale_view()
                 bar = figure.colorbar(mappable, ax=list(axes[row]), shrink=0.8, aspect=14)
                 plain_axis(bar.ax.yaxis, 4)
                 bar.outline.set_visible(False)
-                bar.set_label(title, fontsize=8)
+                bar.set_label(one.title, fontsize=8, parse_math=False)
             texts = time_texts(r.axis, r.times[chosen], "\n")
             for k, text in enumerate(texts):
                 ahead = r.kinds[:, chosen[k]] == FORECAST
@@ -83,7 +81,9 @@ class TimeMaps:
         r = self.report
         last = _last_observed(r)
         pairs = zip(("mean", "std"), self.titles, (r.mean, r.std), self.scales, strict=True)
-        drawn = [Quantity(name, title, array[:, last], scale) for name, title, array, scale in pairs]
+        drawn = [
+            Quantity(name, title, array[:, last], scale) for name, title, array, scale in pairs
+        ]
         (when,) = time_texts(r.axis, r.times[[last]])
         caption = f"Mean and standard deviation at {when}"
         return Picture("map", caption, panels(drawn, self._draw), self.scene())
@@ -100,10 +100,8 @@ class TimeMaps:
                 f"The map has every {ordinal(step)} time, {frames.size} of {r.times.size}."
             )
         quantities = [
-            Quantity(name, title, self._at_cells(kind, array[:, frames], cells), scale)
-            for name, title, array, scale in zip(
-                ("mean", "std"), self.titles, (r.mean, r.std), self.scales, strict=True
-            )
+            one._replace(values=self._at_cells(kind, one.values[:, frames], cells))
+            for one in self._quantities()
         ]
         scene = Scene(
             kind, self.places, cells, kind == "lines", quantities, self._sensors(frames),
@@ -111,6 +109,14 @@ class TimeMaps:
             " ".join(one for one in notes if one), self._frames(frames),
         )  # fmt: skip
         return thinned(scene, MAX_FRAME_BYTES)
+
+    def _quantities(self) -> list[Quantity]:
+        """Mean and standard deviation at all times."""
+        named = zip(
+            ("mean", "std"), self.titles, (self.report.mean, self.report.std), self.scales,
+            strict=True,
+        )  # fmt: skip
+        return [Quantity(*one) for one in named]
 
     def _frame_bytes(self) -> int:
         """Bytes of the values at one time, after nodes were merged if there are too many."""
@@ -174,18 +180,18 @@ class TimeMaps:
             # Values far from the usual one lie on top.
             order = np.argsort(np.abs(quantity.values - np.median(quantity.values)), kind="stable")
             axes.scatter(
-                *flat[order].T, c=mappable.to_rgba(quantity.values[order]), s=size, linewidths=0,
-                zorder=2, rasterized=True,
+                flat[order, 0], flat[order, 1], c=mappable.to_rgba(quantity.values[order]), s=size,
+                linewidths=0, zorder=2, rasterized=True,
             )  # fmt: skip
         axes.set_aspect("equal", adjustable="datalim")
 
 
-def _titles(report: SpaceTimeReport) -> tuple[str, str]:
+def _titles(report: SpaceTimeRecord) -> tuple[str, str]:
     unit = f", {report.unit}" if report.unit else ""
     return f"mean{unit}", f"standard deviation{unit}"
 
 
-def chosen_times(report: SpaceTimeReport) -> IntArray:
+def chosen_times(report: SpaceTimeRecord) -> IntArray:
     """Numbers of six times: every four hours of the last day, or evenly spread over all.
 
     The last of them is a forecast, if there are any.
@@ -199,7 +205,7 @@ def chosen_times(report: SpaceTimeReport) -> IntArray:
     return np.unique(np.abs(report.times[:, None] - wanted).argmin(axis=0))
 
 
-def _round_hours(report: SpaceTimeReport) -> FloatArray | None:
+def _round_hours(report: SpaceTimeRecord) -> FloatArray | None:
     """Six times of a day, numbers of the axis; None if times are numbers, few or far apart."""
     times, every = report.times, DAY / N_MAPS
     last = float(times[_last_observed(report)])
@@ -207,7 +213,7 @@ def _round_hours(report: SpaceTimeReport) -> FloatArray | None:
     dense = np.median(np.diff(times)) <= every / 2
     if clock is None or not dense or last - times[0] < 1.25 * DAY:
         return None
-    hours = last - float(clock[0]) % every - every * np.arange(N_MAPS)[::-1]
+    hours = np.asarray(last - float(clock[0]) % every - every * np.arange(N_MAPS)[::-1], float)
     if times[-1] > last:
         hours = np.append(hours[1:], times[-1])
     return hours
@@ -219,9 +225,8 @@ def thinned_times(n_times: int, limit: int) -> IntArray:
     return np.arange((n_times - 1) % step, n_times, step)
 
 
-def _last_observed(report: SpaceTimeReport, frames: IntArray | None = None) -> int:
+def _last_observed(report: SpaceTimeRecord, frames: IntArray | None = None) -> int:
     """Number of the last of the frames at which a sensor reports."""
     observed = report.observed if frames is None else report.observed[:, frames]
     seen = np.flatnonzero(np.isfinite(observed).any(axis=0))
     return int(seen[-1]) if seen.size else 0
-

@@ -9,9 +9,10 @@ from coupledgp.diagnostics.pages.space_time.gains import (
     where_time_adds_nothing,
 )
 from coupledgp.diagnostics.pages.space_time.maps import TimeMaps
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
 from coupledgp.diagnostics.pages.space_time.series import hours_picture, series_pictures
 from coupledgp.diagnostics.pages.space_time.tables import (
-    calibration_section,
+    calibration_sections,
     fact_section,
     provenance_section,
     score_section,
@@ -23,10 +24,9 @@ from coupledgp.diagnostics.pages.space_time.words import (
     time_texts,
     zone_sentence,
 )
-from coupledgp.diagnostics.space_time_report import SpaceTimeReport
 
 
-def page_of(report: SpaceTimeReport) -> Page:
+def page_of(report: SpaceTimeRecord) -> Page:
     """Return the page: verdict, map over time, small maps, series, and tables."""
     maps = TimeMaps(report)
     drawn = [maps.small_multiples()] if report.times.size > 1 else []
@@ -35,7 +35,7 @@ def page_of(report: SpaceTimeReport) -> Page:
         drawn.append(hours_picture(report))
     above = [score_section(report), term_section(report)]
     after = [
-        *sensor_sections(report), calibration_section(report), fact_section(report),
+        *sensor_sections(report), *calibration_sections(report), fact_section(report),
         provenance_section(report),
     ]  # fmt: skip
     return Page(
@@ -52,11 +52,13 @@ def page_of(report: SpaceTimeReport) -> Page:
     )
 
 
-def _lead(report: SpaceTimeReport) -> str:
+def _lead(report: SpaceTimeRecord) -> str:
     """What the data are: nodes, sensors, times, step and zone."""
     axis = report.axis
     first, *_, last = time_texts(axis, axis.values[[0, -1]])
-    step = "irregular steps" if axis.step is None else f"a step of {duration_words(axis.step, axis)}"
+    step = (
+        "irregular steps" if axis.step is None else f"a step of {duration_words(axis.step, axis)}"
+    )
     return (
         f"{len(report.nodes)} nodes, {report.sensors.size} of them with a sensor; "
         f"{axis.values.size} times from {first} to {last}, {step}. {zone_sentence(axis)}"

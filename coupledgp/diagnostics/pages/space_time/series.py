@@ -11,26 +11,33 @@ from matplotlib.path import Path
 from matplotlib.ticker import FixedLocator, FuncFormatter
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.pages.palette import ALERT, BASELINE, GUIDE, MODEL
+from coupledgp.diagnostics.pages.palette import (
+    ALERT,
+    BASELINE,
+    GUIDE,
+    MODEL,
+    coupling_style,
+)
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
+from coupledgp.diagnostics.pages.space_time.record import (
+    GAP,
+    OBSERVED,
+    REJECTED,
+    SensorSeries,
+    SpaceTimeRecord,
+)
 from coupledgp.diagnostics.pages.space_time.words import (
     DAY,
     DAYS,
     HOUR,
+    PLACES,
     figure,
     ordinal,
     plain,
     share_words,
     stamps,
     with_unit,
-)
-from coupledgp.diagnostics.space_time_report import (
-    GAP,
-    OBSERVED,
-    REJECTED,
-    SensorSeries,
-    SpaceTimeReport,
 )
 from coupledgp.random import FloatArray
 
@@ -53,11 +60,11 @@ class Chosen:
     why: str
 
 
-def chosen_sensors(report: SpaceTimeReport) -> list[Chosen]:
+def chosen_sensors(report: SpaceTimeRecord) -> list[Chosen]:
     """The worst six sensors when they are left out, and a median one; else evenly chosen ones."""
     p = report.sensors.size
     if report.left_out is None:
-        few = np.unique(np.linspace(0, p - 1, min(p, N_WORST)).astype(int)) if p else []
+        few = np.unique(np.linspace(0, p - 1, min(p, N_WORST)).astype(int))
         return [Chosen(int(k), "") for k in few]
     order = report.left_out.order()
     doubtful = report.left_out.is_doubtful()
@@ -70,7 +77,7 @@ def chosen_sensors(report: SpaceTimeReport) -> list[Chosen]:
     return worst if median in order[:N_WORST] else [*worst, Chosen(median, "the median sensor")]
 
 
-def series_pictures(report: SpaceTimeReport) -> list[Picture]:
+def series_pictures(report: SpaceTimeRecord) -> list[Picture]:
     """Return a picture of each chosen sensor."""
     given = {one.sensor: one for one in report.series}
     return [
@@ -80,7 +87,7 @@ def series_pictures(report: SpaceTimeReport) -> list[Picture]:
     ]
 
 
-def _of_law(report: SpaceTimeReport, sensor: int) -> SensorSeries:
+def _of_law(report: SpaceTimeRecord, sensor: int) -> SensorSeries:
     """The series of a sensor in the law of the map, with the noise of the model's terms."""
     node = report.sensors[sensor]
     noise = sum(one.variance for one in report.terms if one.where == "noise")
@@ -90,7 +97,7 @@ def _of_law(report: SpaceTimeReport, sensor: int) -> SensorSeries:
     )
 
 
-def series_picture(report: SpaceTimeReport, one: SensorSeries, why: str, number: int) -> Picture:
+def series_picture(report: SpaceTimeRecord, one: SensorSeries, why: str, number: int) -> Picture:
     """Draw a sensor's law with 50 and 95 % bands, its values, gaps shaded and rejected cells."""
     name = plain(report.sensor_names[one.sensor])
     plot, axes = axes_of(SIZE[0], 2.5)
@@ -118,9 +125,7 @@ def series_picture(report: SpaceTimeReport, one: SensorSeries, why: str, number:
     return Picture(f"series-{number}", _caption(report, one, name, why, step), plot)
 
 
-def _caption(
-    report: SpaceTimeReport, one: SensorSeries, name: str, why: str, step: int
-) -> str:
+def _caption(report: SpaceTimeRecord, one: SensorSeries, name: str, why: str, step: int) -> str:
     parts = [f"Sensor {name}"]
     if report.left_out is not None:
         rmse, bias = report.left_out.rmse[one.sensor], report.left_out.bias[one.sensor]
@@ -161,7 +166,7 @@ def _shade(axes: Axes, times: FloatArray, gaps: Any) -> None:
         axes.add_patch(every)
 
 
-def time_axis(axes: Axes, report: SpaceTimeReport, times: FloatArray) -> None:
+def time_axis(axes: Axes, report: SpaceTimeRecord, times: FloatArray) -> None:
     """Label an axis of times at whole hours or days, or of plain numbers."""
     found = stamps(report.axis, times)
     if found is None or times.size < 2:
@@ -180,7 +185,7 @@ def time_axis(axes: Axes, report: SpaceTimeReport, times: FloatArray) -> None:
     axes.set_xticks(ticks.tolist(), list(texts))
 
 
-def _tick_texts(report: SpaceTimeReport, ticks: FloatArray, unit: float) -> list[str]:
+def _tick_texts(report: SpaceTimeRecord, ticks: FloatArray, unit: float) -> list[str]:
     texts, last = [], None
     for one in stamps(report.axis, ticks) or []:
         day = f"{DAYS[one.weekday()]} {one.day}.{one.month}."
@@ -193,26 +198,26 @@ def _tick_texts(report: SpaceTimeReport, ticks: FloatArray, unit: float) -> list
     return texts
 
 
-def hours_picture(report: SpaceTimeReport) -> Picture:
-    """Draw the error and the coverage of the model over the day."""
+def hours_picture(report: SpaceTimeRecord) -> Picture:
+    """Draw the error of the model over the day, a line for each kind of hidden value."""
     plot, axes = axes_of(*SIZE)
-    hours = sorted(report.hours, key=lambda one: one.start)
-    edges = np.array([*(one.start for one in hours), hours[-1].stop])
-    axes.stairs([one.rmse for one in hours], edges, fill=True, color=MODEL, alpha=0.45,
-                label="RMSE")  # fmt: skip
+    kinds = list(dict.fromkeys(one.kind for one in report.hours))
+    for k, kind in enumerate(kinds):
+        parts = sorted((one for one in report.hours if one.kind == kind), key=lambda one: one.start)
+        style = coupling_style(k)
+        axes.plot(
+            [(one.start + one.stop) / 2 for one in parts], [one.rmse for one in parts],
+            linewidth=1.4, markersize=4, label=PLACES.get(kind, plain(kind)), **style,
+        )  # fmt: skip
     axes.set_ylim(bottom=0)
-    axes.set_xlim(edges[0], edges[-1])
-    axes.set_xticks(range(0, 25, 4), [f"{hour}:00" for hour in range(0, 25, 4)])
+    axes.set_xlim(0, 24)
     axes.set_xlabel("local time of day")
-    axes.set_ylabel(f"RMSE, {report.unit}" if report.unit else "RMSE", parse_math=False)
+    axes.set_ylabel(_with_name("RMSE", report.unit), parse_math=False)
     plain_axis(axes.yaxis)
-    for one in hours:
-        share = one.coverage.get(0.95)
-        if share is not None:
-            axes.text((one.start + one.stop) / 2, 0, f"{100 * share:.0f} %", ha="center",
-                      va="bottom", fontsize=7)  # fmt: skip
-    caption = (
-        "Error of the model by time of day at hidden values; figures at the foot are the shares "
-        "inside 95 % intervals"
-    )
-    return Picture("hours", caption, plot)
+    axes.set_xticks(range(0, 25, 4), [f"{hour}:00" for hour in range(0, 25, 4)])
+    legend(plot, axes, 2)
+    return Picture("hours", "Error of the model by time of day, at hidden values", plot)
+
+
+def _with_name(name: str, unit: str) -> str:
+    return f"{name}, {unit}" if unit else name

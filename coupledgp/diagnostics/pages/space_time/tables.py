@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.gains import scored_kinds
+from coupledgp.diagnostics.pages.space_time.gains import rival_words, scored_kinds
+from coupledgp.diagnostics.pages.space_time.record import MODEL_NAME, KindScore, SpaceTimeRecord
 from coupledgp.diagnostics.pages.space_time.series import signed
 from coupledgp.diagnostics.pages.space_time.words import (
+    PLACES,
     cell,
     duration_words,
     figure,
@@ -20,13 +23,12 @@ from coupledgp.diagnostics.pages.space_time.words import (
     variance_sentence,
 )
 from coupledgp.diagnostics.pages.table import Row, Section
-from coupledgp.diagnostics.space_time_report import MODEL_NAME, KindScore, SpaceTimeReport
 
 # Sensors that are listed before the table of all is folded.
 LISTED = 20
 
 
-def score_section(report: SpaceTimeReport) -> Section | None:
+def score_section(report: SpaceTimeRecord) -> Section | None:
     """Scores of the model and its rivals by kind of hidden value; None without any."""
     rows: list[Row] = []
     for kind, ahead in scored_kinds(report):
@@ -45,20 +47,20 @@ def score_section(report: SpaceTimeReport) -> Section | None:
     return Section("What is gained, by kind of hidden value", heads, rows, "scores", note=note)
 
 
-def _score_row(one: KindScore, report: SpaceTimeReport) -> Row:
+def _score_row(one: KindScore, report: SpaceTimeRecord) -> Row:
     return (
-        kind_words(one, report.axis), plain(one.model), str(one.n), cell(one.rmse),
+        kind_words(one, report.axis), rival_words(one.model), str(one.n), cell(one.rmse),
         cell(one.mae), cell(one.crps), cell(one.nlpd), _covered(one.coverage, 0.5),
         _covered(one.coverage, 0.95),
     )  # fmt: skip
 
 
-def _covered(coverage: object, level: float) -> str:
-    share = coverage.get(level) if hasattr(coverage, "get") else None
+def _covered(coverage: Mapping[float, float], level: float) -> str:
+    share = coverage.get(level)
     return "" if share is None else f"{100 * share:.1f} %"
 
 
-def sensor_sections(report: SpaceTimeReport) -> list[Section]:
+def sensor_sections(report: SpaceTimeRecord) -> list[Section]:
     """Sensors by their error when they are left out: the first ones, and all of them folded."""
     found = report.left_out
     if found is None:
@@ -77,7 +79,7 @@ def sensor_sections(report: SpaceTimeReport) -> list[Section]:
     heads = ("sensor", "values", f"RMSE{unit}", f"MAE{unit}", f"bias{unit}", "in 95 %", "remark")
     note = (
         "Each sensor predicted from all the others; doubtful ones first, then by error. Bias is "
-        "observed minus predicted: negative where a sensor reads too low."
+        "predicted minus observed: positive where a sensor reads lower than the others say."
     )
     head = Section("Sensors by their error when left out", heads, rows[:LISTED], "sensors",
                    note=note)  # fmt: skip
@@ -88,30 +90,41 @@ def sensor_sections(report: SpaceTimeReport) -> list[Section]:
 
 
 def _remark(bias: float, unit: str) -> str:
-    side = "above" if bias > 0 else "below"
+    side = "below" if bias > 0 else "above"
     return f"doubtful: reads {figure(abs(bias))} {unit} {side} the others".replace("  ", " ")
 
 
-def calibration_section(report: SpaceTimeReport) -> Section | None:
-    """Shares inside intervals by kind and time of day; None without any."""
+def calibration_sections(report: SpaceTimeRecord) -> list[Section]:
+    """Shares inside intervals by kind of hidden value, and by time of day."""
     rows: list[Row] = []
     for key in scored_kinds(report):
         one = report.scores_of(*key)[MODEL_NAME]
         if one.coverage:
             rows.append((kind_words(one, report.axis), str(one.n), _covered(one.coverage, 0.5),
-                         _covered(one.coverage, 0.95), cell(one.rmse)))  # fmt: skip
-    for hour in sorted(report.hours, key=lambda one: one.start):
-        words = f"{_clock(hour.start)} to {_clock(hour.stop)}"
-        rows.append((words, str(hour.n), _covered(hour.coverage, 0.5),
-                     _covered(hour.coverage, 0.95), cell(hour.rmse)))  # fmt: skip
+                         _covered(one.coverage, 0.95)))  # fmt: skip
+    found = []
+    if rows:
+        heads = ("hidden values", "values", "in 50 %", "in 95 %")
+        note = "Shares of hidden values inside the model's central intervals."
+        found.append(Section("Calibration by kind", heads, rows, "calibration", note=note))
+    return found + _hour_sections(report)
+
+
+def _hour_sections(report: SpaceTimeRecord) -> list[Section]:
+    """Share inside 95 % intervals: a row for each part of the day, a column for each kind."""
+    kinds = list(dict.fromkeys(one.kind for one in report.hours))
+    parts = sorted({(one.start, one.stop) for one in report.hours})
+    by = {(one.kind, one.start): one.coverage for one in report.hours}
+    rows = [
+        (f"{_clock(start)} to {_clock(stop)}",
+         *(_covered(by.get((kind, start), {}), 0.95) for kind in kinds))
+        for start, stop in parts
+    ]  # fmt: skip
     if not rows:
-        return None
-    unit = f", {report.unit}" if report.unit else ""
-    heads = ("hidden values", "values", "in 50 %", "in 95 %", f"RMSE{unit}")
-    return Section(
-        "Calibration by kind and time of day", heads, rows, "calibration",
-        note="Shares of hidden values inside the model's central intervals.",
-    )  # fmt: skip
+        return []
+    heads = ("local time", *(PLACES.get(kind, plain(kind)) for kind in kinds))
+    note = "Shares of hidden values inside the model's 95 % intervals."
+    return [Section("Calibration by time of day", heads, rows, "calibration-day", note=note)]
 
 
 def _clock(hour: float) -> str:
@@ -119,7 +132,7 @@ def _clock(hour: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}"
 
 
-def term_section(report: SpaceTimeReport) -> Section | None:
+def term_section(report: SpaceTimeRecord) -> Section | None:
     """Terms of the model: share of the variance, lengthscale and period; None without terms."""
     total = sum(one.variance for one in report.terms)
     if not total > 0:
@@ -139,14 +152,14 @@ def term_section(report: SpaceTimeReport) -> Section | None:
                    note=variance_sentence(report))  # fmt: skip
 
 
-def fact_section(report: SpaceTimeReport) -> Section | None:
+def fact_section(report: SpaceTimeRecord) -> Section | None:
     """Iterations, samples and errors of the computation; None without any."""
     if not report.facts:
         return None
     return Section("How it was computed", ("", "value", "remark"), report.facts, "computation")
 
 
-def provenance_section(report: SpaceTimeReport) -> Section | None:
+def provenance_section(report: SpaceTimeRecord) -> Section | None:
     """Data, settings and versions, folded; None without any."""
     if not report.provenance:
         return None

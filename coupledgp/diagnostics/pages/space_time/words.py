@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.space_time_report import (
+from coupledgp.diagnostics.pages.space_time.record import (
     AHEAD,
     GAPS,
     HIDDEN,
     SCATTERED,
     KindScore,
-    SpaceTimeReport,
+    SpaceTimeRecord,
     TermShare,
 )
 from coupledgp.random import FloatArray
@@ -28,6 +28,7 @@ PLACES = {
     GAPS: "in gaps",
     SCATTERED: "at single missing values",
     HIDDEN: "at hidden sensors",
+    AHEAD: "ahead",
 }
 
 
@@ -115,7 +116,7 @@ def ahead_words(steps: int, axis: TimeAxis) -> str:
 def kind_words(one: KindScore, axis: TimeAxis) -> str:
     """Where a score was taken: `in gaps`, `at hidden sensors`, `15 minutes ahead`."""
     if one.kind == AHEAD:
-        return "ahead" if one.ahead is None else ahead_words(one.ahead, axis)
+        return PLACES[AHEAD] if one.ahead is None else ahead_words(one.ahead, axis)
     return PLACES.get(one.kind, one.kind)
 
 
@@ -158,7 +159,7 @@ def joined(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def variance_sentence(report: SpaceTimeReport) -> str:
+def variance_sentence(report: SpaceTimeRecord) -> str:
     """Shares of the variance in words, the largest first; nothing without terms."""
     total = sum(one.variance for one in report.terms)
     if not total > 0:

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     )
     from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
     from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
+    from coupledgp.diagnostics.space_time_report import SpaceTimeReport as SpaceTimeReport
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
     from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
     from coupledgp.diagnostics.verdicts.verdict import Advice as Advice
@@ -122,6 +123,7 @@ else:
                 "leave_one_sensor_out",
             ],
             "coupledgp.diagnostics.space_time.splits": ["SpaceTimeSplit", "SplitPlan"],
+            "coupledgp.diagnostics.space_time_report": ["SpaceTimeReport"],
             "coupledgp.diagnostics.stochastic": ["StochasticOptions"],
             "coupledgp.diagnostics.verdicts.evidence": ["Evidence"],
             "coupledgp.diagnostics.verdicts.verdict": ["Advice", "Verdict"],

@@ -148,7 +148,9 @@ class ChebyshevMoments(GraphMoments):
         self._powers = ChebyshevColumns(graph, columns.dense())
         self._moments = np.empty((0, size))
         self._n_moments = 0
-        signs = random_signs(graph, seed)
+        work = graph.n_nodes + graph.indices.size
+        n_probes = min(max(64 * TRACE_WORK // max(work, 1), MIN_PROBES), MAX_PROBES)
+        signs = np.random.default_rng(seed).choice([-1.0, 1.0], (graph.n_nodes, n_probes))
         self._probes = ChebyshevColumns(graph, signs)
         self._sums: list[FloatArray] = []
 
@@ -207,13 +209,6 @@ class ChebyshevMoments(GraphMoments):
             inner = self._columns.inner(self._powers.advance())
             self._moments[self._n_moments] = inner[self._places]
             self._n_moments += 1
-
-
-def random_signs(graph: Graph, seed: int) -> FloatArray:
-    """Random signs (n_nodes, n_probes) for traces, the fewer columns the larger the graph."""
-    work = graph.n_nodes + graph.indices.size
-    n_probes = min(max(64 * TRACE_WORK // max(work, 1), MIN_PROBES), MAX_PROBES)
-    return np.random.default_rng(seed).choice([-1.0, 1.0], (graph.n_nodes, n_probes))
 
 
 def leading_count(graph: Graph) -> int:

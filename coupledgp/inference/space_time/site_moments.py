@@ -14,7 +14,7 @@ import numpy as np
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import column_blocks
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
-from coupledgp.inference.nodes.moments import ChebyshevColumns, SpectralFunction, random_signs
+from coupledgp.inference.nodes.moments import ChebyshevColumns, SpectralFunction
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT, chebyshev_coefficients
 from coupledgp.memory import available_bytes, check_memory
 from coupledgp.random import FloatArray, IntArray
@@ -25,6 +25,9 @@ from coupledgp.random import FloatArray, IntArray
 KEPT_BYTES, KEPT_SHARE, REGROWTH = 2.0**31, 0.25, 1.5
 # Share of the available memory that moments may take.
 MOMENT_SHARE = 0.4
+# Numbers of the sign vectors of which a mean diagonal is made, 32 MiB, and least and greatest number
+# of vectors.
+SIGN_ENTRIES, FEWEST_SIGNS, MOST_SIGNS = 2**22, 16, 512
 
 
 def expanded(functions: Sequence[SpectralFunction], tolerances: Sequence[float]) -> FloatArray:
@@ -194,3 +197,9 @@ class VarianceMoments:
         rows = np.repeat(np.arange(self._graph.n_nodes), np.diff(matrix.indptr))
         second = 2.0 * float(squares[rows] @ matrix.data**2) - squares.sum()
         return np.array([squares.sum(), squares @ matrix.diagonal(), second])
+
+
+def random_signs(graph: Graph, seed: int) -> FloatArray:
+    """Random signs (n_nodes, n_probes), the fewer columns the larger the graph."""
+    n_probes = min(max(SIGN_ENTRIES // graph.n_nodes, FEWEST_SIGNS), MOST_SIGNS)
+    return np.random.default_rng(seed).choice([-1.0, 1.0], (graph.n_nodes, n_probes))

@@ -71,6 +71,7 @@ def way(request, monkeypatch):
         monkeypatch.setattr(graph_sites, "SPECTRAL_LIMIT", 0)
         # Exact traces, so that the normaliser is the mean over all nodes here too.
         monkeypatch.setattr(site_moments, "random_signs", every_sign)
+        monkeypatch.setattr(graph_sites, "MEAN_TOLERANCE", 1e-13)
     return request.param
 
 
@@ -103,6 +104,7 @@ def test_graph_sites_equal_the_dense_kernel(name, kernel, way):
 def test_many_parameters_come_from_one_pass_that_is_continued(monkeypatch, keeps):
     monkeypatch.setattr(graph_sites, "SPECTRAL_LIMIT", 0)
     monkeypatch.setattr(site_moments, "random_signs", every_sign)
+    monkeypatch.setattr(graph_sites, "MEAN_TOLERANCE", 1e-13)
     monkeypatch.setattr(site_moments, "KEPT_BYTES", 2.0**31 if keeps else 0.0)
     # Blocks of three columns.
     monkeypatch.setattr(

@@ -25,7 +25,7 @@ FLOORS = [
     ["datasets"],
     ["formats"],
     ["couplings"],
-    ["inference/search"],
+    ["inference/search", "inference/placement"],
     ["features"],
     ["theory", "kernels"],
     [

@@ -21,6 +21,8 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import text_of
 from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.placement.objectives import Criterion
+from coupledgp.inference.placement.result import Placement
 from coupledgp.kernels.fields import (
     FieldKernel,
     KernelOfField,
@@ -46,6 +48,7 @@ from coupledgp.models.field_places import (
     warn_of_parts,
 )
 from coupledgp.models.node_estimator import check_node_targets
+from coupledgp.models.placement import asked_points, place_sensors, without_observed
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
 from coupledgp.validation import check_choice, check_positive_int
@@ -358,6 +361,58 @@ class FieldGPRegressor(ProcessRegressor):
         of the unknown mean.
         """
         return self._prior_covariance(places)
+
+    def next_sensors(
+        self,
+        k: int,
+        criterion: Criterion = "mutual-information",
+        candidates: Any = None,
+        interest: Any = None,
+        *,
+        budget: float | str | None = None,
+        random_state: Any = 0,
+    ) -> Placement:
+        """Places where the next sensors tell most, by a greedy search.
+
+        Criteria, gains and errors are those of `GraphGPRegressor.next_sensors`. The covariance of
+        all candidates and places of interest is formed; of more than some thousands of vertices a
+        sample is taken, unless candidates are named.
+
+        Parameters
+        ----------
+        k, criterion, budget, random_state
+            As there.
+        candidates
+            m places where sensors may go, as in `fit`; None: all given vertices without an
+            observation.
+        interest
+            Places whose values matter, as in `fit`; None: the given vertices for
+            `"total-variance"`, else the candidates.
+
+        Returns
+        -------
+        Placement
+            `nodes` are labels or numbers of given vertices; numbers of rows of `candidates` where
+            these were named.
+        """
+        check_is_fitted(self)
+        process, operator = self.process_, self.operator_
+        given = np.flatnonzero(operator.given_vertices >= 0)
+        vertices = operator.at_vertices(self._labels(given)).points
+        named = candidates is not None or interest is not None
+        if candidates is None:
+            free = without_observed(process, vertices)
+            open_, names = vertices[free], given[free]
+        else:
+            open_ = asked_points(self.points, candidates, "candidates")
+            names = np.arange(len(open_))
+        wanted = vertices if criterion == "total-variance" else None
+        wanted = wanted if interest is None else asked_points(self.points, interest, "interest")
+        found = place_sensors(
+            process, k, criterion, open_, wanted, named, budget, random_state, self.progress
+        )
+        chosen = names[found.nodes]
+        return found.with_nodes(self._labels(chosen) if candidates is None else chosen)
 
     def leave_one_out(self) -> LeaveOneOut:
         """Law of each observation given those at all other places, from one factorisation.

@@ -26,6 +26,8 @@ from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.inference.placement.objectives import Criterion
+from coupledgp.inference.placement.result import Placement
 from coupledgp.inference.search.averaging import HyperparameterPrior, as_hyperparameter_prior
 from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
 from coupledgp.kernels import (
@@ -44,6 +46,7 @@ from coupledgp.models.estimator import (
     restored_parameters,
     restored_results,
 )
+from coupledgp.models.placement import asked_points, place_sensors, without_observed
 from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
 from coupledgp.selection.member_plans import AVERAGED_ROWS
@@ -444,6 +447,79 @@ class NodeRegressor(ProcessRegressor):
         Shape (p, p), or (p, p, n_outputs) for targets of two dimensions.
         """
         return self._prior_covariance(nodes)
+
+    def next_sensors(
+        self,
+        k: int,
+        criterion: Criterion = "mutual-information",
+        candidates: Any = None,
+        interest: Any = None,
+        *,
+        budget: float | str | None = None,
+        random_state: Any = 0,
+    ) -> Placement:
+        """Nodes where the next sensors tell most, by a greedy search; none of them is measured yet.
+
+        With the covariance C of f given the observations, the noise variance s, chosen nodes A:
+
+        * `"mutual-information"`: `I(y_A; y_(V - A))`, with V the candidates and the nodes of
+          interest. Sensors lie among nodes that they tell about. Submodular; a greedy choice has at
+          least `1 - 1/e` of the best one as long as A is below half of V, but for a small error.
+          Krause, Singh and Guestrin (2008).
+        * `"variance"`: `1/2 log |I + C_AA / s|`, by the node of greatest variance in each step.
+          Submodular, at least `1 - 1/e` of the best. It likes the edges of the graph.
+        * `"total-variance"`: `sum_u Var(f_u) - Var(f_u | y_A)` over the nodes of interest u. Not
+          submodular in general: no bound, and the only one that is about these nodes alone.
+
+        The covariance of up to some thousands of nodes is formed. On larger graphs `"variance"`
+        takes a column of it for each sensor, `"total-variance"` ranks nodes by random products, and
+        `"mutual-information"` takes a sample of the nodes unless candidates are named.
+
+        Parameters
+        ----------
+        k
+            Number of sensors.
+        criterion
+            `"mutual-information"`, `"variance"` or `"total-variance"`.
+        candidates
+            Labels of nodes where sensors may go; None: all without an observation. A node may be
+            measured again.
+        interest
+            Labels of nodes whose values matter; None: all nodes for `"total-variance"`, else the
+            candidates.
+        budget
+            Seconds that the search may take, as the budget of a fit; None: 300. What is forecast
+            to take more is refused before it begins.
+        random_state
+            Seed of samples of nodes and of random products.
+
+        Returns
+        -------
+        Placement
+            The nodes in order, the gain of each, and the mean variance that is left.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is invalid, or the search takes more seconds by forecast than it may.
+        MemoryLimitError
+            The covariance does not fit in memory.
+        """
+        check_is_fitted(self)
+        process = self.process_
+        every = np.arange(self.first_process_.graph.n_nodes)
+        named = candidates is not None or interest is not None
+        open_ = (
+            without_observed(process, every)
+            if candidates is None
+            else asked_points(self.points, candidates, "candidates")
+        )
+        wanted = every if criterion == "total-variance" else None
+        wanted = wanted if interest is None else asked_points(self.points, interest, "interest")
+        found = place_sensors(
+            process, k, criterion, open_, wanted, named, budget, random_state, self.progress
+        )
+        return found.with_nodes(self.first_process_.graph.label_all(open_[found.nodes]))
 
     def own_problem(self) -> Problem | None:
         """Return prior and data of this model; None where it averages over hyperparameters."""

@@ -121,6 +121,9 @@ class LeadingPosterior(GraphPosterior):
         half = self._halved(nodes)
         return self.noise * (half.T @ half)
 
+    def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
+        return self.noise * (self._halved(out).T @ (self._halved(into) @ V))
+
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         return self.noise * (self._halved(nodes) ** 2).sum(axis=0)
 

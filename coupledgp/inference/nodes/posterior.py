@@ -98,6 +98,13 @@ class GraphPosterior(ABC):
             covariance[:, block] = self.outputscale * (own - explained)
         return 0.5 * (covariance + covariance.T)
 
+    def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
+        """Covariance of f between two lists of nodes times V (len(into), k): a solve a column."""
+        own = self.prior.product(out, into, V)
+        there = self.outputscale * self.prior.product(self.nodes, into, V)
+        explained = self.prior.product(out, self.nodes, self.explain(there))
+        return self.outputscale * (own - explained)
+
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
         """Variance of f at nodes, shape (p,): exact, by one solve for each node, in blocks."""
         variance = np.empty(nodes.size)

@@ -81,6 +81,12 @@ class PrecisionNodePosterior(GraphPosterior):
         covariance *= self.outputscale * scales[:, None]
         return 0.5 * (covariance + covariance.T)
 
+    def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
+        """See the base class."""
+        columns = spread(self.prior.graph, into, self._scales[into, None] * V)
+        solved = self._given.solve(columns)[out]
+        return np.asarray(self.outputscale * self._scales[out, None] * solved)
+
     def deviations(
         self,
         nodes: IntArray,

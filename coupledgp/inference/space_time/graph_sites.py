@@ -26,8 +26,8 @@ from coupledgp.random import FloatArray, IntArray
 
 # Relative error of covariances, of the mean variance, where no other one is asked for.
 SITE_TOLERANCE = 1e-8
-# Error of the mean variance of large graphs, relative to the kernel's maximum: that of the sample of
-# signs is far larger.
+# Error of the mean variance of large graphs, relative to the kernel's maximum: that of the sample
+# of signs is far larger.
 MEAN_TOLERANCE = 1e-7
 # Least error of a series relative to the kernel's maximum: rounding of its coefficients.
 LEAST_TOLERANCE = 1e-13

@@ -25,8 +25,8 @@ from coupledgp.random import FloatArray, IntArray
 KEPT_BYTES, KEPT_SHARE, REGROWTH = 2.0**31, 0.25, 1.5
 # Share of the available memory that moments may take.
 MOMENT_SHARE = 0.4
-# Numbers of the sign vectors of which a mean diagonal is made, 32 MiB, and least and greatest number
-# of vectors.
+# Numbers of the sign vectors of which a mean diagonal is made, 32 MiB, and least and greatest
+# number of vectors.
 SIGN_ENTRIES, FEWEST_SIGNS, MOST_SIGNS = 2**22, 16, 512
 
 

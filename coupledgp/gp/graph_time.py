@@ -51,7 +51,7 @@ from coupledgp.random import FloatArray, IntArray
 # Number of observations up to which all that is left out comes from a Cholesky factor.
 DENSE_LIMIT = 2000
 # Random vectors and steps of the log-determinant over the gaps.
-N_PROBES, N_STEPS = 16, 40
+N_PROBES, N_STEPS = 8, 30
 # Joint laws: points that are solved for at once.
 SOLVED_AT_ONCE = 64
 # Most draws of a file.

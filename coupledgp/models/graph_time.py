@@ -198,18 +198,29 @@ class GraphTimeGPRegressor(ProcessRegressor):
         self.progress = progress
 
     def fit(
-        self, data: Any, times: Any = None, values: Any = None, *, resolution: Any = None
+        self,
+        data: Any,
+        *further: Any,
+        times: Any = None,
+        values: Any = None,
+        resolution: Any = None,
     ) -> Self:
         """Find hyperparameters and condition on the values.
+
+        `fit(array)`, `fit(table)`, `fit(nodes, Y, times=t)` and `fit(nodes, times, values)` are the
+        forms of the data. NaN is a gap.
 
         Parameters
         ----------
         data
-            An `xarray.DataArray` of nodes and times; a wide table (rows times, columns nodes); or
-            nodes, with `times` and `values`: labels (p,), times (n,) and values (p, n), or labels,
-            times and values of one length, in any order. NaN is a gap.
-        times, values
-            See `data`.
+            An `xarray.DataArray` of nodes and times; a wide table, rows times and columns nodes; or
+            labels of nodes, (p,) beside values (p, n), or (m,) of a long table.
+        further
+            Values (p, n); or times (m,) and values (m,) of a long table. They may be named.
+        times
+            Times (n,) of the columns of values (p, n), or (m,) of a long table.
+        values
+            See `further`.
         resolution
             A duration to which times are rounded; values of one cell are averaged.
 
@@ -228,7 +239,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
         """
         sites = sites_of(self.graph, self.kernel)
         settings = self._settings()
-        panel = as_panel(data, times, values, resolution)
+        panel = read_panel(data, further, times, values, resolution)
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
         model = self._model(panel.axis, settings.seed)
@@ -289,7 +300,12 @@ class GraphTimeGPRegressor(ProcessRegressor):
             )
 
     def partial_fit(
-        self, data: Any, times: Any = None, values: Any = None, *, resolution: Any = None
+        self,
+        data: Any,
+        *further: Any,
+        times: Any = None,
+        values: Any = None,
+        resolution: Any = None,
     ) -> Self:
         """Add values, hyperparameters kept; the first call is `fit`.
 
@@ -297,9 +313,10 @@ class GraphTimeGPRegressor(ProcessRegressor):
         the past. A value for a cell that has one already is refused.
         """
         if not self.__sklearn_is_fitted__():
-            return self.fit(data, times, values, resolution=resolution)
+            return self.fit(data, *further, times=times, values=values, resolution=resolution)
+        panel = read_panel(data, further, times, values, resolution)
         with named_exhaustion("partial_fit"):
-            return self._updated(self._data_of(as_panel(data, times, values, resolution)))
+            return self._updated(self._data_of(panel))
 
     def _data_of(self, panel: Panel) -> Data:
         """Observations of a panel as points on the axis of the fit."""
@@ -629,6 +646,31 @@ class GraphTimeGPRegressor(ProcessRegressor):
             "panel": panel, "outliers": no_outliers(), "order": np.arange(len(labels)), **fitted,
         }  # fmt: skip
         return model.holding(FittedModel(process, 1, results))
+
+
+def read_panel(
+    data: Any, further: tuple[Any, ...], times: Any, values: Any, resolution: Any
+) -> Panel:
+    """The panel of the arguments of `fit`: those after the data may be named or not."""
+    if len(further) > 2:
+        raise InvalidInputError(
+            f"data: expected nodes, times and values at most, got {len(further) + 1} arguments"
+        )
+    if len(further) == 2:
+        named = [
+            name for name, value in (("times", times), ("values", values)) if value is not None
+        ]
+        if named:
+            raise InvalidInputError(f"{named[0]}: expected it once, got it by place and by name")
+        times, values = further
+    elif len(further) == 1:
+        if values is not None and times is not None:
+            raise InvalidInputError("values: expected it once, got it by place and by name")
+        if values is None and times is not None:
+            values = further[0]
+        else:
+            times = further[0]
+    return as_panel(data, times, values, resolution)
 
 
 def rows_of(panel: Panel, labels: SiteLabels) -> SpaceTimeRows:

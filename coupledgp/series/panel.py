@@ -34,6 +34,22 @@ COPIES = 4
 
 
 @dataclass(frozen=True, eq=False)
+class Coded:
+    """Labels of rows as numbers of distinct ones.
+
+    Attributes
+    ----------
+    labels : list of length p
+        Distinct labels.
+    rows : IntArray (m,)
+        Number of the label of each row.
+    """
+
+    labels: list[Any]
+    rows: IntArray
+
+
+@dataclass(frozen=True, eq=False)
 class Panel:
     """Values of sensors over times.
 
@@ -107,7 +123,7 @@ def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any =
         An `xarray.DataArray` with a dimension of nodes and one of times, in any order; a wide table
         of pandas (index times, columns nodes), of polars or Arrow (a column of times, one for each
         node); or nodes: labels (p,), with `values` (p, n) and `times` (n,), or labels (m,) of a
-        long table.
+        long table. A `Panel` is returned as it is.
     times
         Times (n,) of the columns of `values`, or (m,) of the rows of a long table; those of
         `TimeAxis.of`.
@@ -136,6 +152,8 @@ def as_panel(data: Any, times: Any = None, values: Any = None, resolution: Any =
     UserWarning
         Nodes without any value are left out; or times are moved to the grid.
     """
+    if isinstance(data, Panel):
+        return data
     if times is None and values is None:
         return _of_wide(data, resolution)
     if times is None or values is None:
@@ -207,7 +225,8 @@ def _of_rows(
     data: Any, stamps: Stamps, values: FloatArray, name: Any, form: Form, resolution: Any
 ) -> Panel:
     """A panel of rows (m,) of nodes, stamps and values."""
-    labels, rows = coded(data)
+    found = data if isinstance(data, Coded) else coded(data)
+    labels, rows = found.labels, found.rows
     lengths = (rows.size, len(stamps), values.size)
     if len(set(lengths)) > 1:
         raise InvalidInputError(
@@ -220,34 +239,31 @@ def _of_rows(
         _refuse_infinite(values[row], labels[rows[row]], axis, places[row])
     known = np.flatnonzero(~np.isnan(values))
     if resolution is None:
-        cells = rows[known] * len(distinct) + raw[known]
-        order = np.argsort(cells, kind="stable")
-        same = np.flatnonzero(np.diff(cells[order]) == 0)
+        places_known = rows[known] * len(distinct) + raw[known]
+        order = np.argsort(places_known, kind="stable")
+        same = np.flatnonzero(np.diff(places_known[order]) == 0)
         if same.size:
             row = known[order[same[0]]]
             _refuse_duplicate(axis, places[row], labels[rows[row]], int(same.size))
     flat = rows[known] * axis.n_times + places[known]
     size = len(labels) * axis.n_times
     counts = np.bincount(flat, minlength=size)
-    found = np.full(size, np.nan)
-    np.divide(
-        np.bincount(flat, weights=values[known], minlength=size),
-        counts,
-        out=found,
-        where=counts > 0,
-    )
+    sums = np.bincount(flat, weights=values[known], minlength=size)
+    cells = np.full(size, np.nan)
+    np.divide(sums, counts, out=cells, where=counts > 0)
     name = name if isinstance(name, str) else None
-    return _checked(labels, axis, found.reshape(len(labels), -1), name, form)
+    return _checked(labels, axis, cells.reshape(len(labels), -1), name, form)
 
 
-def coded(labels: Any) -> tuple[list[Any], IntArray]:
-    """Distinct labels, sorted where they can be, and the number (m,) of each among them."""
+def coded(labels: Any) -> Coded:
+    """Labels (m,) as numbers of distinct ones, which are sorted where they can be."""
     listed = labels_of(labels, "nodes")
     distinct = list(dict.fromkeys(listed))
     with suppress(TypeError):  # of several types
         distinct = sorted(distinct)
     number = {label: k for k, label in enumerate(distinct)}
-    return distinct, np.fromiter((number[label] for label in listed), np.int64, len(listed))
+    rows = np.fromiter((number[label] for label in listed), np.int64, len(listed))
+    return Coded(distinct, rows)
 
 
 def _check_room(n_nodes: int, axis: TimeAxis) -> None:

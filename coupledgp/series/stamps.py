@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.zones import EPOCH, UTC_NAMES, zone_name
+from coupledgp.series.zones import EPOCH, UTC_NAMES, instants, zone_name
 from coupledgp.validation import check_magnitude
 
 # Years since 1970 that nanoseconds of 64 bits reach.
@@ -65,6 +65,21 @@ class Stamps:
         values, places = np.unique(self.values, return_inverse=True)
         return replace(self, values=values), places
 
+    def within(self, zone: str, name: str = "times") -> Stamps:
+        """The times in a zone: readings of its clocks if they have none, else the same instants.
+
+        Raises
+        ------
+        InvalidInputError
+            They are numbers, there is no such zone, or its clocks show a time twice or never.
+        """
+        if self.is_number:
+            raise InvalidInputError(f"{name}: expected timestamps for a zone, got numbers")
+        text = zone_name(zone, name)
+        if self.zone is not None:
+            return replace(self, zone=text)
+        return Stamps(instants(self.values.astype(np.int64), text, name), False, text, "python")
+
 
 def read_stamps(times: Any, name: str = "times") -> Stamps:
     """Read times (n,) of any of the kinds.
@@ -75,6 +90,8 @@ def read_stamps(times: Any, name: str = "times") -> Stamps:
         They are of another kind or of several, not of one dimension, one is missing or infinite,
         some have a zone and others none, or zones differ.
     """
+    if isinstance(times, Stamps):
+        return times
     if isinstance(times, (str, datetime, date, np.datetime64)) or np.isscalar(times):
         times = [times]
     zone = getattr(getattr(times, "dtype", None), "tz", None)
@@ -205,12 +222,12 @@ def _parsed(distinct: list[str], texts: list[str], name: str) -> Stamps:
         pass
     try:
         # Through UTC: times of several offsets are instants all the same.
-        instants = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
+        micro = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
         return _of_datetimes([_datetime(text, texts, name) for text in distinct], name)
     zones = {_ending(text) for text in distinct}
     return Stamps(
-        _nanoseconds(instants.astype("datetime64[us]"), name), False, _one_zone(zones), "python"
+        _nanoseconds(micro.astype("datetime64[us]"), name), False, _one_zone(zones), "python"
     )
 
 

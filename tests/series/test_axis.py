@@ -230,3 +230,19 @@ def test_nothing_of_pandas_is_needed_for_labels():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert isinstance(TimeAxis.of(["2012-03-01T00:00Z"]).labels([0.0])[0], dt.datetime)
+
+
+def test_clocks_of_a_zone_are_read_but_not_where_they_are_set():
+    summer = stamps(["2012-07-01T12:00", "2012-07-01T13:00"]).within("Europe/Paris")
+    axis = TimeAxis.of(summer)
+    assert axis.texts([0.0]) == ["2012-07-01T12:00:00+02:00"]
+    same = stamps(["2012-07-01T10:00Z"]).within("Europe/Paris")
+    assert same.values[0] == summer.values[0]
+    for clock, zone in (("2012-10-28T02:30", "Europe/Paris"), ("2012-03-25T02:30", "Europe/Paris")):
+        with pytest.raises(InvalidInputError, match="that the clocks of Europe/Paris show once"):
+            stamps([clock]).within(zone)
+    for zone in ("Europe/Atlantis", "+99:00", "", "../x"):
+        with pytest.raises(InvalidInputError, match="expected a time zone such as"):
+            stamps(["2012-07-01"]).within(zone)
+    with pytest.raises(InvalidInputError, match="expected timestamps for a zone, got numbers"):
+        stamps([1.0]).within("UTC")

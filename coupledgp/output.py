@@ -69,6 +69,53 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
+def folder_written_whole(
+    path: str | os.PathLike[str], marks: Sequence[str], kind: str
+) -> Iterator[Path]:
+    """Yield a temporary folder that takes the place of `path` unless an error comes between.
+
+    An old folder is replaced only if it is of the same kind. It is moved away before the new one,
+    which is complete, takes its name; a process that is killed between the two leaves none of them
+    under it.
+
+    Parameters
+    ----------
+    path
+        The folder to write.
+    marks
+        Names of files of which a folder of this kind has one.
+    kind
+        The kind in words, such as `"a Zarr store"`.
+
+    Raises
+    ------
+    OSError
+        `path` is a file or a folder of another kind, or cannot be written; raised before the body
+        runs, and naming `path`.
+    """
+    name, target = os.fspath(path), Path(os.path.realpath(path))
+    if target.exists() and not (target.is_dir() and any((target / m).exists() for m in marks)):
+        raise FileExistsError(errno.EEXIST, f"expected no file, or {kind} to replace", name)
+    sweep(target)
+    with removed_by_signals():
+        try:
+            temporary = Temporary(target, name)
+        except OSError as error:
+            raise _system_error(error, name) from None
+        try:
+            # Beside a temporary file, with which it is removed.
+            new, old = Path(f"{temporary.path}.new"), Path(f"{temporary.path}.old")
+            with _naming(name, str(new)):
+                new.mkdir()
+                yield new
+                if target.exists():
+                    target.rename(old)
+                new.rename(target)
+        finally:
+            temporary.discard()
+
+
+@contextmanager
 def writing(path: Path) -> Iterator[None]:
     """Let errors of the system while `path` is written name the file that a person asked for.
 

@@ -1,0 +1,319 @@
+"""Laws over time as files, written in blocks of times: CSV, Parquet, NetCDF and Zarr."""
+
+from __future__ import annotations
+
+import csv
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from numpy.typing import NDArray
+
+from coupledgp.cli.readers.networks import label_column
+from coupledgp.cli.readers.series import INSTALL, NETCDF, ZARR
+from coupledgp.cli.readers.tables import PARQUET, is_parquet
+from coupledgp.errors import InvalidInputError, MissingLibraryError
+from coupledgp.output import folder_written_whole, writing, written_whole
+from coupledgp.random import FloatArray
+from coupledgp.series import TimeAxis
+
+KINDS = ("observed", "gap", "forecast", "hidden", "rejected")
+NUMBERS = ("mean", "std", "lower", "upper")
+# Standard deviations from the mean to the ends of a 95 % interval.
+WIDTH = 1.959963984540054
+ENDINGS = (".csv", ".tsv", *PARQUET, *NETCDF, *ZARR)
+# Files of which a Zarr store has one.
+ZARR_MARKS = ("zarr.json", ".zgroup", ".zmetadata")
+
+
+class Law(NamedTuple):
+    """The law at nodes and times.
+
+    Attributes
+    ----------
+    mean, std : FloatArray (p, m)
+    kinds : NDArray (p, m) of int8
+        Places in `KINDS`.
+    """
+
+    mean: FloatArray
+    std: FloatArray
+    kinds: NDArray[np.int8]
+
+    def columns(self) -> dict[str, FloatArray]:
+        """Mean, standard deviation and the ends of the 95 % interval, each (p, m)."""
+        ends = self.mean - WIDTH * self.std, self.mean + WIDTH * self.std
+        return dict(zip(NUMBERS, (self.mean, self.std, *ends), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Nodes and times of a file.
+
+    Attributes
+    ----------
+    labels : Sequence of length p
+        Labels of the nodes.
+    axis : TimeAxis
+        By which times are written.
+    times : FloatArray (n,)
+        Numbers of the axis.
+    names : Sequence of str
+        Names of the values; a single one is not written.
+    """
+
+    labels: Sequence[Any]
+    axis: TimeAxis
+    times: FloatArray
+    names: Sequence[str]
+
+    def column(self, name: str, quantity: str) -> str:
+        """Name of the column of a quantity of a value."""
+        return quantity if len(self.names) == 1 else f"{name}_{quantity}"
+
+
+class LawWriter(ABC):
+    """Writes laws at the times of a layout, block after block."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self.path, self.layout, self.place = path, layout, 0
+
+    def write(self, laws: Mapping[str, Law]) -> None:
+        """Write the laws of the next times, by the names of the values."""
+        n_times = next(iter(laws.values())).mean.shape[1]
+        self._write(slice(self.place, self.place + n_times), laws)
+        self.place += n_times
+
+    @abstractmethod
+    def _write(self, where: slice, laws: Mapping[str, Law]) -> None:
+        """Write laws of the times in a slice."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Write what is left."""
+
+
+def check_law_path(path: Path, name: str) -> None:
+    """Refuse a path whose ending names no format, or one whose libraries are not installed."""
+    kind = path.suffix.lower()
+    if kind not in ENDINGS:
+        raise InvalidInputError(
+            f"{name}: expected a path ending in {', '.join(ENDINGS)}, got {str(path)!r}"
+        )
+    try:
+        if kind in NETCDF:
+            import h5netcdf  # noqa: F401
+        elif kind in ZARR:
+            import zarr  # noqa: F401
+    except ImportError as error:
+        raise MissingLibraryError(
+            f"{name}: {kind} needs {error.name}, from the extra `series` ({INSTALL})"
+        ) from error
+
+
+@contextmanager
+def law_written(path: Path) -> Iterator[Path]:
+    """Yield a temporary file or folder that takes the place of `path` when all is well."""
+    if path.suffix.lower() in ZARR:
+        with folder_written_whole(path, ZARR_MARKS, "a Zarr store") as folder:
+            yield folder
+    else:
+        with written_whole(path) as file:
+            yield file
+
+
+@contextmanager
+def law_writer(path: Path, like: Path, layout: Layout) -> Iterator[LawWriter]:
+    """A writer to `path` in the format that the ending of `like` names."""
+    kind = like.suffix.lower()
+    with writing(path):
+        if kind in ZARR:
+            writer: LawWriter = _ZarrWriter(path, layout)
+        elif kind in NETCDF:
+            writer = _NetcdfWriter(path, layout)
+        else:
+            writer = _TableWriter(path, layout, like)
+        try:
+            yield writer
+        finally:
+            writer.close()
+
+
+class _TableWriter(LawWriter):
+    """A long table: a row for each time and node, times outside."""
+
+    def __init__(self, path: Path, layout: Layout, like: Path) -> None:
+        super().__init__(path, layout)
+        self._labels = label_column(layout.labels)
+        self._kinds = pa.array(KINDS)
+        self._tab = like.suffix.lower() == ".tsv"
+        self._is_parquet = is_parquet(like)
+        self._sink: Any = None
+        self._rows: Any = None
+        if not self._is_parquet:
+            self._labels = self._labels.cast(pa.string())
+
+    def _write(self, where: slice, laws: Mapping[str, Law]) -> None:
+        times = self.layout.times[where]
+        n_nodes = len(self.layout.labels)
+        nodes = pa.array(np.tile(np.arange(n_nodes), times.size))
+        steps = pa.array(np.repeat(np.arange(times.size), n_nodes))
+        columns = {"node": self._labels.take(nodes), "time": self._times(times).take(steps)}
+        for name, law in laws.items():
+            for quantity, values in law.columns().items():
+                columns[self.layout.column(name, quantity)] = pa.array(values.T.ravel())
+            kinds = self._kinds.take(pa.array(law.kinds.T.ravel()))
+            columns[self.layout.column(name, "kind")] = kinds
+        self._append(pa.table(columns))
+
+    def _times(self, times: FloatArray) -> pa.Array:
+        """Times as a column: of their own type in Parquet, by ISO 8601 in text."""
+        axis = self.layout.axis
+        if axis.origin is None:
+            return pa.array(axis.labels(times))
+        if not self._is_parquet:
+            return pa.array(axis.texts(times))
+        ticks = pa.array(axis.instants(times))
+        unit = "ns" if axis.tick == 1 else "us"
+        return ticks.cast(pa.timestamp("ns", tz=axis.zone)).cast(pa.timestamp(unit, tz=axis.zone))
+
+    def _append(self, table: pa.Table) -> None:
+        if self._rows is None:
+            self._open(table.schema)
+        self._rows.write_table(table)
+
+    def _open(self, schema: pa.Schema) -> None:
+        self._sink = self.path.open("wb")
+        if self._is_parquet:
+            self._rows = pa.parquet.ParquetWriter(self._sink, schema)
+            return
+        delimiter = "\t" if self._tab else ","
+        text = _Text(self._sink)
+        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+        options = pa.csv.WriteOptions(
+            include_header=False, delimiter=delimiter, quoting_style="needed"
+        )
+        self._rows = pa.csv.CSVWriter(self._sink, schema, write_options=options)
+
+    def close(self) -> None:
+        """See the base class."""
+        if self._rows is not None:
+            self._rows.close()
+        if self._sink is not None:
+            self._sink.close()
+
+
+class _Text:
+    """A file of bytes that takes text."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+
+    def write(self, text: str) -> None:
+        self._sink.write(text.encode())
+
+
+class _GridWriter(LawWriter):
+    """Variables over nodes and times, by the conventions for climate and forecast data (CF)."""
+
+    def _numbers(self) -> list[tuple[str, str, str]]:
+        """Value, quantity and type of each variable."""
+        return [
+            (name, quantity, "f8" if quantity in NUMBERS else "i1")
+            for name in self.layout.names
+            for quantity in (*NUMBERS, "kind")
+        ]
+
+    def _coordinates(self) -> tuple[NDArray[Any], NDArray[Any], dict[str, str]]:
+        """Labels of nodes, times, and what the times are."""
+        axis, labels = self.layout.axis, self.layout.labels
+        whole = all(type(label) is int for label in labels)
+        nodes = np.array(labels if whole else [str(label) for label in labels])
+        if axis.origin is None:
+            return nodes, axis.labels(self.layout.times), {}
+        since = {"units": "nanoseconds since 1970-01-01", "calendar": "proleptic_gregorian"}
+        if axis.zone is not None:
+            since["time_zone"] = f"instants in UTC; local clocks are those of {axis.zone}"
+        return nodes, axis.instants(self.layout.times), since
+
+    @staticmethod
+    def _attributes(quantity: str) -> dict[str, Any]:
+        if quantity != "kind":
+            return {}
+        flags = np.arange(len(KINDS), dtype=np.int8)
+        return {"flag_values": flags, "flag_meanings": " ".join(KINDS)}
+
+    def _write(self, where: slice, laws: Mapping[str, Law]) -> None:
+        for name, law in laws.items():
+            for quantity, values in (*law.columns().items(), ("kind", law.kinds)):
+                self._file[self.layout.column(name, quantity)][:, where] = values
+
+    _file: Any
+
+
+class _NetcdfWriter(_GridWriter):
+    """A file of NetCDF 4."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        import h5netcdf
+        import h5py
+
+        super().__init__(path, layout)
+        nodes, times, since = self._coordinates()
+        self._file = h5netcdf.File(path, "w")
+        self._file.dimensions = {"node": len(nodes), "time": len(times)}
+        kind = nodes.dtype if nodes.dtype.kind == "i" else h5py.string_dtype()
+        self._file.create_variable("node", ("node",), kind)[:] = (
+            nodes if nodes.dtype.kind == "i" else nodes.astype(object)
+        )
+        time = self._file.create_variable("time", ("time",), times.dtype)
+        time[:] = times
+        time.attrs.update(since)
+        for name, quantity, kind in self._numbers():
+            column = layout.column(name, quantity)
+            variable = self._file.create_variable(column, ("node", "time"), kind)
+            variable.attrs.update(self._attributes(quantity))
+
+    def close(self) -> None:
+        """See the base class."""
+        self._file.close()
+
+
+class _ZarrWriter(_GridWriter):
+    """A Zarr store of version 2, which every reader knows."""
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        import zarr
+
+        super().__init__(path, layout)
+        nodes, times, since = self._coordinates()
+        self._file = zarr.open_group(str(path), mode="w", zarr_format=2)
+        for name, values, more in (("node", nodes, {}), ("time", times, since)):
+            self._create(name, values.shape, values.dtype, (name,), more)
+            self._file[name][:] = values
+        shape = (len(nodes), len(times))
+        for name, quantity, kind in self._numbers():
+            more = {k: np.asarray(v).tolist() for k, v in self._attributes(quantity).items()}
+            self._create(layout.column(name, quantity), shape, kind, ("node", "time"), more)
+
+    def _create(
+        self, name: str, shape: tuple[int, ...], kind: Any, dims: Sequence[str], more: Any
+    ) -> None:
+        chunks = tuple(max(1, min(size, 1024)) for size in shape)
+        self._file.create_array(
+            name, shape=shape, dtype=kind, chunks=chunks,
+            attributes={"_ARRAY_DIMENSIONS": list(dims), **more},
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """See the base class."""
+        import zarr
+
+        zarr.consolidate_metadata(str(self.path))

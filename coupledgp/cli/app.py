@@ -72,6 +72,10 @@ A network without lengths, --signal, --model graph or an option that only graphs
 on the nodes of a graph; VALUES then has columns node and value. --kernel, --coupling and
 --length-law of graphs also take the names that installed packages add.
 
+With --time-column the values are over time, with gaps: a long table of node, time and value, a
+wide one with a column for each node, NetCDF or Zarr. OUT then has a row for each node and time with
+mean, std, the 95 % interval and its kind (observed, gap, forecast, hidden or rejected).
+
 OUT is a table with mean and std, a mesh (.vtu for ParaView and PyVista, .ply, .glb) or a map
 (.gpkg, .geojson). --query predicts at the places of another table. --baselines sets the mean, the
 nearest sensor, a harmonic field and a GP of position beside the model, and --loo writes each sensor
@@ -86,6 +90,9 @@ Examples:
   coupledgp interpolate part.stl --signal normal-z --hide 0.05 -o law.ply --report part.html
 
   coupledgp interpolate friends.graphml --values ages.csv -o law.parquet --json
+
+  coupledgp interpolate roads.csv --values speeds.parquet --time-column t --value-column mph -o
+law.parquet --forecast 1h --leave-one-sensor-out loso.csv --report traffic.html
 """
 REPORT_HELP = """Write one page on how good a saved model's posterior is.
 

@@ -8,6 +8,23 @@ from typing import Annotated
 import typer
 
 from coupledgp.cli.commands.fit import MODEL_PANEL, OUTPUT_PANEL
+from coupledgp.cli.commands.series_options import (
+    Forecast,
+    LeaveOneSensorOut,
+    OutlierChoice,
+    Periods,
+    Resolution,
+    SaveModel,
+    SensorNoise,
+    TimeColumn,
+    TimeKernel,
+    Times,
+    Update,
+    Window,
+    Zone,
+    check_together,
+    one_value_column,
+)
 from coupledgp.cli.options import check_distinct, path
 from coupledgp.errors import InvalidInputError
 
@@ -29,7 +46,8 @@ def interpolate(
         Path,
         typer.Option(
             "--output", "-o",
-            help=".csv, .parquet; of a mesh .vtu, .vtk, .ply, .glb; of roads .gpkg, .geojson.",
+            help=".csv, .parquet; of a mesh .vtu, .vtk, .ply, .glb; of roads .gpkg, .geojson; "
+            "over time .nc, .zarr.",
             rich_help_panel=OUTPUT_PANEL, show_default=False,
             parser=path,
         ),
@@ -53,9 +71,11 @@ def interpolate(
                      show_default=False),
     ] = None,
     value_column: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="Column of values. \\[default: value, or the only other]", show_default=False
+            help="Column of values, several of them over time. \\[default: value, or the only "
+            "other]",
+            show_default=False,
         ),
     ] = None,
     holdout: Annotated[
@@ -77,7 +97,8 @@ def interpolate(
         str | None,
         typer.Option(
             help="Of a mesh: what a column node numbers, faces or vertices. "
-            "\\[default: faces, with --model graph]",
+            "\\[default: faces, with --model graph] Over time: where to predict, all, sensors, "
+            "labels with commas between, or a table with a column node.",
             show_default=False,
         ),
     ] = None,
@@ -229,6 +250,19 @@ def interpolate(
         typer.Option("--latent", help="Leave the noise out of the standard deviation written.",
                      rich_help_panel=OUTPUT_PANEL),
     ] = False,
+    time_column: TimeColumn = None,
+    zone: Zone = None,
+    resolution: Resolution = None,
+    forecast: Forecast = None,
+    times: Times = None,
+    leave_one_sensor_out: LeaveOneSensorOut = None,
+    time_kernel: TimeKernel = "matern-1/2",
+    periods: Periods = None,
+    outliers: OutlierChoice = None,
+    sensor_noise: SensorNoise = "shared",
+    save_model: SaveModel = None,
+    update: Update = None,
+    window: Window = None,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -248,8 +282,18 @@ def interpolate(
     share = _check_task(values, signal, hide, holdout)
     check_positive_int(seed, "--seed", minimum=0)
     check_distinct(
-        {"--output": output, "--report": report, "--loo": loo}, [graph, values, positions, query]
-    )
+        {
+            "--output": output, "--report": report, "--loo": loo, "--save-model": save_model,
+            "--leave-one-sensor-out": leave_one_sensor_out,
+        },
+        [graph, values, positions, query, None if update == save_model else update],
+    )  # fmt: skip
+    if check_together(context):
+        from coupledgp.cli.commands.series_run import run_series
+
+        run_series(context.params)
+        return
+    context.params["value_column"] = one_value_column(value_column)
     remarks: list[str] = []
     domain = chosen_domain(context, remarks)
     if domain is None:

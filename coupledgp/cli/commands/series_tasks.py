@@ -1,0 +1,163 @@
+"""What `coupledgp interpolate` computes over time: laws in blocks, kinds of cells, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.cli.commands.series_files import KINDS, Law, Layout
+from coupledgp.cli.options import option
+from coupledgp.cli.readers.times import parse_times
+from coupledgp.random import FloatArray
+from coupledgp.series import Panel, as_panel
+
+SCHEMA_VERSION = 1
+OBSERVED, GAP, FORECAST, HIDDEN, REJECTED = range(len(KINDS))
+# Cells of a block of times.
+BLOCK_CELLS = 4_000_000
+# Sensors that a summary names.
+N_WORST = 5
+# Share of a step by which times that are one may differ.
+SAME = 1e-6
+
+
+def times_of(model: Any, times: str | None, forecast: str | None, zone: str | None) -> FloatArray:
+    """Numbers of the axis at which a law is written: those of the data, or asked for, and later."""
+    axis, known = model.time_axis_, model.process_.rows.times
+    found = known if times is None else parse_times(times, axis, zone)
+    if forecast is not None:
+        with option("--forecast"):
+            axis.duration(forecast, "forecast")
+            found = np.union1d(found, model.times_ahead(forecast))
+    return np.asarray(found)
+
+
+def laws_in_blocks(
+    models: Mapping[str, Any], layout: Layout, latent: bool
+) -> Iterator[dict[str, Law]]:
+    """Laws of the times of a layout, block after block, by the names of values."""
+    size = max(1, BLOCK_CELLS // len(layout.labels))
+    for start in range(0, layout.times.size, size):
+        times = layout.times[start : start + size]
+        stamps = layout.axis.labels(times)
+        laws = {}
+        for name, model in models.items():
+            mean, std = model.predict(layout.labels, stamps, return_std=True, latent=latent)
+            laws[name] = Law(mean, std, kinds_of(model, layout, times))
+        yield laws
+
+
+def kinds_of(model: Any, layout: Layout, times: FloatArray) -> NDArray[np.int8]:
+    """Kind of each cell (p, m), as its place in `KINDS`."""
+    rows = model.process_.rows
+    row_of = {str(label): k for k, label in enumerate(model.nodes_)}
+    place = np.array([row_of.get(str(label), -1) for label in layout.labels])
+    known = place >= 0
+    found = np.full((place.size, times.size), HIDDEN, dtype=np.int8)
+    found[known] = GAP
+    column, there = _columns(rows.times, times)
+    seen = rows.observed[np.ix_(place[known], column)] & there
+    found[known] = np.where(seen, OBSERVED, found[known])
+    _put_rejected(
+        model, found, {label: k for k, label in enumerate(map(str, layout.labels))}, times
+    )
+    found[:, times > rows.times[-1] + SAME * _step(rows.times)] = FORECAST
+    return found
+
+
+def _columns(known: FloatArray, times: FloatArray) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The nearest of known times (n,) to times (m,), and whether they are the same."""
+    right = np.clip(np.searchsorted(known, times), 0, known.size - 1)
+    left = np.maximum(right - 1, 0)
+    nearest = np.where(np.abs(known[left] - times) < np.abs(known[right] - times), left, right)
+    return nearest, np.asarray(np.abs(known[nearest] - times) <= SAME * _step(known))
+
+
+def _step(times: FloatArray) -> float:
+    return float(np.median(np.diff(times))) if times.size > 1 else 1.0
+
+
+def _put_rejected(
+    model: Any, found: NDArray[np.int8], rows: Mapping[str, int], times: FloatArray
+) -> None:
+    """Mark observations that were left out as outliers."""
+    outliers = model.outliers_
+    if not outliers.rejected or not len(outliers.node):
+        return
+    numbers = model.time_axis_.numbers(outliers.time)
+    order = np.argsort(times)
+    column, there = _columns(times[order], numbers)
+    cells = zip(outliers.node, order[column].tolist(), there.tolist(), strict=True)
+    for node, k, here in cells:
+        row = rows.get(str(node))
+        if here and row is not None:
+            found[row, k] = REJECTED
+
+
+def new_panel(model: Any, panel: Panel) -> Panel | None:
+    """The values of a panel that are later than those of a model; None if there are none."""
+    numbers = model.time_axis_.numbers(panel.axis.labels(panel.axis.values))
+    known = model.process_.rows.times
+    later = numbers > known[-1] + SAME * _step(known)
+    values = panel.values[:, later]
+    there = ~np.isnan(values).all(axis=1)
+    if not there.any():
+        return None
+    nodes = [node for node, kept in zip(panel.nodes, there, strict=True) if kept]
+    return as_panel(nodes, panel.axis.labels(panel.axis.values[later]), values[there])
+
+
+def describe_panel(panel: Panel, model: Any) -> dict[str, Any]:
+    """Figures of the data of a model."""
+    axis, rows, gaps = model.time_axis_, model.process_.rows, model.gaps_
+    return {
+        "n_sensors": len(rows.sensors),
+        "n_times": int(rows.times.size),
+        "first": axis.texts(rows.times[0])[0],
+        "last": axis.texts(rows.times[-1])[0],
+        "step": axis.step,
+        "time_unit": axis.unit,
+        "zone": axis.zone,
+        "gaps": {
+            "share": gaps.share, "longest_run": gaps.longest_run, "n_dark": gaps.n_dark,
+        },
+    }  # fmt: skip
+
+
+def describe_model(model: Any) -> dict[str, Any]:
+    """Figures of a fitted model."""
+    outliers = model.outliers_
+    return {
+        "fitted": {
+            "kernel": repr(model.kernel_),
+            "terms": [
+                {"where": term.where, "kernel": repr(term.kernel), "variance": float(term.variance)}
+                for term in model.terms_
+            ],
+            "noise": float(model.noise_),
+            "log_evidence": float(model.log_marginal_likelihood_value_),
+            "log_evidence_error": float(model.log_marginal_likelihood_error_),
+            "n_rounds": int(model.n_rounds_),
+            "converged": bool(model.converged_),
+        },
+        "outliers": {"n": len(outliers.node), "rejected": bool(outliers.rejected)},
+        "method": {"name": model.method_, "reason": model.method_reason_},
+        "leave_one_sensor_out": None,
+    }
+
+
+def left_out_rows(table: Any) -> tuple[dict[str, Any], Any]:
+    """Mean scores of sensors left out and the worst ones, and the table."""
+    names = ("rmse", "mae", "nlpd", "crps", "coverage_95", "bias")
+    weights = np.asarray(table.n, dtype=np.float64)
+    means = {name: float(np.average(getattr(table, name), weights=weights)) for name in names}
+    means["rmse"] = float(np.sqrt(np.average(np.square(table.rmse), weights=weights)))
+    worst = [
+        {"node": str(table.node[k]), "n": int(table.n[k]), "rmse": float(table.rmse[k]),
+         "bias": float(table.bias[k])}
+        for k in range(min(N_WORST, len(table)))
+    ]  # fmt: skip
+    return means | {"worst": worst}, table

@@ -29,6 +29,8 @@ NUMBERS = ("mean", "std", "lower", "upper")
 # Standard deviations from the mean to the ends of a 95 % interval.
 WIDTH = 1.959963984540054
 ENDINGS = (".csv", ".tsv", *PARQUET, *NETCDF, *ZARR)
+# Characters for which a text of CSV needs quotes.
+SPECIAL = set(',"\t\r\n')
 # Files of which a Zarr store has one.
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zmetadata")
 
@@ -197,8 +199,10 @@ class _TableWriter(LawWriter):
         delimiter = "\t" if self._tab else ","
         text = _Text(self._sink)
         csv.writer(text, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
+        # The other style puts quotes around every text.
+        plain = not any(SPECIAL & set(str(label)) for label in self.layout.labels)
         options = pa.csv.WriteOptions(
-            include_header=False, delimiter=delimiter, quoting_style="needed"
+            include_header=False, delimiter=delimiter, quoting_style="none" if plain else "needed"
         )
         self._rows = pa.csv.CSVWriter(self._sink, schema, write_options=options)
 
@@ -267,7 +271,8 @@ class _NetcdfWriter(_GridWriter):
 
         super().__init__(path, layout)
         nodes, times, since = self._coordinates()
-        self._file = h5netcdf.File(path, "w")
+        # The temporary file is locked by its writer already.
+        self._file = h5netcdf.File(path, "w", locking=False)
         self._file.dimensions = {"node": len(nodes), "time": len(times)}
         kind = nodes.dtype if nodes.dtype.kind == "i" else h5py.string_dtype()
         self._file.create_variable("node", ("node",), kind)[:] = (
@@ -308,7 +313,7 @@ class _ZarrWriter(_GridWriter):
     ) -> None:
         chunks = tuple(max(1, min(size, 1024)) for size in shape)
         self._file.create_array(
-            name, shape=shape, dtype=kind, chunks=chunks,
+            name, shape=shape, dtype=kind, chunks=chunks, fill_value=None,  # 0 would be missing
             attributes={"_ARRAY_DIMENSIONS": list(dims), **more},
         )  # fmt: skip
 

@@ -120,15 +120,14 @@ class _Run:
         with noted(remarks), reporter("read"):
             self.place = read_place(options)
             values = tuple(options["value_column"] or ())
-            with option("--zone"):
-                self.panels = read_series(
-                    options["values"],
-                    self.place.nodes,
-                    SeriesOptions(
-                        options["time_column"], options["node_column"], values, options["zone"],
-                        options["resolution"],
-                    ),
-                )  # fmt: skip
+            self.panels = read_series(
+                options["values"],
+                self.place.nodes,
+                SeriesOptions(
+                    options["time_column"], options["node_column"], values, options["zone"],
+                    options["resolution"],
+                ),
+            )  # fmt: skip
 
     def result(self, law_path: Path, paths: Mapping[str, Path | None]) -> dict[str, Any]:
         """Fit, predict, write; return what there is to print."""

@@ -90,8 +90,7 @@ def _put_rejected(
     numbers = model.time_axis_.numbers(outliers.time)
     order = np.argsort(times)
     column, there = _columns(times[order], numbers)
-    cells = zip(outliers.node, order[column].tolist(), there.tolist(), strict=True)
-    for node, k, here in cells:
+    for node, k, here in zip(outliers.node, order[column], there, strict=True):
         row = rows.get(str(node))
         if here and row is not None:
             found[row, k] = REJECTED
@@ -103,7 +102,7 @@ def new_panel(model: Any, panel: Panel) -> Panel | None:
     known = model.process_.rows.times
     later = numbers > known[-1] + SAME * _step(known)
     values = panel.values[:, later]
-    there = ~np.isnan(values).all(axis=1)
+    there = np.asarray(~np.isnan(values).all(axis=1))
     if not there.any():
         return None
     nodes = [node for node, kept in zip(panel.nodes, there, strict=True) if kept]

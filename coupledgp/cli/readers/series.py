@@ -240,12 +240,16 @@ def _opened(path: Path) -> Any:
         raise MissingLibraryError(
             f"{path}: NetCDF and Zarr need xarray, from the extra `series` ({INSTALL})"
         ) from error
-    source = on_disk(path)
+    is_store = path.suffix.lower() in ZARR
+    if is_store and not path.is_dir():
+        path.open("rb").close()  # an error of the system names the file
+        raise InvalidInputError(f"{path}: expected the folder of a Zarr store, got a file")
+    source = path if is_store else on_disk(path)
     try:
-        return xr.open_zarr(source) if path.suffix.lower() in ZARR else xr.open_dataset(source)
+        return xr.open_zarr(source) if is_store else xr.open_dataset(source)
     except (ValueError, KeyError, OSError, RuntimeError, TypeError) as error:
         if isinstance(error, OSError) and error.filename is not None:
             raise
-        kind = "a Zarr store" if path.suffix.lower() in ZARR else "a file of NetCDF"
+        kind = "a Zarr store" if is_store else "a file of NetCDF"
         text = " ".join(str(error).split())
         raise InvalidInputError(f"{path}: expected {kind}: {text:.200}") from None

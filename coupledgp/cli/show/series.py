@@ -22,7 +22,9 @@ def interpolate(result: dict[str, Any]) -> None:
         for section in sections(found):
             console.print()
             show.print_section(console, section)
-    console.print()
+        console.print()
+        for line in model_lines(found):
+            console.print(Text(line), soft_wrap=True)
     for line in closing_lines(result):
         console.print(Text(line), soft_wrap=True)
 
@@ -50,24 +52,25 @@ def data_line(name: str, found: dict[str, Any]) -> str:
 
 
 def sections(found: dict[str, Any]) -> Iterator[Section]:
-    """Tables of the fit, and of sensors left out."""
+    """Tables of the terms, of the fit, and of sensors left out."""
     fitted = found["fitted"]
-    rows = [("kernel of nodes", short_numbers(fitted["kernel"]), "")]
-    for term in fitted["terms"]:
-        where = "along the graph" if term["where"] == "graph" else "each sensor's own"
-        variance = term["variance"]
-        rows.append((f"{where}: {short_numbers(term['kernel'])}", f"{variance:.4g}",
-                     f"std {variance**0.5:.4g}"))  # fmt: skip
-    rows.append(("noise (variance)", f"{fitted['noise']:.4g}", f"std {fitted['noise'] ** 0.5:.4g}"))
-    error = fitted["log_evidence_error"]
-    rows.append(
-        ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact")
+    terms = [
+        ("along the graph" if term["where"] == "graph" else "each sensor's own",
+         short_numbers(term["kernel"]), f"{term['variance'] ** 0.5:.4g}")
+        for term in fitted["terms"]
+    ]  # fmt: skip
+    yield Section(
+        f"Terms; times in {found['time_unit']}",
+        ("where", "kernel of time", "standard deviation"),
+        [*terms, ("noise", "", f"{fitted['noise'] ** 0.5:.4g}")],
     )
-    outliers = found["outliers"]
-    what = "left out" if outliers["rejected"] else "kept"
-    rows.append(("values beyond 4 standard deviations", str(outliers["n"]), what))
-    rows.append(("method", found["method"]["name"], found["method"]["reason"]))
-    yield Section("Fit", ("", "value", "remark"), rows)
+    error, outliers = fitted["log_evidence_error"], found["outliers"]
+    yield Section("Fit", ("", "value", "remark"), [
+        ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact"),
+        ("values beyond 4 sd", str(outliers["n"]), "left out" if outliers["rejected"] else "kept"),
+        ("rounds of the search", str(fitted["n_rounds"]),
+         "converged" if fitted["converged"] else "cut short"),
+    ])  # fmt: skip
     left_out = found["leave_one_sensor_out"]
     if left_out is not None:
         mean = [("all", f"{left_out['rmse']:.4g}", f"{left_out['bias']:.3g}",
@@ -76,6 +79,13 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
                  for row in left_out["worst"]]  # fmt: skip
         head = ("sensor", "RMSE", "bias", "in 95 %")
         yield Section("Each sensor as the others predict it, the worst first", head, mean + worst)
+
+
+def model_lines(found: dict[str, Any]) -> list[str]:
+    """Lines on the kernel of the nodes and on how the law is computed."""
+    method = found["method"]
+    kernel = short_numbers(found["fitted"]["kernel"])
+    return [f"Kernel of the nodes: {kernel}", f"By {method['name']}: {method['reason']}"]
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:

@@ -1,0 +1,310 @@
+"""`coupledgp interpolate --time-column`: files in every form, laws over time, a live feed."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+import coupledgp as cgp
+from coupledgp.cli import run
+from coupledgp.cli.commands import series_tasks
+from tests.cli.series_cases import (
+    N_NODES,
+    N_SENSORS,
+    N_TIMES,
+    NAMES,
+    SENSORS,
+    SPEEDS,
+    STEP,
+    TIMES,
+    csv_text,
+    long_columns,
+    quicken,
+    wide_text,
+    write_files,
+)
+
+pytest.importorskip("xarray")
+pytest.importorskip("h5netcdf")
+pytest.importorskip("zarr")
+pytestmark = pytest.mark.filterwarnings("ignore:the hyperparameters still moved")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    quicken(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("series")
+    write_files(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model():
+    """The model that commands fit, by hand."""
+    ends = np.arange(N_NODES)
+    graph = cgp.Graph.from_edges(
+        [NAMES[k] for k in ends], [NAMES[(k + 1) % N_NODES] for k in ends], labels=NAMES,
+        lengths=100.0 + ends,
+    )  # fmt: skip
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        quicken(monkeypatch)
+        return cgp.GraphTimeGPRegressor(graph).fit(SENSORS, TIMES, SPEEDS)
+
+
+@pytest.fixture
+def interpolated(files, tmp_path, capsys):
+    """Run the command, which must succeed; return the table that it writes."""
+
+    def interpolated(values="long.csv", *more, output="law.parquet", column="t"):
+        path = tmp_path / output
+        words = ["interpolate", files / "roads.csv", "--values", files / values]
+        words += ["--time-column", column, "-o", path, *more]
+        assert run([str(word) for word in words]) == 0, capsys.readouterr().err
+        return pa.parquet.read_table(path) if path.suffix == ".parquet" else path
+
+    return interpolated
+
+
+def grid(table, name="mean"):
+    """A column of a law as (nodes, times)."""
+    nodes = table["node"].to_pylist()
+    n_nodes = len(dict.fromkeys(nodes))
+    return np.array(table[name].to_pylist()).reshape(-1, n_nodes).T
+
+
+def test_the_law_is_that_of_the_estimator(interpolated, model):
+    table = interpolated("long.csv", "--forecast", "15min")
+    assert table.column_names == ["node", "time", "mean", "std", "lower", "upper", "kind"]
+    times = np.append(TIMES, TIMES[-1] + STEP * np.arange(1, 4))
+    mean, std = model.predict(NAMES, times, return_std=True)
+    np.testing.assert_allclose(grid(table), mean, rtol=1e-9)
+    np.testing.assert_allclose(grid(table, "std"), std, rtol=1e-9)
+    np.testing.assert_allclose(grid(table, "upper"), mean + 1.959964 * std, rtol=1e-6)
+    np.testing.assert_array_equal(table["time"].to_numpy()[::N_NODES], times)
+    kinds = grid(table, "kind")
+    assert set(kinds[:, N_TIMES:].ravel()) == {"forecast"}
+    assert set(kinds[N_SENSORS:, :N_TIMES].ravel()) == {"hidden"}
+    expected = np.where(np.isnan(SPEEDS), "gap", "observed")
+    np.testing.assert_array_equal(kinds[:N_SENSORS, :N_TIMES], expected)
+
+
+@pytest.mark.parametrize(
+    "values", ["wide.csv", "long.parquet", "wide.parquet", "speeds.nc", "speeds.zarr"]
+)
+def test_every_form_of_file_gives_the_same_law(values, interpolated):
+    expected = interpolated("long.csv")
+    found = interpolated(values, output="other.parquet")
+    assert found.schema == expected.schema
+    np.testing.assert_allclose(grid(found), grid(expected), rtol=1e-12)
+    assert found["kind"].equals(expected["kind"])
+
+
+@pytest.mark.parametrize("output", ["law.nc", "law.zarr"])
+def test_grids_are_written_by_the_conventions(output, interpolated, monkeypatch):
+    xr = pytest.importorskip("xarray")
+    table = interpolated()
+    monkeypatch.setattr(series_tasks, "BLOCK_CELLS", 5 * N_NODES)
+    for _ in range(2):  # the second replaces the first
+        path = interpolated(output=output)
+    opened = xr.open_zarr(path) if output.endswith("zarr") else xr.open_dataset(path)
+    with opened as data:
+        assert data["node"].values.tolist() == NAMES
+        np.testing.assert_array_equal(data["time"].values, TIMES)
+        for name in ("mean", "std", "lower", "upper"):
+            np.testing.assert_allclose(data[name].transpose("node", "time"), grid(table, name))
+        flags = data["kind"].attrs["flag_meanings"].split()
+        kinds = np.array(flags)[data["kind"].transpose("node", "time").values]
+        np.testing.assert_array_equal(kinds, grid(table, "kind"))
+    assert not list(path.parent.glob(".coupledgp-*"))
+
+
+def test_blocks_of_times_change_nothing(interpolated, monkeypatch):
+    whole = interpolated()
+    text = interpolated(output="whole.csv").read_text()
+    monkeypatch.setattr(series_tasks, "BLOCK_CELLS", 5 * N_NODES)
+    parts = interpolated(output="parts.parquet")
+    np.testing.assert_allclose(grid(parts), grid(whole), rtol=1e-9)
+    assert parts["kind"].equals(whole["kind"])
+    lines = interpolated(output="parts.csv").read_text().splitlines()
+    assert [line.split(",")[:2] for line in lines] == [r.split(",")[:2] for r in text.splitlines()]
+    assert lines[0] == "node,time,mean,std,lower,upper,kind"
+    assert lines[1].startswith("r0,2012-03-01T06:00:00,")
+    assert lines[1].endswith(",observed")
+
+
+def test_times_and_nodes_that_are_asked_for(interpolated, model):
+    first, last = "2012-03-01T06:02:30", "2012-03-01T06:12:30"
+    table = interpolated("long.csv", "--times", f"{first}:{last}:5min", "--nodes", "r7,r1")
+    assert table["node"].to_pylist() == ["r7", "r1"] * 3
+    times = np.datetime64(first) + STEP * np.arange(3)
+    expected = model.predict(["r7", "r1"], times)
+    np.testing.assert_allclose(grid(table), expected, rtol=1e-9)
+    assert table["kind"].to_pylist() == ["hidden", "gap"] * 3
+    assert set(interpolated("long.csv", "--nodes", "sensors")["node"].to_pylist()) == set(SENSORS)
+
+
+def test_nodes_of_a_table(interpolated, tmp_path):
+    (tmp_path / "some.csv").write_text("node\nr6\nr2\n")
+    table = interpolated("long.csv", "--nodes", tmp_path / "some.csv")
+    assert table["node"].to_pylist()[:2] == ["r6", "r2"]
+
+
+def test_several_values_have_a_law_each(files, tmp_path, interpolated):
+    (files / "two.csv").write_text(csv_text(long_columns(kph=lambda mph: mph * 1.609344)))
+    words = ("--value-column", "mph", "--value-column", "kph", "--leave-one-sensor-out")
+    table = interpolated("two.csv", *words, tmp_path / "loso.csv")
+    assert table.column_names[2:] == [
+        f"{name}_{quantity}" for name in ("mph", "kph")
+        for quantity in ("mean", "std", "lower", "upper", "kind")
+    ]  # fmt: skip
+    np.testing.assert_allclose(grid(table, "mph_mean"), grid(interpolated()), rtol=1e-9)
+    assert grid(table, "kph_mean").mean() > 1.5 * grid(table, "mph_mean").mean()
+    lines = (tmp_path / "loso.csv").read_text().splitlines()
+    assert lines[0].startswith("value,node,n,rmse,")
+    assert len(lines) == 1 + 2 * N_SENSORS
+
+
+def test_sensors_left_out_and_json(interpolated, model, tmp_path, capsys):
+    interpolated("long.csv", "--leave-one-sensor-out", tmp_path / "loso.csv", "--json")
+    result = json.loads(capsys.readouterr().out)
+    (found,) = result["values"].values()
+    assert (found["n_sensors"], found["n_times"], found["step"]) == (N_SENSORS, N_TIMES, 300.0)
+    assert found["first"] == "2012-03-01T06:00:00"
+    assert found["gaps"] == {
+        "share": pytest.approx(5 / 120), "longest_run": 4, "n_dark": 0,
+    }  # fmt: skip
+    assert result["output"]["n_rows"] == N_NODES * N_TIMES
+    table = model.leave_one_sensor_out()
+    rows = [line.split(",") for line in (tmp_path / "loso.csv").read_text().splitlines()]
+    assert rows[0][:3] == ["node", "n", "rmse"]
+    assert [row[0] for row in rows[1:]] == table.node
+    np.testing.assert_allclose([float(row[2]) for row in rows[1:]], table.rmse, rtol=1e-9)
+    assert found["leave_one_sensor_out"]["worst"][0]["node"] == table.node[0]
+
+
+def test_figures_are_printed(interpolated, tmp_path, capsys):
+    interpolated("long.csv", "--leave-one-sensor-out", tmp_path / "loso.parquet")
+    out = capsys.readouterr().out
+    for words in ("5 sensors, 24 times", "4.2% gaps, the longest of 4 steps", "noise",
+                  "Each sensor as the others predict it", "law.parquet (192 rows)"):  # fmt: skip
+        assert words in out
+
+
+def test_clocks_of_a_zone(interpolated):
+    table = interpolated("long.csv", "--zone", "America/Los_Angeles")
+    assert str(table.schema.field("time").type) == "timestamp[us, tz=America/Los_Angeles]"
+    # Eight hours behind UTC in winter.
+    assert table["time"][0].as_py().isoformat() == "2012-03-01T06:00:00-08:00"
+    path = interpolated("long.csv", "--zone", "America/Los_Angeles", output="law.csv")
+    assert path.read_text().splitlines()[1].startswith("r0,2012-03-01T06:00:00-08:00,")
+
+
+def test_numbers_as_times(files, interpolated):
+    numbers = long_columns() | {"t": ((long_columns()["t"] - TIMES[0]) / STEP).astype(int)}
+    (files / "numbers.csv").write_text(csv_text(numbers))
+    table = interpolated("numbers.csv", "--forecast", "2")
+    assert table["time"].to_pylist()[::N_NODES] == list(range(N_TIMES + 2))
+    assert table["kind"].to_pylist()[-1] == "forecast"
+
+
+def test_rejected_values_are_marked(files, interpolated, capsys):
+    columns = long_columns()
+    cells = list(zip(columns["node"], columns["t"], strict=True))
+    worst = cells.index(("r2", TIMES[10]))
+    columns["mph"] = columns["mph"].copy()
+    columns["mph"][worst] += 300.0
+    (files / "outlier.csv").write_text(csv_text(columns))
+    table = interpolated("outlier.csv", "--outliers", "reject", "--json")
+    kinds = grid(table, "kind")
+    assert kinds[2, 10] == "rejected"
+    (found,) = json.loads(capsys.readouterr().out)["values"].values()
+    assert found["outliers"]["rejected"]
+    assert found["outliers"]["n"] == (kinds == "rejected").sum()
+
+
+def test_a_live_feed_goes_on_with_a_saved_model(files, interpolated, tmp_path, model):
+    """Rows of a growing file are added where they are later than those of the model."""
+    lines = wide_text().splitlines()
+    feed = files / "feed.csv"
+    state = tmp_path / "state.model"
+    feed.write_text("\n".join(lines[:19]) + "\n")
+    first = interpolated("feed.csv", "--save-model", state)
+    assert len(first) == 18 * N_NODES
+    fitted = cgp.load_model(state)
+    for end in (22, len(lines)):
+        feed.write_text("\n".join(lines[:end]) + "\n")
+        table = interpolated("feed.csv", "--update", state, "--save-model", state)
+        assert len(table) == (end - 1) * N_NODES
+    by_hand = fitted.partial_fit(SENSORS, TIMES[18:], SPEEDS[:, 18:])
+    np.testing.assert_allclose(grid(table), by_hand.predict(NAMES, TIMES), rtol=1e-6)
+    again = interpolated("feed.csv", "--update", state)  # nothing new
+    np.testing.assert_allclose(grid(again), grid(table), rtol=1e-9)
+
+
+def test_other_options_than_those_over_time_are_refused(files, tmp_path, capsys):
+    words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "-o"]
+    words += [tmp_path / "law.csv"]
+    for more, message in (
+        (["--forecast", "1h"], "--forecast: expected --time-column beside it"),
+        (["--time-column", "t", "--holdout", "0.1"], "--holdout: expected no --time-column"),
+        (["--time-column", "t", "--n-walks", "4"], "--n-walks: expected no --time-column"),
+        (["--value-column", "a", "--value-column", "b"], "--value-column: expected one, or"),
+        (["--time-column", "t", "--update", "m", "--kernel", "heat"], "--kernel: expected no --up"),
+        (["--time-column", "t", "--value-column", "a", "--value-column", "b", "--save-model", "m"],
+         "--save-model: expected one --value-column"),
+    ):  # fmt: skip
+        assert run([str(word) for word in [*words, *more]]) == 2
+        assert message in capsys.readouterr().err
+    assert not (tmp_path / "law.csv").exists()
+
+
+def test_the_law_of_roads_with_lengths_is_a_field(files, interpolated, capsys):
+    table = interpolated("long.csv", "--model", "field", "--json")
+    assert len(table) == N_NODES * N_TIMES
+    assert np.isfinite(grid(table)).all()
+    (found,) = json.loads(capsys.readouterr().out)["values"].values()
+    assert "Matern" in found["fitted"]["kernel"]
+
+
+def test_a_law_that_is_too_long_is_refused(files, tmp_path, monkeypatch, capsys):
+    from coupledgp.cli.readers import times
+
+    monkeypatch.setattr(times, "MOST_ROWS", 100)
+    words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "--time-column"]
+    words += ["t", "-o", tmp_path / "law.csv"]
+    assert run([str(word) for word in words]) == 2
+    err = capsys.readouterr().err
+    assert "8 nodes at 24 times, 192 rows; --times FIRST:LAST:STEP and --nodes" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_store_is_not_replaced(files, tmp_path, capsys):
+    (tmp_path / "law.zarr").mkdir()
+    (tmp_path / "law.zarr" / "mine.txt").write_text("kept")
+    words = ["interpolate", files / "roads.csv", "--values", files / "long.csv", "--time-column"]
+    words += ["t", "-o", tmp_path / "law.zarr"]
+    assert run([str(word) for word in words]) == 2
+    assert "a Zarr store to replace" in capsys.readouterr().err
+    assert (tmp_path / "law.zarr" / "mine.txt").read_text() == "kept"
+
+
+def test_an_error_keeps_the_old_store(files, tmp_path, interpolated, monkeypatch, capsys):
+    path = interpolated(output="law.zarr")
+    before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(series_tasks, "kinds_of", broken)
+    words = ["interpolate", files / "roads.csv", "--values", files / "wide.csv", "--time-column"]
+    words += ["t", "-o", path]
+    assert run([str(word) for word in words]) == 2
+    assert "No space left" in capsys.readouterr().err
+    assert {p: p.read_bytes() for p in path.rglob("*") if p.is_file()} == before
+    assert list(tmp_path.iterdir()) == [path]

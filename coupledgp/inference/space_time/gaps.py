@@ -124,9 +124,19 @@ class CompleteSystem:
 
     @cached_property
     def diagonal(self) -> FloatArray:
-        """Diagonal (p, n) of A^-1; zero at times at which no sensor reports."""
-        s = self.series.noise
-        series = np.where(self.series.seen, (s - self.variances[1]) / s**2, 0.0)
+        """Diagonal (p, n) of A^-1; zero at times at which no sensor reports.
+
+        That of a series lies between the inverse of its variance and that of the noise, beyond
+        which rounding may lead where the noise is small.
+        """
+        s, terms = self.series.noise, self.series.terms
+        graph, node = (
+            sum(term.variance for term in terms if term.where == where)
+            for where in ("graph", "node")
+        )
+        least = 1.0 / (self.basis.eigenvalues * graph + node + s)
+        exact = (s - self.variances[1]) / s**2
+        series = np.where(self.series.seen, np.clip(exact, least[:, None], 1.0 / s), 0.0)
         return self.basis.shares @ series / self.basis.roots[:, None] ** 2
 
     def precision_spectra(self, size: int) -> FloatArray:

@@ -14,6 +14,7 @@ from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.additive import ExactAdditiveGP, sharing_tables
 from coupledgp.gp.exact import ExactGP
 from coupledgp.gp.fields import COVARIANCE, OPERATOR, FieldGP, FieldHyperparameters
+from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
@@ -66,6 +67,8 @@ KINDS: dict[str, type[Member]] = {
         NodeGP,
     )
 }
+# Kinds of processes that are no members of mixtures.
+ALONE: dict[str, type[GaussianProcess]] = {GraphTimeGP.__name__: GraphTimeGP}
 Purpose: TypeAlias = Literal["prediction", "hyperparameters"]
 PURPOSES = ("prediction", "hyperparameters")
 
@@ -438,7 +441,11 @@ def _member_from(header: Header, arrays: Arrays) -> Member:
 
 
 def restored_process(header: Header, arrays: Arrays) -> GaussianProcess:
-    """The process of a header and arrays of a file: a mixture, or one of `KINDS`."""
+    """The process of a header and arrays of a file: a mixture, or one of `KINDS` or `ALONE`."""
+    alone = ALONE.get(str(header.get("process")))
+    if alone is not None:
+        found: GaussianProcess = alone.from_state(header, arrays)  # type: ignore[attr-defined]
+        return found
     if "members" in header:
         return MixtureGP.from_state(header, arrays)
     return _member_from(header, arrays)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 import zoneinfo
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import special
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,25 +21,32 @@ from coupledgp.gp.graph_time_fit import (
     SpaceTimeModel,
     fit_space_time,
 )
-from coupledgp.gp.protocol import Arrays, Data, Header, Points
+from coupledgp.gp.graph_time_transform import chosen_transform
+from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
+from coupledgp.gp.state import text_of
+from coupledgp.gp.transformed import TransformedGP, mapped_back, untransformed
+from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.posterior import Cells
-from coupledgp.inference.space_time.sites import as_domain, sites_of
+from coupledgp.inference.space_time.sites import Sites, as_domain, sites_of
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import (
     FittedModel,
     ProcessRegressor,
+    check_probabilities,
     plain_seed,
     restored_parameters,
 )
-from coupledgp.models.sensor_table import SensorTable
+from coupledgp.models.sensor_table import SensorTable, moments_back
 from coupledgp.models.site_labels import SiteLabels
-from coupledgp.progress import reporter
+from coupledgp.models.targets import TransformLike
+from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray, IntArray, draw_seed
+from coupledgp.selection.protocol import is_auto
 from coupledgp.series import Panel, TimeAxis, as_panel
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
@@ -120,6 +129,12 @@ class GraphTimeGPRegressor(ProcessRegressor):
         Whether sensors have terms of their own.
     noise
         Noise variance in units of y squared, kept; None: fitted.
+    target_transform
+        A transform of the values before all else, as `GPRegressor` takes it: `"yeo-johnson"`,
+        `"log"`, ..., its shape of greatest evidence; `"auto"`: that of Yeo and Johnson where its
+        evidence is greater, else none. Variances in `terms_` and `noise_` are of transformed
+        values then. Skewed values, such as speeds, have better laws; means at single missing
+        values may be a little worse (docs/space_time.md).
     sensor_noise
         `"shared"`, or `"own"`: the variances of the noise and of the own terms of each sensor are
         multiplied by a number D_i that is fitted, of geometric mean one.
@@ -174,6 +189,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
         node_effects: bool = True,
         noise: float | None = None,
         *,
+        target_transform: TransformLike = None,
         sensor_noise: str = "shared",
         outliers: str | None = None,
         normalize_y: bool = True,
@@ -189,6 +205,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
         self.n_harmonics = n_harmonics
         self.node_effects = node_effects
         self.noise = noise
+        self.target_transform = target_transform
         self.sensor_noise = sensor_noise
         self.outliers = outliers
         self.normalize_y = normalize_y
@@ -243,13 +260,34 @@ class GraphTimeGPRegressor(ProcessRegressor):
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
         model = self._model(panel.axis, settings.seed)
-        observed = rows.values[rows.observed]
-        units = Units.of(observed[:, None], self.normalize_y)
         with named_exhaustion("fit"), reporter("fit", self.progress) as report:
-            found = fit_space_time(sites, rows, units, self.normalize_y, model, settings, report)
+            transform = self._transform(sites, rows, model, report)
+            inner = rows if transform is None else transformed_rows(rows, transform)
+            units = Units.of(inner.values[inner.observed][:, None], self.normalize_y)
+            found = fit_space_time(sites, inner, units, self.normalize_y, model, settings, report)
         self._warn_of(found, panel.axis, model)
-        self._fitted = FittedModel(found.process, 1, results_of(found, panel, labels))
+        process: GaussianProcess = found.process
+        if transform is not None:
+            process = TransformedGP.of(process, (transform,), observations(found.process, rows))
+        self._fitted = FittedModel(process, 1, results_of(found, panel, labels))
         return self
+
+    def _transform(
+        self, sites: Sites, rows: SpaceTimeRows, model: SpaceTimeModel, report: Progress
+    ) -> TargetTransform | None:
+        """The transform of the values, its shape of greatest evidence; None: there is none."""
+        if self.target_transform is None:
+            return None
+        if self.noise is not None:
+            raise InvalidInputError(
+                "noise: expected None beside target_transform, since it is in units of y and the "
+                "noise is that of transformed values"
+            )
+        given = None
+        if not is_auto(self.target_transform):
+            given = TARGET_TRANSFORMS.parse(self.target_transform, "target_transform")
+            given.check(rows.values[rows.observed])
+        return chosen_transform(given, sites, rows, model, report)
 
     def _settings(self) -> SpaceTimeSettings:
         check_choice(self.sensor_noise, SENSOR_NOISE, "sensor_noise")
@@ -361,11 +399,17 @@ class GraphTimeGPRegressor(ProcessRegressor):
         return SiteLabels(as_domain(self.graph))
 
     @property
-    def process_(self) -> GraphTimeGP:
-        """The fitted process, which never changes: a further fit makes a new one."""
-        process = super().process_
+    def grid_process_(self) -> GraphTimeGP:
+        """The process on the grid: `process_`, or that of transformed values."""
+        process = untransformed(self.process_)
         assert isinstance(process, GraphTimeGP)
         return process
+
+    @property
+    def transform_(self) -> TargetTransform | None:
+        """The transform of the values; None where there is none."""
+        process = self.process_
+        return process.transforms[0] if isinstance(process, TransformedGP) else None
 
     @property
     def panel_(self) -> Panel:
@@ -381,29 +425,29 @@ class GraphTimeGPRegressor(ProcessRegressor):
     @property
     def nodes_(self) -> list[Any]:
         """Labels of the sensors, in the order of their sites."""
-        return self._labels.labels(self.process_.rows.sensors)
+        return self._labels.labels(self.grid_process_.rows.sensors)
 
     @property
     def kernel_(self) -> Any:
         """Fitted kernel of the nodes."""
-        return self.process_.sites.kernel
+        return self.grid_process_.sites.kernel
 
     @property
     def terms_(self) -> tuple[Term, ...]:
         """Terms with their variances in units of y squared."""
-        scale = float(self.process_.units.scale[0]) ** 2
-        terms = self.process_.parameters.terms
+        scale = float(self.grid_process_.units.scale[0]) ** 2
+        terms = self.grid_process_.parameters.terms
         return tuple(Term(term.where, term.kernel, term.variance * scale) for term in terms)
 
     @property
     def sensor_scales_(self) -> FloatArray:
         """Relative variances D (p,) of noise and own terms of the sensors."""
-        return np.asarray(self.process_.parameters.roots**2)
+        return np.asarray(self.grid_process_.parameters.roots**2)
 
     @property
     def gaps_(self) -> Gaps:
         """What the data lack."""
-        process = self.process_
+        process = self.grid_process_
         observed = process.rows.observed
         dark = int((~observed.any(axis=0)).sum())
         return Gaps(float(1.0 - observed.mean()), longest_run(observed), dark)
@@ -421,7 +465,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
     @property
     def log_marginal_likelihood_error_(self) -> float:
         """Standard error of the log evidence, zero where it is exact."""
-        return self.process_.evidence_with_error[1]
+        return self.grid_process_.evidence_with_error[1]
 
     @property
     def n_rounds_(self) -> int:
@@ -431,12 +475,12 @@ class GraphTimeGPRegressor(ProcessRegressor):
     @property
     def n_iterations_(self) -> int:
         """Steps of conjugate gradients of the mean; zero for complete data."""
-        return int(getattr(self.process_.posterior.gaps, "n_iterations", 0))
+        return int(getattr(self.grid_process_.posterior.gaps, "n_iterations", 0))
 
     @property
     def method_(self) -> str:
         """`"dense"`, `"filters"` or `"leading filters"`."""
-        process = self.process_
+        process = self.grid_process_
         if not process.posterior.system.basis.is_complete:
             return "leading filters"
         return "dense" if process.is_dense else "filters"
@@ -444,7 +488,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
     @property
     def method_reason_(self) -> str:
         """The reason for the method in use, with its cost."""
-        return self.process_.reason
+        return self.grid_process_.reason
 
     def predict(
         self,
@@ -476,7 +520,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
         """
         check_is_fitted(self)
         sites = self._labels.numbers(nodes)
-        process = self.process_
+        process = self.grid_process_
         stamps = process.rows.times if times is None else self.time_axis_.numbers(times)
         with named_exhaustion("predict"):
             mean, std = self.law_on_grid(sites, stamps, return_std, latent=latent)
@@ -489,7 +533,19 @@ class GraphTimeGPRegressor(ProcessRegressor):
         self, sites: IntArray, stamps: FloatArray, with_std: bool = True, *, latent: bool = False
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean and standard deviation (a, b), units of y, at site numbers and times of the axis."""
-        process = self.process_
+        transform = self.transform_
+        if transform is None:
+            return self._inner_law(sites, stamps, with_std, latent)
+        mean, std = self._inner_law(sites, stamps, True, latent)
+        assert std is not None
+        mean, variance = moments_back(transform, mean, std)
+        return mean, np.sqrt(variance) if with_std else None
+
+    def _inner_law(
+        self, sites: IntArray, stamps: FloatArray, with_std: bool, latent: bool
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Mean and standard deviation (a, b) in units of values, transformed where they are."""
+        process = self.grid_process_
         distinct, places = np.unique(stamps, return_inverse=True)
         cells = Cells(np.asarray(sites, dtype=np.int64), distinct)
         offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
@@ -500,6 +556,16 @@ class GraphTimeGPRegressor(ProcessRegressor):
         if not latent:
             variance = variance + process.parameters.noise * process.scales.at(cells.sites)[:, None]
         return mean, scale * np.sqrt(variance)
+
+    def quantiles_on_grid(
+        self, sites: IntArray, stamps: FloatArray, probabilities: ArrayLike, *, latent: bool = False
+    ) -> FloatArray:
+        """Quantiles (a, b, q), units of y, at site numbers and times of the axis."""
+        wanted = check_probabilities(probabilities, "probabilities")
+        mean, std = self._inner_law(sites, stamps, True, latent)
+        assert std is not None
+        found = mean[..., None] + std[..., None] * special.ndtri(wanted)
+        return found if self.transform_ is None else mapped_back(self.transform_, found)
 
     def forecast(self, ahead: Any, nodes: Any = None, return_std: bool = True) -> Any:
         """Predictive law after the last time of the data.
@@ -519,7 +585,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
 
     def times_ahead(self, ahead: Any) -> FloatArray:
         """Times of the axis after the last one, step by step up to a duration."""
-        times = self.process_.rows.times
+        times = self.grid_process_.rows.times
         step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
         duration = self.time_axis_.duration(ahead, "ahead")
         count = int(np.floor(duration / step + 1e-9))
@@ -548,7 +614,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
         """
         check_is_fitted(self)
         check_positive_int(n_samples, "n_samples")
-        process, sites = self.process_, self._labels.numbers(nodes)
+        process, sites = self.grid_process_, self._labels.numbers(nodes)
         stamps = process.rows.times if times is None else self.time_axis_.numbers(times)
         distinct, places = np.unique(stamps, return_inverse=True)
         rng = np.random.default_rng(draw_seed(random_state))
@@ -558,6 +624,8 @@ class GraphTimeGPRegressor(ProcessRegressor):
             noise = process.parameters.noise * process.scales.at(sites)
             drawn = drawn + np.sqrt(noise)[:, None] * rng.standard_normal(drawn.shape)
         drawn = process.units.offset[0] + process.units.scale[0] * np.moveaxis(drawn, 0, 2)
+        if self.transform_ is not None:
+            drawn = mapped_back(self.transform_, drawn)
         labels = list(nodes) if nodes is not None else self._labels.labels(sites)
         return self.panel_.restored(labels, stamps, sample=drawn)
 
@@ -569,10 +637,10 @@ class GraphTimeGPRegressor(ProcessRegressor):
         """Means of the terms by name, in units of y, in the form of the data.
 
         They are deviations from the mean of all values, which is under `"mean"` as a number; the
-        sum of all is the mean of the function.
+        sum of all is the mean of the function. With a transform they are in its units.
         """
         check_is_fitted(self)
-        process, sites = self.process_, self._labels.numbers(nodes)
+        process, sites = self.grid_process_, self._labels.numbers(nodes)
         stamps = process.rows.times if times is None else self.time_axis_.numbers(times)
         distinct, places = np.unique(stamps, return_inverse=True)
         cells, labels = Cells(sites, distinct), self._labels.labels(sites)
@@ -593,14 +661,12 @@ class GraphTimeGPRegressor(ProcessRegressor):
         1e-4; variances are those far from the ends of the series.
         """
         check_is_fitted(self)
-        process = self.process_
+        process = self.grid_process_
         with named_exhaustion("leave_one_sensor_out"), self._reporter("sensors") as report:
             found = sensors_left_out(process.posterior, report)
         offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
-        return SensorTable.of(
-            self.nodes_, process.rows.values, offset + scale * found.mean,
-            scale * np.sqrt(found.variance),
-        )  # fmt: skip
+        mean, std = offset + scale * found.mean, scale * np.sqrt(found.variance)
+        return SensorTable.of(self.nodes_, process.rows.values, mean, std, self.transform_)
 
     def prior_covariance(self, nodes: Any, times: Any) -> FloatArray:
         """Prior covariance (m, m) of f at nodes (m,) and times (m,), units of y squared."""
@@ -614,6 +680,8 @@ class GraphTimeGPRegressor(ProcessRegressor):
     def _plain(self, name: str, value: Any) -> Any:
         if name == "random_state":
             return plain_seed(value)
+        if name == "target_transform" and value is not None:
+            return value if isinstance(value, str) else text_of(value, name)
         if name in ("kernel", "time_kernel"):
             return value if isinstance(value, str) else type(value).__name__
         if name == "periods" and value is not None:
@@ -634,7 +702,9 @@ class GraphTimeGPRegressor(ProcessRegressor):
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
         """Return the fitted model of a file; predictions are arrays."""
         parameters = restored_parameters(cls, header)
-        process = GraphTimeGP.from_state(header, arrays)
+        whole = restored_grid(header, arrays)
+        process = untransformed(whole)
+        assert isinstance(process, GraphTimeGP)
         sites = process.sites
         domain = sites.operator if isinstance(sites, FieldSites) else sites.graph  # type: ignore[attr-defined]
         model = cls(domain, **parameters)
@@ -645,7 +715,7 @@ class GraphTimeGPRegressor(ProcessRegressor):
         results = {
             "panel": panel, "outliers": no_outliers(), "order": np.arange(len(labels)), **fitted,
         }  # fmt: skip
-        return model.holding(FittedModel(process, 1, results))
+        return model.holding(FittedModel(whole, 1, results))
 
 
 def read_panel(
@@ -671,6 +741,27 @@ def read_panel(
         else:
             times = further[0]
     return as_panel(data, times, values, resolution)
+
+
+def transformed_rows(rows: SpaceTimeRows, transform: TargetTransform) -> SpaceTimeRows:
+    """The same observations with transformed values."""
+    values = np.full(rows.values.shape, np.nan)
+    values[rows.observed] = transform.forward(transform.check(rows.values[rows.observed]))
+    return replace(rows, values=values)
+
+
+def observations(process: GraphTimeGP, rows: SpaceTimeRows) -> Data:
+    """Observations of a process of transformed values, in units of y; without rejected ones."""
+    data = process.data
+    targets = rows.values[process.rows.observed][:, None]
+    return Data.of(data.points, targets, weights=data.weights)
+
+
+def restored_grid(header: Header, arrays: Arrays) -> GaussianProcess:
+    """The process of a file: on the grid, or of transformed values."""
+    if "target_transforms" in header:
+        return TransformedGP.from_state(header, arrays)
+    return GraphTimeGP.from_state(header, arrays)
 
 
 def rows_of(panel: Panel, labels: SiteLabels) -> SpaceTimeRows:

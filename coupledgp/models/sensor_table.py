@@ -8,10 +8,14 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from coupledgp.gp.transformed import mapped_back, mapped_moments
+from coupledgp.gp.transforms import TargetTransform
 from coupledgp.random import FloatArray, IntArray
 
 # Standard deviations that hold 95 % of a Gaussian law on either side.
 REACH = float(special.ndtri(0.975))
+# Cells whose moments are expanded at once, and quantiles of a law that its CRPS is summed over.
+AT_ONCE, N_QUANTILES = 2**16, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,22 +51,41 @@ class SensorTable:
 
     @classmethod
     def of(
-        cls, nodes: list[Any], observed: FloatArray, mean: FloatArray, std: FloatArray
+        cls,
+        nodes: list[Any],
+        observed: FloatArray,
+        mean: FloatArray,
+        std: FloatArray,
+        transform: TargetTransform | None = None,
     ) -> SensorTable:
-        """Scores of observations (p, n), NaN where there are none, by laws (p, n)."""
+        """Scores of observations (p, n), NaN where there are none, by Gaussian laws (p, n).
+
+        With a transform observations and laws are of transformed values; scores and laws in the
+        table are of values.
+        """
+        z = (mean - observed) / std
+        density = -0.5 * z**2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+        inside = np.where(np.isnan(z), np.nan, np.abs(z) <= REACH)
+        if transform is None:
+            shape = z * (2 * special.ndtr(z) - 1) + np.sqrt(2 / np.pi) * np.exp(-0.5 * z**2)
+            crps = std * (shape - 1 / np.sqrt(np.pi))
+        else:
+            there = ~np.isnan(z)
+            values = np.full(observed.shape, np.nan)
+            values[there] = mapped_back(transform, observed[there])
+            density[there] += transform.log_slope(values[there])
+            crps = crps_of_quantiles(transform, values, mean, std)
+            mean, variance = moments_back(transform, mean, std)
+            observed, std = values, np.sqrt(variance)
         error = mean - observed
-        z = error / std
         scores = {
             "rmse": np.sqrt(np.nanmean(error**2, axis=1)),
             "mae": np.nanmean(np.abs(error), axis=1),
             "bias": np.nanmean(error, axis=1),
-            "nlpd": np.nanmean(0.5 * z**2 + np.log(std) + 0.5 * np.log(2 * np.pi), axis=1),
-            "crps": np.nanmean(
-                std * (z * (2 * special.ndtr(z) - 1)
-                       + np.sqrt(2 / np.pi) * np.exp(-0.5 * z**2) - 1 / np.sqrt(np.pi)), axis=1
-            ),
-            "coverage_95": np.nanmean(np.where(np.isnan(z), np.nan, np.abs(z) <= REACH), axis=1),
-        }  # fmt: skip
+            "nlpd": -np.nanmean(density, axis=1),
+            "crps": np.nanmean(crps, axis=1),
+            "coverage_95": np.nanmean(inside, axis=1),
+        }
         order = np.argsort(-scores["rmse"], kind="stable")
         counts = (~np.isnan(observed)).sum(axis=1)
         return cls(
@@ -96,3 +119,27 @@ class SensorTable:
         ]
         more = [f"... {len(self) - 12} more sensors"] if len(self) > 12 else []
         return "\n".join([head, *rows, *more])
+
+
+def moments_back(
+    transform: TargetTransform, mean: FloatArray, std: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Means and variances of values of normal transformed ones, NaN where these are NaN."""
+    found = np.full((2, mean.size), np.nan)
+    there = np.flatnonzero(~np.isnan(mean.reshape(-1)))
+    flat_mean, flat_std = mean.reshape(-1), np.broadcast_to(std, mean.shape).reshape(-1)
+    for part in np.array_split(there, max(1, there.size // AT_ONCE)):
+        found[:, part] = mapped_moments(transform, flat_mean[part], flat_std[part] ** 2)
+    return found[0].reshape(mean.shape), found[1].reshape(mean.shape)
+
+
+def crps_of_quantiles(
+    transform: TargetTransform, values: FloatArray, mean: FloatArray, std: FloatArray
+) -> FloatArray:
+    """`2 int (1(y <= q) - tau) (q - y) dtau` by a midpoint rule over quantiles q(tau)."""
+    total = np.zeros(values.shape)
+    levels = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
+    for level in levels:
+        quantile = mapped_back(transform, mean + std * special.ndtri(level))
+        total += 2 * ((values <= quantile) - level) * (quantile - values)
+    return np.where(np.isnan(values), np.nan, total / N_QUANTILES)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from coupledgp.diagnostics.pages.space_time.budget import MAX_FRAME_BYTES, thinned_times
 from coupledgp.diagnostics.pages.space_time.gains import (
     cards,
     headline,
@@ -15,13 +16,11 @@ from coupledgp.diagnostics.pages.space_time.gains import (
 )
 from coupledgp.diagnostics.pages.space_time.layout import laid_out
 from coupledgp.diagnostics.pages.space_time.maps import (
-    MAX_FRAME_BYTES,
     TimeMaps,
     chosen_times,
-    thinned_times,
 )
 from coupledgp.diagnostics.pages.space_time.record import GapCount, SensorErrors, TermShare
-from coupledgp.diagnostics.pages.space_time.series import chosen_sensors
+from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
 from coupledgp.diagnostics.pages.space_time.words import (
     ahead_words,
     duration_words,

@@ -11,7 +11,12 @@ from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.mesh import EDGES
 from coupledgp.diagnostics.pages.picture import DPI, STYLE, Picture, blank, plain_axis
 from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
-from coupledgp.diagnostics.pages.scene import MAX_SENSORS, Frames, Scene, Sensors, thinned
+from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
+from coupledgp.diagnostics.pages.space_time.budget import (
+    MAX_FRAME_BYTES,
+    most_times,
+    thinned_times,
+)
 from coupledgp.diagnostics.pages.space_time.layout import places_of
 from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimeRecord
 from coupledgp.diagnostics.pages.space_time.words import DAY, ordinal, plain, time_texts
@@ -22,10 +27,6 @@ if TYPE_CHECKING:
 
 # Number of small maps, and the size of one in inches.
 N_MAPS, SMALL = 6, (1.55, 1.5)
-# Bytes of the values of a scene over all times, and the fewest times that nodes give way to.
-MAX_FRAME_BYTES, LEAST_TIMES = 1_500_000, 48
-# Bytes of a mean and a standard deviation of one node and time, and of a value of a sensor.
-CELL_BYTES, VALUE_BYTES = 3, 2
 # Most edges that are drawn on small maps: more make them grey.
 MAX_EDGES = 20_000
 
@@ -91,7 +92,7 @@ class TimeMaps:
     def scene(self) -> Scene:
         """Return the law for a viewer; times and nodes are thinned out if there are many."""
         r = self.report
-        frames = thinned_times(r.times.size, MAX_FRAME_BYTES // self._frame_bytes())
+        frames = thinned_times(r.times.size, most_times(len(r.nodes), r.sensors.size))
         kind, cells = self._cells()
         notes = [self.note, *r.notes]
         if frames.size < r.times.size:
@@ -117,12 +118,6 @@ class TimeMaps:
             strict=True,
         )  # fmt: skip
         return [Quantity(*one) for one in named]
-
-    def _frame_bytes(self) -> int:
-        """Bytes of the values at one time, after nodes were merged if there are too many."""
-        r = self.report
-        n_kept = min(len(r.nodes), MAX_FRAME_BYTES // (CELL_BYTES * LEAST_TIMES))
-        return CELL_BYTES * n_kept + VALUE_BYTES * min(r.sensors.size, MAX_SENSORS)
 
     def _frames(self, frames: IntArray) -> Frames:
         r = self.report
@@ -217,12 +212,6 @@ def _round_hours(report: SpaceTimeRecord) -> FloatArray | None:
     if times[-1] > last:
         hours = np.append(hours[1:], times[-1])
     return hours
-
-
-def thinned_times(n_times: int, limit: int) -> IntArray:
-    """Numbers of every k-th of the times, at most `limit` of them, the last one included."""
-    step = -(-n_times // max(limit, 1))
-    return np.arange((n_times - 1) % step, n_times, step)
 
 
 def _last_observed(report: SpaceTimeRecord, frames: IntArray | None = None) -> int:

@@ -166,6 +166,8 @@ class SensorSeries:
         Values, NaN where there is none.
     kinds : IntArray (k,)
         Codes of the cells, see `CELL_KINDS`.
+    left_out : FloatArray (k,) or None
+        Mean of the law given all other sensors alone, NaN where it is not known.
     """
 
     sensor: int
@@ -174,6 +176,7 @@ class SensorSeries:
     std: FloatArray
     observed: FloatArray
     kinds: IntArray
+    left_out: FloatArray | None = None
 
 
 @dataclass(frozen=True)

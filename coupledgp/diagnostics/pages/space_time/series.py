@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from coupledgp.diagnostics.pages.palette import (
     BASELINE,
     GUIDE,
     MODEL,
+    REFERENCE,
     coupling_style,
 )
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
@@ -27,6 +27,7 @@ from coupledgp.diagnostics.pages.space_time.record import (
     SensorSeries,
     SpaceTimeRecord,
 )
+from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
 from coupledgp.diagnostics.pages.space_time.words import (
     DAY,
     DAYS,
@@ -44,37 +45,10 @@ from coupledgp.random import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Number of the worst sensors that are drawn, besides a median one.
-N_WORST = 6
 # Most times of a picture: more would be less than a third of a pixel each.
 MAX_TIMES = 400
 # Levels of the bands and their opacity.
 BANDS = ((0.95, 0.22), (0.5, 0.38))
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """A sensor that is drawn: its number, and why."""
-
-    sensor: int
-    why: str
-
-
-def chosen_sensors(report: SpaceTimeRecord) -> list[Chosen]:
-    """The worst six sensors when they are left out, and a median one; else evenly chosen ones."""
-    p = report.sensors.size
-    if report.left_out is None:
-        few = np.unique(np.linspace(0, p - 1, min(p, N_WORST)).astype(int))
-        return [Chosen(int(k), "") for k in few]
-    order = report.left_out.order()
-    doubtful = report.left_out.is_doubtful()
-    worst = [
-        Chosen(int(k), "doubtful: deviates all the time" if doubtful[k] else "among the worst")
-        for k in order[:N_WORST]
-    ]
-    by_error = np.argsort(report.left_out.rmse, kind="stable")
-    median = int(by_error[(p - 1) // 2])
-    return worst if median in order[:N_WORST] else [*worst, Chosen(median, "the median sensor")]
 
 
 def series_pictures(report: SpaceTimeRecord) -> list[Picture]:
@@ -110,6 +84,9 @@ def series_picture(report: SpaceTimeRecord, one: SensorSeries, why: str, number:
         axes.fill_between(times, mean - width, mean + width, color=MODEL, alpha=opacity,
                           linewidth=0, label=f"{100 * level:.0f} %")  # fmt: skip
     axes.plot(times, mean, color=MODEL, linewidth=1.1, label="mean")
+    if one.left_out is not None:
+        axes.plot(times, one.left_out[shown], color=REFERENCE, linewidth=0.9,
+                  label="from the others")  # fmt: skip
     kept = one.kinds[shown] == OBSERVED
     axes.plot(times[kept], one.observed[shown][kept], ".", color=BASELINE, markersize=3.2, zorder=3,
               markeredgewidth=0, rasterized=True, label="observed")  # fmt: skip
@@ -121,7 +98,7 @@ def series_picture(report: SpaceTimeRecord, one: SensorSeries, why: str, number:
     time_axis(axes, report, one.times)
     plain_axis(axes.yaxis, 4)
     axes.set_ylabel(report.unit, parse_math=False)
-    legend(plot, axes, 5)
+    legend(plot, axes, 4)
     return Picture(f"series-{number}", _caption(report, one, name, why, step), plot)
 
 

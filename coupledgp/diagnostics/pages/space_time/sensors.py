@@ -1,0 +1,37 @@
+"""Sensors that a page draws over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
+
+# Number of the worst sensors that are drawn, besides a median one.
+N_WORST = 6
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A sensor that is drawn: its number, and why."""
+
+    sensor: int
+    why: str
+
+
+def chosen_sensors(report: SpaceTimeRecord) -> list[Chosen]:
+    """The worst six sensors when they are left out, and a median one; else evenly chosen ones."""
+    p = report.sensors.size
+    if report.left_out is None:
+        few = np.unique(np.linspace(0, p - 1, min(p, N_WORST)).astype(int))
+        return [Chosen(int(k), "") for k in few]
+    order = report.left_out.order()
+    doubtful = report.left_out.is_doubtful()
+    worst = [
+        Chosen(int(k), "doubtful: deviates all the time" if doubtful[k] else "among the worst")
+        for k in order[:N_WORST]
+    ]
+    by_error = np.argsort(report.left_out.rmse, kind="stable")
+    median = int(by_error[(p - 1) // 2])
+    return worst if median in order[:N_WORST] else [*worst, Chosen(median, "the median sensor")]

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
         evaluate_space_time as evaluate_space_time,
     )
     from coupledgp.diagnostics.space_time.readings import SensorReadings as SensorReadings
+    from coupledgp.diagnostics.space_time.report import SpaceTimeReport as SpaceTimeReport
+    from coupledgp.diagnostics.space_time.reporting import space_time_report as space_time_report
     from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation as SpaceTimeEvaluation
     from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS as SPACE_TIME_RIVALS
     from coupledgp.diagnostics.space_time.sensors_out import SensorTable as SensorTable
@@ -63,7 +65,6 @@ if TYPE_CHECKING:
     )
     from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit as SpaceTimeSplit
     from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
-    from coupledgp.diagnostics.space_time_report import SpaceTimeReport as SpaceTimeReport
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
     from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
     from coupledgp.diagnostics.verdicts.verdict import Advice as Advice
@@ -116,6 +117,8 @@ else:
             ],
             "coupledgp.diagnostics.space_time.evaluation": ["evaluate_space_time"],
             "coupledgp.diagnostics.space_time.readings": ["SensorReadings"],
+            "coupledgp.diagnostics.space_time.report": ["SpaceTimeReport"],
+            "coupledgp.diagnostics.space_time.reporting": ["space_time_report"],
             "coupledgp.diagnostics.space_time.result": ["SpaceTimeEvaluation"],
             "coupledgp.diagnostics.space_time.rivals": ["SPACE_TIME_RIVALS"],
             "coupledgp.diagnostics.space_time.sensors_out": [
@@ -123,7 +126,6 @@ else:
                 "leave_one_sensor_out",
             ],
             "coupledgp.diagnostics.space_time.splits": ["SpaceTimeSplit", "SplitPlan"],
-            "coupledgp.diagnostics.space_time_report": ["SpaceTimeReport"],
             "coupledgp.diagnostics.stochastic": ["StochasticOptions"],
             "coupledgp.diagnostics.verdicts.evidence": ["Evidence"],
             "coupledgp.diagnostics.verdicts.verdict": ["Advice", "Verdict"],

@@ -17,7 +17,7 @@ from coupledgp.diagnostics.pages.space_time.record import (
     SensorErrors,
     TermShare,
 )
-from coupledgp.diagnostics.space_time_report import SpaceTimeReport
+from coupledgp.diagnostics.space_time.report import SpaceTimeReport
 from coupledgp.series.axis import TimeAxis
 
 HOSTILE = "</script><img src=x onerror='stop()'>$\\frac{&quot;"

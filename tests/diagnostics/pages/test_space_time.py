@@ -24,7 +24,6 @@ from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
 from coupledgp.diagnostics.pages.space_time.words import (
     ahead_words,
     duration_words,
-    steps_words,
     term_words,
     time_texts,
     variance_sentence,
@@ -69,9 +68,9 @@ def test_the_headline_states_gaps_gains_and_a_sensor_left_out():
     text = plain(headline(report()))
     # 16 gaps in 12 x 56 cells; 15 steps of five minutes.
     assert text.startswith("2.4 % of the values are missing, the longest gap is 1.25 hours; ")
-    assert "in gaps the RMSE is 6.5 mph, 29 % below linear interpolation (9.1)" in text
+    assert "in gaps the RMSE is 6.50 mph, 29 % below linear interpolation (9.10)" in text
     assert "at hidden sensors the RMSE is 8.49 mph, 7.4 % below the nearest sensor (9.17)" in text
-    assert "5 minutes ahead the RMSE is 4 mph, 7.0 % below the last value (4.3)" in text
+    assert "5 minutes ahead the RMSE is 4.00 mph, 7.0 % below the last value (4.30)" in text
     assert "30 minutes ahead the RMSE is 7.88 mph, no better than the last value (7.72)" in text
     assert text.endswith(
         "a sensor left out is predicted from the others to 3.75 mph (median RMSE)."
@@ -114,7 +113,7 @@ def test_doubtful_sensors_come_first():
     assert noisy.order()[:2].tolist() == [2, 5]
     rows = report().tables()["sensors"].rows
     assert rows[0][0] == "=road 2"
-    assert rows[0][4] == "+20"
+    assert rows[0][4] == "+20.0"
     assert rows[0][6] == "doubtful: reads 20 mph below the others"
     assert rows[1][6] == ""
     chosen = chosen_sensors(report())
@@ -217,8 +216,9 @@ def test_words_of_durations_and_terms():
     assert duration_words(5400.0, axis) == "1.5 hours"
     assert duration_words(86_400.0, axis) == "24 hours"
     assert duration_words(7 * 86_400.0, axis) == "7 days"
-    assert steps_words(2700.0, axis) == "45 minutes (9 steps)"
-    assert steps_words(12.0, plain_axis) == "12 units of time (6 steps)"
+    assert duration_words(12.0, plain_axis) == "12 units of time"
+    changes = report().tables()["terms"].rows[1]
+    assert changes[3:] == ("45 minutes", "9.00", "")
     assert ahead_words(1, plain_axis) == "1 step ahead"
     daily = TermShare("node", "periodic", 1.0, 604_800.0, 86_400.0)
     assert term_words(daily, axis) == "a sensor's own daily cycle"
@@ -256,8 +256,8 @@ def test_a_report_without_scores_sensors_or_terms_is_a_page_too():
 def test_pictures_and_tables_are_saved(tmp_path):
     saved = report().save_tables(tmp_path / "tables")
     assert {one.name for one in saved} == {
-        "scores.csv", "terms.csv", "sensors.csv", "calibration.csv", "calibration-day.csv",
-        "computation.csv", "provenance.csv",
+        "gains.csv", "scores.csv", "terms.csv", "sensors.csv", "calibration.csv",
+        "calibration-day.csv", "computation.csv", "provenance.csv",
     }  # fmt: skip
     text = (tmp_path / "tables/sensors.csv").read_text()
     assert "'=road 2,50,20.2," in text

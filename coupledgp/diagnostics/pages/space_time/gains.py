@@ -17,8 +17,8 @@ from coupledgp.diagnostics.pages.space_time.record import (
 )
 from coupledgp.diagnostics.pages.space_time.words import (
     ahead_words,
+    cell,
     duration_words,
-    figure,
     joined,
     kind_words,
     plain,
@@ -31,10 +31,11 @@ from coupledgp.diagnostics.verdicts.verdict import Colour, Verdict
 EVEN = 0.03
 # Rivals that are Gaussian processes themselves, and the one that knows no time.
 GRAPH_ALONE, TIME_ALONE = "graph GP per time step", "GP in time alone"
+LAST_VALUE = "last value"
 # Rivals in a sentence; others are called by their names.
 RIVALS = {
     "linear in time": "linear interpolation",
-    "last value": "the last value",
+    LAST_VALUE: "the last value",
     "nearest sensor": "the nearest sensor",
     "mean of all sensors": "the mean of all sensors",
     "mean at that time of day": "the sensor's mean at that time of day",
@@ -50,7 +51,8 @@ def best_simple(scores: dict[str, KindScore]) -> KindScore | None:
     rivals = [
         one for name, one in scores.items() if name not in (MODEL_NAME, GRAPH_ALONE, TIME_ALONE)
     ]
-    return min(rivals, key=lambda one: one.rmse, default=None)
+    # Lines that end at the last value are the last value.
+    return min(rivals, key=lambda one: (one.rmse, one.model != LAST_VALUE), default=None)
 
 
 def gain_of(own: KindScore, other: KindScore) -> float:
@@ -62,9 +64,9 @@ def gain_words(own: KindScore, other: KindScore) -> str:
     """The gain over a rival: `28 % below linear interpolation (9.09)`."""
     gain, name = gain_of(own, other), rival_words(other.model)
     if abs(gain) < EVEN:
-        return f"no better than {name} ({figure(other.rmse)})"
+        return f"no better than {name} ({cell(other.rmse)})"
     side = "below" if gain > 0 else "above"
-    return f"{share_words(abs(gain))} {side} {name} ({figure(other.rmse)})"
+    return f"{share_words(abs(gain))} {side} {name} ({cell(other.rmse)})"
 
 
 def rival_words(name: str) -> str:
@@ -131,7 +133,7 @@ def _hidden_sentence(report: SpaceTimeRecord) -> str:
         return ""
     return (
         "Time adds nothing at hidden sensors: the same graph, one time at a time, predicts them "
-        f"with an RMSE of {with_unit(alone.rmse, report.unit)}, the model with {figure(own.rmse)}."
+        f"with an RMSE of {with_unit(alone.rmse, report.unit)}, the model with {cell(own.rmse)}."
     )
 
 
@@ -149,7 +151,7 @@ def _ahead_sentence(report: SpaceTimeRecord) -> str:
     return (
         f"{times} ahead the model is no better than {rival_words(other.model)} (RMSE "
         f"{ahead_words(last, report.axis)}: {with_unit(own.rmse, report.unit)} and "
-        f"{figure(other.rmse)}): there a forecast adds its interval, not a better value."
+        f"{cell(other.rmse)}): there a forecast adds its interval, not a better value."
     )
 
 

@@ -52,7 +52,7 @@ class TimeMaps:
         r = self.report
         chosen = chosen_times(r)
         with mpl.rc_context(STYLE):
-            width, height = SMALL
+            width, height = SMALL[0], self._height()
             figure = blank(max(len(chosen), 3) * width + 0.9, 2 * height + 0.5)
             figure.set_dpi(DPI)
             axes = figure.subplots(2, len(chosen), squeeze=False)
@@ -65,7 +65,8 @@ class TimeMaps:
                 bar = figure.colorbar(mappable, ax=list(axes[row]), shrink=0.8, aspect=14)
                 plain_axis(bar.ax.yaxis, 4)
                 bar.outline.set_visible(False)
-                bar.set_label(one.title, fontsize=8, parse_math=False)
+                short = one.title.replace("standard deviation", "sd")
+                bar.set_label(short, fontsize=8, parse_math=False)
             texts = time_texts(r.axis, r.times[chosen], "\n")
             for k, text in enumerate(texts):
                 ahead = r.kinds[:, chosen[k]] == FORECAST
@@ -76,6 +77,13 @@ class TimeMaps:
             "scale each"
         )
         return Picture("small-multiples", caption, figure, wide=True)
+
+    def _height(self) -> float:
+        """Height of a small map in inches, by the shape of the whole."""
+        if self.report.faces is not None:
+            return SMALL[1]
+        wide, high = np.ptp(self.places[:, :2], axis=0)
+        return float(np.clip(SMALL[0] * high / max(wide, 1e-12), 0.9, 1.9))
 
     def interactive(self) -> Picture:
         """Return the map with all times, whose picture on paper is that of the last one."""

@@ -14,6 +14,7 @@ from coupledgp.diagnostics.pages.space_time.series import hours_picture, series_
 from coupledgp.diagnostics.pages.space_time.tables import (
     calibration_sections,
     fact_section,
+    gain_section,
     provenance_section,
     score_section,
     sensor_sections,
@@ -33,7 +34,7 @@ def page_of(report: SpaceTimeRecord) -> Page:
     drawn += series_pictures(report)
     if report.hours:
         drawn.append(hours_picture(report))
-    above = [score_section(report), term_section(report)]
+    above = [gain_section(report), score_section(report), term_section(report)]
     after = [
         *sensor_sections(report), *calibration_sections(report), fact_section(report),
         provenance_section(report),

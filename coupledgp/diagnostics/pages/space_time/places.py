@@ -63,11 +63,11 @@ class MapSites:
     @classmethod
     def _of_graph(cls, graph: Graph, places: FloatArray | None, sensors: IntArray) -> MapSites:
         n = graph.n_nodes
-        sites, notes = np.arange(n), ()
+        sites, notes = np.arange(n), list[str]()
         if n > MAX_NODES:
             some = np.unique(np.linspace(0, n - 1, MAX_NODES - sensors.size).astype(np.int64))
             sites = np.union1d(sensors, some)
-            notes = (f"The map has {sites.size} of {n} nodes, those with a sensor among them.",)
+            notes.append(f"The map has {sites.size} of {n} nodes, those with a sensor among them.")
         row = np.full(n, -1)
         row[sites] = np.arange(sites.size)
         found = graph.adjacency.tocoo()
@@ -75,7 +75,7 @@ class MapSites:
         edges = ends[(ends >= 0).all(axis=1) & (ends[:, 0] < ends[:, 1])]
         return cls(
             sites, list(graph.label_all(sites)), edges, None if places is None else places[sites],
-            notes=notes,
+            notes=tuple(notes),
         )  # fmt: skip
 
     @classmethod

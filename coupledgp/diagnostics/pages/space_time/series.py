@@ -33,7 +33,7 @@ from coupledgp.diagnostics.pages.space_time.words import (
     DAYS,
     HOUR,
     PLACES,
-    figure,
+    cell,
     ordinal,
     plain,
     share_words,
@@ -122,8 +122,8 @@ def _caption(report: SpaceTimeRecord, one: SensorSeries, name: str, why: str, st
 
 
 def signed(value: float) -> str:
-    """A number with its sign."""
-    return f"+{figure(value)}" if value > 0 else figure(value).replace("-", "\N{MINUS SIGN}")
+    """A number of three digits with its sign."""
+    return f"+{cell(value)}" if value > 0 else cell(value).replace("-", "\N{MINUS SIGN}")
 
 
 def _shade(axes: Axes, times: FloatArray, gaps: Any) -> None:

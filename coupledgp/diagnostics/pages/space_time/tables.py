@@ -18,7 +18,6 @@ from coupledgp.diagnostics.pages.space_time.words import (
     kind_words,
     plain,
     share_words,
-    steps_words,
     term_words,
     variance_sentence,
 )
@@ -28,8 +27,28 @@ from coupledgp.diagnostics.pages.table import Row, Section
 LISTED = 20
 
 
+def gain_section(report: SpaceTimeRecord) -> Section | None:
+    """RMSE of the model and its rivals, a column for each kind of hidden value; None without."""
+    keys = scored_kinds(report)
+    if not keys:
+        return None
+    found = [report.scores_of(*key) for key in keys]
+    heads = [kind_words(one[MODEL_NAME], report.axis) for one in found]
+    names = dict.fromkeys(name for one in found for name in one)
+    rows = [
+        (rival_words(name), *(cell(one[name].rmse) if name in one else "" for one in found))
+        for name in names
+    ]
+    unit = f" in {report.unit}" if report.unit else ""
+    return Section(
+        "What is gained, by kind of hidden value", ("predicted by", *heads), rows, "gains",
+        note=f"RMSE{unit} at values that were hidden from the model and from what it is compared "
+        "with.",
+    )  # fmt: skip
+
+
 def score_section(report: SpaceTimeRecord) -> Section | None:
-    """Scores of the model and its rivals by kind of hidden value; None without any."""
+    """All scores of the model and its rivals by kind of hidden value, folded; None without any."""
     rows: list[Row] = []
     for kind, ahead in scored_kinds(report):
         scores = report.scores_of(kind, ahead)
@@ -40,11 +59,7 @@ def score_section(report: SpaceTimeRecord) -> Section | None:
     unit = f", {report.unit}" if report.unit else ""
     heads = ("hidden values", "predicted by", "values", f"RMSE{unit}", f"MAE{unit}",
              f"CRPS{unit}", "NLPD, nats", "in 50 %", "in 95 %")  # fmt: skip
-    note = (
-        "Values that were hidden from the model and predicted; the CRPS of a point is its absolute "
-        "error, so that it compares with the MAE."
-    )
-    return Section("What is gained, by kind of hidden value", heads, rows, "scores", note=note)
+    return Section("All scores by kind of hidden value", heads, rows, "scores", folded=True)
 
 
 def _score_row(one: KindScore, report: SpaceTimeRecord) -> Row:
@@ -141,15 +156,21 @@ def term_section(report: SpaceTimeRecord) -> Section | None:
         (
             term_words(one, report.axis), share_words(one.variance / total),
             cell(float(np.sqrt(one.variance))),
-            "" if one.lengthscale is None else steps_words(one.lengthscale, report.axis),
+            "" if one.lengthscale is None else duration_words(one.lengthscale, report.axis),
+            _in_steps(one.lengthscale, report.axis.step),
             "" if one.period is None else duration_words(one.period, report.axis),
         )
         for one in sorted(report.terms, key=lambda one: -one.variance)
     ]  # fmt: skip
     unit = f", {report.unit}" if report.unit else ""
-    heads = ("term", "share of the variance", f"standard deviation{unit}", "lengthscale", "period")
+    heads = ("term", "share of the variance", f"standard deviation{unit}", "lengthscale", "steps",
+             "period")  # fmt: skip
     return Section("What varies, and for how long", heads, rows, "terms",
                    note=variance_sentence(report))  # fmt: skip
+
+
+def _in_steps(length: float | None, step: float | None) -> str:
+    return "" if length is None or step is None else cell(length / step)
 
 
 def fact_section(report: SpaceTimeRecord) -> Section | None:

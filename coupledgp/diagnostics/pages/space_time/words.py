@@ -68,12 +68,6 @@ def duration_words(value: float, axis: TimeAxis) -> str:
     return _counted(value, "second")
 
 
-def steps_words(value: float, axis: TimeAxis) -> str:
-    """A duration and its number of steps: `45 minutes (9 steps)`."""
-    words = duration_words(value, axis)
-    return words if axis.step is None else f"{words} ({_counted(value / axis.step, 'step')})"
-
-
 def _counted(value: float, name: str) -> str:
     text = figure(value)
     return f"{text} {name}" if text == "1" else f"{text} {name}s"
@@ -96,8 +90,8 @@ def cell(value: float | None) -> str:
 
 
 def with_unit(value: float, unit: str) -> str:
-    """A number and its unit, if there is one."""
-    return f"{figure(value)} {unit}".strip()
+    """A number of three digits and its unit, if there is one."""
+    return f"{cell(value)} {unit}".strip()
 
 
 def share_words(share: float) -> str:

@@ -2,52 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.pages.space_time.budget import most_times, thinned_times
 from coupledgp.diagnostics.pages.space_time.places import MapSites
 from coupledgp.diagnostics.pages.space_time.record import (
-    AHEAD,
-    FORECAST,
-    GAP,
-    MODEL_NAME,
-    OBSERVED,
-    REJECTED,
     GapCount,
-    HourScore,
-    KindScore,
-    SensorErrors,
     SensorSeries,
-    TermShare,
 )
 from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
 from coupledgp.diagnostics.pages.space_time.words import ordinal
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
+from coupledgp.diagnostics.space_time.map_readings import MapReadings, nearest
+from coupledgp.diagnostics.space_time.page_scores import (
+    page_scores,
+    sensor_errors,
+    term_shares,
+)
+from coupledgp.diagnostics.space_time.report import SpaceTimeReport
 from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation
-from coupledgp.diagnostics.space_time.scoring import ALL, BY_DAY, BY_STEP, LEVEL, PART_HOURS
-from coupledgp.diagnostics.space_time_report import SpaceTimeReport
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.space_time.sites import as_domain
-from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, White
-from coupledgp.random import FloatArray, IntArray
-from coupledgp.series.axis import TimeAxis
+from coupledgp.random import FloatArray
 from coupledgp.validation import check_positive_int
 
 # Most cells of a law on a map, and most times of a series.
 MAX_CELLS, MAX_SERIES_TIMES = 20_000_000, 20_000
-# Steps of a forecast, and steps ahead that a page tells besides the last.
-STEPS_AHEAD, TOLD_STEPS = 12, (1, 3, 6, 12)
+# Steps of a forecast.
+STEPS_AHEAD = 12
 # Sensors that are named for their values far from the law.
 N_NAMED = 3
-KERNEL_NAMES = {
-    Constant: "constant", White: "white", Matern12: "matern-1/2", Matern32: "matern-3/2",
-    Periodic: "periodic",
-}  # fmt: skip
 
 
 def space_time_report(
@@ -103,78 +92,35 @@ def space_time_report(
     if not hasattr(model, "panel_"):
         raise InvalidInputError(f"model: expected a fitted model, got {type(model).__name__}")
     check_positive_int(splits, "splits", minimum=0)
-    readings = _Readings.of(model)
+    readings = MapReadings.of(model)
     places = MapSites.of(as_domain(model.graph), positions, readings.sites)
     times, notes = _map_times(model, readings, places.sites.size, forecast)
     if evaluation is None and splits:
         evaluation = evaluate_space_time(
             model, model.panel_, splits=splits, random_state=random_state
         )
-    scores, hours = _scores(evaluation)
+    scores, hours = page_scores(evaluation)
     mean, std = model.law_on_grid(places.sites, times, latent=True)
     observed, kinds = readings.at(times)
-    table = model.leave_one_sensor_out() if left_out is True else left_out or None
+    table = model.leave_one_sensor_out() if left_out is True else left_out
+    if table is False:
+        table = None
     report = SpaceTimeReport(
         nodes=places.labels, axis=readings.axis, times=times, mean=mean, std=std,
         sensors=places.rows_of(readings.sites), observed=observed, kinds=kinds,
         gaps=GapCount.of(readings.values, int(readings.rejected.sum())), edges=places.edges,
         positions=places.positions, crs=crs, faces=places.faces, is_network=places.is_network,
-        left_out=None if table is None else _errors(table, readings.labels), scores=scores,
-        hours=hours, terms=_terms(model), unit=(model.panel_.name or "") if unit is None else unit,
+        left_out=None if table is None else sensor_errors(table, readings.labels), scores=scores,
+        hours=hours, terms=term_shares(model),
+        unit=(model.panel_.name or "") if unit is None else unit,
         title=title, facts=_facts(model, readings, evaluation), notes=(*places.notes, *notes),
         warnings=tuple(warnings), provenance=_provenance(model, data, random_state),
     )  # fmt: skip
     return replace(report, series=_series(report, model, readings, table))
 
 
-@dataclass(frozen=True, eq=False)
-class _Readings:
-    """Values (p, n) of the sensors, rejected ones among them, and which these are."""
-
-    sites: IntArray
-    labels: list[Any]
-    axis: TimeAxis
-    values: FloatArray
-    rejected: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, model: Any) -> _Readings:
-        rows, panel, labels = model.process_.rows, model.panel_, list(model.nodes_)
-        values, rejected = np.array(rows.values), np.zeros(rows.values.shape, dtype=np.bool_)
-        far = model.outliers_
-        if far.rejected and len(far.node):
-            row = {label: k for k, label in enumerate(labels)}
-            given = {label: k for k, label in enumerate(panel.nodes)}
-            stamps = panel.axis.numbers(far.time)
-            here, there = _nearest(rows.times, stamps), _nearest(panel.axis.values, stamps)
-            for node, column, place in zip(far.node, here, there, strict=True):
-                rejected[row[node], column] = True
-                values[row[node], column] = panel.values[given[node], place]
-        axis = replace(panel.axis, values=rows.times)
-        return cls(rows.sensors, labels, axis, values, rejected)
-
-    def at(self, times: FloatArray) -> tuple[FloatArray, IntArray]:
-        """Values and codes of cells (p, k) at times (k,) of the axis or after it."""
-        own = self.axis.values
-        columns = _nearest(own, times)
-        ahead = times > own[-1]
-        values = np.where(ahead, np.nan, self.values[:, columns])
-        kinds = np.where(np.isnan(values), GAP, OBSERVED)
-        kinds[self.rejected[:, columns]] = REJECTED
-        kinds[:, ahead] = FORECAST
-        return values, kinds
-
-
-def _nearest(rising: FloatArray, wanted: FloatArray) -> IntArray:
-    """Number of the nearest of rising values (n,) to each that is wanted (k,)."""
-    after = np.clip(np.searchsorted(rising, wanted), 1, max(rising.size - 1, 1))
-    after = np.minimum(after, rising.size - 1)
-    before = np.maximum(after - 1, 0)
-    return np.where(wanted - rising[before] <= rising[after] - wanted, before, after)
-
-
 def _map_times(
-    model: Any, readings: _Readings, n_sites: int, forecast: Any
+    model: Any, readings: MapReadings, n_sites: int, forecast: Any
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Times of the map, forecasts among them, and a sentence if they are thinned out."""
     own = readings.axis.values
@@ -194,76 +140,8 @@ def _ahead(model: Any, times: FloatArray, forecast: Any) -> FloatArray:
     return np.asarray(model.times_ahead(forecast)) if forecast else np.empty(0)
 
 
-def _errors(table: Any, labels: list[Any]) -> SensorErrors:
-    """Errors of the sensors in the order of the labels; NaN for those that a table does not have."""
-    columns = _columns(table)
-    place = {label: k for k, label in enumerate(columns["node"])}
-    rows = np.array([place.get(label, -1) for label in labels])
-    known = rows >= 0
-    found = {
-        name: np.where(known, np.asarray(columns[name], dtype=np.float64)[rows], np.nan)
-        for name in ("rmse", "mae", "bias", "coverage_95")
-    }
-    return SensorErrors(n=np.where(known, np.asarray(columns["n"])[rows], 0), **found)
-
-
-def _columns(table: Any) -> Any:
-    """Columns by name: of a table of sensors, a data frame, or a mapping."""
-    if hasattr(table, "sensors"):
-        names = ("node", "n", "rmse", "mae", "bias", "coverage_95")
-        return {name: [getattr(one, name) for one in table.sensors] for name in names}
-    columns = getattr(table, "columns", table)
-    return columns if isinstance(columns, dict) else table
-
-
-def _scores(
-    evaluation: SpaceTimeEvaluation | None,
-) -> tuple[tuple[KindScore, ...], tuple[HourScore, ...]]:
-    """Scores by kind of the model and its rivals, and those of the model by time of day."""
-    if evaluation is None:
-        return (), ()
-    own = evaluation.models[0]
-    table = evaluation.table()
-    last = max((int(row["value"]) for row in table if row["group"] == BY_STEP), default=0)
-    scores, hours = [], []
-    for row in table:
-        is_ahead = row["kind"] == AHEAD
-        if row["group"] == BY_DAY and row["model"] == own:
-            start = float(row["value"].split("-")[0])
-            hours.append(HourScore(row["kind"], start, start + PART_HOURS, row["n"], row["rmse"],
-                                   {LEVEL: row["coverage_95"]}))  # fmt: skip
-        elif row["group"] == (BY_STEP if is_ahead else ALL):
-            steps = int(row["value"]) if is_ahead else None
-            if steps is None or steps in (*TOLD_STEPS, last):
-                scores.append(_kind_score(row, MODEL_NAME if row["model"] == own else "", steps))
-    return tuple(scores), tuple(hours)
-
-
-def _kind_score(row: dict[str, Any], name: str, ahead: int | None) -> KindScore:
-    return KindScore(
-        row["kind"], name or row["model"], row["n"], row["rmse"], row["mae"], row["crps"],
-        row["nlpd"], {LEVEL: row["coverage_95"]}, ahead,
-    )  # fmt: skip
-
-
-def _terms(model: Any) -> tuple[TermShare, ...]:
-    """Terms of the model and its noise."""
-    found = []
-    for one in model.terms_:
-        kernel = one.kernel
-        name = next(
-            (text for kind, text in KERNEL_NAMES.items() if isinstance(kernel, kind)),
-            type(kernel).__name__,
-        )
-        length = getattr(kernel, "lengthscale", getattr(kernel, "decay", None))
-        found.append(
-            TermShare(one.where, name, one.variance, length, getattr(kernel, "period", None))
-        )
-    return (*found, TermShare("noise", "white", float(model.noise_)))
-
-
 def _facts(
-    model: Any, readings: _Readings, evaluation: SpaceTimeEvaluation | None
+    model: Any, readings: MapReadings, evaluation: SpaceTimeEvaluation | None
 ) -> tuple[tuple[str, str, str], ...]:
     """What was computed, its value, and a remark."""
     n_draws = int(model.n_variance_samples)
@@ -289,7 +167,7 @@ def _facts(
     return tuple(facts)
 
 
-def _far_values(model: Any, readings: _Readings) -> tuple[str, str, str]:
+def _far_values(model: Any, readings: MapReadings) -> tuple[str, str, str]:
     """How many values are far from their law, and on which sensors most of them are."""
     far = model.outliers_
     names, counts = np.unique([str(one) for one in far.node], return_counts=True)
@@ -304,7 +182,7 @@ def _far_values(model: Any, readings: _Readings) -> tuple[str, str, str]:
 
 
 def _series(
-    report: SpaceTimeReport, model: Any, readings: _Readings, table: Any
+    report: SpaceTimeReport, model: Any, readings: MapReadings, table: Any
 ) -> tuple[SensorSeries, ...]:
     """Laws of observations of the chosen sensors at the times of the data and after them."""
     chosen = [one.sensor for one in chosen_sensors(report)]
@@ -322,14 +200,14 @@ def _series(
     )  # fmt: skip
 
 
-def _left_out_means(table: Any, readings: _Readings, times: FloatArray) -> FloatArray | None:
+def _left_out_means(table: Any, readings: MapReadings, times: FloatArray) -> FloatArray | None:
     """Means (p, k) of the sensors given the others, NaN ahead; None if a table has none."""
     means = getattr(table, "mean", None)
     if not isinstance(means, np.ndarray) or means.shape != readings.values.shape:
         return None
     place = {label: k for k, label in enumerate(table.node)}
     rows = [place[label] for label in readings.labels]
-    found = means[rows][:, _nearest(readings.axis.values, times)]
+    found = means[rows][:, nearest(readings.axis.values, times)]
     return np.where(times > readings.axis.values[-1], np.nan, found)
 
 

@@ -1,0 +1,79 @@
+"""Values of the sensors of a fitted model as cells of a map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coupledgp.diagnostics.pages.space_time.record import (
+    FORECAST,
+    GAP,
+    OBSERVED,
+    REJECTED,
+)
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.series.axis import TimeAxis
+
+
+@dataclass(frozen=True, eq=False)
+class MapReadings:
+    """Values of the sensors of a fitted model, rejected ones among them.
+
+    Attributes
+    ----------
+    sites : IntArray (p,)
+        Rising numbers of the sensors' sites.
+    labels : list
+        Labels of the sensors.
+    axis : TimeAxis
+        The n times.
+    values : FloatArray (p, n)
+        NaN where there is none.
+    rejected : BoolArray (p, n)
+        Which values the model was not given, as outliers.
+    """
+
+    sites: IntArray
+    labels: list[Any]
+    axis: TimeAxis
+    values: FloatArray
+    rejected: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, model: Any) -> MapReadings:
+        """The values of a fitted `GraphTimeGPRegressor`, those that were added later included."""
+        rows, panel, labels = model.process_.rows, model.panel_, list(model.nodes_)
+        values, rejected = np.array(rows.values), np.zeros(rows.values.shape, dtype=np.bool_)
+        far = model.outliers_
+        if far.rejected and len(far.node):
+            row = {label: k for k, label in enumerate(labels)}
+            given = {label: k for k, label in enumerate(panel.nodes)}
+            stamps = panel.axis.numbers(far.time)
+            here, there = nearest(rows.times, stamps), nearest(panel.axis.values, stamps)
+            for node, column, place in zip(far.node, here, there, strict=True):
+                rejected[row[node], column] = True
+                values[row[node], column] = panel.values[given[node], place]
+        axis = replace(panel.axis, values=rows.times)
+        return cls(rows.sensors, labels, axis, values, rejected)
+
+    def at(self, times: FloatArray) -> tuple[FloatArray, IntArray]:
+        """Values and codes of cells (p, k) at times (k,) of the axis or after it."""
+        own = self.axis.values
+        columns = nearest(own, times)
+        ahead = times > own[-1]
+        values = np.where(ahead, np.nan, self.values[:, columns])
+        kinds = np.where(np.isnan(values), GAP, OBSERVED)
+        kinds[self.rejected[:, columns]] = REJECTED
+        kinds[:, ahead] = FORECAST
+        return values, kinds
+
+
+def nearest(rising: FloatArray, wanted: FloatArray) -> IntArray:
+    """Number of the nearest of rising values (n,) to each that is wanted (k,)."""
+    after = np.clip(np.searchsorted(rising, wanted), 1, max(rising.size - 1, 1))
+    after = np.minimum(after, rising.size - 1)
+    before = np.maximum(after - 1, 0)
+    return np.where(wanted - rising[before] <= rising[after] - wanted, before, after)

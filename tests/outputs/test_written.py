@@ -254,6 +254,7 @@ def writes(tree: ast.AST) -> list[str]:
 WITHIN = (
     "output.py", "cli/readers/tables.py", "formats/meshes.py",
     "formats/road_output.py", "cli/readers/files.py", "cli/commands/stream_tasks.py",
+    "cli/commands/series_files.py",
 )  # fmt: skip
 
 

@@ -40,10 +40,12 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
+from coupledgp.inference.space_time.gaps import time_covariance
+from coupledgp.inference.space_time.placement import Spectra
 from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
 from coupledgp.inference.space_time.rounds import SpaceTimeData, gap_system
 from coupledgp.inference.space_time.sites import Sites
-from coupledgp.inference.space_time.whittle import SpaceTimeParameters
+from coupledgp.inference.space_time.whittle import SpaceTimeParameters, expected_periodogram
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
@@ -297,6 +299,22 @@ class GraphTimeGP(NormalizedProcess):
         elif gaps.size:
             words += f"; {self.settings.n_draws} draws of the gaps for variances"
         return words
+
+    def spectra(self) -> Spectra:
+        """Spectra of the stationary law at the frequencies of the axis, units of y squared."""
+        times, terms = self.rows.times, self.parameters.terms
+        step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
+        lags = step * np.arange(times.size, dtype=np.float64)
+        graph, node = (
+            np.maximum(expected_periodogram(time_covariance(terms, where, lags)), 0.0)
+            for where in ("graph", "node")
+        )
+        weights = np.full(graph.size, 2.0)
+        weights[0] = 1.0
+        if times.size % 2 == 0:
+            weights[-1] = 1.0
+        scale = float(self.units.scale[0]) ** 2
+        return Spectra(scale * graph, scale * (node + self.parameters.noise), weights)
 
     @cached_property
     def _dense(self) -> Any:

@@ -59,7 +59,7 @@ def fitted_to(model: Any, readings: SensorReadings) -> Any:
 
     rows = np.flatnonzero(readings.seen.any(axis=1))
     labels = [readings.labels[row] for row in rows.tolist()]
-    return clone(model).fit(labels, readings.values[rows], times=readings.stamps)
+    return clone(model).fit(labels, times=readings.stamps, values=readings.values[rows])
 
 
 def law_of(fitted: Any, readings: SensorReadings) -> SpaceTimeLaw:

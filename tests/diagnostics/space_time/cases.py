@@ -41,8 +41,8 @@ class DenseSpaceTime(BaseEstimator):
         self.graph = graph
         self.lengthscale = lengthscale
 
-    def fit(self, nodes: Any, y: Any, times: Any) -> DenseSpaceTime:
-        self.nodes_, self.y_, self.times_ = self.graph.index(nodes), y, np.asarray(times)
+    def fit(self, nodes: Any, times: Any, values: Any) -> DenseSpaceTime:
+        self.nodes_, self.y_, self.times_ = self.graph.index(nodes), values, np.asarray(times)
         return self
 
     def predict(self, nodes: Any, times: Any, return_std: bool = False) -> Any:

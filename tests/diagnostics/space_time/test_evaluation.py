@@ -121,7 +121,7 @@ def test_leave_one_sensor_out_is_a_fit_without_it(tmp_path):
     table = leave_one_sensor_out(model, data, sensors=[2, 5])
     assert [s.rmse for s in table.sensors] == sorted((s.rmse for s in table.sensors), reverse=True)
     others = [row for row in data.labels if row != 5]
-    fitted = DenseSpaceTime(data.domain).fit(others, data.values[others], times=data.times)
+    fitted = DenseSpaceTime(data.domain).fit(others, data.times, data.values[others])
     mean, _ = fitted.predict([5], data.times)
     seen = data.seen[5]
     own = next(s for s in table.sensors if s.node == 5)
@@ -171,9 +171,9 @@ class Recorder(BaseEstimator):
     def __init__(self, graph=None):
         self.graph = graph
 
-    def fit(self, nodes, y, times):
-        assert len(nodes) == len(y) == 11
-        assert np.isnan(y[:, -1]).all()
+    def fit(self, nodes, times, values):
+        assert len(nodes) == len(values) == 11
+        assert np.isnan(values[:, -1]).all()
         assert str(times.tz) == "Europe/Berlin"
         return self
 

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.space_time_data import CASES, Case
-from benchmarks.space_time_models import MODELS
+from benchmarks.space_time_models import MODELS, function_rows
 from coupledgp.diagnostics.space_time.result import ModelCost, SpaceTimeEvaluation
 from coupledgp.diagnostics.space_time.scoring import ScoreRow, score_rows
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
@@ -49,12 +49,15 @@ def work(case: Case, split: SpaceTimeSplit, number: int, name: str, sender: Any)
     """Fit, predict and score in this process, and send what is found."""
     start, wall = time.process_time(), time.perf_counter()
     law = MODELS[name](case, split)
+    seconds, wall = time.process_time() - start, time.perf_counter() - wall
     rows = score_rows(number, name, law, case.readings, split)
+    if name == "space-time":
+        rows += function_rows(case, split, number)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     sender.send(
         {
-            "split": number, "model": name, "cpu_seconds": time.process_time() - start,
-            "seconds": time.perf_counter() - wall, "peak_gib": peak,
+            "split": number, "model": name, "cpu_seconds": seconds, "seconds": wall,
+            "peak_gib": peak,
             "rows": [asdict(row) for row in rows],
         }
     )  # fmt: skip

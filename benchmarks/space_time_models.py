@@ -4,42 +4,104 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 import coupledgp as cgp
 from benchmarks.space_time_data import Case
+from coupledgp.diagnostics.space_time.models import fitted_to, law_of
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS, SpaceTimeLaw, rival_law
-from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
+from coupledgp.diagnostics.space_time.scoring import ScoreRow, score_rows
+from coupledgp.diagnostics.space_time.simple import linear_in_time
+from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
 from coupledgp.graphs.spectrum import dense_spectrum
 from coupledgp.kernels import GraphMaternKernel
+from coupledgp.random import FloatArray
 
 # Iterations of the optimiser and draws of BoTorch's model.
 LKGP_ITERATIONS, LKGP_DRAWS = 20, 64
 Law = Callable[[Case, SpaceTimeSplit], SpaceTimeLaw]
 
 
-def graph_time(**settings: Any) -> Law:
+@lru_cache(maxsize=1)
+def fitted(case: Case, split: SpaceTimeSplit) -> cgp.GraphTimeGPRegressor:
+    """The package's model given what a split leaves; the last one is kept."""
+    model = cgp.GraphTimeGPRegressor(
+        case.readings.domain, random_state=0, progress=False, **(case.settings or {})
+    )
+    found = fitted_to(model, case.readings.without(split.hidden))
+    print(found.kernel_, found.terms_, f"noise {found.noise_:.4g}", flush=True)
+    return found
+
+
+def graph_time(case: Case, split: SpaceTimeSplit) -> SpaceTimeLaw:
     """The package's model."""
+    return law_of(fitted(case, split), case.readings)
 
-    def law(case: Case, split: SpaceTimeSplit) -> SpaceTimeLaw:
-        from coupledgp.diagnostics.space_time.models import fitted_to, law_of
 
-        model = cgp.GraphTimeGPRegressor(
-            case.readings.domain, random_state=0, **(case.settings or {}) | settings
-        )
-        fitted = fitted_to(model, case.readings.without(split.hidden))
-        print(fitted.terms_, getattr(fitted, "kernel_", ""), getattr(fitted, "noise_", ""))
-        return law_of(fitted, case.readings)
-
-    return law
+def function_rows(case: Case, split: SpaceTimeSplit, number: int) -> list[ScoreRow]:
+    """Scores of the package's model against the simulated function itself, at all nodes."""
+    truth, sites = case.truth, case.readings.sites
+    if truth is None:
+        return []
+    nodes = np.arange(len(truth))
+    masks = {"f at other nodes": np.ones(truth.shape, dtype=bool)}
+    masks["f at other nodes"][sites] = False
+    for kind in ("scattered", "gap", "hidden sensor", "forecast"):
+        masks[f"f at {kind}"] = np.zeros(truth.shape, dtype=bool)
+        masks[f"f at {kind}"][sites] = split.of_kind(kind)
+    stamps = case.readings.stamps
+    mean, std = fitted(case, split).predict(nodes, stamps, return_std=True, latent=True)
+    everywhere = SensorReadings(truth, case.readings.times, nodes, case.readings.domain)
+    law = SpaceTimeLaw(np.asarray(mean), np.asarray(std))
+    rows = score_rows(number, "space-time", law, everywhere, SpaceTimeSplit.of_masks(masks))
+    return [row for row in rows if row.group == "all"]
 
 
 def of_rival(name: str) -> Law:
     """A rival of the package's diagnostics."""
     return lambda case, split: rival_law(SPACE_TIME_RIVALS[name], case.readings, split, 0)
+
+
+def low_rank(readings: SensorReadings) -> tuple[FloatArray, None]:
+    """Completion of the matrix of sensors and times with a penalty on its singular values.
+
+    Soft-impute (Mazumder, Hastie and Tibshirani 2010) of readings that are standardised sensor by
+    sensor, from linear interpolation on; the penalty is the best of three on further hidden
+    readings. NaN for sensors and times without a reading.
+    """
+    seen = np.ix_(readings.seen.any(axis=1), readings.seen.any(axis=0))
+    part = SensorReadings(
+        readings.values[seen], readings.times[seen[1].ravel()], readings.sites[seen[0].ravel()],
+        readings.domain, None if readings.seconds_of_day is None else np.zeros(seen[1].size),
+    )  # fmt: skip
+    trial = SplitPlan(sensors=0.0, horizon=0.0).draw(part, 0)
+    known = trial.hidden & part.seen
+    penalties = np.sqrt(part.times.size) * np.array([0.25, 0.5, 1.0])
+    errors = [
+        np.mean((completed(part.without(trial.hidden), x) - part.values)[known] ** 2)
+        for x in penalties
+    ]
+    mean = np.full(readings.values.shape, np.nan)
+    mean[seen] = completed(part, float(penalties[int(np.argmin(errors))]))
+    return mean, None
+
+
+def completed(readings: SensorReadings, penalty: float) -> FloatArray:
+    """The matrix (p, n) whose singular values are shrunk by the penalty, after 30 rounds."""
+    center = np.nanmean(readings.values, axis=1, keepdims=True)
+    scale = np.nanstd(readings.values, axis=1, keepdims=True) + 1e-9
+    values = (readings.values - center) / scale
+    found = (linear_in_time(readings) - center) / scale
+    for _ in range(30):
+        filled = np.where(readings.seen, values, found)
+        squares, U = np.linalg.eigh(filled @ filled.T)
+        shrunk = np.maximum(1.0 - penalty / np.sqrt(np.maximum(squares, 1e-12)), 0.0)
+        found = (U * shrunk) @ (U.T @ filled)
+    return center + scale * found
 
 
 def latent_kronecker(case: Case, split: SpaceTimeSplit) -> SpaceTimeLaw:
@@ -103,7 +165,8 @@ def graph_matern(readings: SensorReadings) -> Any:
 
 
 MODELS: dict[str, Law] = {
-    "space-time": graph_time(),
+    "space-time": graph_time,
     **{name: of_rival(name) for name in SPACE_TIME_RIVALS},
+    "low-rank completion": lambda case, split: rival_law(low_rank, case.readings, split, 0),
     "LatentKroneckerGP": latent_kronecker,
 }

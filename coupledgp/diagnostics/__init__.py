@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.space_time.reporting import space_time_report as space_time_report
     from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation as SpaceTimeEvaluation
     from coupledgp.diagnostics.space_time.rivals import SPACE_TIME_RIVALS as SPACE_TIME_RIVALS
-    from coupledgp.diagnostics.space_time.sensors_out import SensorTable as SensorTable
+    from coupledgp.diagnostics.space_time.sensor_table import SensorTable as SensorTable
     from coupledgp.diagnostics.space_time.sensors_out import (
         leave_one_sensor_out as leave_one_sensor_out,
     )
@@ -121,10 +121,8 @@ else:
             "coupledgp.diagnostics.space_time.reporting": ["space_time_report"],
             "coupledgp.diagnostics.space_time.result": ["SpaceTimeEvaluation"],
             "coupledgp.diagnostics.space_time.rivals": ["SPACE_TIME_RIVALS"],
-            "coupledgp.diagnostics.space_time.sensors_out": [
-                "SensorTable",
-                "leave_one_sensor_out",
-            ],
+            "coupledgp.diagnostics.space_time.sensor_table": ["SensorTable"],
+            "coupledgp.diagnostics.space_time.sensors_out": ["leave_one_sensor_out"],
             "coupledgp.diagnostics.space_time.splits": ["SpaceTimeSplit", "SplitPlan"],
             "coupledgp.diagnostics.stochastic": ["StochasticOptions"],
             "coupledgp.diagnostics.verdicts.evidence": ["Evidence"],

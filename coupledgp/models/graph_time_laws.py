@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.graph_time_fit import (
@@ -32,7 +33,6 @@ from coupledgp.models.estimator import (
     check_probabilities,
 )
 from coupledgp.models.graph_time_parts import longest_run, term_names
-from coupledgp.models.sensor_table import SensorTable, moments_back
 from coupledgp.models.site_labels import SiteLabels
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.series import Panel, TimeAxis

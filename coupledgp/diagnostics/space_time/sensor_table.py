@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -10,6 +13,7 @@ from scipy import special
 
 from coupledgp.gp.transformed import mapped_back, mapped_moments
 from coupledgp.gp.transforms import TargetTransform
+from coupledgp.output import write_text
 from coupledgp.random import FloatArray, IntArray
 
 # Standard deviations that hold 95 % of a Gaussian law on either side.
@@ -104,6 +108,14 @@ class SensorTable:
         import pandas as pd
 
         return pd.DataFrame(self.columns)
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as CSV, one row a sensor."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(zip(*self.columns.values(), strict=True))
+        write_text(path, text.getvalue())
 
     def __len__(self) -> int:
         """Number of sensors."""

@@ -20,8 +20,6 @@ from coupledgp.gp.graph_time_prior import (
 from coupledgp.gp.graph_time_state import (
     grid_from,
     grid_state,
-    sites_from,
-    sites_state,
     terms_from,
     terms_state,
 )
@@ -38,6 +36,7 @@ from coupledgp.gp.protocol import (
     Want,
 )
 from coupledgp.gp.schema import Entries
+from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.gaps import time_covariance

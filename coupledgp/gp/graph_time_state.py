@@ -2,59 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.fields import OPERATOR, kernel_from, restored_covariance
-from coupledgp.gp.node_state import graph_from, graph_state, labels_state
-from coupledgp.gp.protocol import Arrays, Header
+from coupledgp.gp.protocol import Arrays
 from coupledgp.gp.schema import Entries, check_number, require_type
-from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.graph_sites import GraphSites
-from coupledgp.inference.space_time.sites import Sites
-from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
 from coupledgp.kernels.time import time_kernel_from, time_kernel_state
 from coupledgp.random import FloatArray, IntArray
 
-# Most terms of a file, and most cells of its grid for each observation: a small file cannot ask for
-# a large grid.
-MOST_TERMS, MOST_GAPS = 64, 1000
-
-
-def sites_state(sites: Sites) -> tuple[Header, Arrays]:
-    """Values and arrays of the domain and the kernel of sites."""
-    if isinstance(sites, GraphSites):
-        labels, arrays = graph_state(sites.graph)
-        kernel = graph_kernel_state(sites.kernel)
-        return {"domain": "graph", "labels": labels, "kernel": kernel}, arrays
-    assert isinstance(sites, FieldSites)
-    arrays = {
-        f"{OPERATOR}{name}": value
-        for name, value in sites.operator.state().items()
-        if value is not None
-    }
-    labels = labels_state(sites.operator.labels)
-    return {"domain": "operator", "labels": labels, "kernel": asdict(sites.kernel)}, arrays
-
-
-def sites_from(entries: Entries) -> Sites:
-    """The sites of `sites_state`."""
-    domain = entries.text("domain", among=("graph", "operator"))
-    state = require_type(entries.value("kernel"), dict, "kernel")
-    if domain == "graph":
-        return GraphSites(graph_from(entries), graph_kernel_from(state))
-    covariance = restored_covariance(entries)
-    try:
-        kernel = kernel_from(state)
-        if kernel.surface is not None:
-            kernel.surface.check(covariance.operator.dimension)
-        return FieldSites(covariance, kernel)
-    except (TypeError, ValueError, InvalidInputError) as error:
-        raise ModelFileError(f"kernel: expected a kernel of fields, {error}") from None
+# Most terms of a file, states of them, and cells of its grid for each observation: a small file
+# cannot ask for large arrays.
+MOST_TERMS, MOST_STATES, MOST_GAPS = 64, 512, 1000
 
 
 def terms_state(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
@@ -74,7 +35,11 @@ def terms_from(entries: Entries) -> tuple[Term, ...]:
     state = require_type(entries.value("terms"), list, "terms")
     if not 0 < len(state) <= MOST_TERMS:
         raise ModelFileError(f"terms: expected 1 to {MOST_TERMS}, got {len(state)}")
-    return tuple(_term_from(item) for item in state)
+    terms = tuple(_term_from(item) for item in state)
+    count = sum(term.kernel.output.size for term in terms)
+    if count > MOST_STATES:
+        raise ModelFileError(f"terms: expected {MOST_STATES} states at most, got {count}")
+    return terms
 
 
 def _term_from(state: Any) -> Term:

@@ -26,6 +26,8 @@ from coupledgp.validation import check_positive, check_positive_int
 SHORTEST, LONGEST = 0.2, 10.0
 # Lengthscale in periods over which the shape of a cycle changes, unless another is given.
 DECAY = 7.0
+# Most harmonics of a cycle, each of two states.
+MOST_HARMONICS = 100
 
 
 class TimeKernel(ABC):
@@ -226,7 +228,7 @@ class Periodic(TimeKernel):
     period
         Length of the cycle, not fitted.
     n_harmonics
-        J, not fitted.
+        J, up to 100, not fitted.
     decay
         Lengthscale c > 0 over which the shape changes; None: seven periods. Free parameter: log c.
     smoothness
@@ -243,7 +245,12 @@ class Periodic(TimeKernel):
         decay = DECAY * period if self.decay is None else check_positive(self.decay, "decay")
         object.__setattr__(self, "period", period)
         object.__setattr__(self, "decay", decay)
-        object.__setattr__(self, "n_harmonics", check_positive_int(self.n_harmonics, "n_harmonics"))
+        count = check_positive_int(self.n_harmonics, "n_harmonics")
+        if count > MOST_HARMONICS:
+            raise InvalidInputError(
+                f"n_harmonics: expected at most {MOST_HARMONICS}, each of two states, got {count}"
+            )
+        object.__setattr__(self, "n_harmonics", count)
         object.__setattr__(self, "smoothness", check_positive(self.smoothness, "smoothness"))
 
     @property

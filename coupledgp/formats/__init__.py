@@ -5,6 +5,7 @@
 | `write_mesh(path, mesh, mean=mean, std=std)` | .vtu, .vtk, .ply, .glb, .gltf |
 | `read_roads(path)` | .gpkg, .geojson, .shp, .graphml, .gml, networkx graphs |
 | `write_roads(path, roads, mean=mean, std=std)` | .gpkg, .geojson |
+| `write_time_map(path, layers, times)` | .gpkg, .geojson: a law over places and times |
 
 VTK files need the extra `formats` (meshio), roads the extra `roads` (geopandas and pyogrio):
 `pip install "coupledgp[formats,roads]"`.
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from coupledgp.formats.road_files import read_roads as read_roads
     from coupledgp.formats.road_output import write_roads as write_roads
     from coupledgp.formats.roads import RoadNetwork as RoadNetwork
+    from coupledgp.formats.time_maps import TimeLayer as TimeLayer
+    from coupledgp.formats.time_maps import write_time_map as write_time_map
 else:
     __all__, __getattr__, __dir__ = attach(
         __name__,
@@ -27,5 +30,6 @@ else:
             "coupledgp.formats.road_files": ["read_roads"],
             "coupledgp.formats.road_output": ["write_roads"],
             "coupledgp.formats.roads": ["RoadNetwork"],
+            "coupledgp.formats.time_maps": ["TimeLayer", "write_time_map"],
         },
     )

@@ -33,6 +33,13 @@ def local_metres(degrees: FloatArray, origin: FloatArray) -> FloatArray:
     return EARTH_RADIUS * np.stack([east, north], axis=1)
 
 
+def local_degrees(metres: FloatArray, origin: FloatArray) -> FloatArray:
+    """Longitudes and latitudes (n, 2) of places (n, 2) in metres about a centre (2,)."""
+    east, north = np.degrees(metres.T / EARTH_RADIUS)
+    longitude = origin[0] + east / np.cos(np.radians(origin[1]))
+    return np.stack([wrap(longitude), origin[1] + north], axis=1)
+
+
 def wrap(degrees: FloatArray) -> FloatArray:
     """Differences of longitudes in [-180, 180)."""
     return (degrees + 180.0) % 360.0 - 180.0

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
 from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.space_time.map_layers import map_layers
+from coupledgp.formats.roads import RoadNetwork
+from coupledgp.formats.time_maps import write_time_map
 from coupledgp.output import write_text
 
 if TYPE_CHECKING:
@@ -25,6 +28,40 @@ class SpaceTimeReport(SpaceTimeRecord):
         if path is not None:
             write_text(path, page)
         return page
+
+    def write_map(
+        self,
+        path: str | PathLike[str],
+        times: Any = None,
+        *,
+        roads: RoadNetwork | None = None,
+    ) -> None:
+        """Write the law of nodes at some times, and of edges where they are roads.
+
+        Points have `node`, `time`, `mean`, `std`, `observed` and `kind` (observed, gap, forecast,
+        rejected, no sensor); lines have `source`, `target`, `time` and the means of `mean` and
+        `std` of their ends, an upper bound of the standard deviation of the mean of both.
+
+        Parameters
+        ----------
+        path
+            A .gpkg or, of positions with a coordinate system, a .geojson.
+        times
+            Times of the report in the form of the data, `"all"`, or None for those of the small
+            maps.
+        roads
+            Network whose nodes are those of the graph; its lines and places are written.
+
+        Raises
+        ------
+        InvalidInputError
+            The extension is unknown, nodes have no positions or no coordinate system that the file
+            needs, roads have other nodes, or a time is not of the report.
+        MissingLibraryError
+            A library of the extra `roads` is not installed.
+        """
+        layers, stamps, crs = map_layers(self, times, roads)
+        write_time_map(path, layers, stamps, crs=crs)
 
     def pictures(self) -> dict[str, str]:
         """Return the pictures of the page by name, as SVG in light colours."""

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.pages.space_time.budget import most_times, thinned_times
 from coupledgp.diagnostics.pages.space_time.places import MapSites
 from coupledgp.diagnostics.pages.space_time.record import (
     GapCount,
     SensorSeries,
 )
 from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
+from coupledgp.diagnostics.pages.space_time.times import most_times, thinned_times
 from coupledgp.diagnostics.pages.space_time.words import ordinal
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
@@ -109,7 +109,8 @@ def space_time_report(
         nodes=places.labels, axis=readings.axis, times=times, mean=mean, std=std,
         sensors=places.rows_of(readings.sites), observed=observed, kinds=kinds,
         gaps=GapCount.of(readings.values, int(readings.rejected.sum())), edges=places.edges,
-        positions=places.positions, crs=crs, faces=places.faces, is_network=places.is_network,
+        positions=places.positions, crs=places.crs or crs, faces=places.faces,
+        is_network=places.is_network,
         left_out=None if table is None else sensor_errors(table, readings.labels), scores=scores,
         hours=hours, terms=term_shares(model),
         unit=(model.panel_.name or "") if unit is None else unit,

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.pages.space_time.budget import MAX_FRAME_BYTES, thinned_times
 from coupledgp.diagnostics.pages.space_time.gains import (
     cards,
     headline,
@@ -17,10 +16,14 @@ from coupledgp.diagnostics.pages.space_time.gains import (
 from coupledgp.diagnostics.pages.space_time.layout import laid_out
 from coupledgp.diagnostics.pages.space_time.maps import (
     TimeMaps,
-    chosen_times,
 )
 from coupledgp.diagnostics.pages.space_time.record import GapCount, SensorErrors, TermShare
 from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
+from coupledgp.diagnostics.pages.space_time.times import (
+    MAX_FRAME_BYTES,
+    chosen_times,
+    thinned_times,
+)
 from coupledgp.diagnostics.pages.space_time.words import (
     ahead_words,
     duration_words,

@@ -12,21 +12,23 @@ from coupledgp.diagnostics.pages.mesh import EDGES
 from coupledgp.diagnostics.pages.picture import DPI, STYLE, Picture, blank, plain_axis
 from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
-from coupledgp.diagnostics.pages.space_time.budget import (
+from coupledgp.diagnostics.pages.space_time.layout import places_of
+from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.times import (
     MAX_FRAME_BYTES,
+    chosen_times,
+    last_observed,
     most_times,
     thinned_times,
 )
-from coupledgp.diagnostics.pages.space_time.layout import places_of
-from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimeRecord
-from coupledgp.diagnostics.pages.space_time.words import DAY, ordinal, plain, time_texts
+from coupledgp.diagnostics.pages.space_time.words import ordinal, plain, time_texts
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Number of small maps, and the size of one in inches.
-N_MAPS, SMALL = 6, (1.55, 1.5)
+# Size of a small map in inches.
+SMALL = (1.55, 1.5)
 # Most edges that are drawn on small maps: more make them grey.
 MAX_EDGES = 20_000
 
@@ -88,7 +90,7 @@ class TimeMaps:
     def interactive(self) -> Picture:
         """Return the map with all times, whose picture on paper is that of the last one."""
         r = self.report
-        last = _last_observed(r)
+        last = last_observed(r)
         pairs = zip(("mean", "std"), self.titles, (r.mean, r.std), self.scales, strict=True)
         drawn = [
             Quantity(name, title, array[:, last], scale) for name, title, array, scale in pairs
@@ -135,7 +137,7 @@ class TimeMaps:
         labels = [
             f"{text} (forecast)" if far else text for text, far in zip(texts, ahead, strict=True)
         ]
-        return Frames(labels, r.times[frames], _last_observed(r, frames))
+        return Frames(labels, r.times[frames], last_observed(r, frames))
 
     def _sensors(self, frames: IntArray) -> Sensors | None:
         r = self.report
@@ -192,38 +194,3 @@ class TimeMaps:
 def _titles(report: SpaceTimeRecord) -> tuple[str, str]:
     unit = f", {report.unit}" if report.unit else ""
     return f"mean{unit}", f"standard deviation{unit}"
-
-
-def chosen_times(report: SpaceTimeRecord) -> IntArray:
-    """Numbers of six times: every four hours of the last day, or evenly spread over all.
-
-    The last of them is a forecast, if there are any.
-    """
-    n = report.times.size
-    if n <= N_MAPS:
-        return np.arange(n)
-    wanted = _round_hours(report)
-    if wanted is None:
-        wanted = np.linspace(report.times[0], report.times[-1], N_MAPS)
-    return np.unique(np.abs(report.times[:, None] - wanted).argmin(axis=0))
-
-
-def _round_hours(report: SpaceTimeRecord) -> FloatArray | None:
-    """Six times of a day, numbers of the axis; None if times are numbers, few or far apart."""
-    times, every = report.times, DAY / N_MAPS
-    last = float(times[_last_observed(report)])
-    clock = report.axis.seconds_of_day(np.array([last]))
-    dense = np.median(np.diff(times)) <= every / 2
-    if clock is None or not dense or last - times[0] < 1.25 * DAY:
-        return None
-    hours = np.asarray(last - float(clock[0]) % every - every * np.arange(N_MAPS)[::-1], float)
-    if times[-1] > last:
-        hours = np.append(hours[1:], times[-1])
-    return hours
-
-
-def _last_observed(report: SpaceTimeRecord, frames: IntArray | None = None) -> int:
-    """Number of the last of the frames at which a sensor reports."""
-    observed = report.observed if frames is None else report.observed[:, frames]
-    seen = np.flatnonzero(np.isfinite(observed).any(axis=0))
-    return int(seen[-1]) if seen.size else 0

@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.formats.projection import LONLAT
 from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.degrees import local_degrees
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
 
@@ -30,6 +32,8 @@ class MapSites:
     edges : IntArray (m, 2)
         Ends of the edges between them, as rows of the sites.
     positions : FloatArray (N, 2) or (N, 3), or None
+    crs : str or None
+        Coordinate reference system of the positions, if a domain knows it.
     faces : IntArray (f, 3) or None
     is_network : bool
         Whether edges are pieces of roads.
@@ -40,6 +44,7 @@ class MapSites:
     labels: list[Any]
     edges: IntArray
     positions: FloatArray | None = None
+    crs: str | None = None
     faces: IntArray | None = None
     is_network: bool = False
     notes: tuple[str, ...] = ()
@@ -87,9 +92,12 @@ class MapSites:
                 labels[vertex] = k if operator.labels is None else operator.labels[k]
         surface = operator.dimension == 2
         edges = np.empty((0, 2), np.int64) if surface else operator.elements
+        positions, crs = operator.positions, None
+        if positions is not None and operator.origin is not None:
+            positions, crs = local_degrees(positions, operator.origin), LONLAT
         return cls(
-            np.arange(n), labels, edges, operator.positions,
-            operator.elements if surface else None, not surface,
+            np.arange(n), labels, edges, positions, crs, operator.elements if surface else None,
+            not surface,
         )  # fmt: skip
 
     def rows_of(self, sites: IntArray) -> IntArray:

@@ -1,0 +1,63 @@
+"""How many nodes and times a map on a page holds, and which times stand side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from coupledgp.diagnostics.pages.scene import MAX_SENSORS
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
+from coupledgp.random import FloatArray, IntArray
+
+# Number of small maps, and seconds of a day.
+N_MAPS, DAY = 6, 86_400.0
+# Bytes of the values of a map over all times, and the fewest times that nodes give way to.
+MAX_FRAME_BYTES, LEAST_TIMES = 1_500_000, 48
+# Bytes of a mean and a standard deviation of one node and time, and of a value of a sensor.
+CELL_BYTES, VALUE_BYTES = 3, 2
+
+
+def most_times(n_nodes: int, n_sensors: int) -> int:
+    """Number of times that fit; nodes that are too many will be merged to as many as fit."""
+    n_kept = min(n_nodes, MAX_FRAME_BYTES // (CELL_BYTES * LEAST_TIMES))
+    return MAX_FRAME_BYTES // (CELL_BYTES * n_kept + VALUE_BYTES * min(n_sensors, MAX_SENSORS))
+
+
+def thinned_times(n_times: int, limit: int) -> IntArray:
+    """Numbers of every k-th of the times, at most `limit` of them, the last one included."""
+    step = -(-n_times // max(limit, 1))
+    return np.arange((n_times - 1) % step, n_times, step)
+
+
+def chosen_times(report: SpaceTimeRecord) -> IntArray:
+    """Numbers of six times: every four hours of the last day, or evenly spread over all.
+
+    The last of them is a forecast, if there are any.
+    """
+    n = report.times.size
+    if n <= N_MAPS:
+        return np.arange(n)
+    wanted = _round_hours(report)
+    if wanted is None:
+        wanted = np.linspace(report.times[0], report.times[-1], N_MAPS)
+    return np.unique(np.abs(report.times[:, None] - wanted).argmin(axis=0))
+
+
+def _round_hours(report: SpaceTimeRecord) -> FloatArray | None:
+    """Six times of a day, numbers of the axis; None if times are numbers, few or far apart."""
+    times, every = report.times, DAY / N_MAPS
+    last = float(times[last_observed(report)])
+    clock = report.axis.seconds_of_day(np.array([last]))
+    dense = np.median(np.diff(times)) <= every / 2
+    if clock is None or not dense or last - times[0] < 1.25 * DAY:
+        return None
+    hours = np.asarray(last - float(clock[0]) % every - every * np.arange(N_MAPS)[::-1], float)
+    if times[-1] > last:
+        hours = np.append(hours[1:], times[-1])
+    return hours
+
+
+def last_observed(report: SpaceTimeRecord, frames: IntArray | None = None) -> int:
+    """Number of the last of the frames at which a sensor reports."""
+    observed = report.observed if frames is None else report.observed[:, frames]
+    seen = np.flatnonzero(np.isfinite(observed).any(axis=0))
+    return int(seen[-1]) if seen.size else 0

@@ -1,9 +1,12 @@
-"""Compiled steps of a Kalman filter on factors of the covariance of the state, `P = U D U'`.
+"""Compiled steps of Kalman filters on factors of the covariance of the state, `P = U D U'`.
 
 U is upper triangular with ones on its diagonal and D diagonal, so that P is symmetric and
 nonnegative whatever is rounded; no difference of covariances is taken. Bierman's update by an
 observation and Thornton's step in time: Bierman (1977), Factorization methods for discrete
 sequential estimation, chapters 5 and 6.
+
+Series stand side by side in the last axis, `LANES` of them, over which the innermost loops go: one
+instruction of the processor treats several. States, d of them, come before.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ import numpy as np
 from coupledgp.compiled import compiled, part
 from coupledgp.random import FloatArray
 
+# Series that are treated side by side.
+LANES = 8
+
 
 @compiled
 def factor(banded: FloatArray) -> Any:
-    """Return U (K, D, D) and the diagonals of D (K, D) of covariances (K, 2w + 1, D).
+    """Return U (K, d, d) and the diagonals of D (K, d) of covariances (K, 2w + 1, d).
 
     A pivot that rounding has made negative counts as zero.
     """
@@ -44,69 +50,124 @@ def factor(banded: FloatArray) -> Any:
 
 
 @part
-def update(upper: Any, diagonal: Any, output: Any, noise: Any, gain: Any) -> Any:
-    """Condition on an observation `h'x + e`, e of variance `noise`; fill the gain G (D,).
-
-    Returns the variance `S = h'P h + noise`.
-    """
-    n_states = diagonal.size
-    total = noise
-    for k in range(n_states):
-        seen = output[k]
-        for i in range(k):
-            seen += upper[i, k] * output[i]
-        weighted = diagonal[k] * seen
-        before = total
-        total += seen * weighted
-        share = -seen / before
-        diagonal[k] *= before / total
-        for i in range(k):
-            entry = upper[i, k]
-            upper[i, k] = entry + gain[i] * share
-            gain[i] += entry * weighted
-        gain[k] = weighted
-    for k in range(n_states):
-        gain[k] /= total
-    return total
+def spread(factors: Any, upper: Any, diagonal: Any) -> None:
+    """Write the factors `(U, D)` of one covariance, (1, d, d) and (1, d), to all lanes."""
+    for i in range(diagonal.shape[0]):
+        for w in range(LANES):
+            diagonal[i, w] = factors[1][0, i]
+        for k in range(diagonal.shape[0]):
+            for w in range(LANES):
+                upper[i, k, w] = factors[0][0, i, k]
 
 
 @part
-def predict(upper: Any, diagonal: Any, move: Any, noise_upper: Any, noise: Any, work: Any) -> None:
-    """Step in time, `P <- A P A' + Q` with `Q = V diag(noise) V'`; `work` is (D, 2 D + 1).
+def update(upper: Any, diagonal: Any, outputs: Any, noise: Any, gains: Any, work: Any) -> None:
+    """Condition on observations `h'x + e`, e of variance `noise`, for outputs h (d, LANES).
 
-    The rows of `(A U, V)` are made orthogonal in the metric of `(D, noise)`, from the last one up.
+    Fills the gains G (d, LANES), and `work[0]` with the variances `S = h'P h + noise`; `work` is
+    (5, LANES).
     """
-    n_states = diagonal.size
-    _spread(upper, move, noise_upper, work)
+    n_states = diagonal.shape[0]
+    for w in range(LANES):
+        work[0, w] = noise
+        work[1, w] = 1.0 / noise
+    for k in range(n_states):
+        for w in range(LANES):
+            work[2, w] = outputs[k, w]
+        for i in range(k):
+            for w in range(LANES):
+                work[2, w] += upper[i, k, w] * outputs[i, w]
+        for w in range(LANES):
+            work[3, w] = diagonal[k, w] * work[2, w]
+            work[4, w] = -work[2, w] * work[1, w]
+            before = work[0, w]
+            work[0, w] = before + work[2, w] * work[3, w]
+            work[1, w] = 1.0 / work[0, w]
+            diagonal[k, w] *= before * work[1, w]
+        for i in range(k):
+            for w in range(LANES):
+                entry = upper[i, k, w]
+                upper[i, k, w] = entry + gains[i, w] * work[4, w]
+                gains[i, w] += entry * work[3, w]
+        for w in range(LANES):
+            gains[k, w] = work[3, w]
+    for k in range(n_states):
+        for w in range(LANES):
+            gains[k, w] *= work[1, w]
+
+
+@part
+def predict(
+    upper: Any, diagonal: Any, moves: Any, noises: Any, step: Any, rows: Any, work: Any
+) -> None:
+    """Step in time, `P <- A P A' + Q` with `Q = V diag(q) V'`, V and q in `noises`.
+
+    The rows of `(A U, V)` are made orthogonal in the metric M of `(D, q)`, from the last one up:
+    its share in each row above it is taken off. Row j is zero before column `j - w` of `A U` and
+    before column j of V. `rows` is room for the rows, and one times M, (d + 1, 2 d, LANES); `work`
+    is (5, LANES).
+    """
+    n_states, width = diagonal.shape[0], moves.shape[1] // 2
+    _fill_rows(upper, moves, noises, step, rows)
     for j in range(n_states - 1, -1, -1):
-        length = 0.0
-        for k in range(n_states):
-            length += work[j, k] * work[j, k] * diagonal[k]
-            length += work[j, n_states + k] * work[j, n_states + k] * noise[k]
-        work[j, 2 * n_states] = length
+        first, last = max(j - width, 0), n_states + j
+        for w in range(LANES):
+            work[0, w] = 0.0
+        for k in range(first, n_states):
+            for w in range(LANES):
+                rows[n_states, k, w] = rows[j, k, w] * diagonal[k, w]
+                work[0, w] += rows[j, k, w] * rows[n_states, k, w]
+        for k in range(last, 2 * n_states):
+            for w in range(LANES):
+                rows[n_states, k, w] = rows[j, k, w] * noises[1][step, k - n_states]
+                work[0, w] += rows[j, k, w] * rows[n_states, k, w]
+        for w in range(LANES):
+            work[1, w] = 1.0 / work[0, w] if work[0, w] > 0.0 else 0.0
+            upper[j, j, w] = work[0, w]
         for i in range(j):
-            along = 0.0
-            for k in range(n_states):
-                along += work[i, k] * work[j, k] * diagonal[k]
-                along += work[i, n_states + k] * work[j, n_states + k] * noise[k]
-            ratio = along / length if length > 0.0 else 0.0
-            for k in range(2 * n_states):
-                work[i, k] -= ratio * work[j, k]
-            upper[i, j] = ratio
+            for w in range(LANES):
+                work[2, w] = 0.0
+            for k in range(first, n_states):
+                for w in range(LANES):
+                    work[2, w] += rows[i, k, w] * rows[n_states, k, w]
+            for k in range(last, 2 * n_states):
+                for w in range(LANES):
+                    work[2, w] += rows[i, k, w] * rows[n_states, k, w]
+            for w in range(LANES):
+                work[2, w] *= work[1, w]
+                upper[i, j, w] = work[2, w]
+            for k in range(first, n_states):
+                for w in range(LANES):
+                    rows[i, k, w] -= work[2, w] * rows[j, k, w]
+            for k in range(last, 2 * n_states):
+                for w in range(LANES):
+                    rows[i, k, w] -= work[2, w] * rows[j, k, w]
     for j in range(n_states):
-        diagonal[j] = work[j, 2 * n_states]
+        for w in range(LANES):
+            diagonal[j, w] = upper[j, j, w]
+            upper[j, j, w] = 1.0
 
 
 @part
-def _spread(upper: Any, move: Any, noise_upper: Any, work: Any) -> None:
-    """Write `(A U, V)` into the first 2 D columns of `work`."""
-    n_states = upper.shape[0]
-    width = move.shape[0] // 2
+def _fill_rows(upper: Any, moves: Any, noises: Any, step: Any, rows: Any) -> None:
+    """Write `(A U, V)` into the first d rows of `rows`."""
+    n_states, width = upper.shape[0], moves.shape[1] // 2
     for i in range(n_states):
         low, high = max(i - width, 0), min(i + width + 1, n_states)
-        for k in range(n_states):
-            total = 0.0
+        for k in range(low, n_states):
+            for w in range(LANES):
+                rows[i, k, w] = 0.0
             for column in range(low, min(high, k + 1)):
-                total += move[column - i + width, i] * upper[column, k]
-            work[i, k] = total
-            work[i, n_states + k] = noise_upper[i, k]
+                entry = moves[step, column - i + width, i]
+                for w in range(LANES):
+                    rows[i, k, w] += entry * upper[column, k, w]
+        for k in range(i, n_states):
+            fresh = noises[0][step, i, k]
+            for w in range(LANES):
+                rows[i, n_states + k, w] = fresh
+
+
+@part
+def room_for_rows(n_states: Any) -> Any:
+    """Room that `predict` takes for rows."""
+    return np.zeros((n_states + 1, 2 * n_states, LANES))

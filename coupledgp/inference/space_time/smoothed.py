@@ -7,118 +7,194 @@ from typing import Any
 import numpy as np
 
 from coupledgp.compiled import compiled, part
-from coupledgp.inference.space_time.factors import predict, update
+from coupledgp.inference.space_time.factors import LANES, predict, room_for_rows, spread, update
 from coupledgp.inference.space_time.recursions import EVERY, STATIONARY
 
 
 @compiled
 def fill_variances(
-    output: Any, noise: Any, start: Any, moves: Any, noises: Any, steps: Any, seen: Any,
-    records: Any, stop: Any, asked: Any, covariances: Any, found: Any,
+    outputs: Any, noise: Any, start: Any, moves: Any, noises: Any, steps: Any, seen: Any,
+    records: Any, stop: Any, asked: Any, whole: Any, size: Any, found: Any,
 ) -> None:  # fmt: skip
-    """Write the variances (k, n) of `g'x` for each row g of `asked` (k, D), given what is seen.
+    """Write the variances (k, n, LANES) of `g'x` for g in `asked` (k, d, LANES) given what is seen.
 
-    The other arguments are those of `fill_records`, and `covariances` is room for P at r places:
-    the times of records, where it is not stationary yet, and those from `stop` on.
-    `N <- h h'/S + L'N L`, `L = A (I - G h')`, `V_t = P_t - P_t N P_t`.
+    The other arguments are those of `fill_records`. A place is a time at which the covariance of
+    the state is not stationary yet, r of them, or one from `stop` on.
+    `N <- h h'/S + L'N L`, `L = A (I - G h')`, `V_t = P_t - P_t N P_t`. Row `whole` of `asked` is h
+    (none if negative): `h'V h = s - s^2 (A^-1)_tt` is taken where s is less than `h'P h`, as its
+    error is a rounding of s and that of the other difference one of P. Factors of P are kept at
+    `size` places at once; those of earlier places are computed anew when they are needed.
     """
-    n_records = records.shape[0]
-    _forward(output, noise, start, moves, noises, steps, seen, n_records, stop, covariances)
-    n_states = output.size
-    past, work = np.zeros((n_states, n_states)), np.zeros((n_states, n_states))
-    before = np.full((n_states, n_states), np.inf)
-    for t in range(stop, steps.size):
-        _project(covariances[n_records + t - stop], past, asked, found[:, t])
-    t = stop - 1
-    while t >= 0:
-        _back(moves[steps[t]], past, work)
-        if seen[t]:
-            _inform(output, records[min(t, n_records - 1)], past)
-        _project(covariances[min(t, n_records - 1)], past, asked, found[:, t])
-        if t >= n_records and (stop - 1 - t) % EVERY == 0:
-            if np.abs(past - before).max() <= STATIONARY * np.abs(past).max():
-                for k in range(asked.shape[0]):
-                    found[k, n_records:t] = found[k, t]
-                t = n_records
-            before[:] = past
-        t -= 1
+    n_states, n_records = outputs.shape[0], records.shape[0]
+    n_places = n_records + steps.size - stop
+    size = min(size, n_places)
+    n_kept = -(-n_places // size)
+    # Factors at the first place of each of the parts, and at all places of one part.
+    marks = (np.zeros((n_kept, n_states, n_states, LANES)), np.zeros((n_kept, n_states, LANES)))
+    held = (np.zeros((size, n_states, n_states, LANES)), np.zeros((size, n_states, LANES)))
+    spread(start, marks[0][0], marks[1][0])
+    for kept in range(n_kept - 1):
+        _fill(kept, outputs, noise, moves, noises, steps, seen, n_records, stop, marks, held)
+    past, work = np.zeros((n_states, n_states, LANES)), np.zeros((n_states, n_states, LANES))
+    before, room = np.full((n_states, n_states, LANES), np.inf), np.zeros((3, n_states, LANES))
+    inverse = np.zeros(LANES)
+    for kept in range(n_kept - 1, -1, -1):
+        _fill(kept, outputs, noise, moves, noises, steps, seen, n_records, stop, marks, held)
+        first, last = kept * size, min((kept + 1) * size, n_places)
+        for place in range(last - 1, first - 1, -1):
+            upper, diagonal = held[0][place - first], held[1][place - first]
+            if place >= n_records:
+                _project(upper, diagonal, past, asked, room, found[:, place - n_records + stop])
+                continue
+            # The covariance of the last record is that of all times up to `stop`.
+            t = stop - 1 if place == n_records - 1 else place
+            while t >= place:
+                _back(moves, steps[t], past, work)
+                if seen[t]:
+                    _inform(outputs, records, place, past, room, inverse)
+                _project(upper, diagonal, past, asked, room, found[:, t])
+                if seen[t] and whole >= 0:
+                    for w in range(LANES):
+                        if records[place, 0, w] * noise < 0.5:
+                            exact = noise * (1.0 - noise * inverse[w])
+                            found[whole, t, w] = max(exact, 0.0)
+                if t > place and (stop - 1 - t) % EVERY == 0:
+                    if _is_same(past, before):
+                        _repeat(found, place, t)
+                        t = place
+                    _copy(past, before)
+                t -= 1
 
 
 @part
-def _forward(
-    output: Any, noise: Any, start: Any, moves: Any, noises: Any, steps: Any, seen: Any,
-    n_records: Any, stop: Any, covariances: Any,
+def _fill(
+    kept: Any, outputs: Any, noise: Any, moves: Any, noises: Any, steps: Any, seen: Any,
+    n_records: Any, stop: Any, marks: Any, held: Any,
 ) -> None:  # fmt: skip
-    """Fill the covariances of the state before each record, and at the times from `stop` on."""
-    n_states = output.size
-    upper, diagonal = start[0][0].copy(), start[1][0].copy()
-    gain, work = np.zeros(n_states), np.empty((n_states, 2 * n_states + 1))
-    for place in range(covariances.shape[0]):
+    """Fill the factors of the part behind a mark, and the next mark."""
+    n_states = outputs.shape[0]
+    gains, work = np.zeros((n_states, LANES)), np.zeros((5, LANES))
+    rows = room_for_rows(n_states)
+    upper, diagonal = marks[0][kept].copy(), marks[1][kept].copy()
+    first, size = kept * held[1].shape[0], held[1].shape[0]
+    n_places = n_records + steps.size - stop
+    for place in range(first, min(first + size, n_places)):
         t = place if place < n_records else place - n_records + stop
-        for a in range(n_states):
-            for b in range(n_states):
-                total = 0.0
-                for k in range(max(a, b), n_states):
-                    total += upper[a, k] * diagonal[k] * upper[b, k]
-                covariances[place, a, b] = total
+        _copy(upper, held[0][place - first])
+        _copy(diagonal, held[1][place - first])
         if t < stop and seen[t]:
-            gain[:] = 0.0
-            update(upper, diagonal, output, noise, gain)
+            gains[:] = 0.0
+            update(upper, diagonal, outputs, noise, gains, work)
         step = steps[stop - 1 if place == n_records - 1 else t]
-        predict(upper, diagonal, moves[step], noises[0][step], noises[1][step], work)
+        predict(upper, diagonal, moves, noises, step, rows, work)
+    if kept + 1 < marks[1].shape[0]:
+        _copy(upper, marks[0][kept + 1])
+        _copy(diagonal, marks[1][kept + 1])
 
 
 @part
-def _back(move: Any, past: Any, work: Any) -> None:
+def _copy(given: Any, target: Any) -> None:
+    for i, value in enumerate(given.flat):
+        target.flat[i] = value
+
+
+@part
+def _repeat(found: Any, first: Any, last: Any) -> None:
+    """Write the variances (k, n, LANES) of the time `last` to those from `first` on before it."""
+    for k in range(found.shape[0]):
+        for t in range(first, last):
+            for w in range(LANES):
+                found[k, t, w] = found[k, last, w]
+
+
+@part
+def _is_same(one: Any, other: Any) -> Any:
+    """Whether matrices differ by rounding only, in each lane."""
+    for w in range(LANES):
+        largest, change = 0.0, 0.0
+        for a in range(one.shape[0]):
+            for b in range(one.shape[1]):
+                largest = max(largest, abs(one[a, b, w]))
+                change = max(change, abs(one[a, b, w] - other[a, b, w]))
+        if not change <= STATIONARY * largest:
+            return False
+    return True
+
+
+@part
+def _back(moves: Any, step: Any, past: Any, work: Any) -> None:
     """`N <- A' N A`."""
-    n_states, width = past.shape[0], move.shape[0] // 2
-    for a in range(n_states):
-        for b in range(n_states):
-            total = 0.0
-            for k in range(max(b - width, 0), min(b + width + 1, n_states)):
-                total += past[a, k] * move[b - k + width, k]
-            work[a, b] = total
-    for a in range(n_states):
-        for b in range(n_states):
-            total = 0.0
-            for k in range(max(a - width, 0), min(a + width + 1, n_states)):
-                total += move[a - k + width, k] * work[k, b]
-            past[a, b] = total
-
-
-@part
-def _inform(output: Any, record: Any, past: Any) -> None:
-    """`N <- h h'/S + (I - h G') N (I - G h')`."""
-    n_states = output.size
-    for a in range(n_states):
-        total = 0.0
-        for k in range(n_states):
-            total += past[a, k] * record[1 + k]
-        for b in range(n_states):
-            past[a, b] -= total * output[b]
+    n_states, width = past.shape[0], moves.shape[1] // 2
+    work[:] = 0.0
     for b in range(n_states):
-        total = 0.0
-        for k in range(n_states):
-            total += record[1 + k] * past[k, b]
-        for a in range(n_states):
-            past[a, b] += output[a] * (record[0] * output[b] - total)
+        for k in range(max(b - width, 0), min(b + width + 1, n_states)):
+            entry = moves[step, b - k + width, k]
+            if entry != 0.0:
+                for a in range(n_states):
+                    for w in range(LANES):
+                        work[a, b, w] += past[a, k, w] * entry
+    past[:] = 0.0
+    for a in range(n_states):
+        for k in range(max(a - width, 0), min(a + width + 1, n_states)):
+            entry = moves[step, a - k + width, k]
+            if entry != 0.0:
+                for b in range(n_states):
+                    for w in range(LANES):
+                        past[a, b, w] += entry * work[k, b, w]
 
 
 @part
-def _project(covariance: Any, past: Any, asked: Any, found: Any) -> None:
-    """Write `g'V g` for each g, `V = P - P N P`."""
-    n_states = covariance.shape[0]
-    along = np.empty(n_states)
+def _inform(outputs: Any, records: Any, r: Any, past: Any, room: Any, inverse: Any) -> None:
+    """`N <- h h'/S + (I - h G') N (I - G h')`, and `(A^-1)_tt` into `inverse`."""
+    n_states = outputs.shape[0]
+    for w in range(LANES):
+        inverse[w] = records[r, 0, w]
+    for a in range(n_states):
+        for w in range(LANES):
+            room[0, a, w] = 0.0
+        for k in range(n_states):
+            for w in range(LANES):
+                room[0, a, w] += past[a, k, w] * records[r, 1 + k, w]
+        for w in range(LANES):
+            inverse[w] += room[0, a, w] * records[r, 1 + a, w]
+    for a in range(n_states):
+        for w in range(LANES):
+            room[1, a, w] = inverse[w] * outputs[a, w] - room[0, a, w]
+    for a in range(n_states):
+        for b in range(n_states):
+            for w in range(LANES):
+                past[a, b, w] += room[1, a, w] * outputs[b, w] - outputs[a, w] * room[0, b, w]
+
+
+@part
+def _project(upper: Any, diagonal: Any, past: Any, asked: Any, room: Any, found: Any) -> None:
+    """Write `g'V g` for each g, `V = P - P N P`, `P = U D U'`; `room` is (3, d, LANES)."""
+    n_states = diagonal.shape[0]
     for i in range(asked.shape[0]):
-        variance = 0.0
+        for w in range(LANES):
+            found[i, w] = 0.0
+        for k in range(n_states):
+            for w in range(LANES):
+                room[0, k, w] = 0.0
+            for a in range(k + 1):
+                for w in range(LANES):
+                    room[0, k, w] += upper[a, k, w] * asked[i, a, w]
+            for w in range(LANES):
+                found[i, w] += diagonal[k, w] * room[0, k, w] * room[0, k, w]
+                room[0, k, w] *= diagonal[k, w]
         for a in range(n_states):
-            along[a] = 0.0
-            for b in range(n_states):
-                along[a] += covariance[a, b] * asked[i, b]
-            variance += along[a] * asked[i, a]
+            for w in range(LANES):
+                room[1, a, w] = 0.0
+            for k in range(a, n_states):
+                for w in range(LANES):
+                    room[1, a, w] += upper[a, k, w] * room[0, k, w]
         for a in range(n_states):
-            total = 0.0
+            for w in range(LANES):
+                room[2, a, w] = 0.0
             for b in range(n_states):
-                total += past[a, b] * along[b]
-            variance -= along[a] * total
-        found[i] = max(variance, 0.0)
+                for w in range(LANES):
+                    room[2, a, w] += past[a, b, w] * room[1, b, w]
+            for w in range(LANES):
+                found[i, w] -= room[1, a, w] * room[2, a, w]
+        for w in range(LANES):
+            found[i, w] = max(found[i, w], 0.0)

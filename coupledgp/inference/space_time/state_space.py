@@ -19,17 +19,17 @@ class StateSpace:
     """States of all kernels one below another, of variance one each, on an axis of n times.
 
     Matrices of states are block diagonal and kept as their 2w + 1 middle diagonals: entry (o, k) is
-    that of row k and column `k + o - w`. D states; K distinct steps.
+    that of row k and column `k + o - w`. d states; K distinct steps.
 
     Attributes
     ----------
-    outputs : FloatArray (n_kernels, D)
+    outputs : FloatArray (n_kernels, d)
         h of each kernel; zero at the states of the others.
-    stationary : FloatArray (2w + 1, D)
+    stationary : FloatArray (2w + 1, d)
         P of the states.
     steps : IntArray (n,)
         Number of the step that leads from each time to the next; of the last time 0.
-    transitions, innovations : FloatArray (K, 2w + 1, D)
+    transitions, innovations : FloatArray (K, 2w + 1, d)
         A and Q of each distinct step.
     """
 
@@ -41,12 +41,21 @@ class StateSpace:
 
     @property
     def n_states(self) -> int:
-        """D."""
+        """Number d of the states."""
         return self.outputs.shape[1]
 
+    def stationary_times(self, vectors: FloatArray) -> FloatArray:
+        """Return `P h` of vectors h (d, k)."""
+        width = self.stationary.shape[0] // 2
+        padded = np.pad(vectors, ((width, width), (0, 0)))
+        shifted = [padded[o : o + self.n_states] for o in range(2 * width + 1)]
+        return np.asarray(
+            sum(d[:, None] * v for d, v in zip(self.stationary, shifted, strict=True))
+        )
+
     def roots(self) -> tuple[FloatArray, FloatArray]:
-        """Matrices R with `R R'` = P (2w + 1, D), and of each step R with `R R' = Q`."""
-        return _roots(self.stationary[None])[0], _roots(self.innovations)
+        """Matrices R with `R R'` = P, (1, 2w + 1, d), and with `R R'` = Q, (K, 2w + 1, d)."""
+        return _roots(self.stationary[None]), _roots(self.innovations)
 
 
 def state_space(kernels: list[TimeKernel], times: FloatArray) -> StateSpace:
@@ -97,7 +106,7 @@ def _block_size(kernel: TimeKernel) -> int:
 
 
 def _put(banded: FloatArray, dense: FloatArray, first: int, width: int) -> None:
-    """Write blocks (K, d, d) into diagonals (K, 2w + 1, D), from state `first` on."""
+    """Write blocks (K, d, d) into diagonals (K, 2w + 1, d), from state `first` on."""
     size = dense.shape[-1]
     for offset in range(max(-width, 1 - size), min(width, size - 1) + 1):
         diagonal = np.diagonal(dense, offset, -2, -1)
@@ -106,7 +115,7 @@ def _put(banded: FloatArray, dense: FloatArray, first: int, width: int) -> None:
 
 
 def _roots(banded: FloatArray) -> FloatArray:
-    """Return the diagonals of R, `R R'` being covariances given by diagonals (K, 2w + 1, D).
+    """Return the diagonals of R, `R R'` being covariances given by diagonals (K, 2w + 1, d).
 
     The covariance is scaled to a diagonal of ones first, so that small and large variances beside
     each other both keep their digits; negative eigenvalues, which are rounding, count as zero.

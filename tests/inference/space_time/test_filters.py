@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.inference.space_time import filters
+from coupledgp.inference.space_time import filters, variances
+from coupledgp.inference.space_time.factors import LANES
 from coupledgp.inference.space_time.filters import SeriesFilter, Term
+from coupledgp.inference.space_time.lanes import lanes_of
+from coupledgp.inference.space_time.state_space import distinct_steps
 from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, White
 
 EIGENVALUES = np.array([0.0, 0.3, 2.0, 2.0])
@@ -121,6 +125,72 @@ def test_products_are_those_of_the_dense_kernel(case):
         np.testing.assert_allclose(found.product(which, values), expected, atol=1e-11)
 
 
+def exact_moments(found, values):
+    """Solve (n,), log-determinant and variances (n,) of one series in 50 digits."""
+    with mpmath.workdps(50):
+        n = found.n_times
+        kernels = [_exact_kernel(found.terms[c], found.times) for c in range(len(found.terms))]
+        prior = sum(kernels[1:], kernels[0])
+        noisy = prior + mpmath.mpf(found.noise) * mpmath.eye(n)
+        inverse = noisy**-1
+        solved = inverse * mpmath.matrix(values.tolist())
+        determinant = float(mpmath.log(mpmath.det(noisy)))
+        left = prior - prior * inverse * prior
+        spread = np.array([float(left[t, t]) for t in range(n)])
+    return np.array([float(entry) for entry in solved]), determinant, spread
+
+
+def _exact_kernel(term, times):
+    """Covariance of a term of eigenvalue one, Matern or constant, in the present precision."""
+
+    def value(one, other):
+        lag = abs(mpmath.mpf(one) - mpmath.mpf(other))
+        if isinstance(term.kernel, Constant):
+            return mpmath.mpf(term.variance)
+        x = lag / mpmath.mpf(term.kernel.lengthscale)
+        if isinstance(term.kernel, Matern12):
+            return term.variance * mpmath.exp(-x)
+        x *= mpmath.sqrt(3)
+        return term.variance * (1 + x) * mpmath.exp(-x)
+
+    return mpmath.matrix([[value(one, other) for other in times.tolist()] for one in times])
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e3, 1e6])
+def test_hard_cases_keep_all_digits(scale):
+    """Dense algebra in the same precision is wrong by up to 1e-8 here."""
+    found = SeriesFilter(terms_of_steps(scale), 1e-6, np.ones(1), REGULAR[:24])
+    values = np.random.default_rng(11).normal(size=24)
+    solved, determinant, spread = exact_moments(found, values)
+    largest = np.abs(solved).max()
+    np.testing.assert_allclose(found.solve(values[None])[0], solved, rtol=0, atol=1e-13 * largest)
+    assert found.log_determinants[0] == pytest.approx(determinant, rel=1e-13)
+    np.testing.assert_allclose(found.variances()[1, 0], spread, rtol=1e-12)
+
+
+def test_times_next_to_each_other_keep_their_digits():
+    times = np.sort(np.concatenate([REGULAR[:12], REGULAR[:12] + 1e-9]))
+    found = SeriesFilter(terms_of_steps(20.0), 1e-4, np.ones(1), times)
+    values = np.random.default_rng(12).normal(size=24)
+    solved, determinant, spread = exact_moments(found, values)
+    largest = np.abs(solved).max()
+    np.testing.assert_allclose(found.solve(values[None])[0], solved, rtol=0, atol=1e-12 * largest)
+    assert found.log_determinants[0] == pytest.approx(determinant, rel=1e-12)
+    np.testing.assert_allclose(found.variances()[1, 0], spread, rtol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [1e-6, 0.05])
+def test_a_long_axis_solves_its_own_equations(noise):
+    terms = (*terms_of_steps(1e5), Term("graph", Periodic(144.0), 0.5))
+    found = SeriesFilter(terms, noise, np.ones(1), 0.5 * np.arange(20_000))
+    values = np.random.default_rng(13).normal(size=(1, 20_000))
+    solved = found.solve(values)
+    every = tuple(range(len(terms)))
+    residual = found.product(every, solved) + noise * solved - values
+    scale = found.product(every, np.abs(solved))
+    assert np.abs(residual / scale).max() < 1e-15
+
+
 def test_gains_are_kept_until_they_are_stationary():
     times, noise = np.arange(900.0), 0.3
     terms = (Term("graph", Matern32(4.0), 1.0), Term("node", Matern12(9.0), 0.3))
@@ -129,7 +199,7 @@ def test_gains_are_kept_until_they_are_stationary():
     found = SeriesFilter(terms, noise, np.array([0.1, 3.0]), times, seen)
     values = np.random.default_rng(2).normal(size=(2, 900))
     solved, both = found.solve(values), found.variances()
-    assert max(len(records) for records in found._records) < 400
+    assert max(len(records) for records in found._gains.records) < 400
     for i in range(2):
         noisy = (kernel_of(found, i) + noise * np.eye(900))[:850, :850]
         np.testing.assert_allclose(
@@ -153,17 +223,49 @@ def test_gains_after_an_outage_are_computed_anew():
 def test_equal_series_have_their_gains_once():
     values = np.random.default_rng(4).normal(size=(5, N))
     found = SeriesFilter(TERMS, 0.1, np.array([0.0, 2.0, 0.0, 0.0, 2.0]), REGULAR)
-    assert len(found._records) == 2
+    assert found._lanes.groups.max() == 1
     alone = SeriesFilter(TERMS, 0.1, np.array([2.0]), REGULAR)
     np.testing.assert_array_equal(found.solve(values)[4], alone.solve(values[4:])[0])
     nodes = SeriesFilter(TERMS[3:], 0.1, np.array([0.0, 1.0, 5.0, 6.0, 7.0]), REGULAR)
-    assert len(nodes._records) == 1
+    assert found._lanes.groups.max() + len(nodes._lanes.groups) == 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 60])
+def test_covariances_that_are_computed_anew_are_the_same(monkeypatch, size):
+    found = made("irregular, unseen")
+    expected = found.term_variances()
+    monkeypatch.setattr(variances, "KEPT", size * LANES * found._shared.space.n_states**2)
+    np.testing.assert_array_equal(found.term_variances(), expected)
+
+
+@pytest.mark.parametrize("q", [1, 3, 8, 21])
+@pytest.mark.parametrize("m", [1, 5])
+def test_each_row_is_treated_once_by_a_lane_of_its_kind(q, m):
+    eigenvalues = np.random.default_rng(q).integers(0, 1 + q // 2, size=q).astype(float)
+    eigenvalues[: q // 2] = 0.0
+    lanes, kinds = lanes_of(eigenvalues)
+    tasks, groups = lanes.tasks(m)
+    used = tasks >= 0
+    assert sorted(tasks[used]) == list(range(m * q))
+    np.testing.assert_array_equal(
+        kinds[lanes.groups[groups]][used], np.tile(eigenvalues, m)[tasks[used]]
+    )
+
+
+def test_many_rows_of_one_series_share_the_lanes():
+    lanes, _ = lanes_of(np.ones(1))
+    assert len(lanes.tasks(80)[0]) == 10
+    lanes, _ = lanes_of(np.concatenate([np.zeros(80), np.arange(1.0, 9.0)]))
+    assert len(lanes.tasks(1)[0]) == 11
 
 
 def test_steps_that_differ_by_rounding_are_one_step():
-    found = SeriesFilter(TERMS, 0.1, EIGENVALUES, 1e9 + 0.1 * np.arange(1000))
-    assert found.space.transitions.shape[0] == 1
-    assert SeriesFilter(TERMS, 0.1, EIGENVALUES, IRREGULAR).space.transitions.shape[0] == N - 1
+    lengths, steps = distinct_steps(1e9 + 0.1 * np.arange(1000))
+    np.testing.assert_allclose(lengths, [0.1], rtol=1e-7)
+    assert not steps.any()
+    lengths, steps = distinct_steps(IRREGULAR)
+    np.testing.assert_allclose(lengths[steps[:-1]], np.diff(IRREGULAR), rtol=1e-12)
+    assert distinct_steps(np.array([0.0, 1.0, 2.0, 4.0, 5.0]))[0].tolist() == [1.0, 2.0]
 
 
 def test_one_time_and_one_series():
@@ -205,6 +307,16 @@ def test_draws_have_the_covariance(times):
     error = np.sqrt((np.outer(variance, variance) + expected**2) / n_draws)
     assert np.abs((flat.T @ flat / n_draws - expected) / error).max() < 5.0
     assert np.abs(flat.mean(axis=0) / np.sqrt(variance / n_draws)).max() < 5.0
+
+
+def test_products_and_draws_take_any_number_of_rows():
+    found = made("irregular")
+    values = np.random.default_rng(14).normal(size=(2, 3, 5, N))
+    expected = values @ kernel_of(SeriesFilter(TERMS, 0.1, np.ones(1), IRREGULAR), 0, (0, 1))
+    np.testing.assert_allclose(found.product((0, 1), values), expected, atol=1e-11)
+    assert found.product((0,), values[0, 0, :0]).shape == (0, N)
+    assert found.sample((0, 1), np.random.default_rng(15), 2, 7).shape == (2, 7, N)
+    assert found.sample((0, 1), np.random.default_rng(15), 2, 0).shape == (2, 0, N)
 
 
 def test_a_constant_is_drawn_once_for_all_times():
@@ -267,7 +379,7 @@ def test_what_makes_no_filter_is_refused(arguments, message):
         (lambda: Term("node", "matern-1/2", 1.0), "kernel: expected a TimeKernel"),
         (lambda: Term("node", Matern12(), -1.0), "variance: expected"),
         (lambda: made("regular").solve(np.ones((4, N - 1))), "values: expected shape"),
-        (lambda: made("regular").product((0,), np.ones(N)), "values: expected shape"),
+        (lambda: made("regular").product((0,), np.ones(N)), "values: expected rows"),
         (lambda: made("regular").product((5,), np.ones((4, N))), "which: expected"),
         (lambda: made("regular").sample((-1,), np.random.default_rng(0), 1), "which: expected"),
     ],
@@ -284,5 +396,5 @@ def test_rounding_below_zero_of_eigenvalues_counts_as_zero():
 
 def test_gains_that_do_not_fit_are_refused(monkeypatch):
     monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e3)
-    with pytest.raises(MemoryLimitError, match="gains of 3 series at 60 times"):
+    with pytest.raises(MemoryLimitError, match="gains of 8 series at 60 times"):
         made("irregular").log_determinants  # noqa: B018

@@ -85,6 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--splits", type=int, default=3, help="number of splits")
     parser.add_argument("--models", nargs="*", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--store", type=Path, default=Path("."), help="folder of the rows")
+    parser.add_argument("--resume", action="store_true", help="keep the rows that are there")
     parser.add_argument("--quick", action="store_true", help="one split, the last day")
     options = parser.parse_args(arguments)
     path = options.store / f"{options.data}{'-quick' if options.quick else ''}.json"
@@ -94,7 +95,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if options.quick:
             case = quick(case)
         split = case.plan.draw(case.readings, np.random.default_rng([17, number]))
+        done = {(r["split"], r["model"]) for r in records if r["rows"]}
         for name in options.models:
+            if options.resume and (number, name) in done:
+                continue
             found = measured(case, split, number, name)
             print(number, name, f"{found.get('cpu_seconds', 0):.1f} s", flush=True)
             records = [r for r in records if (r["split"], r["model"]) != (number, name)] + [found]

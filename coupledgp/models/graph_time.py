@@ -22,6 +22,7 @@ from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.field_sites import FieldSites
+from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import Sites, as_domain, sites_of
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
 from coupledgp.memory import named_exhaustion
@@ -42,7 +43,6 @@ from coupledgp.models.graph_time_parts import (
     rows_of,
     transformed_rows,
 )
-from coupledgp.models.site_labels import SiteLabels
 from coupledgp.models.targets import TransformLike
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import draw_seed

@@ -27,13 +27,13 @@ from coupledgp.inference.space_time.graph_sites import GraphSites
 from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.placement import stationary_placement
 from coupledgp.inference.space_time.posterior import Cells
+from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import (
     ProcessRegressor,
     check_probabilities,
 )
 from coupledgp.models.graph_time_parts import longest_run, term_names
-from coupledgp.models.site_labels import SiteLabels
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.series import Panel, TimeAxis
 from coupledgp.validation import check_positive_int

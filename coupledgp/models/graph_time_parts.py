@@ -18,7 +18,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.models.site_labels import SiteLabels
+from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, TimeAxis, as_panel
 

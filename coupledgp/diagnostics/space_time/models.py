@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from coupledgp.diagnostics.space_time.readings import SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.transforms import TargetTransform
+from coupledgp.inference.space_time.site_labels import SiteLabels
+from coupledgp.inference.space_time.sites import as_domain
+from coupledgp.random import FloatArray
 from coupledgp.series import Panel, as_panel
 
 
@@ -36,7 +41,7 @@ def readings_of(model: Any, data: Any, times: Any = None, values: Any = None) ->
             f"model: expected an estimator on a graph, got {type(model).__name__}"
         )
     panel = data if isinstance(data, Panel) else as_panel(data, times, values)
-    return readings_of_panel(panel, domain)
+    return readings_of_panel(panel, as_domain(domain))
 
 
 def readings_of_panel(panel: Panel, domain: Any) -> SensorReadings:
@@ -45,7 +50,7 @@ def readings_of_panel(panel: Panel, domain: Any) -> SensorReadings:
     return SensorReadings(
         np.asarray(panel.values, dtype=np.float64),
         axis.values,
-        domain.index(panel.nodes),
+        SiteLabels(domain).numbers(panel.nodes),
         domain,
         axis.seconds_of_day(axis.values),
         panel.nodes,
@@ -70,4 +75,17 @@ def law_of(fitted: Any, readings: SensorReadings) -> SpaceTimeLaw:
         raise InvalidInputError(
             f"model: expected predictions of shape {readings.values.shape}, got {mean.shape}"
         )
-    return SpaceTimeLaw(mean, std)
+    transform = getattr(fitted, "transform_", None)
+    if transform is None:
+        return SpaceTimeLaw(mean, std)
+    return SpaceTimeLaw(mean, std, transform, *_inner_law(fitted, transform, readings))
+
+
+def _inner_law(
+    fitted: Any, transform: TargetTransform, readings: SensorReadings
+) -> tuple[FloatArray, FloatArray]:
+    """Means and standard deviations (p, n) of `g(y)` from two quantiles of y."""
+    stamps = fitted.time_axis_.numbers(readings.stamps)
+    quantiles = fitted.quantiles_on_grid(readings.sites, stamps, [0.5, ndtr(1.0)])
+    middle, upper = (transform.forward(quantiles[..., k]) for k in (0, 1))
+    return middle, upper - middle

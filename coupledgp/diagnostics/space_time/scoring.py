@@ -11,6 +11,7 @@ import numpy as np
 from coupledgp.diagnostics.scores import half_width, point_crps, point_nlpd
 from coupledgp.diagnostics.space_time.readings import DAY, BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
+from coupledgp.diagnostics.space_time.sensor_table import crps_of_quantiles
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 from coupledgp.random import FloatArray
 
@@ -58,18 +59,31 @@ class ScoreRow:
     bias: float
 
 
-def score_values(y: FloatArray, mean: FloatArray, std: FloatArray) -> dict[str, Any]:
-    """Scores of n normal laws by name, all (n,), n > 0."""
-    error = mean - y
+def score_values(y: FloatArray, law: SpaceTimeLaw) -> dict[str, Any]:
+    """Scores of n laws by name, of observations (n,), n > 0."""
+    error = law.mean - y
+    density, crps, inside = _law_scores(y, law)
     return {
         "n": int(y.size),
         "rmse": float(np.sqrt(np.mean(np.square(error)))),
         "mae": float(np.mean(np.abs(error))),
-        "nlpd": float(np.mean(point_nlpd(y, mean, std))),
-        "crps": float(np.mean(point_crps(y, mean, std))),
-        "coverage_95": float(np.mean(np.abs(error) <= half_width(LEVEL) * std)),
+        "nlpd": float(np.mean(density)),
+        "crps": float(np.mean(crps)),
+        "coverage_95": float(np.mean(inside)),
         "bias": float(np.mean(error)),
     }
+
+
+def _law_scores(y: FloatArray, law: SpaceTimeLaw) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Negative log densities, CRPS, and whether observations (n,) are in 95 % intervals."""
+    reach, transform = half_width(LEVEL), law.transform
+    if transform is None or law.inner_mean is None or law.inner_std is None:
+        inside = np.abs(y - law.mean) <= reach * law.std
+        return point_nlpd(y, law.mean, law.std), point_crps(y, law.mean, law.std), inside
+    z, mean, std = transform.forward(y), law.inner_mean, law.inner_std
+    density = point_nlpd(z, mean, std) - transform.log_slope(y)
+    inside = np.abs(z - mean) <= reach * std
+    return density, crps_of_quantiles(transform, y, mean, std), inside
 
 
 def score_rows(
@@ -83,7 +97,7 @@ def score_rows(
         for group, value, columns in _groups(readings, split, here):
             cells = here & columns
             if cells.any():
-                values = score_values(readings.values[cells], law.mean[cells], law.std[cells])
+                values = score_values(readings.values[cells], law.at(cells))
                 rows.append(ScoreRow(number, model, kind, group, value, **values))
     return rows
 

@@ -6,15 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 from sklearn.base import BaseEstimator
 
 import coupledgp as cgp
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
+from coupledgp.diagnostics.space_time.models import fitted_to, law_of, readings_of
 from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
-from coupledgp.diagnostics.space_time.scoring import score_rows
+from coupledgp.diagnostics.space_time.scoring import score_rows, score_values
 from coupledgp.diagnostics.space_time.sensors_out import leave_one_sensor_out
+from coupledgp.diagnostics.space_time.simple import nearest_sensor
 from coupledgp.diagnostics.space_time.splits import SplitPlan
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.transforms import Log
 from tests.diagnostics.space_time.cases import DenseSpaceTime, readings, road
 
 PLAN = SplitPlan(sensors=0.2, cells=0.1, gap=8.0, gap_sensors=0.5, horizon=3.0)
@@ -181,3 +185,39 @@ class Recorder(BaseEstimator):
     def predict(self, nodes, times, return_std):
         shape = len(nodes), len(times)
         return np.full(shape, 50.0), np.full(shape, 10.0)
+
+
+def test_laws_of_transformed_values_have_their_own_densities():
+    rng = np.random.default_rng(0)
+    y, m, s = rng.lognormal(size=200), rng.normal(size=200), rng.uniform(0.5, 2, 200)
+    exact = stats.lognorm(s, scale=np.exp(m))
+    found = score_values(y, SpaceTimeLaw(exact.mean(), exact.std(), Log(), m, s))
+    assert found["nlpd"] == pytest.approx(-exact.logpdf(y).mean())
+    low, high = exact.interval(0.95)
+    assert found["coverage_95"] == np.mean((low <= y) & (y <= high))
+    draws = exact.rvs((4000, 200), random_state=1)
+    crps = np.abs(draws - y).mean() - 0.5 * np.abs(draws[:2000] - draws[2000:]).mean()
+    assert found["crps"] == pytest.approx(crps, rel=0.1)
+
+
+@pytest.mark.filterwarnings("ignore:the hyperparameters still moved")
+def test_a_transformed_model_of_the_package_is_scored_by_its_own_density():
+    data = readings(12)
+    model = cgp.GraphTimeGPRegressor(data.domain, target_transform="log", progress=False)
+    fitted = fitted_to(model, data)
+    law = law_of(fitted, data)
+    seen = data.seen
+    rows, columns = np.nonzero(seen)
+    own = fitted.log_density(rows, data.times[columns], data.values[seen])
+    found = score_values(data.values[seen], law.at(seen))
+    assert found["nlpd"] == pytest.approx(-np.mean(own), abs=1e-4)
+
+
+def test_readings_on_a_network_with_lengths():
+    roads = cgp.LaplaceOperator.from_edges(["a", "b"], ["b", "c"], [3.0, 4.0])
+    values = np.random.default_rng(0).normal(size=(2, 20))
+    model = cgp.GraphTimeGPRegressor(roads, progress=False)
+    found = readings_of(model, ["c", "a"], np.arange(20.0), values)
+    assert found.labels == ["c", "a"]
+    np.testing.assert_array_equal(found.sites, [2, 0])
+    np.testing.assert_array_equal(nearest_sensor(found), values[::-1])

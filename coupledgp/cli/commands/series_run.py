@@ -36,13 +36,16 @@ from coupledgp.cli.options import option
 from coupledgp.cli.readers.domains import DomainOptions, is_mesh, read_domain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.networks import label_column, read_network
-from coupledgp.cli.readers.node_values import read_positions
+from coupledgp.cli.readers.node_values import positions_of
 from coupledgp.cli.readers.series import Nodes, SeriesOptions, read_series
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
 from coupledgp.cli.show import series as show
+from coupledgp.diagnostics import space_time_report
 from coupledgp.errors import InvalidInputError
+from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES
+from coupledgp.graphs import Graph
 from coupledgp.models import GraphTimeGPRegressor, load_model, save_model
 from coupledgp.output import written_whole
 from coupledgp.progress import reporter
@@ -68,13 +71,16 @@ class Place:
     kind : str
         Description of the source in words.
     positions : FloatArray (n_nodes, 2) or (n_nodes, 3), or None
-        Positions of the nodes.
+        Positions of the nodes of a graph.
+    crs : str or None
+        Their coordinate system, if it is known.
     """
 
     domain: Any
     nodes: Nodes
     kind: str
     positions: FloatArray | None = None
+    crs: str | None = None
 
 
 def run_series(options: Mapping[str, Any]) -> None:
@@ -147,6 +153,9 @@ class _Run:
                     described[name]["leave_one_sensor_out"] = left_out_rows(table)[0]
                 if loso is not None:
                     self._write_left_out(tables, loso)
+            if paths["report"] is not None:
+                with self.clock("report"):
+                    self._write_report(next(iter(tables.values())), paths["report"])
             if paths["save_model"] is not None:
                 (model,) = self.models.values()
                 save_model(model, paths["save_model"], include_data=True)
@@ -218,6 +227,28 @@ class _Run:
                 writer.write(laws)
         return len(labels) * times.size
 
+    def _write_report(self, table: Any, path: Path) -> None:
+        """Write the page, with scores of the model fitted anew to a part of the values.
+
+        The page of an updated model has none: its hyperparameters are those of its file.
+        """
+        options, place = self.options, self.place
+        ((name, model),) = self.models.items()
+        report = space_time_report(
+            model,
+            splits=0 if options["update"] is not None else 1,
+            left_out=table,
+            forecast=options["forecast"],
+            positions=place.positions if isinstance(place.domain, Graph) else None,
+            crs=place.crs,
+            unit=None if name == "value" else name,
+            title=f"{name} over time on {options['graph'].name}",
+            data=f"{options['values'].name} on {options['graph'].name}: {place.kind}",
+            warnings=tuple(self.remarks),
+            random_state=options["seed"],
+        )
+        report.to_html(path)
+
     def _write_left_out(self, tables: Mapping[str, Any], path: Path) -> None:
         """Write the scores of sensors left out."""
         parts = []
@@ -257,14 +288,16 @@ def read_place(options: Mapping[str, Any]) -> Place:
         path, "vertices" if is_mesh(path) else "faces", options["weight"], options["length"],
         options["undirected"],
     )  # fmt: skip
+    graph, crs = network.graph, None
     if options["positions"] is not None:
-        network = network.placed(read_positions(options["positions"], network, column))
-    graph = network.graph
+        places, names = positions_of(options["positions"], network.numbers, column)
+        network, crs = network.placed(places), None if names == ("x", "y") else LONLAT
     observed = np.arange(graph.n_nodes) if options["keep_isolated"] else np.empty(0, np.int64)
     check_isolated(network, observed, options["keep_isolated"], path)
     labels = [graph.label(k) for k in range(graph.n_nodes)]
     positions = network.positions if network.mesh is None else np.asarray(network.mesh.vertices)
-    return Place(graph, Nodes(network.numbers, labels, network.nodes), network.kind, positions)
+    nodes = Nodes(network.numbers, labels, network.nodes)
+    return Place(graph, nodes, network.kind, positions, crs)
 
 
 def _field_place(options: Mapping[str, Any], column: str) -> Place:
@@ -283,10 +316,5 @@ def _field_place(options: Mapping[str, Any], column: str) -> Place:
             f"{path}: expected lengths of the edges for --model field, got none (--length names "
             "their column or attribute)"
         )
-    positions = None
-    if domain.roads is not None:
-        positions = np.asarray(domain.roads.positions)
-    elif domain.mesh is not None:
-        positions = np.asarray(domain.mesh.vertices)
     nodes = Nodes(domain.numbers, domain.labels, "vertices" if domain.is_surface else "nodes")
-    return Place(domain.operator, nodes, domain.kind, positions)
+    return Place(domain.operator, nodes, domain.kind)

@@ -8,6 +8,7 @@ is two hours; times without one are readings of a clock.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta, timezone
 from numbers import Real
@@ -134,8 +135,8 @@ def _of_numbers(array: NDArray[Any], name: str) -> Stamps:
     return Stamps(values, is_number=True)
 
 
-def _nanoseconds(array: NDArray[Any], name: str) -> IntArray:
-    """Nanoseconds since 1970 (n,) of datetime64 (n,)."""
+def _nanoseconds(array: NDArray[Any], name: str, firsts: Sequence[int] | None = None) -> IntArray:
+    """Nanoseconds since 1970 (n,) of datetime64 (n,); `firsts` (n,) are their places in errors."""
     missing = np.flatnonzero(np.isnat(array))
     if missing.size:
         raise InvalidInputError(f"{name}: expected a time at place {missing[0]}, got NaT")
@@ -143,7 +144,8 @@ def _nanoseconds(array: NDArray[Any], name: str) -> IntArray:
     bad = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
     if bad.size:
         raise InvalidInputError(
-            f"{name}: expected years from 1678 to 2261, got {array[bad[0]]} at place {bad[0]}"
+            f"{name}: expected years from 1678 to 2261, got {array[bad[0]]} at place "
+            f"{bad[0] if firsts is None else firsts[bad[0]]}"
         )
     found: IntArray = array.astype("datetime64[ns]").astype(np.int64)
     return found
@@ -205,29 +207,37 @@ def _refuse_mixed(name: str, zoned: Any, plain: Any) -> None:
 
 def _of_texts(texts: list[str], name: str) -> Stamps:
     """Times of texts by ISO 8601, each distinct one parsed once."""
-    distinct = {text: k for k, text in enumerate(dict.fromkeys(texts))}
-    found = _parsed([text.strip() for text in distinct], texts, name)
+    firsts: dict[str, int] = {}
+    for place, text in enumerate(texts):
+        firsts.setdefault(text, place)
+    distinct = {text: k for k, text in enumerate(firsts)}
+    found = _parsed([text.strip() for text in distinct], list(firsts.values()), name)
     places = np.array([distinct[text] for text in texts], dtype=np.int64)
     return Stamps(found.values[places], False, found.zone, found.labelled)
 
 
-def _parsed(distinct: list[str], texts: list[str], name: str) -> Stamps:
+def _parsed(distinct: list[str], firsts: list[int], name: str) -> Stamps:
+    """Times (n,) of distinct texts (n,), which come first at the places `firsts` (n,)."""
     import pyarrow as pa
 
     column = pa.array(distinct, pa.string())
     try:
         plain = column.cast(pa.timestamp("us"))
-        return Stamps(_nanoseconds(plain.to_numpy(zero_copy_only=False), name))
+        return Stamps(_nanoseconds(plain.to_numpy(zero_copy_only=False), name, firsts))
     except pa.ArrowInvalid:
         pass
     try:
         # Through UTC: times of several offsets are instants all the same.
         micro = column.cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid:
-        return _of_datetimes([_datetime(text, texts, name) for text in distinct], name)
+        cells = zip(distinct, firsts, strict=True)
+        return _of_datetimes([_datetime(text, place, name) for text, place in cells], name)
     zones = {_ending(text) for text in distinct}
     return Stamps(
-        _nanoseconds(micro.astype("datetime64[us]"), name), False, _one_zone(zones), "python"
+        _nanoseconds(micro.astype("datetime64[us]"), name, firsts),
+        False,
+        _one_zone(zones),
+        "python",
     )
 
 
@@ -242,12 +252,11 @@ def _ending(text: str) -> str:
     return f"{offset[0]}{digits[:2]}:{digits[2:]}"
 
 
-def _datetime(text: str, texts: list[str], name: str) -> datetime:
+def _datetime(text: str, place: int, name: str) -> datetime:
     """A time by the rules of ISO 8601 that Arrow lacks; refuse a text that is none."""
     try:
         return datetime.fromisoformat(text)
     except ValueError:
-        place = next(k for k, given in enumerate(texts) if given.strip() == text)
         raise InvalidInputError(
             f"{name}: expected {KINDS}, got {text!r:.60} at place {place}"
         ) from None

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from tests.hostile import graphs, meshes, options, roads, tables
+from tests.hostile import graphs, meshes, options, roads, series, tables
 from tests.hostile.cases import BrokenError, Case, called, check, check_error, within
 
 # The tests run one case in so many, and those of faults that there once were; `make fuzz` all.
@@ -18,7 +18,8 @@ KNOWN = (
     "bomb", "billion", "positions-huge", "nul-name", "null",
     "zero-as-model", "audit--mean", "one-point",
 )  # fmt: skip
-PARTS = {"tables": tables, "graphs": graphs, "meshes": meshes, "options": options, "roads": roads}
+PARTS = {"tables": tables, "graphs": graphs, "meshes": meshes, "options": options, "roads": roads,
+         "series": series}  # fmt: skip
 
 
 def chosen():

@@ -134,6 +134,7 @@ def test_seconds_of_the_day_are_local():
         ([0.0, np.inf], "finite numbers, got inf"),
         (["2012-03-01", "yesterday"], "'yesterday' at place 1"),
         (["2012-02-30"], "'2012-02-30' at place 0"),
+        (["2012-03-01", "2012-03-01", "0000-01-01"], "got 0000-01-01.* at place 2"),
         (["2012-03-01T00:00", "2012-03-01T00:05Z"], "a zone with all times or with none"),
         ([dt.datetime(2012, 3, 1), dt.datetime(2012, 3, 1, tzinfo=dt.UTC)], "a zone with all"),
         ([dt.datetime(2012, 3, 1, tzinfo=PARIS),

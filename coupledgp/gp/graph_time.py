@@ -48,6 +48,7 @@ from coupledgp.inference.space_time.whittle import SpaceTimeParameters, expected
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.series.grids import continued
 
 # Number of observations up to which all that is left out comes from a Cholesky factor.
 DENSE_LIMIT = 2000
@@ -438,7 +439,9 @@ class GraphTimeGP(NormalizedProcess):
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> GraphTimeGP:
         """See the base class; a site without a sensor so far has noise of scale one."""
-        rows = SpaceTimeRows.of(data, self.scales, self.rows.times)
+        # Steps at which a live feed was silent are times of the grid, too.
+        grid = continued(self.rows.times, data.points[:, 1])
+        rows = SpaceTimeRows.of(data, self.scales, grid)
         units = Units.of(data.targets, self.normalize) if renormalize else self.units
         roots = np.sqrt(self.scales.at(rows.sensors))
         return self.given(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zoneinfo
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +20,7 @@ from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, TimeAxis, as_panel
+from coupledgp.series.zones import zone_of_name
 
 # Names of terms in `components`.
 MOVING, USUAL, OWN, BIAS = "moving", "usual", "own moving", "own usual"
@@ -139,7 +139,7 @@ def axis_from(state: Any, times: FloatArray) -> TimeAxis:
         origin = None if state["origin"] is None else np.datetime64(str(state["origin"]), "ns")
         zone = state["zone"]
         if zone is not None:
-            zoneinfo.ZoneInfo(str(zone))
+            zone_of_name(str(zone))
         return TimeAxis(times, origin, zone, int(state["tick"]), "numpy", bool(state["whole"]))
     except (TypeError, KeyError, ValueError, OSError) as error:
         raise ModelFileError(f"axis: expected a time axis, got another value ({error})") from None

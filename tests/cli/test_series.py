@@ -9,7 +9,8 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.cli import run
-from coupledgp.cli.commands import series_tasks
+from coupledgp.cli.commands import series_run, series_tasks
+from coupledgp.diagnostics import space_time_report
 from tests.cli.series_cases import (
     N_NODES,
     N_SENSORS,
@@ -188,6 +189,23 @@ def test_sensors_left_out_and_json(interpolated, model, tmp_path, capsys):
     assert found["leave_one_sensor_out"]["worst"][0]["node"] == table.node[0]
 
 
+def test_a_page_is_written(interpolated, tmp_path, monkeypatch):
+    asked = {}
+
+    def page(model, **named):
+        asked.update(named)
+        return space_time_report(model, **named | {"splits": 0})
+
+    monkeypatch.setattr(series_run, "space_time_report", page)
+    rows = [f"{name},{-118 + k / 100},34" for k, name in enumerate(NAMES)]
+    (tmp_path / "places.csv").write_text("\n".join(["node,longitude,latitude", *rows]))
+    words = ("--report", tmp_path / "page.html", "--positions", tmp_path / "places.csv")
+    interpolated("long.csv", *words, "--value-column", "mph")
+    assert (asked["splits"], asked["unit"], asked["crs"]) == (1, "mph", "EPSG:4326")
+    text = (tmp_path / "page.html").read_text()
+    assert "mph over time on roads.csv" in text
+
+
 def test_figures_are_printed(interpolated, tmp_path, capsys):
     interpolated("long.csv", "--leave-one-sensor-out", tmp_path / "loso.parquet")
     out = capsys.readouterr().out
@@ -243,6 +261,11 @@ def test_a_live_feed_goes_on_with_a_saved_model(files, interpolated, tmp_path, m
         assert len(table) == (end - 1) * N_NODES
     by_hand = fitted.partial_fit(SENSORS, TIMES[18:], SPEEDS[:, 18:])
     np.testing.assert_allclose(grid(table), by_hand.predict(NAMES, TIMES), rtol=1e-6)
+    feed.write_text("\n".join([*lines, f"2012-03-01T08:10,{'60,' * N_SENSORS}"[:-1]]) + "\n")
+    gone_on = interpolated("feed.csv", "--update", state)  # two steps are missing
+    assert len(gone_on) == (N_TIMES + 3) * N_NODES
+    assert gone_on["kind"].to_pylist()[-2 * N_NODES] == "gap"
+    feed.write_text("\n".join(lines) + "\n")
     again = interpolated("feed.csv", "--update", state)  # nothing new
     np.testing.assert_allclose(grid(again), grid(table), rtol=1e-9)
 

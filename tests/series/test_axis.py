@@ -10,6 +10,7 @@ import pytest
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.series import TimeAxis
+from coupledgp.series.grids import continued
 
 START = np.datetime64("2012-03-01T00:00")
 FIVE = np.timedelta64(5, "m")
@@ -247,3 +248,14 @@ def test_clocks_of_a_zone_are_read_but_not_where_they_are_set():
             stamps(["2012-07-01"]).within(zone)
     with pytest.raises(InvalidInputError, match="expected timestamps for a zone, got numbers"):
         stamps([1.0]).within("UTC")
+
+
+def test_a_grid_goes_on_over_steps_that_are_missing():
+    times = 0.1 * np.arange(5)
+    later = np.array([0.3, 0.7000000001, 0.9])
+    found = continued(times, later)
+    np.testing.assert_allclose(found, 0.1 * np.arange(10))
+    assert np.isin(later[1:], found).all()
+    for stamps in ([0.3], [0.75], [7.0]):  # none later, off the grid, far beyond
+        assert continued(times, np.array(stamps)) is times
+    assert continued(np.array([0.0, 1.0, 3.0]), np.array([4.0])).size == 3

@@ -266,3 +266,18 @@ def test_pictures_and_tables_are_saved(tmp_path):
     assert "'=road 2,50,20.2," in text
     assert HOSTILE in report().sensor_names
     assert set(report().pictures()) >= {"map", "small-multiples", "series-7", "hours"}
+
+
+def test_six_times_of_an_evening_are_round():
+    one = report()  # from 20:00 to 0:35, then a forecast
+    texts = time_texts(one.axis, one.times[chosen_times(one)])
+    assert [text[-5:] for text in texts] == ["22:30", "23:00", "23:30", "00:00", "00:30", "00:55"]
+
+
+def test_a_scale_ends_before_rare_means_and_says_so():
+    law = report().mean.copy()
+    assert not TimeMaps(report()).scales[0].note
+    law[3, 5] = 1e4
+    scale = TimeMaps(report(mean=law)).scales[0]
+    assert scale.high < 100
+    assert "beyond" in scale.note

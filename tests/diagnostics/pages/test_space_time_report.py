@@ -65,6 +65,7 @@ def test_the_map_has_the_model_s_law_and_a_forecast():
     np.testing.assert_allclose(found.mean, mean, atol=1e-9)
     np.testing.assert_allclose(found.std, std, atol=1e-9)
     assert len(found.edges) == N_NODES - 1
+    assert found.is_network  # nodes with positions, two edges each
 
 
 def test_cells_are_observed_gaps_forecasts_or_rejected():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -10,7 +11,7 @@ import numpy as np
 from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.mesh import EDGES
 from coupledgp.diagnostics.pages.picture import DPI, STYLE, Picture, blank, plain_axis
-from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
+from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.pages.space_time.layout import places_of
 from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimeRecord
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 
 # Size of a small map in inches.
 SMALL = (1.55, 1.5)
+# Share of the means beyond either end of a scale, and the share of the range that it keeps if
+# nothing is left out.
+RARE, WIDE = 0.005, 0.7
 # Most edges that are drawn on small maps: more make them grey.
 MAX_EDGES = 20_000
 
@@ -45,7 +49,7 @@ class TimeMaps:
     def __init__(self, report: SpaceTimeRecord) -> None:
         self.report = report
         self.places, self.note = places_of(report)
-        self.scales = (mean_scale(report.mean, report.std), spread_scale(report.std))
+        self.scales = (_mean_scale(report), spread_scale(report.std))
         self.titles = _titles(report)
         self.edges = np.unique(np.sort(report.edges, axis=1), axis=0)
 
@@ -116,7 +120,7 @@ class TimeMaps:
         ]
         scene = Scene(
             kind, self.places, cells, kind == "lines", quantities, self._sensors(frames),
-            [plain(one) for one in r.nodes] if kind == "points" else (),
+            self._names(kind, cells),
             " ".join(one for one in notes if one), self._frames(frames),
         )  # fmt: skip
         return thinned(scene, MAX_FRAME_BYTES)
@@ -128,6 +132,15 @@ class TimeMaps:
             strict=True,
         )  # fmt: skip
         return [Quantity(*one) for one in named]
+
+    def _names(self, kind: str, cells: IntArray) -> list[str]:
+        """Names of nodes, or of the edges between named ones."""
+        names = [plain(one) for one in self.report.nodes]
+        if kind == "faces" or not any(names):
+            return []
+        if kind == "points":
+            return names
+        return [" \N{EN DASH} ".join(filter(None, (names[a], names[b]))) for a, b in cells.tolist()]
 
     def _frames(self, frames: IntArray) -> Frames:
         r = self.report
@@ -189,6 +202,17 @@ class TimeMaps:
                 linewidths=0, zorder=2, rasterized=True,
             )  # fmt: skip
         axes.set_aspect("equal", adjustable="datalim")
+
+
+def _mean_scale(report: SpaceTimeRecord) -> Scale:
+    """Scale of the means; where few of them are far away, it ends before them and says so."""
+    whole = mean_scale(report.mean, report.std)
+    low, high = np.nanquantile(report.mean, [RARE, 1 - RARE])
+    inner = mean_scale(np.clip(report.mean, low, high), report.std)
+    if inner.high - inner.low > WIDE * (whole.high - whole.low):
+        return whole
+    rest = f"{100 * RARE:g} % of the values on either side are beyond"
+    return replace(inner, note=f"{inner.note}; {rest}" if inner.note else rest)
 
 
 def _titles(report: SpaceTimeRecord) -> tuple[str, str]:

@@ -17,6 +17,9 @@ from coupledgp.random import FloatArray, IntArray
 
 # Most nodes of a graph on a map.
 MAX_NODES = 20_000
+# Most edges a node of a graph in the plane whose edges are taken for roads, as junctions of three
+# roads have.
+ROAD_EDGES = 1.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,9 +81,10 @@ class MapSites:
         found = graph.adjacency.tocoo()
         ends = row[np.column_stack([found.row, found.col])]
         edges = ends[(ends >= 0).all(axis=1) & (ends[:, 0] < ends[:, 1])]
+        flat = places is not None and places.shape[1] == 2
         return cls(
             sites, list(graph.label_all(sites)), edges, None if places is None else places[sites],
-            notes=tuple(notes),
+            is_network=flat and 0 < len(edges) <= ROAD_EDGES * sites.size, notes=tuple(notes),
         )  # fmt: skip
 
     @classmethod

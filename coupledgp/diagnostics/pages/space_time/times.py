@@ -8,8 +8,9 @@ from coupledgp.diagnostics.pages.scene import MAX_SENSORS
 from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray
 
-# Number of small maps, and seconds of a day.
-N_MAPS, DAY = 6, 86_400.0
+# Number of small maps, and seconds between them that are round: 10 minutes to 4 hours.
+N_MAPS = 6
+ROUND = (600.0, 900.0, 1200.0, 1800.0, 3600.0, 7200.0, 10_800.0, 14_400.0)
 # Bytes of the values of a map over all times, and the fewest times that nodes give way to.
 MAX_FRAME_BYTES, LEAST_TIMES = 1_500_000, 48
 # Bytes of a mean and a standard deviation of one node and time, and of a value of a sensor.
@@ -29,7 +30,7 @@ def thinned_times(n_times: int, limit: int) -> IntArray:
 
 
 def chosen_times(report: SpaceTimeRecord) -> IntArray:
-    """Numbers of six times: every four hours of the last day, or evenly spread over all.
+    """Numbers of six times: every four hours of the last day, or round hours, or evenly spread.
 
     The last of them is a forecast, if there are any.
     """
@@ -43,17 +44,18 @@ def chosen_times(report: SpaceTimeRecord) -> IntArray:
 
 
 def _round_hours(report: SpaceTimeRecord) -> FloatArray | None:
-    """Six times of a day, numbers of the axis; None if times are numbers, few or far apart."""
-    times, every = report.times, DAY / N_MAPS
+    """Six times at round hours, numbers of the axis; None if times are numbers, few or sparse."""
+    times = report.times
     last = float(times[last_observed(report)])
     clock = report.axis.seconds_of_day(np.array([last]))
-    dense = np.median(np.diff(times)) <= every / 2
-    if clock is None or not dense or last - times[0] < 1.25 * DAY:
+    fitting = [one for one in ROUND if (N_MAPS - 1) * one <= last - times[0]]
+    if clock is None or not fitting or np.median(np.diff(times)) > fitting[-1] / 2:
         return None
+    every = fitting[-1]
     hours = np.asarray(last - float(clock[0]) % every - every * np.arange(N_MAPS)[::-1], float)
     if times[-1] > last:
         hours = np.append(hours[1:], times[-1])
-    return hours
+    return hours[hours >= times[0]]
 
 
 def last_observed(report: SpaceTimeRecord, frames: IntArray | None = None) -> int:

@@ -35,9 +35,9 @@ class Viewer {
     this.canvas = element("canvas", { tabIndex: 0 });
     this.drawing = new Drawing(this.canvas, this.scene);
     this.layer = 0;
-    // Where most nodes have a sensor, sensors would hide the law when times are played.
+    // Many sensors would hide the law when times are played.
     const s = this.scene;
-    this.with_sensors = !(s.frames && s.sensors && 6 * s.sensors.count > s.positions.length);
+    this.with_sensors = !(s.frames && s.sensors && (s.sensors.count > 100 || 6 * s.sensors.count > s.positions.length));
     this.picked = null;
     this.clock = null;
     this.dress(figure);

@@ -209,6 +209,18 @@ def test_gains_are_kept_until_they_are_stationary():
         np.testing.assert_allclose(both[1, i], dense_variances(found, i), atol=1e-12)
 
 
+def test_forecasts_at_other_steps_follow_stationary_gains():
+    terms = (Term("graph", Matern32(4.0), 1.0), Term("graph", Constant(), 0.5))
+    found = SeriesFilter(terms, 0.3, np.array([0.5]), np.arange(400.0))
+    longer = found.on(np.array([399.25, 402.0, 402.5, 409.0]))
+    assert len(longer._gains.records[0]) < 300
+    np.testing.assert_allclose(longer.variances()[1, 0], dense_variances(longer, 0), atol=1e-12)
+    values = np.random.default_rng(16).normal(size=(1, 404))
+    np.testing.assert_allclose(
+        longer.solve(values)[:, :400], found.solve(values[:, :400]), atol=1e-13
+    )
+
+
 def test_gains_after_an_outage_are_computed_anew():
     times = np.arange(500.0)
     seen = np.ones(500, dtype=bool)

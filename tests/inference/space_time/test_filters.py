@@ -209,6 +209,30 @@ def test_gains_are_kept_until_they_are_stationary():
         np.testing.assert_allclose(both[1, i], dense_variances(found, i), atol=1e-12)
 
 
+def test_gains_of_an_axis_whose_step_changes_are_kept_up_to_there():
+    times = np.concatenate([np.arange(200.0), 199.0 + 3.0 * np.arange(1, 150)])
+    found = SeriesFilter((Term("graph", Matern32(5.0), 1.0),), 0.1, np.ones(1), times)
+    values = np.random.default_rng(18).normal(size=(1, times.size))
+    noisy = kernel_of(found, 0) + 0.1 * np.eye(times.size)
+    np.testing.assert_allclose(
+        found.solve(values)[0], np.linalg.solve(noisy, values[0]), rtol=0, atol=1e-12
+    )
+    assert 200 < len(found._gains.records[0]) < times.size
+    np.testing.assert_allclose(found.variances()[1, 0], dense_variances(found, 0), atol=1e-12)
+
+
+def test_gains_that_settle_slowly_are_kept_longer():
+    """A tolerance of 1e-6 instead of 1e-14 would be seen here."""
+    found = SeriesFilter((Term("node", Matern12(150.0), 1.0),), 10.0, np.ones(1), np.arange(1500.0))
+    values = np.random.default_rng(17).normal(size=(1, 1500))
+    assert 300 < len(found._gains.records[0]) < 1500
+    noisy = kernel_of(found, 0) + 10.0 * np.eye(1500)
+    expected = np.linalg.solve(noisy, values[0])
+    np.testing.assert_allclose(found.solve(values)[0], expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found.variances()[1, 0], dense_variances(found, 0), rtol=1e-12)
+    assert found.log_determinants[0] == pytest.approx(np.linalg.slogdet(noisy)[1], rel=1e-13)
+
+
 def test_forecasts_at_other_steps_follow_stationary_gains():
     terms = (Term("graph", Matern32(4.0), 1.0), Term("graph", Constant(), 0.5))
     found = SeriesFilter(terms, 0.3, np.array([0.5]), np.arange(400.0))

@@ -40,7 +40,8 @@ def panels(quantities: Sequence[Quantity], draw: Draw) -> Figure:
         for axes, one in zip(figure.subplots(1, len(quantities)), quantities, strict=True):
             mappable = one.scale.mappable()
             draw(axes, one, mappable)
-            axes.set_title(f"{one.title}\n{one.scale.note}" if one.scale.note else one.title)
+            title = f"{one.title}\n{one.scale.note}" if one.scale.note else one.title
+            axes.set_title(title, parse_math=False)
             axes.set_axis_off()
             axes.autoscale_view()
             bar = figure.colorbar(mappable, ax=axes, shrink=0.75)

@@ -53,9 +53,11 @@ class MapReadings:
             given = {label: k for k, label in enumerate(panel.nodes)}
             stamps = panel.axis.numbers(far.time)
             here, there = nearest(rows.times, stamps), nearest(panel.axis.values, stamps)
-            for node, column, place in zip(far.node, here, there, strict=True):
-                rejected[row[node], column] = True
-                values[row[node], column] = panel.values[given[node], place]
+            kept = rows.times[here] == panel.axis.values[there]  # times before a window are not
+            for k in np.flatnonzero(kept).tolist():
+                cell = row[far.node[k]], here[k]
+                rejected[cell] = True
+                values[cell] = panel.values[given[far.node[k]], there[k]]
         axis = replace(panel.axis, values=rows.times)
         return cls(rows.sensors, labels, axis, values, rejected)
 

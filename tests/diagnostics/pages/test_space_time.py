@@ -60,6 +60,11 @@ def test_hostile_labels_are_texts_everywhere(page):
     assert "&lt;/script&gt;&lt;img" in page
 
 
+def test_a_hostile_unit_is_a_text_on_pictures_too():
+    hostile = report(unit=HOSTILE).to_html()
+    assert "<img" not in hostile
+
+
 def test_the_page_fetches_nothing_and_is_small(page):
     assert "default-src 'none'" in page
     assert "http://" not in page.replace("http://www.w3.org", "")

@@ -160,3 +160,17 @@ def test_wrong_arguments_are_named():
         space_time_report(model(), splits=0, positions=np.zeros((3, 2)))
     with pytest.raises(InvalidInputError, match="model: expected a fitted model"):
         space_time_report(cgp.Graph.from_edges([0], [1]))
+
+
+def test_values_that_are_added_later_are_on_the_page():
+    import copy
+
+    later = copy.copy(model())
+    step = np.timedelta64(15, "m")
+    times = TIMES[-1] + step * np.arange(1, 4)
+    later.partial_fit([f"n{k}" for k in SENSORS], times, np.full((SENSORS.size, 3), 55.0))
+    found = space_time_report(later, splits=0, left_out=False)
+    assert found.times.size == N_TIMES + 3 + 12
+    assert (found.observed[:, N_TIMES : N_TIMES + 3] == 55.0).all()
+    assert (found.kinds[:, -12:] == FORECAST).all()
+    assert [5, 40] in np.argwhere(found.kinds == REJECTED).tolist()

@@ -115,7 +115,7 @@ def kind_words(one: KindScore, axis: TimeAxis) -> str:
 
 
 def term_words(one: TermShare, axis: TimeAxis) -> str:
-    """A term of the model in words: what it follows, and how long."""
+    """A term of the model in words: what it follows."""
     if one.where == "noise":
         return "noise of single readings"
     network = one.where == "graph"
@@ -126,13 +126,15 @@ def term_words(one: TermShare, axis: TimeAxis) -> str:
         return f"{cycle} along the network" if network else f"a sensor's own {cycle}"
     if one.kernel == "white":
         return "changes from step to step " + ("along the network" if network else "of one sensor")
-    moving = "changes that move along the network" if network else "what only one sensor sees"
-    return moving if one.lengthscale is None else f"{moving}, over {_over(one, axis)}"
+    return "changes that move along the network" if network else "what only one sensor sees"
 
 
-def _over(one: TermShare, axis: TimeAxis) -> str:
-    assert one.lengthscale is not None
-    return duration_words(one.lengthscale, axis)
+def lasting_words(one: TermShare, axis: TimeAxis) -> str:
+    """A term in words, and how long its changes last."""
+    words = term_words(one, axis)
+    if one.lengthscale is None or one.period is not None:
+        return words
+    return f"{words}, over {duration_words(one.lengthscale, axis)}"
 
 
 def _cycle(period: float | None, axis: TimeAxis) -> str:
@@ -160,7 +162,7 @@ def variance_sentence(report: SpaceTimeRecord) -> str:
         return ""
     found = sorted(report.terms, key=lambda one: -one.variance)
     parts = [
-        f"{share_words(one.variance / total)} {term_words(one, report.axis)}"
+        f"{share_words(one.variance / total)} {lasting_words(one, report.axis)}"
         for one in found
         if one.variance >= 0.005 * total
     ]

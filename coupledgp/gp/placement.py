@@ -31,18 +31,18 @@ from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
-# Places whose covariance is formed, of a graph's nodes that are not all asked for by name; and the
-# seconds that a search may take without a budget.
-FORMED_PLACES, PATIENCE = 4096, 300.0
+# Places whose covariance is formed where there is another way, and places of a sample where there
+# is none and nobody named them.
+FORMED_PLACES, SAMPLED_PLACES = 4096, 2048
+# Seconds that a search may take without a budget.
+PATIENCE = 600.0
 # Matrices of the size of the covariance that a search keeps.
 MATRICES = 6
 # Places of whose covariance the seconds of a column are measured, and from how many places on.
-MEASURED, MEASURED_FROM = 4, 600
+MEASURED, MEASURED_FROM = 32, 600
 # Random products by which candidates are ranked by total variance, and candidates that are compared
 # by their columns in each step.
 N_PROBES, N_COMPARED = 64, 16
-# Fewest places of a sample that say anything.
-FEWEST = 64
 
 
 @dataclass(frozen=True)
@@ -109,30 +109,24 @@ def next_places(
     """
     limit = Budget(budget.seconds or PATIENCE, budget.bytes)
     rows, used = np.union1d(places.candidates, places.interest), places.used()
-    n_most = _affordable(process, used, limit)
-    if len(rows) <= n_most:
-        return _formed(process, used, k, criterion, limit, report, rows)
-    columns = _Columns.of(process)
-    if columns is not None and criterion != "mutual-information":
-        return _by_columns(columns, used, k, criterion, limit, seed, rows)
-    if places.are_named or n_most < max(FEWEST, 2 * k):
-        return _formed(process, used, k, criterion, limit, report, rows)  # refused if too large
+    if rows.size > FORMED_PLACES:
+        columns = _Columns.of(process)
+        if columns is not None and criterion != "mutual-information":
+            return _by_columns(columns, used, k, criterion, limit, seed, rows)
+        if not places.are_named:
+            sample = _sampled(places, max(SAMPLED_PLACES, 2 * k), seed)
+            every = np.arange(sample.size)
+            part = Places(places.points[sample], every, every)
+            found = _formed(process, part, k, criterion, limit, report, sample)
+            return replace(found, reason=f"{found.reason}, a sample of {len(rows)} places")
+    return _formed(process, used, k, criterion, limit, report, rows)
+
+
+def _sampled(places: Places, count: int, seed: int) -> IntArray:
+    """Rows of a random sample of the candidates, in rising order."""
     rng = np.random.default_rng(seed)
-    sample = np.sort(rng.choice(places.candidates, min(n_most, len(places.candidates)), False))
-    part = Places(places.points[sample], np.arange(sample.size), np.arange(sample.size))
-    found = _formed(process, part, k, criterion, limit, report, sample)
-    return replace(found, reason=f"{found.reason}, a sample of {len(rows)} places")
-
-
-def _affordable(process: GaussianProcess, places: Places, limit: Budget) -> int:
-    """Number of places whose covariance can be formed and searched within the limits."""
-    if len(places.points) <= MEASURED_FROM:
-        return MEASURED_FROM
-    assert limit.seconds is not None
-    by_columns = limit.seconds / (2.0 * _column_seconds(process, places.points))
-    by_algebra = (limit.seconds * DENSE_RATE / 4.0) ** (1 / 3)
-    most = len(places.points) if places.are_named else FORMED_PLACES
-    return int(min(by_columns, by_algebra, most))
+    size = min(count, places.candidates.size)
+    return np.sort(rng.choice(places.candidates, size, replace=False))
 
 
 def _column_seconds(process: GaussianProcess, points: Points) -> float:

@@ -111,7 +111,7 @@ def test_columns_and_probes_find_what_the_matrix_finds(monkeypatch, kernel, meth
         method = "auto"
     gp = fitted(kernel=kernel, method=method, exact_variances=1000)
     formed = [gp.next_sensors(4, criterion) for criterion in ("variance", "total-variance")]
-    monkeypatch.setattr(placement, "_affordable", lambda process, places, limit: 10)
+    monkeypatch.setattr(placement, "FORMED_PLACES", 10)
     monkeypatch.setattr(placement, "N_COMPARED", 60)  # all of them
     for a in formed:
         b = gp.next_sensors(4, a.criterion)
@@ -123,29 +123,33 @@ def test_columns_and_probes_find_what_the_matrix_finds(monkeypatch, kernel, meth
 
 def test_ranking_by_random_products_loses_little(monkeypatch, gp):
     exact = gp.next_sensors(4, "total-variance")
-    monkeypatch.setattr(placement, "_affordable", lambda process, places, limit: 10)
+    monkeypatch.setattr(placement, "FORMED_PLACES", 10)
     monkeypatch.setattr(placement, "N_COMPARED", 6)
     found = gp.next_sensors(4, "total-variance")
     assert found.gains.sum() > 0.97 * exact.gains.sum()
 
 
 def test_a_sample_stands_for_all_nodes_unless_they_are_named(monkeypatch, gp):
-    monkeypatch.setattr(placement, "_affordable", lambda process, places, limit: 20)
-    monkeypatch.setattr(placement, "FEWEST", 8)
+    monkeypatch.setattr(placement, "FORMED_PLACES", 30)
+    monkeypatch.setattr(placement, "SAMPLED_PLACES", 20)
     found = gp.next_sensors(3, random_state=4)
     assert "20 candidates" in found.reason
     assert "a sample of 47 places" in found.reason
     assert found.nodes == gp.next_sensors(3, random_state=4).nodes
     named = GRAPH.label_all(np.arange(40, 54))
-    monkeypatch.setattr(placement, "_affordable", lambda process, places, limit: 5)
+    monkeypatch.setattr(placement, "FORMED_PLACES", 5)
+    assert "14 candidates, by the" in gp.next_sensors(2, candidates=named).reason
     monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 100.0)
     with pytest.raises(MemoryLimitError, match="give fewer candidates"):
         gp.next_sensors(2, candidates=named)
 
 
-def test_a_search_beyond_the_budget_is_refused_before_it_begins(gp):
+def test_a_search_beyond_the_budget_is_refused_before_it_begins(gp, monkeypatch):
     with pytest.raises(InvalidInputError, match="give fewer candidates"):
         gp.next_sensors(3, budget=1e-9)
+    monkeypatch.setattr(placement, "FORMED_PLACES", 10)
+    with pytest.raises(InvalidInputError, match="ask for fewer sensors"):
+        gp.next_sensors(3, "variance", budget=1e-9)
     with pytest.raises(InvalidInputError, match="budget: expected seconds"):
         gp.next_sensors(1, budget="no time")
 
@@ -208,7 +212,7 @@ def test_columns_of_a_mixture_are_those_of_its_covariance(monkeypatch):
     mixed = cgp.ExactGraphGPRegressor(GRAPH, kernel="heat", hyperparameters="averaged")
     mixed.fit(GRAPH.label_all(seen), np.sin(seen / 5) + 0.1 * rng.normal(size=20))
     formed = mixed.next_sensors(3, "variance")
-    monkeypatch.setattr(placement, "_affordable", lambda process, places, limit: 10)
+    monkeypatch.setattr(placement, "FORMED_PLACES", 10)
     found = mixed.next_sensors(3, "variance")
     assert found.nodes == formed.nodes
     np.testing.assert_allclose(found.gains, formed.gains, rtol=1e-8)

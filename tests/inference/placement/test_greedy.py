@@ -10,6 +10,7 @@ import pytest
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.inference.placement import greedy as module
 from coupledgp.inference.placement.downdated import Downdated
 from coupledgp.inference.placement.greedy import greedy
 from coupledgp.inference.placement.objectives import CRITERIA, given_members, objective_of
@@ -78,7 +79,8 @@ def test_every_step_is_the_best_of_all_candidates_by_dense_algebra(
 
 
 @pytest.mark.parametrize("criterion", CRITERIA[::2])
-def test_lazy_is_plain_with_fewer_evaluations(criterion):
+def test_lazy_is_plain_with_fewer_evaluations(criterion, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 2)
     graph = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(14, 20)))
     C, every = dense_kernel(graph, HeatKernel(6.0)), np.arange(280)
     noise = np.full(280, 0.1)

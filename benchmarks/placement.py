@@ -20,6 +20,7 @@ import numpy as np
 
 import coupledgp as cgp
 from coupledgp.datasets.traffic import load, load_metr_la
+from coupledgp.inference.placement.objectives import CRITERIA
 from coupledgp.kernels import GraphMaternKernel
 from coupledgp.random import FloatArray, IntArray
 
@@ -104,7 +105,8 @@ def chosen(
         std = gp.predict(names, return_std=True)[1]
         return pool[np.argsort(-np.atleast_2d(std.T)[0], kind="stable")[:k]]
     wanted = field.graph.label_all(field.nodes[np.concatenate([pool, test])])
-    found = gp.next_sensors(k, rule, candidates=names, interest=wanted)
+    criterion = next(name for name in CRITERIA if name == rule)
+    found = gp.next_sensors(k, criterion, candidates=names, interest=wanted)
     place = dict(zip(list(names), pool.tolist(), strict=True))
     return np.array([place[name] for name in list(found.nodes)])
 

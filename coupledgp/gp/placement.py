@@ -40,6 +40,8 @@ PATIENCE = 600.0
 MATRICES = 6
 # Places of whose covariance the seconds of a column are measured, and from how many places on.
 MEASURED, MEASURED_FROM = 32, 600
+# Columns of a large graph whose seconds are measured together.
+MEASURED_TOGETHER = 8
 # Random products by which candidates are ranked by total variance, and candidates that are compared
 # by their columns in each step.
 N_PROBES, N_COMPARED = 64, 16
@@ -247,12 +249,12 @@ class _Columns:
         """`C[out, into]`."""
         return self.product(out, into, np.eye(into.size))
 
-    def seconds(self, nodes: IntArray) -> float:
-        """Seconds of a column, measured on one."""
-        for _ in range(2):  # what is computed once is not counted
-            start = time.perf_counter()
-            self.columns(nodes, nodes[:1])
-        return time.perf_counter() - start
+    def seconds(self, nodes: IntArray, width: int) -> float:
+        """Seconds of a column among `width` that are computed together, measured on these."""
+        self.columns(nodes, nodes[:1])  # what is computed once is not counted
+        start = time.perf_counter()
+        self.columns(nodes, nodes[:width])
+        return (time.perf_counter() - start) / width
 
 
 def _by_columns(
@@ -272,7 +274,8 @@ def _by_columns(
     needed = 8.0 * nodes.size * (3.0 * k + 4 * N_PROBES)
     subject = f"{n_columns} columns of the covariance of {nodes.size} nodes"
     check_memory(needed, f"candidates: {subject}", advice)
-    limit.check(Forecast(n_columns * columns.seconds(nodes), needed), subject, advice)
+    seconds = n_columns * columns.seconds(nodes, min(each, MEASURED_TOGETHER))
+    limit.check(Forecast(seconds, needed), subject, advice)
     noise, unit = noise_of(columns.process), float((columns.process.units.scale**2).mean())
     diagonal = columns.variances(nodes) + noise
 

@@ -31,8 +31,10 @@ REJECTIONS, REWEIGHTINGS = 4, 12
 LEAST_CHANGE = 0.02
 # Degrees of freedom of Student's law of the noise.
 DEGREES = 4.0
-# Most sensors and steps from which hyperparameters are found.
+# Most sensors and steps from which hyperparameters are found; on a large graph each sensor costs a
+# product with all of it, so that there are fewer: sensors times sites, but the least number.
 MOST_SENSORS, MOST_FITTED_STEPS = 400, 4096
+SENSORS_TIMES_SITES, LEAST_SENSORS = 1e7, 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,15 +168,16 @@ def searched(
 ) -> SpaceTimeFit:
     """Hyperparameters of greatest evidence.
 
-    They come from at most `MOST_SENSORS` sensors and the `MOST_FITTED_STEPS` last steps, chosen by
-    the seed; scales of other sensors are one.
+    They come from at most `MOST_SENSORS` sensors, fewer on large graphs, chosen by the seed, and
+    the `MOST_FITTED_STEPS` last steps; scales of other sensors are one.
     """
     data = rows.normalized(units)
     rng = np.random.default_rng([model.seed, 1])
     p = len(data.values)
     chosen = np.arange(p)
-    if p > MOST_SENSORS:
-        chosen = np.sort(rng.choice(p, MOST_SENSORS, replace=False))
+    most = int(np.clip(SENSORS_TIMES_SITES / sites.n_sites, LEAST_SENSORS, MOST_SENSORS))
+    if p > most:
+        chosen = np.sort(rng.choice(p, most, replace=False))
     last = slice(max(data.times.size - MOST_FITTED_STEPS, 0), None)
     part = SpaceTimeData(data.values[chosen, last], data.observed[chosen, last], data.times[last])
     kept = part.observed.any(axis=1)

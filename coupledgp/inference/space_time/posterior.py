@@ -205,9 +205,11 @@ class SpaceTimePosterior:
         found = self._complete_variances(cells)
         if self.gaps.size:
             total = np.zeros_like(found)
+            # A product with a graph takes several draws for little more than one.
+            count = max(1, MOST_ENTRIES // total.size)
             for alphas in self._deviating_alphas():
-                for alpha in alphas:
-                    total += self.means(cells, alpha[None])[0] ** 2
+                for start in range(0, len(alphas), count):
+                    total += (self.means(cells, alphas[start : start + count]) ** 2).sum(axis=0)
                     report("variance over the gaps")
             found += total / self.n_draws
             self._put_gaps(cells, found)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.devices import CPU, check_device_memory
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.inverse_covariance import DenseInverse
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
@@ -32,19 +33,21 @@ from coupledgp.gp.state import (
     units_from,
 )
 from coupledgp.gp.units import Units
+from coupledgp.inference.dense.device_kernel import distances_on, kernel_of
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
-from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
 MATRICES_AT_ONCE = 6
+# The same on a GPU, whose solvers have working memory beside their results.
+MATRICES_ON_DEVICE = 8
 
 
 class DensePrior(ABC):
@@ -56,10 +59,13 @@ class DensePrior(ABC):
         Hyperparameters; the output scale and the noise variance are in normalised units.
     likelihood : Likelihood
         Law of observations given f, made of the noise variance.
+    device : torch.device
+        Where matrices of a process are.
     """
 
     hyperparameters: Any
     likelihood: Likelihood
+    device: torch.device = CPU
 
     @property
     @abstractmethod
@@ -69,6 +75,14 @@ class DensePrior(ABC):
     @abstractmethod
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """Prior covariance (n, p) of f between points a (n, ...) and b (p, ...)."""
+
+    def matrix(self, a: Points, b: Points) -> Tensor:
+        """The same as a tensor on the prior's device."""
+        return torch.as_tensor(self.covariance(a, b))
+
+    def on(self, device: torch.device) -> DensePrior:
+        """The prior on a device; itself where it computes on the CPU alone."""
+        return self
 
     @abstractmethod
     def variance(self, points: Points) -> FloatArray:
@@ -95,12 +109,14 @@ class DensePrior(ABC):
         NumericalError
             The covariance is not positive definite to working precision.
         """
-        check_dense_size(len(data), MATRICES_AT_ONCE)
-        targets = torch.as_tensor(units.normalized(data.targets))
-        gram = torch.as_tensor(self.covariance(data.points, data.points))
+        check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
+        targets = torch.as_tensor(units.normalized(data.targets), device=self.device)
+        gram = self.matrix(data.points, data.points)
         noise, weights = self.noise, data.weights
         gram.diagonal().add_(
-            noise if weights is None else torch.as_tensor(noise * weights.relative_noise)
+            noise
+            if weights is None
+            else torch.as_tensor(noise * weights.relative_noise, device=self.device)
         )
         factor = cholesky(gram, "K + noise I")
         alpha = torch.cholesky_solve(targets, factor)
@@ -134,11 +150,14 @@ class StationaryPrior(DensePrior):
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
     likelihood : Likelihood
         Law of observations given f, made of the noise variance.
+    device : torch.device
+        Where matrices of a process are.
     """
 
     spectrum: Spectrum
     hyperparameters: Hyperparameters
     likelihood: Likelihood = GaussianNoise
+    device: torch.device = CPU
 
     @property
     def process_class(self) -> type[ExactGP]:
@@ -150,6 +169,18 @@ class StationaryPrior(DensePrior):
         scale = self.hyperparameters.lengthscale
         distances = scaled_distances(a / scale, b / scale)
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
+
+    def matrix(self, a: Points, b: Points) -> Tensor:
+        """See the base class."""
+        if self.device == CPU:
+            return super().matrix(a, b)
+        scale = self.hyperparameters.lengthscale
+        distances = distances_on(self.device, a / scale, b / scale)
+        return self.hyperparameters.outputscale * kernel_of(self.spectrum, distances)
+
+    def on(self, device: torch.device) -> StationaryPrior:
+        """See the base class."""
+        return replace(self, device=device)
 
     def variance(self, points: Points) -> FloatArray:
         """See the base class."""
@@ -221,23 +252,23 @@ class ExactGP(NormalizedProcess):
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
         """See the base class."""
-        cross = torch.as_tensor(self.dense_prior.covariance(points, self.rows.points))
-        mean = (cross @ self.alpha).numpy()
+        prior = self.dense_prior
+        cross = prior.matrix(points, self.rows.points)
+        mean = (cross @ self.alpha).cpu().numpy()
         if want == "mean":
             return mean, None
         whitened = torch.linalg.solve_triangular(self.factor, cross.T, upper=False)
         # A difference of two variances: at training inputs it may round below zero.
-        variance = torch.as_tensor(self.dense_prior.variance(points)) - whitened.square().sum(0)
+        own = torch.as_tensor(prior.variance(points), device=prior.device)
+        variance = own - whitened.square().sum(0)
         variance.clamp_min_(0.0)
         if want == "variance":
-            return mean, variance.numpy()
-        posterior = (
-            torch.as_tensor(self.dense_prior.covariance(points, points)) - whitened.T @ whitened
-        )
+            return mean, variance.cpu().numpy()
+        posterior = prior.matrix(points, points) - whitened.T @ whitened
         # The covariance may be as small as its rounding errors, which need not be symmetric.
         posterior = (posterior + posterior.T) / 2
         posterior.diagonal().copy_(variance)
-        return mean, posterior.numpy()
+        return mean, posterior.cpu().numpy()
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
@@ -274,6 +305,12 @@ class ExactGP(NormalizedProcess):
         both = self.rows.followed_by(data).as_one_batch()
         return self.conditioned(both, renormalize=True)
 
+    def on(self, device: torch.device) -> Self:
+        """See the base class."""
+        prior = self.dense_prior.on(device)
+        factor, alpha = self.factor.to(prior.device), self.alpha.to(prior.device)
+        return replace(self, dense_prior=prior, factor=factor, alpha=alpha)
+
     def redrawn(self, coupling: Any, size: int, seed: int) -> ExactGP:
         """Refuse, since an exact process draws nothing."""
         raise InvalidInputError(
@@ -307,7 +344,7 @@ class ExactGP(NormalizedProcess):
 
     def inverse_covariance(self) -> DenseInverse:
         """See the base class."""
-        return DenseInverse(self.factor, self.alpha.numpy())
+        return DenseInverse(self.factor.cpu(), self.alpha.cpu().numpy())
 
     @classmethod
     def restored(cls, prior: DensePrior, entries: Entries) -> Self:
@@ -323,10 +360,11 @@ class ExactGP(NormalizedProcess):
         )
 
 
-def check_dense_size(n_rows: int, n_matrices: int) -> None:
-    """Refuse a dense computation that cannot fit in memory."""
-    check_memory(
-        n_matrices * 8 * n_rows**2,
+def check_dense_size(n_rows: int, n_matrices: int, device: torch.device = CPU) -> None:
+    """Refuse a dense computation that cannot fit in memory, that of a device beside the CPU's."""
+    check_device_memory(
+        device,
+        (n_matrices if device == CPU else MATRICES_ON_DEVICE) * 8 * n_rows**2,
         f"X: {n_rows} rows of the exact GP",
         "use SparseSpectrumGPRegressor, or a subset of rows "
         "(conditioned_on(X_subset, y_subset).exact_twin())",

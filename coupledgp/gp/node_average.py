@@ -12,7 +12,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.node_costs import posterior_forecast
 from coupledgp.gp.node_fit import NodeFitter, NodeSearch
-from coupledgp.gp.node_priors import ExactRecipe, NodePriorRecipe
+from coupledgp.gp.node_priors import NodePriorRecipe, WalkRecipe
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.inference.nodes.averaging import (
     COARSE,
@@ -167,8 +167,8 @@ def _mixed(fitter: NodeFitter, averaging: Averaging, found: KernelAverage) -> Mi
 def _given(fitter: NodeFitter, averaging: Averaging, draw: KernelDraw) -> NodeGP:
     scales = Scales(draw.outputscale, draw.noise, np.nan)
     recipe: NodePriorRecipe = fitter.recipe
-    if not averaging.walks and not isinstance(recipe, ExactRecipe):
-        recipe = ExactRecipe(recipe.graph)
+    if not averaging.walks and isinstance(recipe, WalkRecipe):
+        recipe = recipe.exact
     chosen = recipe.make(draw.kernel, scales)
     return NodeGP.given(
         fitter.recipe, chosen, fitter.settings, scales, fitter.data, fitter.units,

@@ -8,10 +8,12 @@ from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
+import torch
 
 from coupledgp.couplings import LengthLaw, MatchedLaw, WalkerCoupling, parse_walker_coupling
 from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT
 from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
+from coupledgp.devices import CPU
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import HopPlan, plan_hops, walked_series
 from coupledgp.features.walks.hops import (
@@ -71,9 +73,12 @@ class NodePriorRecipe(ABC):
     ----------
     graph : Graph
         The graph as it was given; priors live on `graph.closed`.
+    device : torch.device
+        Where products with exact kernels are computed.
     """
 
     graph: Graph
+    device: torch.device
 
     @property
     @abstractmethod
@@ -98,7 +103,7 @@ class WalkRecipe(NodePriorRecipe):
     """Random walks behind exact hops; attributes are the parameters of `GraphGPRegressor`.
 
     With the method `"auto"` nothing is walked on graphs of more than `SPECTRAL_LIMIT` nodes: exact
-    ways to the same law cost less there.
+    ways to the same law cost less there. A device computes their products; none computes walks.
     """
 
     graph: Graph
@@ -112,6 +117,7 @@ class WalkRecipe(NodePriorRecipe):
     max_hops: int | None
     seed: int
     method: WalkMethod = "walks"
+    device: torch.device = CPU
 
     # Class of the priors of walks, which says where these are sampled.
     walk_prior: ClassVar[type[WalkPrior]] = WalkPrior
@@ -124,10 +130,15 @@ class WalkRecipe(NodePriorRecipe):
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
         """See the base class."""
         if self.is_exact:
-            return ExactRecipe(self.graph).make(kernel, scales)
+            return self.exact.make(kernel, scales)
         self._refuse_long(kernel)
         plan = self.plan(kernel, scales)
         return ChosenPrior(self.behind(kernel, plan), "walks", plan.reason)
+
+    @property
+    def exact(self) -> ExactRecipe:
+        """The recipe of the exact kernel."""
+        return ExactRecipe(self.graph, device=self.device)
 
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
         """See the base class."""
@@ -204,11 +215,15 @@ class WalkRecipe(NodePriorRecipe):
 
 @dataclass(frozen=True, eq=False)
 class ExactRecipe(NodePriorRecipe):
-    """The exact kernel by the cheapest method; attributes as in `ExactGraphGPRegressor`."""
+    """The exact kernel by the cheapest method; attributes as in `ExactGraphGPRegressor`.
+
+    On another device than the CPU that is the series, the only method whose products it has.
+    """
 
     graph: Graph
     method: Method = "auto"
     tolerance: float = 1e-8
+    device: torch.device = CPU
 
     @property
     def is_exact(self) -> bool:
@@ -223,15 +238,15 @@ class ExactRecipe(NodePriorRecipe):
     def _unscaled(self, kernel: GraphKernel, scales: Scales | None) -> ChosenPrior:
         """The prior without the scales of the nodes."""
         graph = self.graph.closed
+        if self.device != CPU:
+            return self._series(kernel, scales)
         if self.method == "spectral" or (
             self.method == "auto" and self.graph.n_nodes <= SPECTRAL_LIMIT
         ):
             return ChosenPrior(
                 SpectralPrior(graph, kernel), "spectral", f"{self.graph.n_nodes} nodes"
             )
-        tolerance = self.tolerance
-        if scales is not None:  # only errors that the noise does not hide matter
-            tolerance = min(tolerance, tolerance_for(scales.noise / scales.outputscale))
+        tolerance = self._tolerance(scales)
         if self.method in ("cholesky", "series"):
             choice = SolveChoice(self.method == "cholesky", "as asked")
         else:
@@ -241,6 +256,17 @@ class ExactRecipe(NodePriorRecipe):
         if self.method == "auto" and is_leading(graph, kernel, tolerance):
             return self._leading(kernel, tolerance)
         return ChosenPrior(SeriesPrior(graph, kernel, tolerance), "series", choice.reason)
+
+    def _tolerance(self, scales: Scales | None) -> float:
+        """The tolerance of the series: only errors that the noise does not hide matter."""
+        if scales is None:
+            return self.tolerance
+        return min(self.tolerance, tolerance_for(scales.noise / scales.outputscale))
+
+    def _series(self, kernel: GraphKernel, scales: Scales | None) -> ChosenPrior:
+        """The prior by a series on a device."""
+        prior = SeriesPrior(self.graph.closed, kernel, self._tolerance(scales), self.device)
+        return ChosenPrior(prior, "series", f"products on {self.device}")
 
     def _leading(self, kernel: GraphKernel, tolerance: float) -> ChosenPrior:
         """The prior of leading eigenpairs."""

@@ -40,6 +40,8 @@ ROUNDING = 1e-9
 NODE_ARRAYS = ("indptr", "indices", "edge_weights", "node_scale", "time_unit", "nodes")
 NODE_VALUES = ("labels", "recipe", "settings", "seed", "normalize")
 GRAPH = "graph of nodes"
+# Parts of a recipe that a file has elsewhere, or not at all, as it loads without such a device.
+UNSTORED = ("graph", "seed", "device")
 METHODS = ("auto", "spectral", "series", "cholesky")
 # Most hops of a file: the product of more is below the least float.
 MOST_HOPS = 2048
@@ -128,7 +130,7 @@ def labels_from(state: list[Any] | None) -> Labels | None:
 def recipe_state(recipe: NodePriorRecipe) -> Header:
     """Settings of a recipe by name; the graph and the seed are stored beside them."""
     assert isinstance(recipe, (WalkRecipe, ExactRecipe))
-    names = [f.name for f in fields(recipe) if f.name not in ("graph", "seed")]
+    names = [f.name for f in fields(recipe) if f.name not in UNSTORED]
     return {name: plain_parameter(name, getattr(recipe, name)) for name in names}
 
 
@@ -141,7 +143,7 @@ def recipe_from(entries: Entries, graph: Graph, seed: int) -> NodePriorRecipe:
         return ExactRecipe(graph, entries.text("recipe", "method", among=METHODS), tolerance)  # type: ignore[arg-type]
     _check_walks(entries)
     check_length_law(values["length_law"])
-    names = [f.name for f in fields(WalkRecipe) if f.name not in ("graph", "seed", "coupling")]
+    names = [f.name for f in fields(WalkRecipe) if f.name not in (*UNSTORED, "coupling")]
     coupling = parse_walker_coupling(values["coupling"])
     values.setdefault("method", "walks")  # files of earlier versions
     if values["method"] not in ("auto", "walks"):

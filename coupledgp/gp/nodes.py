@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.inverse_covariance import InverseCovariance
@@ -367,6 +368,25 @@ class NodeGP(NormalizedProcess):
         if isinstance(self.recipe, ExactRecipe):
             return self
         return self.remade(ExactRecipe(self.graph), self.settings)
+
+    def on(self, device: torch.device) -> NodeGP:
+        """See the base class; the posterior is computed again there.
+
+        Raises
+        ------
+        InvalidInputError
+            The prior is no series: other methods compute on the CPU.
+        """
+        recipe = self.recipe
+        if device == recipe.device:
+            return self
+        if not isinstance(unscaled(self.prior_of_nodes), SeriesPrior):
+            raise InvalidInputError(
+                f"device: expected None, since the method {self.chosen.method!r} computes on the "
+                f"CPU, got {device}; fit ExactGraphGPRegressor(method='series', device=...)"
+            )
+        assert isinstance(recipe, (ExactRecipe, WalkRecipe))
+        return self.remade(replace(recipe, device=device), self.settings)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> NodeGP:
         """See the base class; `size` is the number of walkers per node."""

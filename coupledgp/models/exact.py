@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
@@ -81,6 +82,10 @@ class ExactGPRegressor(TableRegressor):
         `"auto"`: the one of greatest evidence of y, if that exceeds the evidence without one by
         five nats. Free shapes are fitted by the evidence, on at most 500 rows. `outputscale_`
         and `noise_` are then in units of z squared; see `docs/targets.md`.
+    device
+        Where matrices of the rows are (docs/models.md, "On a GPU"): None or `"cpu"`, `"cuda"`,
+        `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. Kernels besides the
+        Gaussian one and those of Matern of orders 1/2, 3/2 and 5/2 are computed on the CPU.
 
     Attributes
     ----------
@@ -112,6 +117,7 @@ class ExactGPRegressor(TableRegressor):
         n_hyperparameter_draws: int = 48,
         missing: str = "raise",
         target_transform: TransformLike = None,
+        device: DeviceLike = None,
     ) -> None:
         self.kernel = kernel
         self.ard = ard
@@ -130,6 +136,7 @@ class ExactGPRegressor(TableRegressor):
         self.n_hyperparameter_draws = n_hyperparameter_draws
         self.missing = missing
         self.target_transform = target_transform
+        self.device = device
 
     def fit(
         self,
@@ -159,10 +166,13 @@ class ExactGPRegressor(TableRegressor):
         Raises
         ------
         InvalidInputError
-            A parameter of the estimator or the data is invalid.
+            A parameter of the estimator or the data is invalid, or there is no such device.
+        MemoryLimitError
+            Matrices of the rows do not fit into memory, that of the device or of the machine.
         NumericalError
             The posterior's matrix is not positive definite to working precision.
         """
+        parse_device(self.device)
         with named_exhaustion("fit"):
             if self.target_transform is None:
                 fitted = self._fit(X, y, sample_weight, sample_noise)
@@ -206,7 +216,8 @@ class ExactGPRegressor(TableRegressor):
         return self.holding(FittedModel(process, record.ndim, {}, record.columns))
 
     def fit_data(self, data: Data, columns: Columns) -> tuple[GaussianProcess, dict[str, Any]]:
-        check_dense_size(len(data), MATRICES_AT_ONCE)
+        where = parse_device(self.device)
+        check_dense_size(len(data), MATRICES_AT_ONCE, where)
         self._check_averaging()
         rng = self._rng()
         spectrum = parse_spectrum(self.kernel, "kernel")
@@ -216,7 +227,7 @@ class ExactGPRegressor(TableRegressor):
         space = self._search_space(data, units, base, groups)
         with reporter("fit", self.progress) as report:
             normalized = units.normalized(data.targets)
-            problem = ExactEvidence(spectrum, data.points, normalized, data.weights)
+            problem = ExactEvidence(spectrum, data.points, normalized, data.weights, where)
             found = maximise_evidence(
                 problem,
                 space,
@@ -228,7 +239,7 @@ class ExactGPRegressor(TableRegressor):
             average = self._averaged(problem, space, found.hyperparameters, rng, report)
 
         def given(hyperparameters: Hyperparameters) -> ExactGP:
-            prior = StationaryPrior(spectrum, hyperparameters)
+            prior = StationaryPrior(spectrum, hyperparameters, device=where)
             return prior.given(data, units, self.normalize_y)
 
         if average is None:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from coupledgp.devices import CPU, DeviceLike
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_average import Averaging, fit_average
@@ -89,6 +90,7 @@ class NodeRegressor(ProcessRegressor):
     hyperparameters: str
     hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None
     n_hyperparameter_draws: int
+    device: DeviceLike
 
     n_rounds_ = fitted_result("n_rounds_", "Rounds of the search.")
     steps_ = fitted_result("steps_", "What the fit did, with forecast and true seconds.")
@@ -246,7 +248,7 @@ class NodeRegressor(ProcessRegressor):
 
     def _stand_ins(self, recipe: NodePriorRecipe) -> tuple[GraphKernel, ...]:
         """Kernels of sparse precision that `"auto"` may put in place of one that costs too much."""
-        if self.kernel != "auto" or not recipe.is_exact:
+        if self.kernel != "auto" or not recipe.is_exact or recipe.device != CPU:
             return ()
         return tuple(RegularizedLaplacianKernel(exponent=float(r)) for r in STAND_IN_EXPONENTS)
 
@@ -257,7 +259,7 @@ class NodeRegressor(ProcessRegressor):
 
     def _identity(self) -> dict[str, str]:
         """Settings of a fit as texts, by which a checkpoint recognises it."""
-        ignored = ("random_state", "progress")
+        ignored = ("random_state", "progress", "device")
         return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
 
     def _check_common(self) -> None:

@@ -12,10 +12,17 @@ from numpy.typing import ArrayLike
 
 from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
 from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
+from coupledgp.devices import CPU, DeviceLike, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.features.walks.hops import HopNodes
-from coupledgp.gp.node_priors import ExactRecipe, Method, WalkMethod, WalkRecipe
+from coupledgp.gp.node_priors import (
+    SPECTRAL_LIMIT,
+    ExactRecipe,
+    Method,
+    WalkMethod,
+    WalkRecipe,
+)
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
@@ -133,6 +140,9 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         (docs/graphs.md).
     n_hyperparameter_draws
         Draws of averaged hyperparameters; each different one is a member.
+    device
+        Where products with exact kernels are computed, which `method="auto"` makes of more than
+        1200 nodes, see `ExactGraphGPRegressor`. Walks are on the CPU alone.
 
     Attributes
     ----------
@@ -195,6 +205,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         hyperparameters: str = "auto",
         hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
         n_hyperparameter_draws: int = 24,
+        device: DeviceLike = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -223,6 +234,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         self.hyperparameters = hyperparameters
         self.hyperparameter_prior = hyperparameter_prior
         self.n_hyperparameter_draws = n_hyperparameter_draws
+        self.device = device
 
     size_parameter: ClassVar[str] = "n_walks"
     default_coupling: ClassVar[str] = "stratified+systematic"
@@ -310,10 +322,18 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
             check_positive_int(self.exact_hops, "exact_hops", minimum=0)
         check_length_law(self.length_law)
         check_choice(self.method, ("auto", "walks"), "method")
+        where = parse_device(self.device)
+        if where != CPU and (self._walks or self.graph.n_nodes <= SPECTRAL_LIMIT):
+            raise InvalidInputError(
+                "device: expected None where nodes are walked, or may be, which is on the CPU, got "
+                f"{str(where)!r}; ExactGraphGPRegressor multiplies on a device"
+            )
 
     def _recipe(self, seed: int) -> WalkRecipe:
         recipe = self._recipe_with(self.coupling, self.n_walks, seed)
-        return recipe if self._asks_for_walks else replace(recipe, method=self.method)
+        if self._asks_for_walks:
+            return recipe
+        return replace(recipe, method=self.method, device=parse_device(self.device))
 
     @property
     def _walks(self) -> bool:
@@ -393,6 +413,11 @@ class ExactGraphGPRegressor(NodeRegressor):
         As for `GraphGPRegressor`.
     hyperparameters, hyperparameter_prior, n_hyperparameter_draws
         As for `GraphGPRegressor`.
+    device
+        Where products with the kernel, its gradients and draws are computed: None or `"cpu"`,
+        `"cuda"`, `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. On a GPU
+        `method="auto"` is the series, whose products it has; the other methods are refused. Columns
+        go there and back once each product; what else a search does is on the CPU.
     method
         `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
         in proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised
@@ -430,6 +455,7 @@ class ExactGraphGPRegressor(NodeRegressor):
         hyperparameters: str = "auto",
         hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
         n_hyperparameter_draws: int = 24,
+        device: DeviceLike = None,
     ) -> None:
         self.graph = graph
         self.kernel = kernel
@@ -450,6 +476,7 @@ class ExactGraphGPRegressor(NodeRegressor):
         self.hyperparameters = hyperparameters
         self.hyperparameter_prior = hyperparameter_prior
         self.n_hyperparameter_draws = n_hyperparameter_draws
+        self.device = device
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The model itself."""
@@ -458,9 +485,15 @@ class ExactGraphGPRegressor(NodeRegressor):
     def _check_parameters(self) -> None:
         check_choice(self.method, ("auto", "spectral", "series", "cholesky"), "method")
         check_positive(self.tolerance, "tolerance")
+        where = parse_device(self.device)
+        if where != CPU and self.method not in ("auto", "series"):
+            raise InvalidInputError(
+                f"device: expected None beside method={self.method!r}, which computes on the CPU, "
+                f"got {str(where)!r}; method='series' multiplies on a device"
+            )
 
     def _recipe(self, seed: int) -> ExactRecipe:
-        return ExactRecipe(self.graph, self.method, self.tolerance)
+        return ExactRecipe(self.graph, self.method, self.tolerance, parse_device(self.device))
 
     @property
     def _walks(self) -> bool:

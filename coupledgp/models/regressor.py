@@ -33,12 +33,13 @@ from coupledgp.validation import check_choice, check_positive, check_positive_in
 class GPRegressor(TableRegressor):
     """Gaussian process regression that chooses its model and says why.
 
-    On few rows it is an exact GP, a mixture over kernels of four smoothnesses; on more rows a
-    mixture of local GPs without and with features of fitted frequencies (`LocalGPRegressor`). All
-    have a linear trend whose size the evidence decides. The weights of the members are those of
-    greatest density of rows that the fit did not see (Yao and others, 2018), where a copy of the
-    best member with more noise makes heavy tails possible; on at most 200 rows hyperparameters are
-    averaged over their posterior.
+    On up to 2000 rows it is an exact GP, a mixture over kernels of four smoothnesses; on up to 5000
+    a mixture of the one of greatest evidence with features of fitted frequencies, and with local
+    GPs that have them (`LocalGPRegressor`); on more rows a mixture of features and of local GPs
+    without and with them. All have a linear trend whose size the evidence decides. The weights of
+    the members are those of greatest density of rows that the fit did not see (Yao and others,
+    2018), where a copy of the best member with more noise makes heavy tails possible; on at most
+    200 rows hyperparameters are averaged over their posterior.
 
     Parameters
     ----------

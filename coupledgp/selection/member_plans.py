@@ -17,8 +17,9 @@ KINDS: dict[str, Kind] = {
     "hybrid": "hybrid",
     "sparse-spectrum": "features",
 }
-# Rows up to which all members are exact, up to which some are, and up to which hyperparameters of
-# exact members are averaged.
+# Rows up to which all members are exact, one for each kernel; up to which one exact member, of the
+# kernel of greatest evidence, stands beside others, since dense matrices of all four would take most
+# of the time and memory; and up to which hyperparameters of exact members are averaged.
 EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
 # Numbers in a table up to which hyperparameters are averaged: each draw passes over the table.
 AVERAGED_NUMBERS = 10**6
@@ -48,7 +49,8 @@ class MemberPlan:
     Attributes
     ----------
     kind : str
-        `"exact"`: an exact GP for each of `EXACT_KERNELS`. `"local"`: a local part and a trend.
+        `"exact"`: an exact GP for each of `EXACT_KERNELS`, or, beside other members of more than
+        `EXACT_ROWS` rows, for the one of greatest evidence. `"local"`: a local part and a trend.
         `"hybrid"`: the same with features of fitted frequencies. `"features"`: features of fitted
         frequencies and a trend.
     seconds : float
@@ -80,10 +82,12 @@ class Size:
     n_frequencies: int
     shared: bool = False
 
-    def forecast(self, kind: Kind) -> float:
-        """Seconds that a member of a kind is expected to take."""
+    def forecast(self, kind: Kind, alone: bool = True) -> float:
+        """Seconds that a member of a kind is expected to take, alone or beside other kinds."""
         if kind == "exact":
-            return len(EXACT_KERNELS) * self._exact()
+            every = alone or self.n_rows <= EXACT_ROWS
+            n_dense = len(EXACT_KERNELS) if every else 1
+            return len(EXACT_KERNELS) * self._exact_search() + n_dense * self._exact()
         features = 2 * self.n_frequencies if kind in ("hybrid", "features") else 0
         k = 0 if kind == "features" else self.n_neighbours
         screening = len(LOCAL_KERNELS) * self._search(SCREENING, k, 0) if k else 0.0
@@ -92,15 +96,24 @@ class Size:
         # Rows are whitened twice: those that are not held out, and all.
         return screening + search + 2 * self.n_rows * self._row(k, features)
 
+    @property
+    def _searched(self) -> Size:
+        """Size of the table in which exact members are searched for."""
+        return replace(self, dim=min(self.dim, self.n_rows)) if self.shared else self
+
+    def _exact_search(self) -> float:
+        """Seconds of the search for the hyperparameters of an exact member."""
+        return self._searched._search(EXACT_ROUNDS, min(EXACT_NEIGHBOURS, self.n_rows - 1), 0)
+
     def _exact(self) -> float:
+        """Seconds of the dense matrices of an exact member."""
         draws = 1
-        searched = replace(self, dim=min(self.dim, self.n_rows)) if self.shared else self
         k = min(EXACT_NEIGHBOURS, self.n_rows - 1)
-        seconds = searched._search(EXACT_ROUNDS, k, 0) + 1e-10 * self.n_rows**3
+        seconds = 1e-10 * self.n_rows**3
         if averages(self.n_rows, self.dim):
             draws = N_DRAWS
             evaluations = 2 * ((1 if self.shared else self.dim) + 4) + draws
-            seconds += evaluations * self.n_rows * k**2 * searched._entry
+            seconds += evaluations * self.n_rows * k**2 * self._searched._entry
         # Distances of all rows for two processes of each draw, and the rotation.
         return seconds + (2 * draws + 1) * self.n_rows**2 * self.dim * DISTANCE_SECONDS
 
@@ -170,10 +183,11 @@ def _affordable(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Mem
     """Members of a size within the budget; none if not all that are asked for by name are."""
     named = wanted != ("auto",)
     kinds = tuple(KINDS[name] for name in wanted) if named else _suited(size)
+    alone = set(kinds) == {"exact"}
     plans: tuple[MemberPlan, ...] = ()
     left = budget
     for kind in kinds:
-        seconds = size.forecast(kind)
+        seconds = size.forecast(kind, alone)
         if seconds <= left:
             plans, left = (*plans, MemberPlan(kind, seconds, size.shared)), left - seconds
         elif named:

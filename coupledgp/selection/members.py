@@ -43,6 +43,7 @@ from coupledgp.selection.member_plans import (
     EXACT_KERNELS,
     EXACT_NEIGHBOURS,
     EXACT_ROUNDS,
+    EXACT_ROWS,
     LOCAL_KERNELS,
     N_DRAWS,
     MemberPlan,
@@ -120,12 +121,20 @@ class MemberSearch:
         return ", one lengthscale" if self.problem.shared else ""
 
     def _exact_member(self, name: str, problem: LocalProblem, fitter: LocalFitter) -> FittedMember:
+        return self._exact_of(self._exact_search(name, problem, fitter), problem, fitter)
+
+    def _exact_search(self, name: str, problem: LocalProblem, fitter: LocalFitter) -> LocalSearch:
         k = min(EXACT_NEIGHBOURS, max(len(problem.data) - 1, 1))
         structure = problem.structure(self.trend, k, parse_spectrum(name))
-        found = fitter.search(structure, structure.start(), EXACT_ROUNDS)
+        return fitter.search(structure, structure.start(), EXACT_ROUNDS)
+
+    def _exact_of(
+        self, found: LocalSearch, problem: LocalProblem, fitter: LocalFitter
+    ) -> FittedMember:
+        structure = found.structure
         vectors, shares = self._draws(fitter, found)
         priors = tuple(problem.prior(structure, vector) for vector in vectors)
-        name = f"exact, {name}{self._sharing}"
+        name = f"exact, {structure.spectrum}{self._sharing}"
         nothing = np.empty(0)
         return FittedMember(name, priors, shares, nothing, 0.0, True, found.n_evaluations)
 
@@ -180,7 +189,11 @@ class MemberSearch:
         if plan.kind == "exact":
             rotated = train.rotated()
             fitter = rotated.fitter(self.report)
-            exact = [self._exact_member(name, rotated, fitter) for name in EXACT_KERNELS]
+            found = [self._exact_search(name, rotated, fitter) for name in EXACT_KERNELS]
+            if len(self.problem.data) > EXACT_ROWS:
+                best = max(found, key=lambda search: search.value)
+                found = [replace(best, n_evaluations=sum(s.n_evaluations for s in found))]
+            exact = [self._exact_of(search, rotated, fitter) for search in found]
             return [self._scored(member, train, held) for member in exact]
         fitter = train.fitter(self.report)
         k = 0 if plan.kind == "features" else self.n_neighbours

@@ -13,6 +13,7 @@ from scipy.stats import norm
 import coupledgp as cgp
 from coupledgp import diagnostics
 from tests.cli.tables import PRICE, QUICK, RNG, A, B, N, columns, read_csv, write_csv
+from tests.pretend_device import pretend_device
 
 
 def test_fit_prints_a_table_that_names_the_columns(data, call):
@@ -201,3 +202,12 @@ def test_long_tables_list_the_columns_that_matter(tmp_path, call):
 def test_names_that_look_like_markup(tmp_path, call):
     data = write_csv(tmp_path / "m.csv", {"[red]x[/red]": A, "[/y]": PRICE})
     assert "[red]x[/red]" in call("fit", data, "-t", "[/y]", *QUICK)
+
+
+def test_the_device_of_a_fit(data, call, fails):
+    quick = ["fit", data, "-t", "price", "--compare", "none", *QUICK]
+    assert call(*quick, "--device", "cpu", "--json") == call(*quick, "--json")
+    assert "--device: expected None or 'cpu', 'cuda'" in fails(*quick, "--device", "gpu")
+    assert "--device: expected a device that torch finds" in fails(*quick, "--device", "cuda:99")
+    with pretend_device():
+        call(*quick, "--device", "cuda")

@@ -311,3 +311,119 @@ def test_free_bytes_of_a_device() -> None:
     before = free_bytes(device)
     held = torch.zeros(2**26, dtype=torch.uint8, device=device)
     assert free_bytes(device) <= before - held.numel() + 2**24
+
+
+def exact(**parameters: Any) -> Any:
+    usual = {"random_state": 0, "max_iter": 4, "n_restarts": 0, "progress": False}
+    return cgp.ExactGPRegressor(**(usual | parameters))
+
+
+EXACT = {
+    "gaussian": lambda **device: fit(exact(**device)),
+    "matern-1/2": lambda **device: fit(exact(kernel="matern-1/2", **device)),
+    "matern-0.8": lambda **device: fit(exact(kernel="matern-0.8", ard=False, **device)),
+    "weights": lambda **device: exact(**device).fit(X, Y, sample_weight=1.0 + np.arange(60) % 3),
+    "averaged": lambda **device: fit(
+        exact(hyperparameters="averaged", n_hyperparameter_draws=6, **device)
+    ),
+    "transformed": lambda **device: fit(exact(target_transform="yeo-johnson", **device)),
+    "more data": lambda **device: fit(exact(**device)).partial_fit(POINTS, POINTS[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_an_exact_model_is_the_same_on_a_device(
+    name: str, device: torch.device, tmp_path: Any
+) -> None:
+    here, there = (EXACT[name](device=where) for where in (None, device))
+    assert_same(there, here)
+    groups = np.arange(len(there.process_.data)) // 20
+    laws = [model.process_.left_out_law(groups) for model in (here, there)]
+    for ours, theirs in zip(*laws, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6)
+    cgp.save_model(there, tmp_path / "m")
+    for where in (None, device):
+        assert_same(cgp.load_model(tmp_path / "m", device=where), here)
+
+
+def test_many_columns_have_gradients_on_the_device(device: torch.device) -> None:
+    wide = np.random.default_rng(3).normal(size=(40, 70))
+    found = [exact(max_iter=2, device=where).fit(wide, wide[:, 0]) for where in (None, device)]
+    np.testing.assert_allclose(found[1].lengthscale_, found[0].lengthscale_, rtol=1e-6)
+
+
+def test_matrices_of_an_exact_model_stay_on_the_device() -> None:
+    with pretend_device() as mode:
+        model = fit(exact(device=DEVICE))
+        assert model.process_.factor.device == DEVICE
+        assert not [shape for shape in mode.left if np.prod(shape) > len(X)]
+        mode.left.clear()
+        model.predict(POINTS, return_std=True)
+        assert mode.left == [(7, 1), (7,)]
+
+
+def test_what_an_exact_model_refuses() -> None:
+    with pretend_device(free=2**17), pytest.raises(MemoryLimitError, match=r"^X: 60 rows.*cuda:7"):
+        exact(device=DEVICE).fit(X, Y)
+    with pytest.raises(InvalidInputError, match=r"^device: expected None or 'cpu'"):
+        exact(device="gpu").fit(X, Y)
+
+
+def ring(n_nodes: int) -> Any:
+    return cgp.Graph.from_edges(np.arange(n_nodes), np.roll(np.arange(n_nodes), -1))
+
+
+SMALL, LARGE = ring(60), ring(1300)  # of more than 1200 nodes nothing is walked
+PLACES = np.random.default_rng(2).permutation(60)[:30]
+
+
+def on_graph(kind: Any = cgp.ExactGraphGPRegressor, graph: Any = SMALL, **parameters: Any) -> Any:
+    usual = {"kernel": cgp.kernels.HeatKernel(3.0), "random_state": 0, "progress": False}
+    model = kind(graph, **(usual | {"optimizer": None, "noise": 0.05} | parameters))
+    return model.fit(PLACES, np.sin(PLACES / 9.0))
+
+
+@pytest.mark.parametrize("parameters", [
+    {}, {"solver": "iterative", "n_variance_samples": 8, "exact_variances": 0},
+    {"optimizer": "lbfgs", "hyperparameters": "maximum", "fixed": ("noise", "outputscale")},
+    {"kind": cgp.GraphGPRegressor, "graph": LARGE},
+], ids=["given", "iterative", "searched", "without walks"])  # fmt: skip
+def test_a_model_of_a_graph_multiplies_on_a_device(
+    parameters: dict[str, Any], device: torch.device, tmp_path: Any
+) -> None:
+    there = on_graph(device=device, **parameters)
+    series = on_graph(**parameters | {"kind": cgp.ExactGraphGPRegressor, "method": "series"})
+    assert (there.method_, there.method_reason_) == ("series", f"products on {device}")
+    assert there.process_.prior_of_nodes.device == device
+    nodes = np.arange(0, 60, 5)
+    for ours, theirs in zip(series.predict(nodes, return_std=True),
+                            there.predict(nodes, return_std=True), strict=True):  # fmt: skip
+        np.testing.assert_allclose(theirs, ours, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        there.sample_y(nodes, 2), series.sample_y(nodes, 2), rtol=1e-3, atol=1e-4
+    )
+    cgp.save_model(there, tmp_path / "m")
+    assert cgp.load_model(tmp_path / "m").process_.recipe.device.type == "cpu"
+
+
+def test_a_model_of_a_graph_is_moved_to_a_device(tmp_path: Any) -> None:
+    cgp.save_model(on_graph(method="series"), tmp_path / "m")
+    here = cgp.load_model(tmp_path / "m").predict(PLACES[:5])
+    with pretend_device() as mode:
+        there = cgp.load_model(tmp_path / "m", device=DEVICE)
+        np.testing.assert_allclose(there.predict(PLACES[:5]), here, rtol=1e-6, atol=1e-8)
+        assert mode.left
+
+
+def test_methods_of_graphs_without_products_on_a_device_refuse_it() -> None:
+    with pretend_device():
+        for method in ("spectral", "cholesky"):
+            with pytest.raises(InvalidInputError, match=f"^device: .* beside method='{method}'"):
+                on_graph(method=method, device=DEVICE)
+        for walks in ({"method": "walks"}, {"n_walks": 8}):
+            with pytest.raises(InvalidInputError, match=r"^device: expected None where nodes are"):
+                on_graph(cgp.GraphGPRegressor, LARGE, device=DEVICE, **walks)
+        with pytest.raises(InvalidInputError, match=r"^device: expected None where nodes are"):
+            on_graph(cgp.GraphGPRegressor, SMALL, device="cuda")
+    with pytest.raises(InvalidInputError, match=r"^device: expected None or 'cpu'"):
+        on_graph(device="gpu")

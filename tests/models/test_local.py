@@ -7,6 +7,7 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.spectra.mixture import mixture_log_density
+from coupledgp.selection import members
 from coupledgp.selection.fitted_members import leave_one_out
 from coupledgp.selection.member_plans import Size, plan_members
 from tests.models.few_steps import search_little
@@ -258,3 +259,41 @@ def test_a_known_noise_is_kept_where_hyperparameters_are_averaged():
     assert len(gp.members_) > 4
     for member in gp.members_:
         np.testing.assert_allclose(member.noise_, 0.3)
+
+
+def test_one_exact_member_stands_beside_others_of_many_rows(monkeypatch):
+    """Of four kernels that were searched, the one of greatest evidence has dense matrices."""
+    values, dense = {}, []
+    search, given = members.LocalFitter.search, members.MemberSearch._exact
+
+    def searched(self, structure, *rest):
+        found = search(self, structure, *rest)
+        values[f"exact, {structure.spectrum}"] = found.value
+        return found
+
+    def counted(self, prior, problem):
+        dense.append(prior.structure.spectrum)
+        return given(self, prior, problem)
+
+    monkeypatch.setattr(members.LocalFitter, "search", searched)
+    monkeypatch.setattr(members.MemberSearch, "_exact", counted)
+    X, y = X_TEST[:80], Y_TEST[:80]
+    fits = {}
+    for most in (80, 79):
+        monkeypatch.setattr(members, "EXACT_ROWS", most)
+        values.clear()
+        dense.clear()
+        gp = cgp.GPRegressor(("exact", "sparse-spectrum"), n_frequencies=2, random_state=0)
+        told = [m.name for m in gp.fit(X, y).choice_.members if m.name.startswith("exact")]
+        fits[most] = [name for name in told if "noise" not in name]
+        assert len(set(dense)) == len(fits[most])
+    exact = {name: value for name, value in values.items() if name != "exact, None"}
+    assert len(fits[80]) == len(exact) == 4
+    assert fits[79] == [max(exact, key=exact.__getitem__)]
+
+
+def test_the_forecast_counts_dense_matrices_of_one_kernel_beside_others():
+    size = Size(4000, 8, 32, 64)
+    assert size.forecast("exact", alone=False) < 0.8 * size.forecast("exact")
+    few = Size(2000, 8, 32, 64)
+    assert few.forecast("exact", alone=False) == few.forecast("exact")

@@ -167,6 +167,14 @@ def fit(
     dtype: Annotated[
         str, typer.Option(help="float64 or float32 features.", rich_help_panel=MODEL_PANEL)
     ] = "float64",
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Where the model computes: cpu, cuda, cuda:1, or auto (a GPU where there is one). "
+            "An exact model of --model auto is on the CPU.",
+            rich_help_panel=MODEL_PANEL,
+        ),
+    ] = "cpu",
     max_iter: Annotated[
         int, typer.Option(help="Most iterations of the optimiser.", rich_help_panel=MODEL_PANEL)
     ] = 100,
@@ -250,6 +258,7 @@ def fit(
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
+    from coupledgp.devices import parse_device
     from coupledgp.models import save_model
     from coupledgp.output import write_text, written_whole
     from coupledgp.validation import check_choice, check_positive, check_positive_int
@@ -265,6 +274,7 @@ def fit(
     check_positive_int(seed, "--seed", minimum=0)
     check_positive(kl_target, "--kl-target")
     check_positive(budget, "--budget")
+    parse_device(device, "--device")
     if report is not None and (how == "none" or exact_rows == 0):
         raise InvalidInputError(
             "--report: expected --exact-rows > 0 and a --compare other than "

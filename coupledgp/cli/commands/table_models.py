@@ -59,6 +59,7 @@ def make_model(name: str, options: Mapping[str, Any]) -> Model:
         "random_state": options["seed"],
         "missing": "indicator",
         "target_transform": options["target_transform"],
+        "device": options["device"],
     }
     if name != "sparse-spectrum":
         return GPRegressor(NAMES.get(name, name), options["budget"], **shared)

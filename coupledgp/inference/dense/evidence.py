@@ -7,6 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coupledgp.devices import CPU
+from coupledgp.inference.dense.device_kernel import distances_on, kernel_of, slope_of
 from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
@@ -14,6 +16,8 @@ from coupledgp.spectra import Spectrum
 
 # Rows whose differences to all others are formed at once: they fit the processor's cache.
 _BLOCK = 32
+# Differences that are formed at once on a device: 256 MiB of them keep a GPU busy.
+_DEVICE_VALUES = 2**25
 # Columns above which the gradient is a product of matrices if the kernel allows it: with 150
 # columns and 1500 rows it takes a tenth of the time.
 _WIDE = 64
@@ -52,6 +56,8 @@ class ExactEvidence(EvidenceProblem):
         Normalised targets (n, k).
     weights
         Relative noise and counts of the rows; None for rows that are all alike.
+    device
+        Where matrices are.
     """
 
     def __init__(
@@ -60,11 +66,13 @@ class ExactEvidence(EvidenceProblem):
         X: FloatArray,
         targets: FloatArray,
         weights: RowWeights | None = None,
+        device: torch.device = CPU,
     ) -> None:
         self.spectrum = spectrum
         self.X = X
         self.targets = targets
         self.weights = weights
+        self.device = device
         self.n_rows, self.n_outputs = targets.shape
 
     @property
@@ -75,12 +83,12 @@ class ExactEvidence(EvidenceProblem):
     def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:
         """Return the evidence at lengthscales (d,)."""
         inputs = self.X / lengthscale
-        return KernelAtLengthscale(self.spectrum, inputs, self.targets, self.weights)
+        return KernelAtLengthscale(self.spectrum, inputs, self.targets, self.weights, self.device)
 
     def subset(self, rows: NDArray[np.intp]) -> ExactEvidence:
         """Return the problem of some rows, given by their numbers (b,)."""
         weights = None if self.weights is None else self.weights.take(rows)
-        return ExactEvidence(self.spectrum, self.X[rows], self.targets[rows], weights)
+        return ExactEvidence(self.spectrum, self.X[rows], self.targets[rows], weights, self.device)
 
 
 class KernelAtLengthscale(GramAtLengthscale):
@@ -96,6 +104,8 @@ class KernelAtLengthscale(GramAtLengthscale):
         Normalised targets (n, k).
     weights
         Relative noise and counts of the rows; None for rows that are all alike.
+    device
+        Where matrices are.
     """
 
     def __init__(
@@ -104,30 +114,44 @@ class KernelAtLengthscale(GramAtLengthscale):
         inputs: FloatArray,
         targets: FloatArray,
         weights: RowWeights | None = None,
+        device: torch.device = CPU,
     ) -> None:
         self.spectrum = spectrum
         self.inputs = inputs
-        self._distances = scaled_distances(inputs, inputs)
-        gram = torch.as_tensor(spectrum.kernel(self._distances))
-        super().__init__(gram, torch.as_tensor(targets), weights)
+        self._device = device
+        self._distances: FloatArray | Tensor
+        if device == CPU:
+            self._distances = scaled_distances(inputs, inputs)
+            gram = torch.as_tensor(spectrum.kernel(self._distances))
+        else:
+            self._distances = distances_on(device, inputs, inputs)
+            gram = kernel_of(spectrum, self._distances)
+        super().__init__(gram, torch.as_tensor(targets, device=device), weights)
 
     @property
     def _slope_is_bounded(self) -> bool:
         """Whether the slope has a limit at distance zero, in whose place others have zero."""
         return bool(self.spectrum.kernel_slope(np.zeros(1))[0] > 0)
 
+    def _slope(self) -> Tensor:
+        """`-kappa'(r) / r` of all distances (n, n)."""
+        if isinstance(self._distances, Tensor):
+            return slope_of(self.spectrum, self._distances)
+        return torch.as_tensor(self.spectrum.kernel_slope(self._distances))
+
     def _lengthscale_gradient(self, cotangent: Tensor) -> Tensor:
         # d k / d log l_j = (u_j - u_j')^2 slope(r). Between near rows the slope of a rough kernel
         # is huge: expanding the square would leave nothing but rounding.
-        weighted = cotangent * torch.as_tensor(self.spectrum.kernel_slope(self._distances))
-        u = torch.as_tensor(self.inputs)
+        weighted = cotangent * self._slope()
+        u = torch.as_tensor(self.inputs, device=self._device)
         if u.shape[1] > _WIDE and self._slope_is_bounded:
             u = u - u.mean(dim=0)
             sums = weighted.sum(dim=0) + weighted.sum(dim=1)
             return sums @ u.square() - 2 * (u * (weighted @ u)).sum(dim=0)
         gradient = u.new_zeros(u.shape[1])
-        for start in range(0, len(u), _BLOCK):
-            rows = slice(start, start + _BLOCK)
+        size = _BLOCK if self._device == CPU else max(_DEVICE_VALUES // max(u.numel(), 1), 1)
+        for start in range(0, len(u), size):
+            rows = slice(start, start + size)
             squares = (u[rows, None] - u).square_().flatten(0, 1)
             gradient += weighted[rows].ravel() @ squares
         return gradient

@@ -132,7 +132,8 @@ class HiddenPosterior(GraphPosterior):
     def _operator(self) -> SeriesOperator:
         """`Phi`."""
         function = partial(inverse_of, self.prior.kernel, self._ratio)
-        return SeriesOperator(self._graph, function, tolerance_for(self._ratio))
+        device = self.prior.device if isinstance(self.prior, SeriesPrior) else None
+        return SeriesOperator(self._graph, function, tolerance_for(self._ratio), device)
 
     def _columns(self, nodes: IntArray) -> FloatArray:
         """Columns of `Phi`, (n_nodes, p), of nodes (p,)."""

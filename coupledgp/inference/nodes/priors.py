@@ -11,8 +11,10 @@ from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
+import torch
 
 from coupledgp.couplings import LengthLaw, WalkerCoupling
+from coupledgp.devices import CPU
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
 from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
@@ -155,23 +157,33 @@ class SeriesPrior(GraphPrior):
         The graph and the kernel.
     tolerance
         Error of the series, relative to the kernel's maximum.
+    device
+        Where products with the series are computed.
     """
 
-    def __init__(self, graph: Graph, kernel: GraphKernel, tolerance: float = 1e-8) -> None:
-        self.graph, self.kernel, self.tolerance = graph, kernel, tolerance
+    def __init__(
+        self,
+        graph: Graph,
+        kernel: GraphKernel,
+        tolerance: float = 1e-8,
+        device: torch.device = CPU,
+    ) -> None:
+        self.graph, self.kernel, self.tolerance, self.device = graph, kernel, tolerance, device
         self._kept: tuple[IntArray, FloatArray] | None = None
 
     def at(self, kernel: GraphKernel) -> SeriesPrior:
-        return SeriesPrior(self.graph, kernel, self.tolerance)
+        return SeriesPrior(self.graph, kernel, self.tolerance, self.device)
 
     @cached_property
     def _operator(self) -> SeriesOperator:
-        return SeriesOperator(self.graph, self.kernel.spectral, self.tolerance)
+        return SeriesOperator(self.graph, self.kernel.spectral, self.tolerance, self.device)
 
     @cached_property
     def _slopes(self) -> list[SeriesOperator]:
         return [
-            SeriesOperator(self.graph, partial(slope_of, self.kernel, k), self.tolerance)
+            SeriesOperator(
+                self.graph, partial(slope_of, self.kernel, k), self.tolerance, self.device
+            )
             for k in range(self.kernel.theta.size)
         ]
 
@@ -203,7 +215,8 @@ class SeriesPrior(GraphPrior):
     def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
         # The root of a kernel may not be smooth. An error of a thousandth of a standard deviation
         # is not seen in draws, and takes a far shorter series.
-        root = SeriesOperator(self.graph, self.kernel.root, max(self.tolerance, 1e-3))
+        tolerance = max(self.tolerance, 1e-3)
+        root = SeriesOperator(self.graph, self.kernel.root, tolerance, self.device)
         return root.matmat(rng.standard_normal((self.graph.n_nodes, n_samples)))[nodes]
 
 

@@ -33,13 +33,13 @@ from coupledgp.gp.state import (
     units_from,
 )
 from coupledgp.gp.units import Units
-from coupledgp.inference.dense.device_kernel import distances_on, kernel_of
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
+from coupledgp.inference.search.stationary import distances_on, kernel_of
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum

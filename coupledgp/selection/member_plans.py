@@ -18,7 +18,7 @@ KINDS: dict[str, Kind] = {
     "sparse-spectrum": "features",
 }
 # Rows up to which all members are exact, one for each kernel; up to which one exact member, of the
-# kernel of greatest evidence, stands beside others, since dense matrices of all four would take most
+# kernel of greatest evidence, stands beside others, as dense matrices of all four would take most
 # of the time and memory; and up to which hyperparameters of exact members are averaged.
 EXACT_ROWS, SOME_EXACT_ROWS, AVERAGED_ROWS = 2000, 5000, 200
 # Numbers in a table up to which hyperparameters are averaged: each draw passes over the table.

@@ -189,11 +189,11 @@ class MemberSearch:
         if plan.kind == "exact":
             rotated = train.rotated()
             fitter = rotated.fitter(self.report)
-            found = [self._exact_search(name, rotated, fitter) for name in EXACT_KERNELS]
+            searches = [self._exact_search(name, rotated, fitter) for name in EXACT_KERNELS]
             if len(self.problem.data) > EXACT_ROWS:
-                best = max(found, key=lambda search: search.value)
-                found = [replace(best, n_evaluations=sum(s.n_evaluations for s in found))]
-            exact = [self._exact_of(search, rotated, fitter) for search in found]
+                best = max(searches, key=lambda search: search.value)
+                searches = [replace(best, n_evaluations=sum(s.n_evaluations for s in searches))]
+            exact = [self._exact_of(search, rotated, fitter) for search in searches]
             return [self._scored(member, train, held) for member in exact]
         fitter = train.fitter(self.report)
         k = 0 if plan.kind == "features" else self.n_neighbours

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.devices import CPU
-from coupledgp.inference.dense.device_kernel import distances_on, kernel_of, slope_of
 from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.search.rows import RowWeights
+from coupledgp.inference.search.stationary import distances_on, kernel_of, slope_of
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 

@@ -17,36 +17,12 @@ import torch
 from torch import Tensor
 
 from coupledgp.inference.linalg.cholesky import batch_cholesky
-from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
+from coupledgp.inference.search.stationary import kernel_and_slope
+from coupledgp.spectra import Spectrum
 
 # Entries of the neighbours' covariances that are formed at once: they stay in a processor's cache,
 # or keep a GPU busy.
 CHUNK_ENTRIES, CHUNK_ENTRIES_OF_GPU = 2**18, 2**22
-
-
-def kernel_and_slope(spectrum: Spectrum, squares: Tensor) -> tuple[Tensor, Tensor]:
-    """Kernel `kappa(r)` and its derivative in `r^2`, from squared distances of any shape.
-
-    At distance zero the derivative of rough kernels is infinite; zero stands for it, since its
-    factor in every gradient, a difference of coordinates, is zero too.
-    """
-    if isinstance(spectrum, GaussianSpectrum):
-        kernel = torch.exp(-0.5 * squares)
-        return kernel, -0.5 * kernel
-    r = squares.sqrt()
-    if isinstance(spectrum, MaternSpectrum) and spectrum.nu in (0.5, 1.5, 2.5):
-        s = (2 * spectrum.nu) ** 0.5 * r
-        decay = torch.exp(-s)
-        if spectrum.nu == 0.5:
-            return decay, torch.where(r > 0, -0.5 * decay / r.clamp_min(1e-300), 0.0)
-        if spectrum.nu == 1.5:
-            return (1 + s) * decay, -1.5 * decay
-        linear = (1 + s) * decay
-        return linear + s.square() * decay / 3, -5 / 6 * linear
-    distances = r.cpu().numpy()
-    found = spectrum.kernel(distances), -0.5 * spectrum.kernel_slope(distances)
-    kernel, slope = (torch.as_tensor(values, device=r.device) for values in found)
-    return kernel, slope
 
 
 @dataclass(frozen=True, eq=False)

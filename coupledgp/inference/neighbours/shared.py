@@ -8,9 +8,9 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from coupledgp.inference.neighbours.conditionals import kernel_and_slope
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
+from coupledgp.inference.search.stationary import kernel_and_slope
 from coupledgp.random import FloatArray
 
 # Most rows: an evaluation takes n^3 steps.

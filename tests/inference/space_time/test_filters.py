@@ -47,6 +47,8 @@ CASES = {
     "unseen times": (TERMS, 0.05, REGULAR, SOMEWHERE, 1e-12),
     "irregular, unseen": (TERMS, 0.05, IRREGULAR, SOMEWHERE, 1e-12),
     "one term": ((Term("graph", Matern12(2.0), 1.0),), 0.1, REGULAR, EVERYWHERE, 1e-12),
+    "two constants": ((*TERMS[:2], Term("node", Constant(), 0.7)), 0.1, REGULAR, SOMEWHERE, 1e-12),
+    "constants alone": ((TERMS[1], Term("node", Constant(), 0.7)), 0.1, REGULAR, SOMEWHERE, 1e-12),
     "node alone": ((Term("node", Matern32(2.0), 1.0),), 0.1, IRREGULAR, SOMEWHERE, 1e-12),
     "little noise": (TERMS[:4], 1e-6, REGULAR, EVERYWHERE, 1e-9),
     "much noise": (TERMS, 1e4, REGULAR, EVERYWHERE, 1e-12),

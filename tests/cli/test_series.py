@@ -128,6 +128,7 @@ def test_grids_are_written_by_the_conventions(output, interpolated, monkeypatch)
 def test_blocks_of_times_change_nothing(interpolated, monkeypatch):
     whole = interpolated()
     text = interpolated(output="whole.csv").read_text()
+    monkeypatch.setattr(series_tasks, "LAW_CELLS", 9 * N_NODES)
     monkeypatch.setattr(series_tasks, "BLOCK_CELLS", 5 * N_NODES)
     parts = interpolated(output="parts.parquet")
     np.testing.assert_allclose(grid(parts), grid(whole), rtol=1e-9)

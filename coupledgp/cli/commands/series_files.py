@@ -49,6 +49,10 @@ class Law(NamedTuple):
     std: FloatArray
     kinds: NDArray[np.int8]
 
+    def at(self, times: slice) -> Law:
+        """The law at some of the times."""
+        return Law(self.mean[:, times], self.std[:, times], self.kinds[:, times])
+
     def columns(self) -> dict[str, FloatArray]:
         """Mean, standard deviation and the ends of the 95 % interval, each (p, m)."""
         ends = self.mean - WIDTH * self.std, self.mean + WIDTH * self.std

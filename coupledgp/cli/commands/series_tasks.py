@@ -16,8 +16,8 @@ from coupledgp.series import Panel, as_panel
 
 SCHEMA_VERSION = 1
 OBSERVED, GAP, FORECAST, HIDDEN, REJECTED = range(len(KINDS))
-# Cells of a block of times.
-BLOCK_CELLS = 4_000_000
+# Cells of a block of times that is predicted, and of one that is written.
+LAW_CELLS, BLOCK_CELLS = 24_000_000, 4_000_000
 # Sensors that a summary names.
 N_WORST = 5
 # Share of a step by which times that are one may differ.
@@ -38,16 +38,24 @@ def times_of(model: Any, times: str | None, forecast: str | None, zone: str | No
 def laws_in_blocks(
     models: Mapping[str, Any], layout: Layout, latent: bool
 ) -> Iterator[dict[str, Law]]:
-    """Laws of the times of a layout, block after block, by the names of values."""
-    size = max(1, BLOCK_CELLS // len(layout.labels))
-    for start in range(0, layout.times.size, size):
-        times = layout.times[start : start + size]
-        stamps = layout.axis.labels(times)
-        laws = {}
-        for name, model in models.items():
-            mean, std = model.predict(layout.labels, stamps, return_std=True, latent=latent)
-            laws[name] = Law(mean, std, kinds_of(model, layout, times))
-        yield laws
+    """Laws of the times of a layout, block after block, by the names of values.
+
+    More times are predicted at once than are written: each call finds covariances of all nodes.
+    """
+    many = max(1, LAW_CELLS // len(layout.labels))
+    few = max(1, BLOCK_CELLS // len(layout.labels))
+    for start in range(0, layout.times.size, many):
+        times = layout.times[start : start + many]
+        laws = {name: _law(model, layout, times, latent) for name, model in models.items()}
+        for first in range(0, times.size, few):
+            part = slice(first, first + few)
+            yield {name: law.at(part) for name, law in laws.items()}
+
+
+def _law(model: Any, layout: Layout, times: FloatArray, latent: bool) -> Law:
+    stamps = layout.axis.labels(times)
+    mean, std = model.predict(layout.labels, stamps, return_std=True, latent=latent)
+    return Law(mean, std, kinds_of(model, layout, times))
 
 
 def kinds_of(model: Any, layout: Layout, times: FloatArray) -> NDArray[np.int8]:

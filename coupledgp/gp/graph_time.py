@@ -292,7 +292,7 @@ class GraphTimeGP(NormalizedProcess):
             words += f" of {basis.values.size} leading eigenvectors (share {basis.lost:.1g} lost)"
         words += f", {flops:.2g} multiplications a solve"
         if gaps.size:
-            steps = getattr(gaps, "n_iterations", 0)
+            steps = self.posterior.n_iterations
             words += f"; {gaps.size} gaps by {steps} steps of conjugate gradients"
         if self.is_dense:
             words += f"; variances by a Cholesky factor, at most {DENSE_LIMIT} observations"

@@ -30,6 +30,7 @@ from coupledgp.models.estimator import (
     FittedModel,
     plain_seed,
     restored_parameters,
+    restored_results,
 )
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
 from coupledgp.models.graph_time_parts import (
@@ -52,6 +53,7 @@ from coupledgp.validation import check_choice, check_positive, check_positive_in
 
 OUTLIER_CHOICES = ("reject", "student-t")
 SENSOR_NOISE = ("shared", "own")
+RESULTS_OF_SEARCH = ("n_rounds_", "n_evaluations_", "converged_")
 # Number of cycles of a period that the data should hold.
 LEAST_CYCLES = 14
 
@@ -132,8 +134,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
     log_marginal_likelihood_value_, log_marginal_likelihood_error_
         Log evidence of the values in their units, and its standard error.
     n_rounds_, n_evaluations_, converged_, n_iterations_
-        Rounds and evaluations of the search, whether its last round left the hyperparameters where
-        they were, and steps of conjugate gradients of the mean.
+        Rounds and evaluations of the search, whether its last round gained less than one nat, and
+        steps of conjugate gradients of the mean.
     method_, method_reason_
         How the law is computed, and why.
     """
@@ -211,7 +213,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
             Nodes without any value are left out, times were moved to a grid, or the data hold few
             cycles of a period.
         ConvergenceWarning
-            The last round of the search still moved the hyperparameters.
+            The last round of the search still found better hyperparameters.
         """
         sites = sites_of(self.graph, self.kernel)
         settings = self._settings()
@@ -290,8 +292,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
                 )
         if not found.fit.converged:
             warnings.warn(
-                f"the hyperparameters still moved in round {found.fit.n_rounds} of the search; "
-                "the last ones are used",
+                f"round {found.fit.n_rounds} of the search still found better hyperparameters; its "
+                "are used",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -346,7 +348,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         record, axis = self.fitted_, self.time_axis_
         header["axis"] = axis_state(axis)
         header["fitted"] = {
-            name: record.results[name] for name in ("n_rounds_", "n_evaluations_", "converged_")
+            name: record.results[name] for name in RESULTS_OF_SEARCH if name in record.results
         }
         return header, arrays
 
@@ -363,7 +365,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         axis = axis_from(header.get("axis"), process.rows.times)
         labels = SiteLabels(domain).labels(process.rows.sensors)
         panel = as_panel(labels, axis.labels(process.rows.times), process.rows.values)
-        fitted = header.get("fitted") or {}
+        fitted = restored_results(header, "fitted", RESULTS_OF_SEARCH)
         results = {
             "panel": panel, "outliers": no_outliers(), "order": np.arange(len(labels)), **fitted,
         }  # fmt: skip

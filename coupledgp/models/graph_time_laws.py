@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
@@ -28,7 +29,7 @@ from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.placement import stationary_placement
 from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.memory import named_exhaustion
+from coupledgp.memory import check_memory, named_exhaustion
 from coupledgp.models.estimator import (
     ProcessRegressor,
     check_probabilities,
@@ -36,7 +37,7 @@ from coupledgp.models.estimator import (
 from coupledgp.models.graph_time_parts import longest_run, term_names
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.series import Panel, TimeAxis
-from coupledgp.validation import check_positive_int
+from coupledgp.validation import check_magnitude, check_positive_int, check_vector
 
 
 class Gaps(NamedTuple):
@@ -103,12 +104,23 @@ class SpaceTimeLaws(ProcessRegressor):
 
     def _further_data(self, X: Any, y: ArrayLike) -> Data:
         points = self.points(X)
-        targets = np.asarray(y, dtype=np.float64)
-        if targets.shape != (len(points),) or not np.isfinite(targets).all():
-            raise InvalidInputError(
-                f"y: expected {len(points)} finite values, got an array of shape {targets.shape}"
-            )
+        try:
+            targets = check_vector(y, "y")
+        except (TypeError, ValueError, OverflowError) as error:
+            if isinstance(error, InvalidInputError):
+                raise
+            raise InvalidInputError(f"y: expected numbers, {error}") from None
+        if targets.size != len(points):
+            raise InvalidInputError(f"y: expected {len(points)} values, got {targets.size}")
+        check_magnitude(targets, "y")
         return Data.of(points, targets[:, None])
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
+        """Coefficient of determination of values y (m,) at a pair X of labels and times (m,)."""
+        check_is_fitted(self)
+        data = self._further_data(X, y)
+        mean, _ = self.process_.law(data.points, "mean")
+        return float(r2_score(data.targets[:, 0], mean[:, 0], sample_weight=sample_weight))
 
     @property
     def _labels(self) -> SiteLabels:
@@ -193,7 +205,7 @@ class SpaceTimeLaws(ProcessRegressor):
     @property
     def n_iterations_(self) -> int:
         """Steps of conjugate gradients of the mean; zero for complete data."""
-        return int(getattr(self.grid_process_.posterior.gaps, "n_iterations", 0))
+        return self.grid_process_.posterior.n_iterations
 
     @property
     def method_(self) -> str:
@@ -307,6 +319,10 @@ class SpaceTimeLaws(ProcessRegressor):
         step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
         duration = self.time_axis_.duration(ahead, "ahead")
         count = int(np.floor(duration / step + 1e-9))
+        p = self.grid_process_.rows.sensors.size
+        check_memory(
+            24.0 * count * p, f"ahead: {count:.3g} steps of {p} sensors", "ask for fewer steps"
+        )
         if count < 1:
             raise InvalidInputError(
                 f"ahead: expected a step of the data, {step:g} {self.time_axis_.unit}, or more, "

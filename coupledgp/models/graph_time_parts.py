@@ -21,6 +21,7 @@ from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, TimeAxis, as_panel
 from coupledgp.series.zones import zone_of_name
+from coupledgp.validation import check_sizes
 
 # Names of terms in `components`.
 MOVING, USUAL, OWN, BIAS = "moving", "usual", "own moving", "own usual"
@@ -81,6 +82,7 @@ def rows_of(panel: Panel, labels: SiteLabels) -> SpaceTimeRows:
     if same.size:
         label = panel.nodes[order[same[0]]]
         raise InvalidInputError(f"nodes: expected each node once, got {label!r} twice")
+    check_sizes(np.diff(panel.axis.values), "times: steps")
     return SpaceTimeRows(rising, panel.axis.values, panel.values[order])
 
 

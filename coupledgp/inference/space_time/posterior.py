@@ -69,6 +69,8 @@ class SpaceTimePosterior:
         Number of draws of the unknown cells.
     seed : int
         Their seed.
+    n_iterations : int
+        Steps of conjugate gradients of `alpha`.
     """
 
     sites: Sites
@@ -79,6 +81,7 @@ class SpaceTimePosterior:
     filled: FloatArray
     n_draws: int
     seed: int
+    n_iterations: int = 0
     _rows: dict[int, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +101,8 @@ class SpaceTimePosterior:
     ) -> SpaceTimePosterior:
         """Condition on values (p, n), which are zero in gaps."""
         filled, alpha = gaps.filled(values[None], MEAN_TOLERANCE, report)
-        return cls(sites, sensors, gaps, values, alpha[0], filled[0], n_draws, seed)
+        steps = int(getattr(gaps, "n_iterations", 0))
+        return cls(sites, sensors, gaps, values, alpha[0], filled[0], n_draws, seed, steps)
 
     @property
     def system(self) -> CompleteSystem:

@@ -22,8 +22,9 @@ from coupledgp.random import FloatArray
 
 # Draws of the gaps in a round, and relative residuals of their means and deviations.
 N_IMPUTATIONS, IMPUTATION_TOLERANCE, DEVIATION_TOLERANCE = 2, 1e-3, 1e-2
-# Rounds at least and at most, and change of the variables that counts as none.
-LEAST_ROUNDS, MOST_ROUNDS, SETTLED = 3, 8, 0.05
+# Rounds at least and at most, and gain in nats of a round that counts as none: new draws of the gaps
+# alone move variables that hardly matter.
+LEAST_ROUNDS, MOST_ROUNDS, SETTLED = 3, 8, 1.0
 # Iterations of a round's search, and of the short searches from several starts.
 STOPPING = Stopping(60, value_tolerance=1e-7, gradient_tolerance=1e-3)
 SHORT = Stopping(12, value_tolerance=1e-6, gradient_tolerance=1e-2)
@@ -88,7 +89,7 @@ class SpaceTimeFit:
     n_evaluations : int
         Evaluations of the evidence of complete data.
     converged : bool
-        Whether the last round left the variables where they were.
+        Whether the last round gained hardly any evidence.
     loss : float
         Last value of the loss, nats; it compares candidates after their first round.
     """
@@ -209,12 +210,12 @@ class Rounds:
             if (n_rounds or len(starts) == 1) and not complete:
                 self.report(f"round {n_rounds + 1}: draws of the gaps")
                 Z = self.imputer.drawn(found, N_IMPUTATIONS)
-            before = found.variables
+            start = self._whittle(Z, found).loss(found.variables)[0]
             found, loss = self._searched(Z, found, STOPPING)
             if self.own_scales:
                 found = self._whittle(Z, found).rescaled(found)
             n_rounds += 1
-            settled = float(np.abs(found.variables - before).max(initial=0.0)) < SETTLED
+            settled = start - loss < SETTLED
             if complete and not self.own_scales:
                 settled = True
                 break

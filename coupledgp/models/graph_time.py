@@ -313,7 +313,10 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         """
         if not self.__sklearn_is_fitted__():
             return self.fit(data, *further, times=times, values=values, resolution=resolution)
-        panel = read_panel(data, further, times, values, resolution)
+        with warnings.catch_warnings():
+            # That a sensor does not report for a step is no news.
+            warnings.filterwarnings("ignore", "nodes: .* without any value")
+            panel = read_panel(data, further, times, values, resolution)
         with named_exhaustion("partial_fit"):
             return self._updated(self._data_of(panel))
 

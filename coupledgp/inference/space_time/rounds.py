@@ -22,8 +22,8 @@ from coupledgp.random import FloatArray
 
 # Draws of the gaps in a round, and relative residuals of their means and deviations.
 N_IMPUTATIONS, IMPUTATION_TOLERANCE, DEVIATION_TOLERANCE = 2, 1e-3, 1e-2
-# Rounds at least and at most, and gain in nats of a round that counts as none: new draws of the gaps
-# alone move variables that hardly matter.
+# Rounds at least and at most, and gain in nats of a round that counts as none: new draws of the
+# gaps move variables that hardly matter.
 LEAST_ROUNDS, MOST_ROUNDS, SETTLED = 3, 8, 1.0
 # Iterations of a round's search, and of the short searches from several starts.
 STOPPING = Stopping(60, value_tolerance=1e-7, gradient_tolerance=1e-3)

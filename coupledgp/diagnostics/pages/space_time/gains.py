@@ -131,8 +131,9 @@ def _hidden_sentence(report: SpaceTimeRecord) -> str:
     own, alone = scores.get(MODEL_NAME), scores.get(GRAPH_ALONE)
     if own is None or alone is None or gain_of(own, alone) >= EVEN:
         return ""
+    much = "nothing" if gain_of(own, alone) < EVEN / 3 else "next to nothing"
     return (
-        "Time adds nothing at hidden sensors: the same graph, one time at a time, predicts them "
+        f"Time adds {much} at hidden sensors: the same graph, one time at a time, predicts them "
         f"with an RMSE of {with_unit(alone.rmse, report.unit)}, the model with {cell(own.rmse)}."
     )
 

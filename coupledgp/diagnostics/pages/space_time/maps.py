@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.diagnostics.pages.maps import draw_faces, panels
 from coupledgp.diagnostics.pages.mesh import EDGES
-from coupledgp.diagnostics.pages.picture import DPI, STYLE, Picture, blank, plain_axis
+from coupledgp.diagnostics.pages.picture import STYLE, Picture, blank, plain_axis
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.pages.space_time.layout import places_of
@@ -28,8 +28,8 @@ from coupledgp.random import FloatArray, IntArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Size of a small map in inches.
-SMALL = (1.55, 1.5)
+# Size of a small map in inches, and its dots per inch.
+SMALL, SMALL_DPI = (1.55, 1.5), 150
 # Share of the means beyond either end of a scale, and the share of the range that it keeps if
 # nothing is left out.
 RARE, WIDE = 0.005, 0.7
@@ -60,7 +60,7 @@ class TimeMaps:
         with mpl.rc_context(STYLE):
             width, height = SMALL[0], self._height()
             figure = blank(max(len(chosen), 3) * width + 0.9, 2 * height + 0.5)
-            figure.set_dpi(DPI)
+            figure.set_dpi(SMALL_DPI)
             axes = figure.subplots(2, len(chosen), squeeze=False)
             for row, one in enumerate(self._quantities()):
                 mappable = one.scale.mappable()

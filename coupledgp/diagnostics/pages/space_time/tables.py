@@ -23,8 +23,8 @@ from coupledgp.diagnostics.pages.space_time.words import (
 )
 from coupledgp.diagnostics.pages.table import Row, Section
 
-# Sensors that are listed before the table of all is folded.
-LISTED = 20
+# Sensors that are listed openly, and in the folded table of more.
+LISTED, MOST_LISTED = 20, 500
 
 
 def gain_section(report: SpaceTimeRecord) -> Section | None:
@@ -100,7 +100,10 @@ def sensor_sections(report: SpaceTimeRecord) -> list[Section]:
                    note=note)  # fmt: skip
     if len(rows) <= LISTED:
         return [head]
-    every = Section(f"All {len(rows)} sensors", heads, rows, "all-sensors", folded=True)
+    title = f"All {len(rows)} sensors"
+    if len(rows) > MOST_LISTED:
+        title = f"The first {MOST_LISTED} of {len(rows)} sensors"
+    every = Section(title, heads, rows[:MOST_LISTED], "all-sensors", folded=True)
     return [head, every]
 
 

@@ -12,7 +12,7 @@ from coupledgp.random import FloatArray, IntArray
 N_MAPS = 6
 ROUND = (600.0, 900.0, 1200.0, 1800.0, 3600.0, 7200.0, 10_800.0, 14_400.0)
 # Bytes of the values of a map over all times, and the fewest times that nodes give way to.
-MAX_FRAME_BYTES, LEAST_TIMES = 1_500_000, 48
+MAX_FRAME_BYTES, LEAST_TIMES = 1_600_000, 48
 # Bytes of a mean and a standard deviation of one node and time, and of a value of a sensor.
 CELL_BYTES, VALUE_BYTES = 3, 2
 

@@ -263,7 +263,8 @@ class SpaceTimePosterior:
 
         With the inverse B of a run's block, draws d and their products w, the variance of d is that
         of `d - B w` and the diagonal of B, since d and w have the unit matrix for covariance. Near
-        times without data, where the block is another matrix, it is that of d.
+        times without data, where the block is another matrix, it is that of complete data and that
+        of the mean `d - s w` of f given them.
         """
         out = np.full(self.values.shape, np.nan)
         d, w = self.deviations
@@ -276,7 +277,7 @@ class SpaceTimePosterior:
         reach = runs.lengths + 2 * EDGE_STEPS
         inner = before[runs.firsts + reach] - before[runs.firsts] == reach
         exact = (runs.lengths == 1) | (inner & self.system.is_regular)
-        found = np.where(np.repeat(exact, runs.lengths), found, (d**2).mean(axis=0))
+        found = np.where(np.repeat(exact, runs.lengths), found, self._drawn_variances(d, w))
         noise = self.noise * self.system.basis.roots**2
         gap = np.ones(runs.cells.size, dtype=bool)
         if self.gaps.precision is not None:
@@ -284,6 +285,15 @@ class SpaceTimePosterior:
         places = runs.cells[gap]
         out.reshape(-1)[places] = np.maximum(found[gap] - noise[places // n], 0.0)
         return out
+
+    def _drawn_variances(self, d: FloatArray, w: FloatArray) -> FloatArray:
+        """Variances (c,) of observations of the unknown cells, if these are gaps, from draws."""
+        scales = self.system.basis.roots[:, None] ** 2
+        complete = scales * (self.system.basis.shares @ self.system.variances[1])
+        cells = self.gaps.runs.cells
+        noise = self.noise * np.broadcast_to(scales, complete.shape).reshape(-1)[cells]
+        over = ((d - noise * w) ** 2).mean(axis=0)
+        return np.asarray(complete.reshape(-1)[cells] + over + noise)
 
     def draws(
         self, cells: Cells, m: int, rng: np.random.Generator, report: Progress = silent

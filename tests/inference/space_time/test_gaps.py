@@ -223,7 +223,7 @@ def test_steps_of_conjugate_gradients_stay_few():
     assert iterations_of(observed) <= 40
 
 
-@pytest.mark.parametrize("noise", [1e-8, 1e-12, 1e-15])
+@pytest.mark.parametrize("noise", [1e-8, 1e-12, 1e-16])
 def test_with_hardly_any_noise_gaps_are_interpolated(noise):
     dense = made(noise=noise, own=False)
     values, _ = dense.gaps().filled(dense.values[None], 1e-8)

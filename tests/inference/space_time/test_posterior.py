@@ -118,6 +118,20 @@ def test_in_a_gap_only_what_lies_outside_its_run_is_estimated(noise, lengthscale
     np.testing.assert_allclose(found[gaps], exact[gaps], rtol=0.04)
 
 
+@pytest.mark.parametrize("noise", [0.05, 1.0])
+@pytest.mark.parametrize("uneven", [False, True])
+def test_at_the_ends_and_on_uneven_axes_all_but_the_noise_is_estimated(noise, uneven):
+    n = 60
+    observed = np.ones((4, n), dtype=bool)
+    observed[0, :12] = observed[1, -9:] = observed[2, 25:34] = False
+    steps = np.random.default_rng(0).exponential(size=n) ** 3 if uneven else np.ones(n)
+    terms = (Term("graph", Matern12(50.0), 1.0), Term("node", Matern12(12.0), 0.2))
+    dense = Dense(gram_of_places(4), terms, noise, np.ones(4), np.cumsum(steps), observed)
+    exact, error = standard_error(dense, Cells(dense.sensors, dense.times), M)
+    found = dense.posterior(M, seed=1).gap_variances
+    assert np.abs((found - exact) / error)[dense.data.gaps].max() < MOST
+
+
 def test_draws_have_the_law_of_f(dense):
     m = 400
     cells = Cells(np.array([0, 3, 5, 12]), np.union1d(dense.times[::13], [-2.0, 48.5]))

@@ -11,8 +11,17 @@ from numpy.typing import NDArray
 
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeRows, SpaceTimeSettings
 from coupledgp.gp.units import Units
+from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.rounds import Rounds, SpaceTimeData, SpaceTimeFit
+from coupledgp.inference.space_time.learned import learned_covariance
+from coupledgp.inference.space_time.learned_sites import LearnedSites
+from coupledgp.inference.space_time.rounds import (
+    N_IMPUTATIONS,
+    Imputer,
+    Rounds,
+    SpaceTimeData,
+    SpaceTimeFit,
+)
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, TimeKernel
@@ -59,6 +68,8 @@ class SpaceTimeModel:
         `"reject"`, `"student-t"`, or None.
     seed : int
         Seed of imputations.
+    learns_sensors : bool
+        Whether the covariance of the sensors is learned, near that of the kernel.
     """
 
     time_kernels: tuple[TimeKernel, ...]
@@ -69,6 +80,7 @@ class SpaceTimeModel:
     own_scales: bool = False
     outliers: str | None = None
     seed: int = 0
+    learns_sensors: bool = False
 
     def starts(self, data: SpaceTimeData, theta: FloatArray, units: Units) -> list[
         SpaceTimeParameters
@@ -148,6 +160,8 @@ def fit_space_time(
 ) -> FittedSpaceTime:
     """Find hyperparameters, condition on the observations, and look for outliers."""
     fit = searched(sites, rows, units, model, report)
+    if model.learns_sensors:
+        sites, fit = learned(sites, rows, units, model, fit, report)
     process = _conditioned(sites, rows, units, normalize, settings, fit, report)
     scores = cell_scores(process)
     if model.outliers == "reject":
@@ -156,6 +170,46 @@ def fit_space_time(
     if model.outliers == "student-t":
         process, n_reweightings = reweighted(process, rows, report)
     return FittedSpaceTime(process, fit, _outliers(scores, False), n_reweightings)
+
+
+def learned(
+    sites: Sites,
+    rows: SpaceTimeRows,
+    units: Units,
+    model: SpaceTimeModel,
+    fit: SpaceTimeFit,
+    report: Progress,
+) -> tuple[Sites, SpaceTimeFit]:
+    """Sites whose sensors have a covariance that is learned, and the other hyperparameters again.
+
+    Sites and fit are as they were where the steps are not alike or the kernel's covariance predicts
+    one half of the times from the other as well.
+    """
+    data = rows.normalized(units)
+    last = slice(max(data.times.size - MOST_FITTED_STEPS, 0), None)
+    part = SpaceTimeData(data.values[:, last], data.observed[:, last], data.times[last])
+    part = ending_with_values(part)
+    if not part.is_regular or len(part.values) > MOST_EIGENVECTORS:
+        return sites, fit
+    report("covariance of the sensors")
+    at = sites.with_theta(fit.parameters.theta)
+    gram = at.gram(rows.sensors)
+    imputer = Imputer(part, lambda _: gram, np.random.default_rng([model.seed, 3]))
+    Z = imputer.drawn(fit.parameters, N_IMPUTATIONS)
+    found = learned_covariance(Z, part.step, fit.parameters, gram)
+    if found is None:
+        return sites, fit
+    own = LearnedSites(at, rows.sensors, found.covariance)
+    start = replace(fit.parameters, theta=own.theta)
+    again = searched(own, rows, units, model, report, [start])
+    return own, replace(again, n_evaluations=fit.n_evaluations + again.n_evaluations)
+
+
+def ending_with_values(data: SpaceTimeData) -> SpaceTimeData:
+    """The data from the first time at which a sensor reports to the last one."""
+    there = np.flatnonzero(data.seen)
+    part = slice(int(there[0]), int(there[-1]) + 1)
+    return SpaceTimeData(data.values[:, part], data.observed[:, part], data.times[part])
 
 
 def searched(

@@ -25,6 +25,7 @@ from coupledgp.inference.placement.result import Placement
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.graph_sites import GraphSites
+from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.placement import stationary_placement
 from coupledgp.inference.space_time.posterior import Cells
@@ -124,7 +125,7 @@ class SpaceTimeLaws(ProcessRegressor):
 
     @property
     def _labels(self) -> SiteLabels:
-        sites = self.grid_process_.sites
+        sites = under_kernel(self.grid_process_.sites)
         assert isinstance(sites, (GraphSites, FieldSites))
         return SiteLabels(sites.operator if isinstance(sites, FieldSites) else sites.graph)
 

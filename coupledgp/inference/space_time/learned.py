@@ -1,10 +1,11 @@
 """A covariance of the sensors that is learned from their values, near that of the kernel.
 
-By frequencies, series `x_w` (p,) of complete data have covariance `C S_g(w) + D (S_n(w) + s)`. C
-has an inverse Wishart law about the kernel's gram K, of weight nu, in units of one frequency each.
-Expectation-maximisation takes `C <- (nu K + sum_w E[f_w f_w'] / S_g(w)) / (nu + n)`, where f is the
-part of the graph's terms (Dempster, Laird and Rubin 1977). The weight is the one under which the
-values of each half of the times are most likely, given C of the other half; or the kernel stays.
+By frequencies w > 0, series `x_w` (p,) of complete data have covariance
+`C S_g(w) + D (S_n(w) + s)`. C has an inverse Wishart law about the kernel's gram K, whose weight nu
+counts as that many frequencies. Expectation-maximisation takes
+`C <- (nu K + sum_w E[f_w f_w'] / S_g(w)) / (nu + n - 1)`, where f is the part of the graph's terms
+(Dempster, Laird and Rubin 1977). The weight is the one under which the values of each half of the
+times are most likely, given C of the other half; or the kernel stays.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from coupledgp.random import FloatArray
 
 # Weights of the kernel that are tried, in numbers of steps, and steps of a search.
 WEIGHTS, N_STEPS = (4.0, 1.0, 0.25), 12
-# Least gain, nats a step, for which the kernel's covariance is given up; fewest steps of a half.
-LEAST_GAIN, FEWEST_STEPS = 0.01, 32
+# Least gain, nats a value, for which the kernel's covariance is given up; fewest steps of a half.
+LEAST_GAIN, FEWEST_STEPS = 0.001, 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +66,8 @@ class Spectra:
         node = expected_periodogram(time_covariance(terms, "node", lags))
         self.node = node + parameters.noise
         self.counts = np.full(self.graph.size, 2.0)
-        self.counts[0] = 1.0
+        # What does not change over time is the same draw in both halves: it tells of no other one.
+        self.counts[0] = 0.0
         if self.n % 2 == 0:
             self.counts[-1] = 1.0
         self.roots = parameters.roots
@@ -99,7 +101,7 @@ class Spectra:
         """C for a weight of the kernel's gram (p, p), with its trace."""
         C, nu = gram, weight * self.n
         for _ in range(N_STEPS):
-            C = (nu * gram + self.moment(C)) / (nu + self.n)
+            C = (nu * gram + self.moment(C)) / (nu + self.counts.sum())
             C = C * (np.trace(gram) / np.trace(C))
         return C
 
@@ -118,7 +120,7 @@ def learned_covariance(
         for w in WEIGHTS
     ]
     best = int(np.argmax(gains))
-    if not gains[best] > LEAST_GAIN * Z.shape[-1]:
+    if not gains[best] > LEAST_GAIN * Z[0].size:
         return None
     whole = Spectra(Z, step, parameters)
     # The whole has twice the steps of a half: the kernel keeps its absolute weight.

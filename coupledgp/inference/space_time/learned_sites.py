@@ -138,3 +138,8 @@ class LearnedSites(Sites):
             across = self.inner.cross(self.sensors, np.asarray(sites)[others])
             found[others] = cho_solve(self._factor, across).T
         return found
+
+
+def under_kernel(sites: Sites) -> Sites:
+    """Sites under their kernel alone, whatever was learned."""
+    return sites.inner if isinstance(sites, LearnedSites) else sites

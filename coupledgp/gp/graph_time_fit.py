@@ -43,6 +43,8 @@ DEGREES = 4.0
 # Most sensors and steps from which hyperparameters are found; on a large graph each sensor costs a
 # product with all of it, so that there are fewer: sensors times sites, but the least number.
 MOST_SENSORS, MOST_FITTED_STEPS = 400, 4096
+# The same on an irregular axis, where an evaluation costs more.
+MOST_IRREGULAR = 200, 1024
 SENSORS_TIMES_SITES, LEAST_SENSORS = 1e7, 64
 
 
@@ -223,16 +225,19 @@ def searched(
     """Hyperparameters of greatest evidence.
 
     They come from at most `MOST_SENSORS` sensors, fewer on large graphs, chosen by the seed, and
-    the `MOST_FITTED_STEPS` last steps; scales of other sensors are one.
+    the `MOST_FITTED_STEPS` last steps, or `MOST_IRREGULAR`; scales of other sensors are one.
     """
     data = rows.normalized(units)
     rng = np.random.default_rng([model.seed, 1])
     p = len(data.values)
     chosen = np.arange(p)
-    most = int(np.clip(SENSORS_TIMES_SITES / sites.n_sites, LEAST_SENSORS, MOST_SENSORS))
+    most, steps = MOST_SENSORS, MOST_FITTED_STEPS
+    if not data.is_regular:
+        most, steps = MOST_IRREGULAR
+    most = int(np.clip(SENSORS_TIMES_SITES / sites.n_sites, LEAST_SENSORS, most))
     if p > most:
         chosen = np.sort(rng.choice(p, most, replace=False))
-    last = slice(max(data.times.size - MOST_FITTED_STEPS, 0), None)
+    last = slice(max(data.times.size - steps, 0), None)
     part = SpaceTimeData(data.values[chosen, last], data.observed[chosen, last], data.times[last])
     kept = part.observed.any(axis=1)
     part = SpaceTimeData(part.values[kept], part.observed[kept], part.times)

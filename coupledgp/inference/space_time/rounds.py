@@ -2,7 +2,8 @@
 
 By Fisher's identity the gradient of the evidence of what is observed is the mean, over draws of the
 gaps from their law, of the gradient of the evidence of complete data. Each round fits to a few
-draws of the gaps (`whittle`), then draws them anew. The first round fills gaps along time.
+draws of the gaps (`whittle`; on irregular axes `filter_evidence`), then draws them anew. The first
+round fills gaps along time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from coupledgp.inference.search.minimise import Stopping, around_failures, lbfgs
 from coupledgp.inference.space_time.basis import Basis
+from coupledgp.inference.space_time.filter_evidence import FilterEvidence
 from coupledgp.inference.space_time.filters import SeriesFilter
 from coupledgp.inference.space_time.gaps import BoolArray, CompleteSystem, GapSystem
 from coupledgp.inference.space_time.whittle import Gram, SpaceTimeParameters, Whittle, box
@@ -210,7 +212,7 @@ class Rounds:
             if (n_rounds or len(starts) == 1) and not complete:
                 self.report(f"round {n_rounds + 1}: draws of the gaps")
                 Z = self.imputer.drawn(found, N_IMPUTATIONS)
-            start = self._whittle(Z, found).loss(found.variables)[0]
+            start = self._evidence(Z, found).loss(found.variables)[0]
             found, loss = self._searched(Z, found, STOPPING)
             if self.own_scales:
                 found = self._whittle(Z, found).rescaled(found)
@@ -224,16 +226,22 @@ class Rounds:
     def _whittle(self, Z: FloatArray, start: SpaceTimeParameters) -> Whittle:
         return Whittle(Z, self.data.step, self.gram, start)
 
+    def _evidence(self, Z: FloatArray, start: SpaceTimeParameters) -> Whittle | FilterEvidence:
+        """The evidence of complete data: by frequencies where steps are alike, else by filters."""
+        if self.data.is_regular:
+            return self._whittle(Z, start)
+        return FilterEvidence(Z, self.data.times, self.gram, start)
+
     def _searched(
         self, Z: FloatArray, start: SpaceTimeParameters, stopping: Stopping
     ) -> tuple[SpaceTimeParameters, float]:
         """The parameters of greatest evidence of complete data, and the loss."""
-        whittle = self._whittle(Z, start)
+        evidence = self._evidence(Z, start)
 
         def loss(variables: FloatArray) -> tuple[float, FloatArray]:
             self.n_evaluations += 1
             self.report(f"evidence, evaluation {self.n_evaluations}")
-            return whittle.loss(variables)
+            return evidence.loss(variables)
 
         span = float(np.ptp(self.data.times))
         limits = box(start, self.bounds_of_sites, self.data.step, span)

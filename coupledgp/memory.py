@@ -17,6 +17,8 @@ try:
 except ImportError:  # Windows
     _limits = None
 
+# Bytes that a computation may take unasked: to ask what is available reads a dozen files.
+UNASKED = 2**20
 # Most characters of another library's message.
 LONGEST_REASON = 200
 
@@ -48,7 +50,7 @@ def check_memory(
     Parameters
     ----------
     needed
-        Bytes alive at once.
+        Bytes alive at once. A mebibyte and less is never refused without a limit.
     what
         Subject of the message, in the plural, as in "X: 100000 rows of the exact GP".
     advice
@@ -63,6 +65,8 @@ def check_memory(
     MemoryLimitError
         More bytes are needed than may be taken.
     """
+    if limit is None and needed <= UNASKED:
+        return
     allowed = available_bytes() if limit is None else float(limit)
     if needed > allowed:
         end = advice if isinstance(advice, str) else advice(allowed / needed)

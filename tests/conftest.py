@@ -11,6 +11,8 @@ from typing import Any
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 # Read when numba is first imported: lets tests ask for 4 threads on a smaller machine.
 os.environ.setdefault("NUMBA_NUM_THREADS", "4")
+# Processes that tests start import the package: without byte code each compiles it from source.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from tests.stale_code import forget_stale_code
 
+sys.dont_write_bytecode = False  # as the variable would have it
 forget_stale_code()
 
 SEED_VARIABLE = "COUPLEDGP_TEST_SEED"

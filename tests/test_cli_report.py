@@ -16,6 +16,7 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.cli.app import run
+from tests.new_process import run_new
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(60, 2))
@@ -209,7 +210,7 @@ def test_ctrl_c_ends_a_report_and_leaves_no_file(tmp_path):
     save += (
         "np.savetxt(sys.argv[2], np.c_[X, y][:64], delimiter=',', header='a,b,c,d,y', comments='')"
     )
-    subprocess.run([sys.executable, "-c", save, "m", "test.csv"], cwd=tmp_path, check=True)
+    run_new(save, "m", "test.csv", folder=tmp_path)
     (tmp_path / "old.html").write_text("old page")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     arguments = [sys.executable, "-c", "from coupledgp.cli import main; main()", "report"]

@@ -1,6 +1,7 @@
 """The command that compares with peers: measuring, summaries, and a quick run of all of it."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -94,10 +95,15 @@ def test_ratios_are_taken_within_rounds_and_targets_judged_at_the_largest_size()
     assert "Target" not in "\n".join(section(comparison, ours + peer, quick=True))
 
 
-def test_a_quick_run_of_all_comparisons(tmp_path, capsys):
+def test_a_quick_run_of_all_comparisons(tmp_path, capsys, monkeypatch):
+    """At their smallest sizes, but for one of them."""
+    comparisons = tuple(
+        c if c.name == "attention" else replace(c, quick=c.quick[:1]) for c in COMPARISONS
+    )
+    monkeypatch.setattr("benchmarks.performance.__main__.COMPARISONS", comparisons)
     main(["--quick", "--output", str(tmp_path)])
     written = json.loads((tmp_path / "performance.json").read_text())
-    for comparison in COMPARISONS:
+    for comparison in comparisons:
         own = [r for r in written["records"] if r["comparison"] == comparison.name]
         assert {r["size"] for r in own} == set(comparison.quick)
         assert {r["method"] for r in own} == {method.name for method in comparison.methods}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -38,6 +37,7 @@ from coupledgp.kernels.graph.registry import (
 from coupledgp.registry import Registry, Vocabulary
 from coupledgp.spectra import SPECTRA, MaternSpectrum, parse_spectrum, spectrum_text
 from tests.little_package import ENTRY_POINTS, install
+from tests.new_process import COMMAND, Started
 from tests.registries import REGISTRIES, forgotten
 
 
@@ -295,12 +295,8 @@ class TestEntryPoints:
 
 def in_a_process_of_its_own(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command line with a folder on the path."""
-    paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
-    code = "from coupledgp.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, timeout=600,
-    )  # fmt: skip
+    code = f"import sys; sys.path.insert(0, {str(folder)!r}); {COMMAND}"
+    return Started(code, *arguments).finished()
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from benchmarks.soak import WORK, rounds, slope
 LEFT_BEHIND = 50_000
 
 
-@pytest.mark.parametrize(("name", "n_settling"), [("features", 3), ("graph", 5)])
+@pytest.mark.parametrize(("name", "n_settling"), [("features", 2), ("graph", 4)])
 def test_a_round_leaves_nothing_behind(name, n_settling, tmp_path):
     def left_after(number: int) -> int:
         WORK[name](np.random.default_rng(number), tmp_path)

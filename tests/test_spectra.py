@@ -226,7 +226,7 @@ class TestKernel:
     def test_kernel_is_the_characteristic_function(
         self, spectrum: Spectrum, dim: int, rng: np.random.Generator
     ) -> None:
-        w = DirectionsAndNorms().sample(60_000, dim, spectrum, rng)
+        w = DirectionsAndNorms().sample(30_000, dim, spectrum, rng)
         directions = rng.normal(size=(6, dim))
         directions /= np.linalg.norm(directions, axis=1, keepdims=True)
         r = np.array([0.05, 0.3, 0.7, 1.0, 1.8, 4.0])

@@ -28,8 +28,8 @@ for text in available_couplings():
 result["frequencies large"] = parse_coupling("orthogonal+pnc").sample(300, 200, "matern-5/2", 0)
 
 rng = np.random.default_rng(0)
-X = rng.normal(size=(2000, 5)) / 2
-y = np.sin(2 * X).sum(axis=1) + 0.1 * rng.normal(size=2000)
+X = rng.normal(size=(1000, 5)) / 2
+y = np.sin(2 * X).sum(axis=1) + 0.1 * rng.normal(size=1000)
 for kind in (FourierFeatures, LaplaceFeatures):
     for dtype in (torch.float64, torch.float32):
         feature_map = kind(5, 257, generator=0, dtype=dtype)
@@ -37,7 +37,7 @@ for kind in (FourierFeatures, LaplaceFeatures):
 
 for name, options in {
     "fixed": {"optimizer": None, "lengthscale": 1.5},
-    "optimised": {"max_iter": 5, "n_restarts": 0},
+    "optimised": {"max_iter": 2, "n_restarts": 0},
 }.items():
     gp = SparseSpectrumGPRegressor(n_frequencies=100, random_state=0, progress=False, **options)
     mean, std = gp.fit(X, y).predict(X[:200], return_std=True)

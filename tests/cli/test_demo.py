@@ -6,8 +6,13 @@ from coupledgp.cli.commands import demo_field, demo_pages, demo_study
 
 
 def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(demo_study, "COUPLINGS", ("iid", "orthogonal+pnc"))
     monkeypatch.setattr(demo_study, "SIZES", (4, 40))
     monkeypatch.setattr(demo_pages, "SIZES", (16, 64))
+    monkeypatch.setattr(demo_pages, "COUPLINGS", ("iid", "orthogonal+pnc"))
+    monkeypatch.setattr(demo_pages, "TABLE_DRAWS", 2)
+    monkeypatch.setattr(demo_pages, "WALKERS", ("iid", "stratified+systematic"))
+    monkeypatch.setattr(demo_pages, "MESH_DRAWS", 2)
     monkeypatch.setattr(demo_pages, "OBSERVED", 200)
     monkeypatch.setattr(demo_pages, "COMPARED", 150)
     folder = tmp_path / "new" / "folder"
@@ -54,6 +59,7 @@ def test_demo_writes_both_reports(tmp_path, call, monkeypatch):
 
 
 def test_demo_json(tmp_path, call, monkeypatch):
+    monkeypatch.setattr(demo_study, "COUPLINGS", ("iid",))
     monkeypatch.setattr(demo_study, "SIZES", (4,))
     monkeypatch.setattr(demo_study, "write_further", lambda *paths, seed: None)
     monkeypatch.setattr(demo_field, "write_field", lambda *paths: None)

@@ -1,8 +1,6 @@
 """`coupledgp predict`."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +8,7 @@ import pyarrow.parquet
 
 import coupledgp as cgp
 from tests.cli.tables import PRICE, A, B, N, columns, read_csv, write_csv
+from tests.new_process import COMMAND, Started
 
 
 def test_predict_adds_columns_and_keeps_the_others_as_they_stand(model_path, tmp_path, call):
@@ -29,10 +28,8 @@ def test_predict_adds_columns_and_keeps_the_others_as_they_stand(model_path, tmp
 
 def test_predict_in_a_new_process(model_path, data, tmp_path, call):
     call("predict", model_path, data, "-o", tmp_path / "here.csv")
-    code = "from coupledgp.cli import main; main()"
-    arguments = ["predict", str(model_path), data, "-o", str(tmp_path / "there.csv"), "--json"]
-    command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    arguments = ["predict", model_path, data, "-o", tmp_path / "there.csv", "--json"]
+    done = Started(COMMAND, *arguments).finished()
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["added"] == ["mean", "std"]
     here, there = (read_csv(tmp_path / name) for name in ("here.csv", "there.csv"))

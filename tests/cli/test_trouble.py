@@ -95,7 +95,7 @@ def test_a_parquet_file_leaves_no_threads_that_abort_the_process(tmp_path):
     script = "import sys, pathlib; from coupledgp.cli.readers.tables import read_table; "
     script += "print(read_table(pathlib.Path(sys.argv[1])).num_rows)"
     command = [sys.executable, "-c", script, tmp_path / "data.parquet"]
-    for _ in range(3):
+    for _ in range(2):
         done = subprocess.run(command, capture_output=True, text=True)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{N}\n", "")
 

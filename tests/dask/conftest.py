@@ -1,4 +1,4 @@
-"""One cluster of two processes for the tests of this folder: to start one takes seconds.
+"""One cluster of two processes for the tests of this folder: to start one takes a second.
 
 Tests that kill a worker have clusters of their own, since a worker need not come back.
 """
@@ -11,21 +11,26 @@ from functools import partial
 import pytest
 
 from coupledgp.dask.cluster import Cluster
+from tests.new_process import LIBRARIES
 
 
 @contextmanager
 def two_workers():
-    """A client of a new cluster."""
-    distributed = pytest.importorskip("distributed")
+    """A client of a new cluster, whose workers are forked with libraries in place."""
+    dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
     options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
-    with (
-        distributed.LocalCluster(n_workers=2, **options) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+    options["preload"] = ["tests.dask.one_thread"]
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        libraries = [*LIBRARIES, "distributed", "dask.array", "dask.dataframe"]
+        distributed.utils.get_mp_context().set_forkserver_preload(libraries)
+        with (
+            distributed.LocalCluster(n_workers=2, **options) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # its event loops would run beside all later tests
 def client():
     with two_workers() as client:
         yield client

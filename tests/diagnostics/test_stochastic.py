@@ -339,13 +339,13 @@ class TestProbes:
     def test_error_bars_cover_the_dense_figures(self, n_outputs: int, seed: int) -> None:
         rng = np.random.default_rng([seed, 2])
         errors: dict[str, list[float]] = {}
-        for case in range(24 // n_outputs):
-            X, y = table(180, rng, n_outputs)
+        for case in range(12 // n_outputs):
+            X, y = table(140, rng, n_outputs)
             gp = sparse(n_frequencies=(8, 25, 80)[case % 3], random_state=case)
-            gp.fit(X[:120], y[:120])
-            dense = compare(gp, X[120:], y[120:], method="dense")
-            options = StochasticOptions(rank=60, n_columns=20, n_probes=12, seed=case)
-            report = compare(gp, X[120:], y[120:], method="stochastic", options=options)
+            gp.fit(X[:80], y[:80])
+            dense = compare(gp, X[80:], y[80:], method="dense")
+            options = StochasticOptions(rank=40, n_columns=20, n_probes=12, seed=case)
+            report = compare(gp, X[80:], y[80:], method="stochastic", options=options)
             assert report.n_scored == 20
             for name in JOINT:
                 error = report.accuracy.standard_errors[name]
@@ -377,15 +377,15 @@ class TestProbes:
         dense = compare(gp, X[100:], method="dense").kl_per_point
         assert abs(np.mean(values) - dense) < 5 * np.std(values) / np.sqrt(30) + 1e-4
 
-    @pytest.mark.parametrize(("n", "factor"), [(8, 1.2144), (16, 1.0906), (4000, 1.0)])
+    @pytest.mark.parametrize(("n", "factor"), [(8, 1.2144), (16, 1.0906), (2000, 1.0)])
     def test_errors_of_few_probes_are_those_of_students_law(
         self, n: int, factor: float, rng: np.random.Generator
     ) -> None:
-        values = rng.normal(size=(4000, n))
+        values = rng.normal(size=(2000, n))
         errors = np.array([probe_error(row) for row in values])
         spread = values.std(axis=1, ddof=1) / np.sqrt(n)
         np.testing.assert_allclose(errors / spread, factor, rtol=1e-3)
-        assert np.mean(np.abs(values.mean(axis=1)) > 2 * errors) == pytest.approx(0.0455, abs=0.013)
+        assert np.mean(np.abs(values.mean(axis=1)) > 2 * errors) == pytest.approx(0.0455, abs=0.019)
 
     def test_scores_of_the_drawn_points(self, rng: np.random.Generator) -> None:
         X, y = table(200, rng)

@@ -36,7 +36,7 @@ def test_errors_of_fourier_features_are_larger_than_with_orthogonal(
     x = rng.normal(size=(1, dim))
     x /= np.linalg.norm(x)
     errors = []
-    for seed in range(3000):
+    for seed in range(1200):
         features = FourierFeatures(dim, dim, "simplex", generator=seed)(np.concatenate([x, 0 * x]))
         errors.append(float(features[0] @ features[1]) - np.exp(-0.5))
     squares = np.square(errors)

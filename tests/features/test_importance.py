@@ -64,7 +64,7 @@ def test_features_weigh_those_of_laplace() -> None:
     ids=str,
 )
 def test_unbiased(arguments: dict[str, object], rng: np.random.Generator) -> None:
-    errors = gram_errors(1500, rng, 3, data=points(6), **arguments)
+    errors = gram_errors(800, rng, 3, data=points(6), **arguments)
     assert_mean(errors, 0.0)
     assert_mean(errors.mean(axis=(1, 2)), 0.0)
 
@@ -74,7 +74,7 @@ def test_mean_variance_is_the_least(rng: np.random.Generator) -> None:
     least = least_mean_variance(X)
     squares = np.square(X[:, None] - X).sum(-1)
     assert least == pytest.approx(1 - np.exp(-squares).mean())
-    errors = gram_errors(3000, rng, 1, data=X, coupling="iid")
+    errors = gram_errors(1500, rng, 1, data=X, coupling="iid")
     assert_mean(np.square(errors).mean(axis=(1, 2)), least)
     sums = np.square(X[:, None] + X).sum(-1)
     norms = np.square(X).sum(1)

@@ -32,7 +32,7 @@ from coupledgp.features.walks.settings import task_of
 from coupledgp.features.walks.store import Store, Track
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray, IntArray
-from tests.graph_cases import karate, plain_graph, weighted_graph
+from tests.graph_cases import karate, weighted_graph
 
 F = 0.8 ** np.arange(12)
 
@@ -145,7 +145,7 @@ def test_errors_of_a_law_of_steps_arrive() -> None:
     [*available_walker_couplings(), WalkerCoupling(StratifiedLengths(), Plain())],
     ids=str,
 )
-@pytest.mark.parametrize("graph", [plain_graph(), weighted_graph(), karate()], ids=repr)
+@pytest.mark.parametrize("graph", [weighted_graph(), karate()], ids=repr)
 def test_features_of_one_series_are_those_of_the_walks(
     graph: Graph, coupling: str | WalkerCoupling
 ) -> None:

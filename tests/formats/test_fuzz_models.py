@@ -9,7 +9,7 @@ import coupledgp as cgp
 from coupledgp.errors import ModelFileError
 from tests.formats.fuzz_models import OLD_FILES, opened, outcome, run, signed
 
-COUNT, SEED = 400, 20
+COUNT, SEED = 300, 20
 
 
 def test_mutants_are_models_or_refused():

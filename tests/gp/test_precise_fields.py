@@ -361,6 +361,7 @@ def test_files_name_the_process():
 def test_a_factor_that_does_not_fit_is_refused(monkeypatch):
     made = process("sum")
     monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e4)
+    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
     with pytest.raises(MemoryLimitError, match="use a coarser mesh"):
         made.conditioned(made.data)
     with pytest.raises(MemoryLimitError, match="joint law of 7 places"):

@@ -5,7 +5,7 @@ import pytest
 from tests.hostile.cases import check
 from tests.hostile.fuzz import mutants, sources
 
-COUNT, SEED = 90, 5
+COUNT, SEED = 60, 5
 
 
 @pytest.mark.filterwarnings("default")

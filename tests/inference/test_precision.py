@@ -86,8 +86,7 @@ def weights_of(counts: np.ndarray | None) -> RowWeights | None:
 
 
 @pytest.mark.parametrize("kind", TABLES)
-@pytest.mark.parametrize("kernel", ["gaussian", "matern-3/2"])
-@pytest.mark.parametrize(("n", "m"), [(34, 8), (20, 13)])
+@pytest.mark.parametrize(("n", "m", "kernel"), [(34, 8, "gaussian"), (20, 13, "matern-3/2")])
 def test_means_are_exact_or_there_is_a_warning(kind: str, kernel: str, n: int, m: int) -> None:
     X, y, counts = table(kind, n, seed=n)
     points = np.concatenate([X[:3], X[:2] + 0.3, 3 * X[3:5], 30 * X[5:6]])

@@ -96,7 +96,7 @@ def test_interior_maximum_where_a_better_one_is_outside_the_box() -> None:
     """The greatest maximum of all leaves the box, a lesser one in its interior is what counts."""
     rng = np.random.default_rng(0)
     found = 0
-    for _ in range(600):
+    for _ in range(200):
         r = rng.integers(2, 6)
         n = r + rng.integers(0, 30)
         eigenvalues = np.exp(rng.uniform(np.log(1e-6), np.log(1e3), r))

@@ -1,6 +1,7 @@
 """Sufficient statistics: sums over chunks, re-centred and re-scaled afterwards."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -227,6 +228,13 @@ class TestMerge:
             exact = getattr(double.moments, name)
             torch.testing.assert_close(getattr(whole.moments, name), exact, rtol=1e-13, atol=1e-13)
             torch.testing.assert_close(getattr(merged.moments, name), exact, rtol=1e-13, atol=1e-13)
+
+    def test_sums_are_as_rounded_as_the_worse_of_both(self) -> None:
+        features, targets = table(4, np.random.default_rng(2))
+        exact = moments_of(features, targets, OFFSET)
+        single = replace(exact, rounding=6e-8)
+        for first, second in ((exact, single), (single, exact)):
+            assert first.merge(second).rounding == 6e-8
 
     def test_what_differs_is_refused(self) -> None:
         statistics = statistics_of(chunks_of([3], 0))

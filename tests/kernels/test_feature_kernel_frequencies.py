@@ -1,7 +1,5 @@
 """Frequencies of feature kernels: when they are drawn, from what seed, and their state."""
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import torch
 from coupledgp.kernels import FourierFeatureKernel
 from coupledgp.kernels.gpytorch.features import FeatureKernel
 from tests.kernels.feature_kernel_cases import KERNELS, both
+from tests.new_process import run_new
 
 
 class TestFrequencies:
@@ -111,4 +110,4 @@ class TestFrequencies:
             "    gram = kernel(stored['x']).to_dense()\n"
             "    assert torch.equal(gram, stored[kind.__name__]['gram'])\n"
         )
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=tmp_path)
+        run_new(code, folder=tmp_path)

@@ -1,7 +1,5 @@
 """The gpytorch kernel of walk features against the features themselves."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from coupledgp.features import WalkFeatures, plan_hops, sample_walks
 from coupledgp.kernels import GraphFeatureKernel, HeatKernel, RandomWalkKernel
 from coupledgp.kernels.gpytorch.walks import fingerprint
 from tests.graph_cases import karate, weighted_graph
+from tests.new_process import run_new
 
 HEAT = HeatKernel(3.0)
 
@@ -270,7 +269,7 @@ def test_state_dict_restores_walks_bit_for_bit_in_another_process(tmp_path: Path
     assert all(torch.equal(a, b) for a, b in zip(before, kernel.buffers(), strict=True))
     state, out = tmp_path / "state.pt", tmp_path / "gram.pt"
     torch.save(kernel.state_dict(), state)
-    subprocess.run([sys.executable, "-c", OTHER_PROCESS, state, out], check=True)
+    run_new(OTHER_PROCESS, state, out)
     restored = torch.load(out, weights_only=True)
     torch.testing.assert_close(restored, kernel(x).to_dense().detach(), rtol=1e-14, atol=1e-14)
     other = GraphFeatureKernel(karate(), "heat", 3, exact_hops=1, generator=99)

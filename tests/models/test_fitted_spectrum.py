@@ -1,6 +1,7 @@
 """Regressors with fitted frequencies: near the exact GP, or a mixture that is one law."""
 
 import copy
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from scipy.stats import kstest, norm
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp import fit_spectrum
 from coupledgp.inference.spectra.evidence import evidence_loss
 from tests.models.few_steps import take_few_steps
 
@@ -43,9 +45,16 @@ def stack():
     return make("evidence").fit(X, Y)
 
 
+def short_kl(monkeypatch):
+    """A third of the usual steps, which comes near enough."""
+    monkeypatch.setattr(fit_spectrum, "KLSettings", partial(fit_spectrum.KLSettings, n_steps=160))
+
+
 @pytest.fixture(scope="module")
 def posterior():
-    return make("posterior-kl").fit(X, Y)
+    with pytest.MonkeyPatch.context() as patch:
+        short_kl(patch)
+        return make("posterior-kl").fit(X, Y)
 
 
 def test_posterior_kl_is_far_below_that_of_the_sampled_spectrum(posterior):
@@ -74,7 +83,8 @@ def test_the_teacher_is_an_exact_gp_on_some_of_the_rows(few_steps):
     assert gp.member_weights_.tolist() == [1.0]
 
 
-def test_query_points_say_where_the_posterior_matters():
+def test_query_points_say_where_the_posterior_matters(monkeypatch):
+    short_kl(monkeypatch)
     # A corner of the data, beyond it: points that rows alone do not lead to.
     queries = np.array([2.5, -2.5, 2060.0]) + table(200, 2)[0] * [0.2, 0.2, 0.2] * 0.5
     queries -= queries.mean(axis=0) - [2.5, -2.5, 2060.0]

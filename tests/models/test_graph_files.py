@@ -1,8 +1,5 @@
 """Saved models on graphs: the same predictions, also in a new process."""
 
-import subprocess
-import sys
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -11,6 +8,7 @@ import coupledgp as cgp
 from coupledgp.couplings import SigmaLengths, WalkerCoupling
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.kernels import GraphMaternKernel
+from tests.new_process import run_new
 
 GRID = cgp.Graph.from_networkx(nx.grid_2d_graph(6, 7))
 TRAIN = [label for k, label in enumerate(GRID.labels or ()) if k % 3]
@@ -60,8 +58,7 @@ def test_a_new_process_predicts_the_same(tmp_path) -> None:  # type: ignore[no-u
     Y = np.column_stack([VALUES, VALUES**2])
     model = cgp.GraphGPRegressor(GRID, "heat", n_walks=4, exact_hops=1, random_state=0)
     model.fit(TRAIN, Y).save(tmp_path / "model")
-    arguments = [sys.executable, "-c", PREDICT, tmp_path / "model", tmp_path / "out.npz"]
-    subprocess.run(arguments, check=True)
+    run_new(PREDICT, tmp_path / "model", tmp_path / "out.npz")
     there = np.load(tmp_path / "out.npz")
     here = [*model.predict(return_cov=True), model.sample_y(n_samples=3, random_state=1)]
     for name, ours in zip(there.files, here, strict=True):

@@ -4,8 +4,6 @@ import copy
 import json
 import os
 import stat
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +24,7 @@ from coupledgp.couplings.frequencies.registry import COUPLINGS
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 from tests.models.few_steps import take_few_steps
+from tests.new_process import run_new
 from tests.registries import forgotten
 
 RNG = np.random.default_rng(20250)
@@ -73,7 +72,10 @@ def fitted():
 
 # Run twice, each time in a process of its own: "fit" makes the models, "load" reads them.
 PREDICT = """
-import sys, numpy as np, coupledgp as cgp
+import sys, warnings
+warnings.simplefilter("error")
+warnings.filterwarnings("ignore", "max_iter")  # one of the models stops its search
+import numpy as np, coupledgp as cgp
 from tests.models.test_persistence import MODELS, X_TEST, Y
 from tests.models.few_steps import take_few_steps
 import pytest
@@ -102,9 +104,7 @@ np.savez(f"{folder}/{stage}.npz", **results)
 def test_a_new_process_predicts_the_same_bits(tmp_path):
     root = Path(__file__).parents[2]
     for stage in ("fit", "load"):
-        filters = ["-W", "error", "-W", "ignore:max_iter"]  # one of the models stops its search
-        command = [sys.executable, *filters, "-c", PREDICT, str(tmp_path), stage]
-        subprocess.run(command, check=True, timeout=200, cwd=root)
+        run_new(PREDICT, tmp_path, stage, folder=root)
     fitted, loaded = (np.load(tmp_path / f"{stage}.npz") for stage in ("fit", "load"))
     assert sorted(fitted) == sorted(loaded)
     for key in fitted:

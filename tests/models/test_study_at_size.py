@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -92,7 +91,7 @@ def arrow(rows):
     return pa.table({"a": rows[:, 0], "b": rows[:, 1]})
 
 
-@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame, arrow])
+@pytest.mark.parametrize("kind", [np.asarray, arrow])
 def test_more_points_than_solves(solves, kind):
     """Joint figures of all points by probes; the study at as many points as have a solve each."""
     model = cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0)

@@ -12,6 +12,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.spectra import GaussianSpectrum
+from tests.models.few_steps import take_few_steps
 
 RNG = np.random.default_rng(1)
 X, X_NEW = RNG.normal(size=(120, 2)), RNG.normal(size=(80, 2))
@@ -34,13 +35,19 @@ ESTIMATORS = {
 }
 
 
+@pytest.fixture
+def few_steps(monkeypatch):
+    """For statements that hold after any number of steps."""
+    take_few_steps(monkeypatch)
+
+
 def new(name, **changes):
     model = ESTIMATORS[name]
     return type(model)(**{**model.get_params(), **changes})
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_log_model_is_the_model_of_the_logarithms(name):
+def test_a_log_model_is_the_model_of_the_logarithms(name, few_steps):
     model = new(name, target_transform="log").fit(X, POSITIVE)
     plain = new(name).fit(X, Z)
     chances = [0.025, 0.5, 0.975]
@@ -63,7 +70,7 @@ def test_a_log_model_is_the_model_of_the_logarithms(name):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_files_twins_and_further_rows_keep_the_transform(name, tmp_path):
+def test_files_twins_and_further_rows_keep_the_transform(name, few_steps, tmp_path):
     first, rest = slice(None, 80), slice(80, None)
     model = new(name, target_transform="box-cox").fit(X[first], POSITIVE[first])
     model.save(tmp_path / "m", include_data=True)

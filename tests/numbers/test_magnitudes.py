@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ def test_tables_within_the_limits_have_finite_answers(name: str, what: str) -> N
     for s in (1e-74, 1e74):
         if name in cases.SLOW and (what in ("a column", "columns apart") or s > 1):
             continue
+        if (name == "automatic" and what == "X") or (what == "columns apart" and s > 1):
+            continue  # the same columns the other way round
         found = answers(TABLES[name](), *scaled(what, s), scored=name not in cases.SLOW)
         assert list(no_numbers(found)) == [], s
 
@@ -170,12 +173,11 @@ GIVEN = ["lengthscale", "outputscale", "noise"]
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_given_hyperparameters(name: str) -> None:
+    few = partial(cgp.SparseSpectrumGPRegressor, n_frequencies=8)
     for value in (1e-74, 1e-20, 1e20, 1e74):
-        for make in (cgp.ExactGPRegressor, cgp.SparseSpectrumGPRegressor):
+        for make in (cgp.ExactGPRegressor, few):
             try:
-                found = answers(
-                    make(optimizer=None, random_state=0, **{name: value}), X, Y, X_TEST, Y_TEST
-                )
+                found = answers(make(**cases.KEPT, **{name: value}), X, Y, X_TEST, Y_TEST)
             except NumericalError:  # a matrix that is singular to rounding
                 continue
             assert list(no_numbers(found)) == []

@@ -19,7 +19,7 @@ from coupledgp.features import sample_walks
 warnings.simplefilter("ignore")
 SECONDS = 60.0  # of a child that hangs; the promise is 5, the machine of a test may be slow
 RNG = np.random.default_rng(0)
-X = RNG.normal(size=(1000, 5))
+X = RNG.normal(size=(600, 5))
 Y = np.sin(X[:, 0])
 N_NODES = 400
 GRAPH = cgp.Graph.from_edges(np.arange(N_NODES - 1), np.arange(1, N_NODES))
@@ -28,13 +28,13 @@ NODES = np.arange(0, N_NODES, 3)
 
 def sparse() -> np.ndarray:
     model = cgp.SparseSpectrumGPRegressor(
-        n_frequencies=200, random_state=0, max_iter=2, n_restarts=0, progress=False
+        n_frequencies=100, random_state=0, max_iter=1, n_restarts=0, progress=False
     )
     return model.fit(X, Y).predict(X[:5])
 
 
 def exact() -> np.ndarray:
-    return cgp.ExactGPRegressor(max_iter=1, n_restarts=0).fit(X[:600], Y[:600]).predict(X[:5])
+    return cgp.ExactGPRegressor(max_iter=1, n_restarts=0).fit(X[:400], Y[:400]).predict(X[:5])
 
 
 def walks() -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
 import sys
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.errors import MemoryLimitError
 from tests.models.test_atomic import Calls, first, more, nodes, other, sparse, told
+from tests.new_process import Started, run_new
 
 TORCH = RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes.")
 COMPUTING = ("/inference/", "/features/", "/gp/", "/kernels/")
@@ -111,11 +111,7 @@ print("free again")
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_real_limit():
-    found = subprocess.run(
-        [sys.executable, "-c", UNDER_A_LIMIT], capture_output=True, text=True, check=False
-    )
-    assert found.returncode == 0, found.stderr
-    lines = found.stdout.splitlines()
+    lines = run_new(UNDER_A_LIMIT).splitlines()
     assert lines[-1] == "free again"
     assert "fitted" not in lines
     assert len(lines) == 7
@@ -130,12 +126,12 @@ from coupledgp.cli import run
 
 torch.set_num_threads(1)
 memory.available_bytes = lambda *_: float("inf")
-X = np.random.default_rng(0).normal(size=(4000, 3))
+X = np.random.default_rng(0).normal(size=(3000, 3))
 np.savetxt("d.csv", np.c_[X, X[:, 0]], delimiter=",", header="a,b,c,y", comments="")
 open("m.model", "w").write("old")
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 2**20, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_AS, (used + 100 * 2**20, resource.RLIM_INFINITY))
 code = run("fit d.csv -t y --model exact --holdout 0 -o m.model".split())
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 sys.exit(code)
@@ -144,9 +140,7 @@ sys.exit(code)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_the_command_line_says_so_in_one_line(tmp_path):
-    found = subprocess.run(
-        [sys.executable, "-c", LIMITED], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
+    found = Started(LIMITED, folder=tmp_path).finished()
     lines = found.stderr.splitlines()
     assert (found.returncode, len(lines)) == (2, 1), found.stderr
     assert lines[0].startswith("coupledgp: error: not enough memory: ")

@@ -29,6 +29,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.features.registry import FEATURE_MAPS
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
+from coupledgp.random import FloatArray
+from coupledgp.spectra import Spectrum
 from coupledgp.testing import (
     CouplingContract,
     DirectionsContract,
@@ -49,6 +51,9 @@ def serves(coupling: str, dim: int, spectrum: str = "gaussian") -> bool:
     return True
 
 
+ENSEMBLES: dict[tuple[object, ...], FloatArray] = {}
+
+
 class TestCouplings(CouplingContract):
     @pytest.fixture(autouse=True, params=available_couplings())
     def _choose(self, request: pytest.FixtureRequest, seed: int) -> None:
@@ -58,6 +63,13 @@ class TestCouplings(CouplingContract):
             setattr(self, name, fitting)
         self.law_sizes = self.law_sizes[-1:]  # at more of them: tests/couplings/test_marginals.py
         self.spectra = tuple(s for s in self.spectra if serves(self.coupling, 1, s))
+
+    def _ensembles(self, m: int, dim: int, spectrum: Spectrum) -> FloatArray:
+        """Drawn once for all tests of a coupling: the draws take longer than the tests."""
+        key = (str(self.coupling), m, dim, str(spectrum), self.seed)
+        if key not in ENSEMBLES:
+            ENSEMBLES[key] = super()._ensembles(m, dim, spectrum)
+        return ENSEMBLES[key]
 
 
 class TestDirections(DirectionsContract):

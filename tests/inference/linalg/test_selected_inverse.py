@@ -189,6 +189,7 @@ def test_factors_that_do_not_fit_are_refused(monkeypatch):
     assert 24 * entries < asked[0] < 24 * 12 * entries
     monkeypatch.undo()
     monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e5)
+    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
     with pytest.raises(MemoryLimitError, match="constant: 3 factors of a matrix of 900 rows"):
         selected_inverse(matrix, None, minimum_degree(matrix), 3)
 

@@ -110,6 +110,10 @@ def models(folder: Path) -> None:
             surface, kernel + PositionKernel("matern-5/2", 0.8), route="precision",
             random_state=0,
         ).fit(np.arange(20), np.sin(np.arange(20))),
+        "over time": cgp.GraphTimeGPRegressor(grid, "heat", periods=(4,), progress=False).fit(
+            [*"abd"], np.where(np.arange(36).reshape(3, 12) % 5, y[:36].reshape(3, 12), np.nan),
+            times=np.arange(12.0),
+        ),
         "roads": cgp.FieldGPRegressor(roads, WhittleMatern(1.5, 1)).fit([*"abc"], [1.0, 2, 4]),
     }  # fmt: skip
     for name, model in made.items():
@@ -242,7 +246,9 @@ def resident(name: str) -> float:
 def law_of(model):
     """Mean and variance of a model at a few points."""
     process = model.process_
-    if hasattr(model, "graph"):
+    if isinstance(model, cgp.GraphTimeGPRegressor):
+        points = np.array([[0.0, 3.0], [1.0, 4.5], [2.0, 20.0]])
+    elif hasattr(model, "graph"):
         points = np.arange(min(3, model.graph.n_nodes))
     elif isinstance(model, cgp.FieldGPRegressor):
         points = model.operator_.at_vertices([0, 1]).points

@@ -17,6 +17,13 @@ from coupledgp.errors import InvalidInputError, MemoryLimitError, ModelFileError
 from coupledgp.gp import graph_time
 from coupledgp.kernels.time import Constant, Matern12
 from tests.formats.fuzz_models import opened, signed
+from tests.models.test_stale_results import (
+    CONTAINERS,
+    OF_THE_SEARCH,
+    RENEWED,
+    public_results,
+    same,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -393,6 +400,26 @@ class TestUpdates:
         )
         assert at_once.predict().shape == mean.shape
         assert model.y_train_.size == (~MISSING).sum()
+
+    def test_each_result_is_renewed_or_of_the_fit(self):
+        """As `test_stale_results` has it for models of rows."""
+        model = fitted()
+        updated = again().partial_fit([NODES[0], OTHERS[0]], [[50.0], [51.0]], times=[61.0])
+        at_once = model._around(
+            model.process_.conditioned(updated.process_.data.as_one_batch(), renormalize=True)
+        )
+        renewed = RENEWED | {
+            "gaps_", "terms_", "sensor_scales_", "grid_process_", "transform_", "n_iterations_",
+        }  # fmt: skip
+        of_the_fit = OF_THE_SEARCH | {"panel_", "time_axis_", "outliers_"}
+        known = {name for name in public_results(model) if hasattr(model, name)}
+        assert not known - renewed - of_the_fit, "decide what partial_fit does to it"
+        for name in known - CONTAINERS - {"grid_process_"}:
+            found = getattr(updated, name)
+            expected = getattr(at_once if name in renewed else model, name)
+            assert same(found, expected) or found == expected, name
+        assert len(updated.nodes_) == P + 1
+        assert updated.gaps_.share > model.gaps_.share
 
     def test_a_window_forgets_the_past(self):
         model = made(window=20).fit(NODES, Y[:, :50], times=TIMES[:50])

@@ -23,26 +23,38 @@ from coupledgp.random import FloatArray
 
 # Iterations of the optimiser and draws of BoTorch's model.
 LKGP_ITERATIONS, LKGP_DRAWS = 20, 64
+# Settings of the package's model by name.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "space-time": {"sensor_covariance": "kernel"},
+    "space-time, learned": {"sensor_covariance": "learned"},
+    "space-time, yeo-johnson": {
+        "sensor_covariance": "learned", "target_transform": "yeo-johnson",
+    },
+}  # fmt: skip
 Law = Callable[[Case, SpaceTimeSplit], SpaceTimeLaw]
 
 
 @lru_cache(maxsize=1)
-def fitted(case: Case, split: SpaceTimeSplit) -> cgp.GraphTimeGPRegressor:
+def fitted(case: Case, split: SpaceTimeSplit, how: str) -> cgp.GraphTimeGPRegressor:
     """The package's model given what a split leaves; the last one is kept."""
     model = cgp.GraphTimeGPRegressor(
-        case.readings.domain, random_state=0, progress=False, **(case.settings or {})
+        case.readings.domain,
+        random_state=0,
+        progress=False,
+        **(case.settings or {}),
+        **SETTINGS[how],
     )
     found = fitted_to(model, case.readings.without(split.hidden))
     print(found.kernel_, found.terms_, f"noise {found.noise_:.4g}", flush=True)
     return found
 
 
-def graph_time(case: Case, split: SpaceTimeSplit) -> SpaceTimeLaw:
-    """The package's model."""
-    return law_of(fitted(case, split), case.readings)
+def graph_time(how: str) -> Law:
+    """The package's model with some settings."""
+    return lambda case, split: law_of(fitted(case, split, how), case.readings)
 
 
-def function_rows(case: Case, split: SpaceTimeSplit, number: int) -> list[ScoreRow]:
+def function_rows(case: Case, split: SpaceTimeSplit, number: int, how: str) -> list[ScoreRow]:
     """Scores of the package's model against the simulated function itself, at all nodes."""
     truth, sites = case.truth, case.readings.sites
     if truth is None:
@@ -54,10 +66,10 @@ def function_rows(case: Case, split: SpaceTimeSplit, number: int) -> list[ScoreR
         masks[f"f at {kind}"] = np.zeros(truth.shape, dtype=bool)
         masks[f"f at {kind}"][sites] = split.of_kind(kind)
     stamps = case.readings.stamps
-    mean, std = fitted(case, split).predict(nodes, stamps, return_std=True, latent=True)
+    mean, std = fitted(case, split, how).predict(nodes, stamps, return_std=True, latent=True)
     everywhere = SensorReadings(truth, case.readings.times, nodes, case.readings.domain)
     law = SpaceTimeLaw(np.asarray(mean), np.asarray(std))
-    rows = score_rows(number, "space-time", law, everywhere, SpaceTimeSplit.of_masks(masks))
+    rows = score_rows(number, how, law, everywhere, SpaceTimeSplit.of_masks(masks))
     return [row for row in rows if row.group == "all"]
 
 
@@ -165,7 +177,7 @@ def graph_matern(readings: SensorReadings) -> Any:
 
 
 MODELS: dict[str, Law] = {
-    "space-time": graph_time,
+    **{how: graph_time(how) for how in SETTINGS},
     **{name: of_rival(name) for name in SPACE_TIME_RIVALS},
     "low-rank completion": lambda case, split: rival_law(low_rank, case.readings, split, 0),
     "LatentKroneckerGP": latent_kronecker,

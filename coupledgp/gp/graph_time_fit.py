@@ -182,10 +182,12 @@ def learned(
     fit: SpaceTimeFit,
     report: Progress,
 ) -> tuple[Sites, SpaceTimeFit]:
-    """Sites whose sensors have a covariance that is learned, and the other hyperparameters again.
+    """Sites whose sensors have a covariance that is learned, and the fit at them.
 
-    Sites and fit are as they were where the steps are not alike or the kernel's covariance predicts
-    one half of the times from the other as well.
+    The other hyperparameters are kept: found anew they would suit the fastest part of what the
+    sensors share, and forecasts and hidden sensors would have worse laws. Sites and fit are as they
+    were where the steps are not alike or the kernel's covariance predicts one half of the times
+    from the other as well.
     """
     data = rows.normalized(units)
     last = slice(max(data.times.size - MOST_FITTED_STEPS, 0), None)
@@ -202,9 +204,7 @@ def learned(
     if found is None:
         return sites, fit
     own = LearnedSites(at, rows.sensors, found.covariance)
-    start = replace(fit.parameters, theta=own.theta)
-    again = searched(own, rows, units, model, report, [start])
-    return own, replace(again, n_evaluations=fit.n_evaluations + again.n_evaluations)
+    return own, replace(fit, parameters=replace(fit.parameters, theta=own.theta))
 
 
 def ending_with_values(data: SpaceTimeData) -> SpaceTimeData:

@@ -103,8 +103,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         multiplied by a number D_i that is fitted, of geometric mean one.
     sensor_covariance
         `"kernel"`, or `"learned"`: after the search the covariance of the sensors is learned from
-        their values, near that of the kernel, and the other hyperparameters are found again. Other
-        nodes have, given the sensors, the law of the kernel. It is kept only if it predicts each
+        their values, near that of the kernel; the other hyperparameters are kept. Other nodes
+        have, given the sensors, the law of the kernel. It is kept only if it predicts each
         half of the times better from the other half (`process_.sites`), on regular axes and for at
         most 1500 sensors.
     outliers

@@ -40,6 +40,7 @@ from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.gaps import time_covariance
+from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.placement import Spectra
 from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
 from coupledgp.inference.space_time.rounds import SpaceTimeData, gap_system
@@ -275,6 +276,16 @@ class GraphTimeGP(NormalizedProcess):
         quad = float((posterior.alpha * posterior.values).sum())
         value = -0.5 * (quad + log_determinant + n_rows * np.log(2 * np.pi))
         return value - self.units.log_jacobian(n_rows), 0.5 * error
+
+    def under_kernel(self) -> GraphTimeGP:
+        """The process with the kernel's covariance of the sensors; itself if none was learned."""
+        sites = under_kernel(self.sites)
+        if sites is self.sites:
+            return self
+        parameters = replace(self.parameters, theta=sites.theta)
+        return self.given(
+            sites, parameters, self.settings, self.units, self.normalize, self.rows
+        )  # fmt: skip
 
     @property
     def is_dense(self) -> bool:

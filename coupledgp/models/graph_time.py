@@ -102,11 +102,11 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         `"shared"`, or `"own"`: the variances of the noise and of the own terms of each sensor are
         multiplied by a number D_i that is fitted, of geometric mean one.
     sensor_covariance
-        `"kernel"`, or `"learned"`: after the search the covariance of the sensors is learned from
-        their values, near that of the kernel; the other hyperparameters are kept. Other nodes
-        have, given the sensors, the law of the kernel. It is kept only if it predicts each
-        half of the times better from the other half (`process_.sites`), on regular axes and for at
-        most 1500 sensors.
+        `"learned"`: after the search the covariance of the sensors is learned from their values,
+        near that of the kernel; the other hyperparameters are kept. Other nodes have, given the
+        sensors, the law of the kernel. It is kept only if each half of the times, of 32 steps or
+        more, predicts the other half better (`process_.sites`), on regular axes and for at most
+        1500 sensors. `"kernel"`: that of the kernel.
     outliers
         `"reject"`: observations farther than four standard deviations from their law given the
         others are left out and hyperparameters found anew, in up to four rounds; `"student-t"`:
@@ -160,7 +160,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         *,
         target_transform: TransformLike = None,
         sensor_noise: str = "shared",
-        sensor_covariance: str = "kernel",
+        sensor_covariance: str = "learned",
         outliers: str | None = None,
         normalize_y: bool = True,
         n_variance_samples: int = 64,

@@ -392,13 +392,15 @@ class SpaceTimeLaws(ProcessRegressor):
     def leave_one_sensor_out(self) -> SensorTable:
         """Laws of the values of each sensor given those of all others, with scores.
 
-        Hyperparameters are those of all sensors. Means are solved for to a relative residual of
-        1e-4; variances are those far from the ends of the series.
+        Hyperparameters are those of all sensors. Where the covariance of the sensors was learned,
+        laws are those under the kernel: nothing would be learned of a sensor that was not there.
+        Means are solved for to a relative residual of 1e-4; variances are those far from the ends
+        of the series.
         """
         check_is_fitted(self)
         process = self.grid_process_
         with named_exhaustion("leave_one_sensor_out"), self._reporter("sensors") as report:
-            found = sensors_left_out(process.posterior, report)
+            found = sensors_left_out(process.under_kernel().posterior, report)
         offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
         mean, std = offset + scale * found.mean, scale * np.sqrt(found.variance)
         return SensorTable.of(self.nodes_, process.rows.values, mean, std, self.transform_)

@@ -149,6 +149,17 @@ def test_what_is_learned_fills_gaps_and_is_kept_in_files(pairs, tmp_path):
     np.testing.assert_allclose(again, (mean, std), rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:the hyperparameters still moved")
+def test_sensors_left_out_know_nothing_of_what_was_learned_of_them(pairs):
+    learned, plain = fitted(pairs, "learned"), fitted(pairs, "kernel")
+    assert learned.process_.under_kernel() is not learned.process_
+    assert plain.process_.under_kernel() is plain.process_
+    found, expected = learned.leave_one_sensor_out(), plain.leave_one_sensor_out()
+    assert found.node == expected.node
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(found.std, expected.std, rtol=1e-6)
+
+
 def test_a_choice_of_covariance_is_checked(pairs):
     with pytest.raises(InvalidInputError, match="did you mean 'learned'"):
         fitted(pairs, "learn")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -95,6 +96,8 @@ def _run(
     environment: dict[str, str],
 ) -> None:
     """Run code as an interpreter with `-c` does."""
+    # A server that was started in the background ignores them.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)

@@ -30,7 +30,7 @@ from tests.cli.series_cases import (
 pytest.importorskip("xarray")
 pytest.importorskip("h5netcdf")
 pytest.importorskip("zarr")
-pytestmark = pytest.mark.filterwarnings("ignore:the hyperparameters still moved")
+pytestmark = pytest.mark.filterwarnings("ignore:round . of the search")
 
 
 @pytest.fixture(autouse=True)

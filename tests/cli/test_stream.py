@@ -183,7 +183,7 @@ def test_a_file_larger_than_memory_is_read_in_batches(path, monkeypatch, tmp_pat
     monkeypatch.setattr(files, "check_memory", check)
     call("fit", path, "-t", "y", "--stream", *QUICK, "-o", tmp_path / "m")
     call("predict", tmp_path / "m", path, "--stream", "-o", tmp_path / "out.csv")
-    with pytest.raises(AssertionError, match="error"):  # which is that of the check
+    with pytest.raises(AssertionError):  # which is that of the check
         call("predict", tmp_path / "m", path, "--in-memory", "-o", tmp_path / "out.csv")
 
 

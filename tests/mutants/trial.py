@@ -28,6 +28,8 @@ def run_tests(copy: str, tests: list[str], log: str, machine_code: str | None) -
     os.setsid()  # the time limit ends processes that the tests start, too
     os.chdir(copy)
     os.environ["PYTHONPATH"] = copy
+    # Two faults of one file may be written within one second, and be of one size.
+    sys.dont_write_bytecode = True
     if machine_code is not None:
         os.environ["NUMBA_CACHE_DIR"] = machine_code
         _numba_takes(machine_code)

@@ -153,7 +153,7 @@ def _facts(
         ("iterations of the gap equation", str(model.n_iterations_),
          "steps of conjugate gradients for the mean"),
         ("rounds of the search", str(model.n_rounds_),
-         "" if model.converged_ else "the last one still moved the hyperparameters"),
+         "" if model.converged_ else "the last one still found better ones"),
         ("draws of the gaps", str(n_draws),
          f"what gaps add to a standard deviation is known to {share:.0f} %"),
         ("log evidence, nats", f"{model.log_marginal_likelihood_value_:.6g} ± "

@@ -200,7 +200,7 @@ def test_laws_of_transformed_values_have_their_own_densities():
     assert found["crps"] == pytest.approx(crps, rel=0.1)
 
 
-@pytest.mark.filterwarnings("ignore:the hyperparameters still moved")
+@pytest.mark.filterwarnings("ignore:round . of the search")
 def test_a_transformed_model_of_the_package_is_scored_by_its_own_density():
     data = readings(12)
     model = cgp.GraphTimeGPRegressor(data.domain, target_transform="log", progress=False)

@@ -132,7 +132,7 @@ def fitted(pairs, how):
     return model.fit(np.arange(6), np.arange(300.0), np.where(hidden, np.nan, Y))
 
 
-@pytest.mark.filterwarnings("ignore:the hyperparameters still moved")
+@pytest.mark.filterwarnings("ignore:round . of the search")
 def test_what_is_learned_fills_gaps_and_is_kept_in_files(pairs, tmp_path):
     _, Y, hidden = pairs
     model = fitted(pairs, "learned")
@@ -149,7 +149,7 @@ def test_what_is_learned_fills_gaps_and_is_kept_in_files(pairs, tmp_path):
     np.testing.assert_allclose(again, (mean, std), rtol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:the hyperparameters still moved")
+@pytest.mark.filterwarnings("ignore:round . of the search")
 def test_sensors_left_out_know_nothing_of_what_was_learned_of_them(pairs):
     learned, plain = fitted(pairs, "learned"), fitted(pairs, "kernel")
     assert learned.process_.under_kernel() is not learned.process_

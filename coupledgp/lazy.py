@@ -68,3 +68,11 @@ class _Package(ModuleType):
         if isinstance(value, ModuleType) and name in self.__all__:
             value = vars(value).get(name, value)
         super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        """Pickle the package by its name, as cloudpickle does with plain modules.
+
+        So functions of scripts and notebooks that name the package go to workers of joblib,
+        Dask and multiprocessing.
+        """
+        return import_module, (self.__name__,)

@@ -22,6 +22,19 @@ IntArray: TypeAlias = NDArray[np.int64]
 _HALF_ULP = 2.0**-53
 
 
+def symmetric_root(covariance: FloatArray) -> FloatArray:
+    """The symmetric root `A = V diag(l)^1/2 V'` of covariances C (..., n, n), with `A A = C`.
+
+    Draws `A z` hang continuously on C, so they are the same on every processor. A root of the form
+    `V diag(l)^1/2` is not continuous: signs of eigenvectors, and all of those of a repeated
+    eigenvalue, are decided by rounding. A singular C, where a Cholesky factor fails, has a root as
+    well; eigenvalues below zero, which are rounding errors, count as zero.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    scaled = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray(scaled @ np.swapaxes(vectors, -1, -2))
+
+
 def as_rng(generator: Seed) -> np.random.Generator:
     """Return a NumPy generator for any accepted kind of seed.
 

@@ -24,7 +24,7 @@ from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.progress import reporter
-from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.random import FloatArray, Seed, as_rng, symmetric_root
 from coupledgp.validation import check_positive_int, real_array
 
 Values: TypeAlias = Mapping[str, ArrayLike]
@@ -160,9 +160,7 @@ class ProcessSimulation:
         everywhere = np.concatenate([self.process.data.points, self.points])
         prior = self.truth.prior(everywhere)
         # Priors of smooth kernels and of few features are singular to rounding.
-        values, vectors = np.linalg.eigh(np.moveaxis(prior, 2, 0))
-        roots = vectors * np.sqrt(np.clip(values, 0.0, None))[:, None, :]
-        return np.moveaxis(roots, 0, 2)
+        return np.moveaxis(symmetric_root(np.moveaxis(prior, 2, 0)), 0, 2)
 
     def simulate(self, rng: np.random.Generator) -> tuple[Values, Data]:
         """Draw a function from the prior, and observations of it."""

@@ -41,7 +41,7 @@ from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.search.problem import log_evidence
 from coupledgp.inference.search.stationary import distances_on, kernel_of
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
@@ -277,8 +277,7 @@ class ExactGP(NormalizedProcess):
         mean, posterior = self.latent_law(points, "covariance")
         assert posterior is not None
         # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
-        eigenvalues, vectors = np.linalg.eigh(posterior)
-        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        root = symmetric_root(posterior)
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 

@@ -38,7 +38,7 @@ from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.rounding import ENTRY_ROUNDINGS, warn_if_imprecise
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import GaussianSpectrum
 
 
@@ -218,8 +218,7 @@ class LocalGP(NormalizedProcess):
         mean, covariance = self.latent_law(points, "covariance")
         assert covariance is not None
         # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
-        eigenvalues, vectors = np.linalg.eigh(covariance)
-        root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))
+        root = symmetric_root(covariance)
         draws = rng.standard_normal((len(points), mean.shape[1] * n_samples))
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 

@@ -18,7 +18,7 @@ from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.inference.nodes.forecast import DENSE_RATE, Budget, Forecast
 from coupledgp.inference.placement.downdated import Downdated
-from coupledgp.inference.placement.greedy import Chosen, greedy
+from coupledgp.inference.placement.greedy import TIE, Chosen, greedy
 from coupledgp.inference.placement.objectives import (
     Criterion,
     Information,
@@ -324,7 +324,7 @@ def _ranked(
         found -= roots[:, :step] @ roots[own[best], :step].T
         divisors = found[own[best], np.arange(best.size)] + noise
         worth = (found[places.interest] ** 2).sum(axis=0) / divisors
-        place = int(np.argmax(worth))
+        place = int(np.argmax(worth >= (1.0 - TIE) * worth.max()))
         pick = int(best[place])
         chosen.append(pick)
         gains.append(float(worth[place]))

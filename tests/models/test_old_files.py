@@ -50,13 +50,19 @@ def test_there_are_files_of_every_kind(stored):
     }
 
 
+def rounding_of(name):
+    """What predictions of a file may differ by between processors: features in single precision,
+    and solves that end at a tolerance, have fewer digits than rounding leaves."""
+    return 1e-5 if "float32" in name or "iterative" in name else 1e-10
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_an_old_file_predicts_the_same(name, stored):
     model = cgp.load_model(FOLDER / f"{name}.safetensors")
     assert type(model).__name__ == stored[f"{name}/class"]
     mean, std = model.predict(points_of(model, stored), return_std=True)
-    assert_same(mean, stored[f"{name}/mean"])
-    assert_same(std, stored[f"{name}/std"])
+    assert_same(mean, stored[f"{name}/mean"], rounding_of(name))
+    assert_same(std, stored[f"{name}/std"], rounding_of(name))
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "graph" not in n])
@@ -65,17 +71,17 @@ def test_rows_are_added_to_a_model_of_an_old_file(name, stored):
     points, Y = points_of(model, stored), stored["points/Y"]
     model.partial_fit(points, Y if stored[f"{name}/mean"].ndim == 2 else Y[:, 0])
     mean, std = model.predict(points, return_std=True)
-    # Version 0.1.0 summed products of further rows in single precision, too.
-    rounding = 1e-6 if "float32" in name else 1e-10
-    assert_same(mean, stored[f"{name}/later mean"], rounding)
-    assert_same(std, stored[f"{name}/later std"], rounding)
+    assert_same(mean, stored[f"{name}/later mean"], rounding_of(name))
+    assert_same(std, stored[f"{name}/later std"], rounding_of(name))
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "graph" in n])
 def test_a_model_on_a_graph_has_its_twin(name, stored):
     model = cgp.load_model(FOLDER / f"{name}.safetensors")
     twin = model.exact_twin()
-    assert_same(twin.predict(points_of(model, stored)), stored[f"{name}/twin mean"])
+    assert_same(
+        twin.predict(points_of(model, stored)), stored[f"{name}/twin mean"], rounding_of(name)
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,7 @@ from scipy import special
 
 from coupledgp.couplings.frequencies.norms import Norms
 from coupledgp.errors import InvalidInputError
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, symmetric_root
 
 # Error allowed in a correlation matrix. Those of pairwise and monotone norms are singular, so that
 # rounding alone can make an eigenvalue negative.
@@ -87,8 +87,7 @@ class GaussianCopulaNorms(Norms):
     @property
     def _root(self) -> FloatArray:
         """Matrix A (d, d) with `A A' = C`, also for a singular C."""
-        values, vectors = np.linalg.eigh(np.array(self.correlation))
-        return vectors * np.sqrt(values.clip(0.0))
+        return symmetric_root(np.array(self.correlation))
 
     def __str__(self) -> str:
         rows = [list(row[:i]) for i, row in enumerate(self.correlation)][1:]

@@ -164,5 +164,5 @@ def tensor_rule(q: int, dim: int, both: bool) -> tuple[FloatArray, FloatArray]:
         middle = np.full(len(grid) - 2 * half, 1.0)
         factors = np.concatenate([np.full(half, 2.0), middle])
         grid, products = grid[: factors.size], products[: factors.size] * factors
-    order = np.argsort(-products, kind="stable")
+    order = np.argsort(-np.round(products, 12), kind="stable")  # products of like weights are equal
     return grid[order], products[order]

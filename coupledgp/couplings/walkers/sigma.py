@@ -33,6 +33,10 @@ from coupledgp.validation import check_choice, check_positive_int, check_vector
 BRUTE_FORCE_LIMIT = 10  # largest order whose n! permutations are all tried, as in the papers
 REFERENCE_NODES = 100  # size of the reference graph, as in the papers
 REFERENCE_DEGREE = 10.0  # far above log(100) = 4.6, where such graphs become connected
+# Costs closer than this, relative to the largest, are equal. Quantiles that are alike have many
+# permutations of one cost; without the tolerance rounding, which differs between processors,
+# would choose among them. It is far above rounding errors, and far below what a cost matters.
+TIE = 2.0**-20
 
 
 def erdos_renyi(n_nodes: int, mean_degree: float, generator: Seed = 0) -> Graph:
@@ -157,7 +161,7 @@ def solve_sigma(
 
 
 def _root(weights: FloatArray, size: int) -> FloatArray:
-    """Matrix R (N, N) with `R R' = Q`."""
+    """The symmetric matrix R (N, N) with `R R' = Q`."""
     if np.shape(weights) != (size, size):
         raise InvalidInputError(
             f"weights: expected shape ({size}, {size}), as many as the reference graph has nodes, "
@@ -166,7 +170,7 @@ def _root(weights: FloatArray, size: int) -> FloatArray:
     values, vectors = np.linalg.eigh(weights)
     if values[0] < -1e-8 * max(values[-1], 0.0) or values[-1] <= 0:
         raise InvalidInputError("weights: expected a positive semidefinite matrix, not zero")
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
 
 
 def pair_vectors(v: FloatArray) -> FloatArray:
@@ -181,8 +185,13 @@ def quadratic_objective(vectors: FloatArray, sigma: IntArray) -> float:
 
 
 def assign(cost: FloatArray) -> IntArray:
-    """Find the permutation (n,) with the least total cost, given the cost (n, n) of each match."""
-    _, sigma = linear_sum_assignment(cost)
+    """Find the permutation (n,) with the least total cost, given the cost (n, n) of each match.
+
+    Costs are whole multiples of `TIE` times the largest, whose sums have no rounding errors.
+    """
+    largest = float(np.abs(cost).max())
+    whole = np.rint(cost / (TIE * largest)) if largest > 0 else np.zeros_like(cost)
+    _, sigma = linear_sum_assignment(whole)
     return np.asarray(sigma, dtype=np.int64)
 
 
@@ -217,7 +226,7 @@ def project_and_assign(
     for _ in range(check_positive_int(n_projections, "n_projections")):
         sigma = assign(vectors @ rng.standard_normal(vectors.shape[-1]))
         value = quadratic_objective(vectors, sigma)
-        if value < least:
+        if value < least * (1.0 - TIE):
             best, least = sigma, value
     return best
 
@@ -262,7 +271,7 @@ def _search(vectors, start, least):  # type: ignore[no-untyped-def]
             value += sums[depth + 1, k] ** 2
         if depth + 1 < order:
             depth += 1
-        elif value < least:
+        elif value < least * (1.0 - TIE):
             least = value
             best[:] = sigma
     return best

@@ -41,6 +41,8 @@ HopNodes = Literal["chebyshev", "ritz", "power"]
 HOP_TOLERANCE = 1e-3
 # Most hops that may be asked for: four times as many as are ever chosen.
 MOST_HOPS = 2048
+# Logarithms of products of distances that are closer than this are equal, as for mirrored points.
+LEJA_TIE = 1e-9
 # Multiply-adds that the hops of one product with the features may cost, some tens of milliseconds,
 # and bounds of the number of hops that this gives.
 MIN_AFFORDABLE_HOPS, MAX_AFFORDABLE_HOPS = 64, 512
@@ -88,12 +90,13 @@ def chebyshev_nodes(n: int) -> FloatArray:
 
 def leja_order(points: FloatArray) -> FloatArray:
     """Points (n,) in Leja order: each maximises the product of distances from those before it."""
-    order = [int(np.argmax(np.abs(points)))]
+    sizes = np.abs(points)
+    order = [int(np.argmax(sizes >= (1.0 - LEJA_TIE) * sizes.max()))]
     logs = np.zeros(points.size)
     for _ in range(points.size - 1):
         with np.errstate(divide="ignore"):
             logs += np.log(np.abs(points - points[order[-1]]))
-        order.append(int(np.argmax(logs)))
+        order.append(int(np.argmax(logs >= logs.max() - LEJA_TIE)))
     return points[order]
 
 

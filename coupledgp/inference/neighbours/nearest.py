@@ -20,6 +20,8 @@ Places = NDArray[np.int64]
 TREE_DIM, BRUTE_ROWS = 9, 60_000
 # Distances that are formed at once.
 BLOCK_ENTRIES = 2**23
+# Most that single precision changes squared distances by, over the largest squared norm.
+DOUBT = 1e-6
 # Most rows of a group whose neighbours outside of it are found among a few more near rows.
 SMALL_GROUP = 32
 # Stands for a neighbour that is missing.
@@ -30,7 +32,7 @@ def nearest(rows: FloatArray, queries: FloatArray, k: int) -> Places:
     """Places (q, min(k, n)) of the rows (n, d) nearest to queries (q, d), the nearest first.
 
     Coordinates are in units of the lengthscales. Ties are broken in an order that depends on the
-    rows alone.
+    rows alone, on every processor.
     """
     k = min(k, len(rows))
     if k == 0:
@@ -129,23 +131,37 @@ def _by_tree(rows: FloatArray) -> bool:
 
 
 def _by_blocks(rows: FloatArray, queries: FloatArray, k: int, before: Places | None) -> Places:
-    """The k nearest of the rows, or of those at places less than `before` (q,) where given."""
-    # Distances decide only which rows are taken, for which single precision is enough once the
-    # coordinates are centred.
+    """The k nearest of the rows, or of those at places less than `before` (q,) where given.
+
+    Matrix products in single precision leave the rows that may be among the nearest. Their
+    distances in double precision, summed the same on every processor, and then their places
+    decide.
+    """
     center = rows.mean(axis=0)
     table = torch.as_tensor(rows - center, dtype=torch.float32)
     points = torch.as_tensor(queries - center, dtype=torch.float32)
     squares, places = table.square().sum(1), torch.arange(len(rows))
-    found = np.empty((len(queries), k), dtype=np.int64)
+    doubt = DOUBT * (squares.max() + points.square().sum(1))
+    found = np.full((len(queries), k), MISSING, dtype=np.int64)
     step = max(1, BLOCK_ENTRIES // len(rows))
     for start in range(0, len(queries), step):
-        block = torch.addmm(squares, points[start : start + step], table.T, alpha=-2.0)
+        part = slice(start, start + step)
+        block = torch.addmm(squares, points[part], table.T, alpha=-2.0)
         if before is not None:
-            limit = torch.as_tensor(before[start : start + step])
+            limit = torch.as_tensor(before[part])
             block.masked_fill_(places >= limit[:, None], torch.inf)
-        near = torch.topk(block, k, largest=False)
-        chosen = near.indices.masked_fill_(torch.isinf(near.values), MISSING)
-        found[start : start + len(chosen)] = chosen.numpy()
+        last = torch.topk(block, k, largest=False).values[:, -1] + doubt[part]
+        near = (block <= last[:, None]) & torch.isfinite(block)
+        bounds = np.append(0, near.sum(1).cumsum(0).numpy())
+        cuts = np.searchsorted(bounds, np.arange(0, bounds[-1], BLOCK_ENTRIES // rows.shape[1]))
+        for own in np.split(np.arange(len(block)), np.unique(cuts)):
+            query, place = (x.numpy() for x in torch.nonzero(near[own], as_tuple=True))
+            gaps = rows[place] - queries[start + own[query]]
+            order = np.lexsort((place, np.square(gaps).sum(axis=1), query))
+            query, place = query[order], place[order]
+            rank = np.arange(query.size) - np.searchsorted(query, query)
+            kept = rank < k
+            found[start + own[query[kept]], rank[kept]] = place[kept]
     return found
 
 

@@ -135,8 +135,11 @@ class LeadingPosterior(GraphPosterior):
         report: Progress = silent,
         error: float = 0.0,
     ) -> FloatArray:
-        half = self._halved(nodes)
-        return np.sqrt(self.noise) * (half.T @ rng.standard_normal((half.shape[0], n_samples)))
+        # `F B^-1 (F[T]' e + (s / v)^1/2 z)` has the covariance `F B^-1 F'`, by the draws' own B.
+        seen = self._observed.T @ rng.standard_normal((len(self._observed), n_samples))
+        rest = np.sqrt(self.noise / self.outputscale) * self.prior.innovations(n_samples, rng)
+        weights = linalg.cho_solve(self._factor, seen + rest)
+        return np.sqrt(self.noise) * (self.prior.root(nodes) @ weights)
 
 
 def negligible_below(pairs: Eigenpairs, kernel: GraphKernel, tolerance: float) -> bool:

@@ -143,9 +143,16 @@ class SpectralPrior(GraphPrior):
         return self.kernel.spectral_gradient(self._values) @ per_value
 
     def sample(self, nodes: IntArray, n_samples: int, rng: np.random.Generator) -> FloatArray:
-        weights = rng.standard_normal((self._values.size, n_samples))
         root = np.sqrt(self.kernel.spectral(self._values))
-        return self._vectors[nodes] @ (root[:, None] * weights)
+        return self._vectors[nodes] @ (root[:, None] * self.innovations(n_samples, rng))
+
+    def innovations(self, n_samples: int, rng: np.random.Generator) -> FloatArray:
+        """Standard normals (rank, n_samples) along the eigenvectors U: `U' z`, z those of nodes.
+
+        So `U diag(a) U' z` is the same whatever signs and vectors of repeated eigenvalues rounding
+        gives to U.
+        """
+        return self._vectors.T @ rng.standard_normal((self.graph.n_nodes, n_samples))
 
 
 class SeriesPrior(GraphPrior):

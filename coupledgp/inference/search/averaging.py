@@ -292,7 +292,8 @@ def _proposal_scale(posterior: LogDensity, mode: FloatArray) -> FloatArray:
         below = posterior.value_and_gradient(mode - step)[1]
         rows[k] = (below - above) / (2 * HESSIAN_STEP)
     curvatures, vectors = np.linalg.eigh(0.5 * (rows + rows.T))
-    root: FloatArray = vectors / np.sqrt(np.maximum(curvatures, LEAST_CURVATURE))
+    # The symmetric root, since draws may not hang on the signs that rounding gives to vectors.
+    root: FloatArray = vectors / np.sqrt(np.maximum(curvatures, LEAST_CURVATURE)) @ vectors.T
     return root
 
 

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.site_base import Sites, checked_theta
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray, IntArray, symmetric_root
 
 # Part of the mean variance of the sensors that is added to the diagonal that is solved with.
 JITTER = 1e-10
@@ -92,10 +92,8 @@ class LearnedSites(Sites):
         every, places = np.unique(np.concatenate([sites, self.sensors]), return_inverse=True)
         own, at = np.split(places.reshape(-1), [len(sites)])
         drawn = self.inner.sample(every, n_samples, rng)
-        values, vectors = np.linalg.eigh(self.covariance)
-        wanted = (vectors * np.sqrt(np.maximum(values, 0.0))) @ rng.standard_normal(
-            (len(values), n_samples)
-        )
+        normal = rng.standard_normal((len(self.sensors), n_samples))
+        wanted = symmetric_root(self.covariance) @ normal
         return drawn[own] + self._spread(sites, wanted - drawn[at])
 
     def forecast(self, n_sites: int) -> Forecast:

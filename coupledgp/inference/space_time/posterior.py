@@ -20,7 +20,7 @@ from coupledgp.inference.space_time.gaps import CompleteSystem, GapSystem
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.memory import check_memory
 from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import FloatArray, IntArray, symmetric_root
 
 # Relative residuals of means, and of draws of unknown cells.
 MEAN_TOLERANCE, DRAW_TOLERANCE = 1e-8, 1e-3
@@ -309,8 +309,7 @@ class SpaceTimePosterior:
         graph, node = self._terms
         prior = np.zeros((m, both.size, series.times.size))
         if graph:
-            values, vectors = np.linalg.eigh(self.sites.gram(both))
-            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            root = symmetric_root(self.sites.gram(both))
             prior += np.matmul(root, series.sample(graph, rng, m, both.size))
         if node:
             scale = np.sqrt(self.scales(both))[:, None]

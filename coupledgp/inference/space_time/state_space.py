@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.kernels.time import TimeKernel
-from coupledgp.random import FloatArray
+from coupledgp.random import FloatArray, symmetric_root
 
 # Steps of an axis that differ by less are one step: relative, and in ulps of its largest time.
 SAME_STEP, SAME_ULPS = 1e-9, 8.0
@@ -128,10 +128,8 @@ def _roots(banded: FloatArray) -> FloatArray:
             for b, column in enumerate(rows):
                 block[:, a, b] = banded[:, column - row + width, row]
         scale = np.sqrt(np.maximum(np.diagonal(block, 0, 1, 2), np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(block / scale[:, :, None] / scale[:, None, :])
-        half = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        found = scale[:, :, None] * (half @ np.swapaxes(vectors, 1, 2))
-        _put(roots, found, int(rows[0]), width)
+        root = symmetric_root(block / scale[:, :, None] / scale[:, None, :])
+        _put(roots, scale[:, :, None] * root, int(rows[0]), width)
     return roots
 
 

@@ -47,19 +47,17 @@ def scripts() -> list[str]:
 
 
 def run(script: str, options: str) -> Run:
-    """Run a script as a user does, in the repository's root."""
+    """Run a script in the repository's root, by path or as a module as its docstring says."""
     with tempfile.TemporaryDirectory() as folder:
         given = shlex.split(options.format(folder=folder))
-        if script.endswith("__main__.py"):
-            module = ["-m", f"benchmarks.{Path(script).parent.as_posix().replace('/', '.')}"]
-        else:
-            module = ["-m", "benchmarks." + script.removesuffix(".py").replace("/", ".")]
-        if "/reproduction/" in f"/{script}":  # its scripts import each other by their names
-            module = [str(FOLDER / script)]
+        own = FOLDER / script
+        module = ".".join(Path("benchmarks", script.removesuffix("/__main__.py")).parts)
+        as_module = f"python -m {module.removesuffix('.py')}" in own.read_text("utf-8")
+        how = ["-m", module.removesuffix(".py")] if as_module else [str(own)]
         start = time.monotonic()
         try:
             done = subprocess.run(
-                [sys.executable, *module, *given], cwd=FOLDER.parent, env=os.environ, text=True,
+                [sys.executable, *how, *given], cwd=FOLDER.parent, env=os.environ, text=True,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT, check=False,
             )  # fmt: skip
             fault = done.stdout[-1500:] if done.returncode else ""

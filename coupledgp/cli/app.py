@@ -238,8 +238,11 @@ def _one_line(text: str) -> str:
 
 
 def _mendable_errors() -> tuple[type[Exception], ...]:
-    """Errors that the user can do something about; pyarrow's are among them if it is loaded."""
-    errors = (CoupledGPError, OSError, MemoryError, USAGE_ERROR)
+    """Errors that the user can do something about; pyarrow's are among them if it is loaded.
+
+    A warning is one where Python was asked to make errors of warnings.
+    """
+    errors = (CoupledGPError, OSError, MemoryError, USAGE_ERROR, Warning)
     pyarrow = sys.modules.get("pyarrow")
     return errors if pyarrow is None else (*errors, pyarrow.ArrowException)
 
@@ -253,6 +256,8 @@ def _message(error: Exception) -> str:
         text = f"{os.fsdecode(error.filename)}: {error.strerror}"
     elif isinstance(error, MemoryError):
         text = f"not enough memory: {error}" if str(error) else "not enough memory"
+    elif isinstance(error, Warning):
+        text = f"{error} (a {type(error).__name__}, and PYTHONWARNINGS or -W makes errors of them)"
     else:
         text = str(error) or type(error).__name__
     return _one_line(text)

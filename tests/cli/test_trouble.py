@@ -163,3 +163,13 @@ def test_warnings_are_one_line_on_stderr(data, capsys, monkeypatch):
     lines = err.splitlines()
     assert lines[0] == "coupledgp: warning: something odd"
     assert all(line.startswith("coupledgp: warning: ") for line in lines)
+
+
+def test_a_warning_that_was_made_an_error_is_told_as_such(data, fails):
+    short = ("--n-frequencies", "8", "--max-iter", "1", "--exact-rows", "0")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = fails("fit", data, "-t", "price", *short)
+    assert "max_iter: the search for hyperparameters stopped" in text
+    assert "PYTHONWARNINGS" in text
+    assert "report it" not in text

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint fuzz mutants performance clean
+.PHONY: demo test lint fuzz mutants processors scripts performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -35,6 +35,14 @@ fuzz: $(VENV)/.installed
 # Small faults in the package, each of which fails a test; OPTIONS="--only bounds/* --jobs 4".
 mutants: $(VENV)/.installed
 	$(BIN)/python -m tests.mutants $(OPTIONS)
+
+# The whole suite with the instructions of other processors; before a release.
+processors: $(VENV)/.installed
+	$(BIN)/python -m tests.processors
+
+# Every script of benchmarks/ in its smallest run, with its default options otherwise.
+scripts: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.smallest
 
 # All comparisons with peers and limits of the machine; see benchmarks/RESULTS_PERFORMANCE.md.
 performance: $(VENV)/.installed

@@ -34,7 +34,9 @@ def law(gp: Any, y: np.ndarray) -> Figures:
         "y_train": gp.y_train_,
     }
     if hasattr(gp, "member_weights_"):
-        figures |= {"member_weights": gp.member_weights_, "n_frequencies": gp.n_frequencies_}
+        figures["member_weights"] = gp.member_weights_
+    if hasattr(gp, "n_frequencies_"):
+        figures["n_frequencies"] = gp.n_frequencies_
     return figures
 
 

@@ -12,8 +12,9 @@ import math
 import os
 import re
 from importlib.metadata import version
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors.numpy
@@ -91,7 +92,7 @@ def read(path: Path) -> tuple[Header, dict[str, torch.Tensor]]:
             raise ModelFileError(f"{path}: {error}") from None
 
 
-def _contents(file: BinaryIO, size: int) -> tuple[Header, dict[str, torch.Tensor]]:
+def _contents(file: BufferedReader, size: int) -> tuple[Header, dict[str, torch.Tensor]]:
     """The header and the arrays of an open file of so many bytes."""
     described, start = _described(file, size)
     metadata = described.pop(METADATA, None) or {}
@@ -125,7 +126,7 @@ class Place(NamedTuple):
         return self.first + self.dtype.itemsize * math.prod(self.shape)
 
 
-def _described(file: BinaryIO, size: int) -> tuple[dict[str, Any], int]:
+def _described(file: BufferedReader, size: int) -> tuple[dict[str, Any], int]:
     """What the beginning of a safetensors file says of its arrays, and where their bytes begin."""
     wanted = "expected a file written by save_model, got one that is damaged or of another kind"
     length = int.from_bytes(file.read(LENGTH_BYTES), "little")
@@ -186,12 +187,12 @@ def _place(name: str, stated: Any) -> Place:
     return place
 
 
-def _array(file: BinaryIO, start: int, place: Place) -> NDArray[Any]:
+def _array(file: BufferedReader, start: int, place: Place) -> Any:
     """An array, read into memory of its own."""
-    value = np.empty(place.shape, dtype=place.dtype)
+    value: Any = np.empty(place.shape, dtype=place.dtype)
     if value.nbytes:
         file.seek(start + place.first)
-        if file.readinto(memoryview(value.reshape(-1)).cast("B")) != value.nbytes:  # type: ignore[attr-defined]
+        if file.readinto(value.reshape(-1).view(np.uint8)) != value.nbytes:
             raise ModelFileError("the file is damaged: it ended while it was read")
     return value
 

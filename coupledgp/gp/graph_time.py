@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from coupledgp.gp.graph_time_prior import (
     with_own_noise,
 )
 from coupledgp.gp.graph_time_state import (
+    GridCells,
     grid_from,
     grid_state,
     terms_from,
@@ -85,24 +86,6 @@ class SpaceTimeSettings:
     exact_variances: int = 32
     window: int | None = None
     seed: int = 0
-
-
-class GridCells(NamedTuple):
-    """Observed cells of a grid.
-
-    Attributes
-    ----------
-    numbers : IntArray (m,)
-        Rising numbers of the cells, sensor by sensor.
-    values : FloatArray (m,)
-        Observations in units of y.
-    extra : FloatArray (m,) or None
-        Variance of extra noise over the noise of a sensor of scale one.
-    """
-
-    numbers: IntArray
-    values: FloatArray
-    extra: FloatArray | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,12 +181,12 @@ class StoredRows(SpaceTimeRows):
         vars(self).update(sensors=sensors, times=times, cells=cells)
 
     @cached_property
-    def values(self) -> FloatArray:  # type: ignore[override]
+    def values(self) -> FloatArray:
         """See the base class."""
         return self._grid(self.cells.values, np.nan)
 
     @cached_property
-    def extra(self) -> FloatArray | None:  # type: ignore[override]
+    def extra(self) -> FloatArray | None:
         """See the base class."""
         return None if self.cells.extra is None else self._grid(self.cells.extra, 0.0)
 
@@ -558,14 +541,14 @@ class GraphTimeGP(NormalizedProcess):
             "y_mean": self.units.offset,
             "y_scale": self.units.scale,
         }
-        return header, arrays | grid_state(rows.sensors, rows.times, *rows.cells)
+        return header, arrays | grid_state(rows.sensors, rows.times, rows.cells)
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> GraphTimeGP:
         """Put the process of `state` together again; its first use conditions on the data."""
         entries = Entries(header, arrays)
         sites = sites_from(entries)
-        sensors, times, *cells = grid_from(entries)
+        sensors, times, cells = grid_from(entries)
         if sensors.max() >= sites.n_sites:
             raise ModelFileError(f"sensors: expected sites below {sites.n_sites}, got others")
         roots = entries.scales("roots", "p").numpy()
@@ -583,7 +566,7 @@ class GraphTimeGP(NormalizedProcess):
         )  # fmt: skip
         return cls(
             sites, parameters, settings, units, entries.flag("normalize"),
-            StoredRows(sensors, times, GridCells(*cells)),
+            StoredRows(sensors, times, cells),
         )  # fmt: skip
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> GraphTimeGP:

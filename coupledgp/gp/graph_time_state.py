@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,24 @@ from coupledgp.random import FloatArray, IntArray
 
 # Most terms of a file, and states of them.
 MOST_TERMS, MOST_STATES = 64, 512
+
+
+class GridCells(NamedTuple):
+    """Observed cells of a grid.
+
+    Attributes
+    ----------
+    numbers : IntArray (m,)
+        Rising numbers of the cells, sensor by sensor.
+    values : FloatArray (m,)
+        Observations in units of y.
+    extra : FloatArray (m,) or None
+        Variance of extra noise over the noise of a sensor of scale one.
+    """
+
+    numbers: IntArray
+    values: FloatArray
+    extra: FloatArray | None
 
 
 def terms_state(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
@@ -51,19 +69,15 @@ def _term_from(state: Any) -> Term:
         raise ModelFileError(f"terms: expected a term, {error}") from None
 
 
-def grid_state(
-    sensors: IntArray, times: FloatArray, cells: IntArray, values: FloatArray,
-    extra: FloatArray | None,
-) -> Arrays:  # fmt: skip
-    """Observations (m,) of cells of a grid (p, n) as arrays."""
-    arrays: Arrays = {"sensors": sensors, "times": times, "cells": cells, "y": values}
-    return arrays if extra is None else arrays | {"extra": extra}
+def grid_state(sensors: IntArray, times: FloatArray, cells: GridCells) -> Arrays:
+    """Observations of a grid (p, n) as arrays."""
+    arrays: Arrays = {"sensors": sensors, "times": times}
+    arrays |= {"cells": cells.numbers, "y": cells.values}
+    return arrays if cells.extra is None else arrays | {"extra": cells.extra}
 
 
-def grid_from(
-    entries: Entries,
-) -> tuple[IntArray, FloatArray, IntArray, FloatArray, FloatArray | None]:
-    """Sensors, times, cells, values and extra noise of `grid_state`."""
+def grid_from(entries: Entries) -> tuple[IntArray, FloatArray, GridCells]:
+    """Sensors, times and cells of `grid_state`."""
     sensors = entries.integers("sensors", "p", low=0, high=2**62).numpy()
     times = entries.floats("times", "n").numpy()
     p, n = sensors.size, times.size
@@ -78,4 +92,4 @@ def grid_from(
     extra = None
     if "extra" in entries.arrays:
         extra = entries.floats("extra", "m", low=0.0).numpy()
-    return sensors, times, cells, entries.floats("y", "m").numpy(), extra
+    return sensors, times, GridCells(cells, entries.floats("y", "m").numpy(), extra)

@@ -524,7 +524,7 @@ def _columns_from(header: Header, n_encoded: int | None) -> Columns:
 
 
 def _check_answer(process: GaussianProcess) -> None:
-    """Refuse a process of a file whose law at one point is no finite numbers.
+    """Refuse a process of a file whose mean at one point is no finite number.
 
     Parts that are valid each, such as a factor and hyperparameters, need not fit together.
     """
@@ -533,11 +533,11 @@ def _check_answer(process: GaussianProcess) -> None:
         return
     points = process.data.points[:1] if has_data(process) else np.zeros((1, n_columns))
     try:
-        variance = process.law(points, "variance").spread
-    except NumericalError:
-        variance = None
-    if variance is None or not (variance >= 0).all():
-        raise ModelFileError("arrays: expected a process of finite predictions, got another one")
+        process.law(points, "mean")
+    except NumericalError as error:
+        raise ModelFileError(
+            "arrays: expected a process of finite predictions, got another one"
+        ) from error
 
 
 def _restored(header: Header, arrays: Arrays) -> GaussianProcess:

@@ -11,6 +11,10 @@ import json
 import math
 import os
 import re
+import textwrap
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from io import BufferedReader
 from pathlib import Path
@@ -21,7 +25,7 @@ import safetensors.numpy
 import torch
 from numpy.typing import NDArray
 
-from coupledgp.errors import ModelFileError
+from coupledgp.errors import CoupledGPError, ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import check_integer, require_type
 from coupledgp.output import write_bytes
@@ -32,6 +36,8 @@ DTYPES = {
     "F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32",
     "I8": "int8", "U8": "uint8",
 }  # fmt: skip
+# Most characters of the reason for which a file was refused.
+LONGEST_MESSAGE = 500
 # Bytes that hold the length of the header of a safetensors file, and the name of its metadata.
 LENGTH_BYTES, METADATA = 8, "__metadata__"
 # Most arrays of a file, dimensions of one, and entries of one, axes of no length left out.
@@ -195,6 +201,25 @@ def _array(file: BufferedReader, start: int, place: Place) -> Any:
         if file.readinto(value.reshape(-1).view(np.uint8)) != value.nbytes:
             raise ModelFileError("the file is damaged: it ended while it was read")
     return value
+
+
+@contextmanager
+def restoring(path: Path, what: str) -> Iterator[None]:
+    """Let every error by which the content of a file is no model be a `ModelFileError`.
+
+    Raises
+    ------
+    ModelFileError
+        The message names the file, and says why in at most `LONGEST_MESSAGE` characters.
+    """
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)
+            yield
+    except (CoupledGPError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
+            RuntimeError, AssertionError) as error:  # fmt: skip
+        shown = textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ...")
+        raise ModelFileError(f"{path}: cannot restore the {what} in this file: {shown}") from error
 
 
 def parsed_header(text: str, file_size: int) -> Header:

@@ -8,17 +8,14 @@ holds the class, the constructor's parameters, fitted numbers and the names of t
 from __future__ import annotations
 
 import os
-import textwrap
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from coupledgp.devices import CPU, DeviceLike, parse_device
-from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.exact import ExactGPRegressor
@@ -36,9 +33,6 @@ MODEL_CLASSES: dict[str, type[ProcessRegressor]] = {
         GraphGPRegressor, ExactGraphGPRegressor, FieldGPRegressor, GraphTimeGPRegressor,
     )
 }  # fmt: skip
-
-# Most characters of the reason for which a file was refused.
-LONGEST_MESSAGE = 500
 
 
 def save_model(
@@ -111,14 +105,8 @@ def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
         raise ModelFileError(
             f"{path}: class: expected one of {', '.join(MODEL_CLASSES)}, got {name!r:.40}"
         )
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore", RuntimeWarning)
-            model = MODEL_CLASSES[name].from_state(header, arrays)
-    except (CoupledGPError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
-            RuntimeError, AssertionError) as error:  # fmt: skip
-        shown = textwrap.shorten(str(error), LONGEST_MESSAGE, placeholder=" ...")
-        raise ModelFileError(f"{path}: cannot restore the model in this file: {shown}") from error
+    with container.restoring(Path(path), "model"):
+        model = MODEL_CLASSES[name].from_state(header, arrays)
     return model if where == CPU else _on(model, device, where)
 
 

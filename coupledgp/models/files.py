@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -39,7 +39,7 @@ def save_model(
     model: ProcessRegressor,
     path: str | os.PathLike[str],
     include_data: bool = False,
-    row_digests: bool = True,
+    row_digests: bool | Literal["inputs"] = True,
 ) -> None:
     """Write a fitted model to a file, whole or not at all.
 
@@ -53,9 +53,11 @@ def save_model(
         Store the training rows too, which `exact_twin()` needs. Exact and local models and models
         on graphs predict from their observations and always store them.
     row_digests
-        In a file without training rows, store eight bytes of salted hash for each, by which reports
-        find test rows that are training rows. No value can be computed from them; a guess of a
-        whole row can be checked against them, and rows of few possible values found by trying all.
+        In a file without training rows, store a salted hash for each, by which reports find test
+        rows that are training rows. No value can be computed from it, but guesses can be tested:
+        of inputs, and by two bytes, at 65536 to 1, of the targets of known inputs. `"inputs"`
+        stores nothing of targets, and a row of trained inputs then counts as a training row;
+        False stores nothing.
 
     Raises
     ------

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
+from hashlib import blake2b
 from numbers import Real
 from typing import Any, TypeAlias
 
@@ -225,6 +226,25 @@ def levels_of(column: Column) -> tuple[FloatArray, list[Any]]:
     places = whole.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     missing = np.array([value is None for value in listed] + [True])
     return np.where(missing[places], -1, places), listed
+
+
+def table_values(X: Any) -> FloatArray:
+    """Numbers (n, d), NaN where missing, that are equal for equal values of a table of any kind."""
+    if not hasattr(X, "iloc") and not hasattr(type(X), "__arrow_c_stream__"):
+        return np.asarray(X, dtype=np.float64)
+    return np.column_stack([_values_of(column) for _, column in arrow_columns(X)])
+
+
+def _values_of(column: Column) -> FloatArray:
+    """Numbers (n,) for the values of a column: hashes for those of a category."""
+    kind = kind_of(column, "X")
+    if kind in NUMBERS:
+        return numbers_of(column)
+    if kind == DATE:
+        return days_of(column, zone_of(column))[0]
+    places, listed = levels_of(column)
+    hashes = [blake2b(repr(level).encode(), digest_size=6).digest() for level in listed]
+    return np.array([*(float(int.from_bytes(found)) for found in hashes), np.nan])[places]
 
 
 def plain_level(value: Any) -> Any:

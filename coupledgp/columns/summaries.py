@@ -20,6 +20,7 @@ from coupledgp.columns.arrow import (
     DATE,
     DURATION,
     NUMBER,
+    NUMBERS,
     Column,
     days_of,
     held,
@@ -28,16 +29,19 @@ from coupledgp.columns.arrow import (
     zone_of,
 )
 from coupledgp.columns.codes import (
+    LARGEST,
     CategoryCode,
     ColumnCode,
     DateCode,
     NumberCode,
+    check_zone,
     cycles_of,
     finite_numbers,
 )
 from coupledgp.columns.points import are_exact
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
+from coupledgp.validation import check_choice
 
 # Most levels of a category that are counted over the parts of a table: their points take 130 MB.
 MOST_LEVELS = 2**18
@@ -360,14 +364,49 @@ def summary_state(summary: ColumnSummary) -> dict[str, Any]:
 
 
 def summary_from_state(state: dict[str, Any]) -> ColumnSummary:
-    """The summary of which `state` was made."""
+    """The summary of which `state` was made.
+
+    Raises
+    ------
+    InvalidInputError
+        The state is that of no summary.
+    """
     values = {name: value for name, value in state.items() if name != "kind"}
-    if state["kind"] == CATEGORY:
-        return CategorySummary(Counter(dict(zip(values["levels"], values["counts"], strict=True))))
-    if state["kind"] == DATE:
-        dates = np.array(values["dates"], dtype=np.float64)
-        return DateSummary(
-            **values | {"elapsed": KnownNumbers(**values["elapsed"]), "dates": dates}
-        )
-    known = KnownNumbers(**values["known"])
-    return NumberSummary(kind=state["kind"], n_rows=values["n_rows"], known=known)
+    kind = check_choice(state.get("kind"), (CATEGORY, DATE, *NUMBERS), "kind")
+    if kind == CATEGORY:
+        levels, counts = values["levels"], [_counted(count) for count in values["counts"]]
+        plain = all(level is None or isinstance(level, (str, int, float)) for level in levels)
+        if not plain or len(set(levels)) < len(levels) or not levels:
+            raise InvalidInputError("levels: expected distinct texts or numbers, got others")
+        return CategorySummary(Counter(dict(zip(levels, counts, strict=True))))
+    n_rows = _counted(values["n_rows"])
+    if kind != DATE:
+        return NumberSummary(kind, n_rows, _known(values["known"], n_rows))
+    dates = np.array([_number(date) for date in values["dates"]], dtype=np.float64)
+    if (np.diff(dates) <= 0).any():
+        raise InvalidInputError("dates: expected dates that rise, got others")
+    if values["zone"] is not None:
+        check_zone(values["zone"])
+    origin, last = _number(values["origin"]), _number(values["last"])
+    elapsed = _known(values["elapsed"], n_rows)
+    return DateSummary(n_rows, values["zone"], origin, last, elapsed, dates)
+
+
+def _known(state: dict[str, Any], n_rows: int) -> KnownNumbers:
+    """Moments of at most so many numbers."""
+    found = KnownNumbers(**{name: _number(value) for name, value in state.items()})
+    if not 0 <= found.count <= n_rows or type(found.count) is not int or found.std < 0:
+        raise InvalidInputError("known: expected moments of the rows, got others")
+    return found
+
+
+def _number(value: Any) -> Any:
+    if type(value) not in (int, float) or not abs(value) < LARGEST:
+        raise InvalidInputError(f"summaries: expected numbers, got {value!r:.40}")
+    return value
+
+
+def _counted(value: Any) -> int:
+    if type(value) is not int or not 0 < value < 2**62:
+        raise InvalidInputError(f"summaries: expected counts above zero, got {value!r:.40}")
+    return value

@@ -1,4 +1,4 @@
-"""Triangle meshes: `load("torus")`, any file that trimesh reads, or a shape that trimesh creates.
+"""Triangle meshes: `load("torus")`, a file that trimesh reads, or a shape that trimesh creates.
 
 The papers' meshes are looked for by name in `<folder>/meshes`, where the folder is `data_dir` or
 else the one that the environment variable COUPLEDGP_DATA names, and then downloaded from trimesh's
@@ -11,6 +11,8 @@ from __future__ import annotations
 import importlib.util
 import textwrap
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,8 +25,15 @@ from numpy.typing import NDArray
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
 from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
 from coupledgp.graphs import Graph
+from coupledgp.memory import available_bytes, check_memory, unfolded_bytes
 from coupledgp.validation import unknown_choice
 
+# Endings of files that are read. trimesh opens others too, among them archives of any size.
+ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae")
+# Bytes that an element and an attribute of an archive's XML take in memory, by measurement; those
+# that a file may take however small it is, and the most times its size.
+ELEMENT_BYTES, ATTRIBUTE_BYTES, FREE_BYTES, MOST_TIMES = 300, 500, 2**30, 1000
+CHUNK = 2**20
 # Libraries that trimesh needs for a format: their modules and packages.
 LIBRARIES = {".dae": ("collada", "pycollada"), ".3mf": ("lxml", "lxml")}
 # Size of a mesh above which trimesh's own merging is that of rounding.
@@ -120,7 +129,7 @@ def load(name: str | Path = "icosphere", data_dir: str | Path | None = None) -> 
     Parameters
     ----------
     name
-        One of `names()`, or the path of a file in any format that trimesh reads.
+        One of `names()`, or the path of a file that ends in one of `ENDINGS`.
     data_dir
         Folder that holds a folder `meshes`; None means the folder that the environment variable
         COUPLEDGP_DATA names.
@@ -155,7 +164,8 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     Parameters
     ----------
     path
-        File in a format that trimesh reads.
+        File of one of `ENDINGS`. An archive, as .3mf is, may unfold into 64 MB, or 200 times its
+        size and a third of the memory.
     as_numbered
         Keep vertices as the file numbers them; else those at one position are merged.
 
@@ -166,12 +176,19 @@ def read_mesh(path: Path, as_numbered: bool = False) -> Any:
     MissingLibraryError
         The format needs a library that is not installed.
     InvalidInputError
-        The file holds no triangle mesh.
+        The file holds no triangle mesh, ends otherwise, or is an archive that unfolds into more.
+    MemoryLimitError
+        What an archive holds does not fit into memory.
     """
     import trimesh
 
+    if path.suffix.lower() not in ENDINGS:
+        raise InvalidInputError(
+            f"mesh: expected a file ending in {', '.join(ENDINGS)}, got {str(path)!r}"
+        )
     if not path.is_file():
         raise DataNotFoundError(f"mesh: no file {path}")
+    _check_archive(path)
     if path.suffix.lower() in LIBRARIES:
         _check_library(path, *LIBRARIES[path.suffix.lower()])
     try:
@@ -204,6 +221,37 @@ def _merged(path: Path, mesh: Any) -> Any:
     mesh.merge_vertices()
     mesh.vertices = np.ldexp(mesh.vertices, exponent)
     return mesh
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse an archive, whatever its ending, of which a small one may unfold into any memory."""
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            return
+    size = path.stat().st_size
+    most, n_bytes = unfolded_bytes(size), 0
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = archive.infolist()
+            total = sum(entry.file_size for entry in found)
+            if total > most:
+                raise InvalidInputError(
+                    f"mesh: {path}: expected an archive that unfolds into at most {most} bytes, "
+                    f"got {total}"
+                )
+            for entry in found:  # of which no more is read than was stated
+                with archive.open(entry) as part:
+                    while chunk := part.read(CHUNK):
+                        n_bytes += ELEMENT_BYTES * chunk.count(b"<")
+                        n_bytes += ATTRIBUTE_BYTES * chunk.count(b"=")
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError) as error:
+        raise InvalidInputError(f"mesh: cannot read {path}: {error}") from error
+    check_memory(
+        float(total + n_bytes),
+        f"mesh: the elements of the archive {path}",
+        "take a format without XML, such as .ply",
+        min(available_bytes(), max(FREE_BYTES, MOST_TIMES * size)),
+    )
 
 
 def _check_library(path: Path, name: str, package: str) -> None:

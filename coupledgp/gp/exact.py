@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +45,8 @@ from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import Spectrum, parse_spectrum
 
+# Name of `K + s R` in errors.
+NOISY_GRAM = "K + noise I"
 # Number of (n, n) matrices of float64 in memory at once while the evidence is optimised.
 MATRICES_AT_ONCE = 6
 # The same on a GPU, whose solvers have working memory beside their results.
@@ -109,17 +112,11 @@ class DensePrior(ABC):
         NumericalError
             The covariance is not positive definite to working precision.
         """
-        check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
+        gram = self.noisy_gram(data)
         targets = torch.as_tensor(units.normalized(data.targets), device=self.device)
-        gram = self.matrix(data.points, data.points)
-        noise, weights = self.noise, data.weights
-        gram.diagonal().add_(
-            noise
-            if weights is None
-            else torch.as_tensor(noise * weights.relative_noise, device=self.device)
-        )
-        factor = cholesky(gram, "K + noise I")
+        factor = cholesky(gram, NOISY_GRAM)
         alpha = torch.cholesky_solve(targets, factor)
+        noise, weights = self.noise, data.weights
         if warns:
             least = noise if weights is None else noise * float(weights.relative_noise.min())
             warn_if_imprecise(
@@ -135,7 +132,25 @@ class DensePrior(ABC):
             evidence += targets.shape[1] * weights.log_repetition(noise)
             n_rows = weights.n_counted
         evidence -= units.log_jacobian(n_rows)
-        return self.process_class(self, units, normalize, data, factor, alpha, evidence)
+        return self.process_class(self, units, normalize, data, alpha, evidence, factor)
+
+    def noisy_gram(self, data: Data) -> Tensor:
+        """Covariance `K + s R` (n, n) of observations, normalised units.
+
+        Raises
+        ------
+        MemoryLimitError
+            What is made of it does not fit in this machine's memory.
+        """
+        check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
+        gram = self.matrix(data.points, data.points)
+        noise, weights = self.noise, data.weights
+        gram.diagonal().add_(
+            noise
+            if weights is None
+            else torch.as_tensor(noise * weights.relative_noise, device=self.device)
+        )
+        return gram
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,21 +226,28 @@ class ExactGP(NormalizedProcess):
         Whether the units follow the data when rows are added.
     rows : Data
         Rows (n, d) and targets (n, k).
-    factor : Tensor (n, n)
-        Lower Cholesky factor of `K + s R`.
     alpha : Tensor (n, k)
         `(K + s R)^-1 y`, normalised targets.
     evidence : float
         Log evidence of y in its own units, nats.
+    known_factor : Tensor (n, n) or None
+        Lower Cholesky factor of `K + s R`; None where it is computed at its first use.
     """
 
     dense_prior: DensePrior
     units: Units
     normalize: bool
     rows: Data
-    factor: Tensor
     alpha: Tensor
     evidence: float
+    known_factor: Tensor | None = None
+
+    @cached_property
+    def factor(self) -> Tensor:
+        """Lower Cholesky factor (n, n) of `K + s R`, of which files hold none."""
+        if self.known_factor is not None:
+            return self.known_factor
+        return cholesky(self.dense_prior.noisy_gram(self.rows), NOISY_GRAM)
 
     @property
     def data(self) -> Data:
@@ -307,8 +329,9 @@ class ExactGP(NormalizedProcess):
     def on(self, device: torch.device) -> Self:
         """See the base class."""
         prior = self.dense_prior.on(device)
-        factor, alpha = self.factor.to(prior.device), self.alpha.to(prior.device)
-        return replace(self, dense_prior=prior, factor=factor, alpha=alpha)
+        known = None if self.known_factor is None else self.known_factor.to(prior.device)
+        alpha = self.alpha.to(prior.device)
+        return replace(self, dense_prior=prior, alpha=alpha, known_factor=known)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> ExactGP:
         """Refuse, since an exact process draws nothing."""
@@ -327,7 +350,7 @@ class ExactGP(NormalizedProcess):
     def _completed(self, header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
         """The state of a prior with what every exact process stores beside it."""
         check_stored(self.dense_prior.likelihood)
-        arrays |= {"factor": self.factor, "alpha": self.alpha}
+        arrays["alpha"] = self.alpha
         arrays |= {"y_mean": self.units.offset, "y_scale": self.units.scale}
         arrays |= data_arrays(self.rows)
         header["scalars"] = {"log_marginal_likelihood_value_": self.evidence}
@@ -353,9 +376,10 @@ class ExactGP(NormalizedProcess):
             units_from(entries),
             entries.flag("normalize"),
             data_from(entries),
-            entries.factor("factor", "n"),
             entries.floats("alpha", "n", "k"),
             entries.number("scalars", "log_marginal_likelihood_value_"),
+            # Files of earlier versions hold it.
+            entries.factor("factor", "n") if "factor" in entries.arrays else None,
         )
 
 

@@ -18,6 +18,7 @@ from coupledgp.gp.graph_time_prior import (
     with_own_noise,
 )
 from coupledgp.gp.graph_time_state import (
+    GridCells,
     grid_from,
     grid_state,
     terms_from,
@@ -57,6 +58,8 @@ DENSE_LIMIT = 2000
 N_PROBES, N_STEPS = 8, 30
 # Joint laws: points that are solved for at once.
 SOLVED_AT_ONCE = 64
+# Grids of sensors and times that are alive at once while a process is conditioned.
+GRIDS = 6
 # Most draws of a file.
 MOST_DRAWS = 2**16
 # Extra noise below this share of a sensor's own is none.
@@ -111,6 +114,13 @@ class SpaceTimeRows:
         """Which cells (p, n) were observed."""
         return ~np.isnan(self.values)
 
+    @cached_property
+    def cells(self) -> GridCells:
+        """The same without gaps."""
+        cells = np.flatnonzero(self.observed)
+        extra = None if self.extra is None else self.extra.reshape(-1)[cells]
+        return GridCells(cells, self.values.reshape(-1)[cells], extra)
+
     def normalized(self, units: Units) -> SpaceTimeData:
         """The same in normalised units, zero where nothing was observed."""
         filled = np.where(self.observed, self.values, units.offset[0])
@@ -156,6 +166,43 @@ class SpaceTimeRows:
         return cls(sensors, times, values, extra if extra.any() else None)
 
 
+class StoredRows(SpaceTimeRows):
+    """Observations of a file, in which gaps take no room: the grid is made when it is needed.
+
+    Parameters
+    ----------
+    sensors, times
+        See the base class.
+    cells
+        Observations.
+    """
+
+    def __init__(self, sensors: IntArray, times: FloatArray, cells: GridCells) -> None:
+        vars(self).update(sensors=sensors, times=times, cells=cells)
+
+    @cached_property
+    def values(self) -> FloatArray:
+        """See the base class."""
+        return self._grid(self.cells.values, np.nan)
+
+    @cached_property
+    def extra(self) -> FloatArray | None:
+        """See the base class."""
+        return None if self.cells.extra is None else self._grid(self.cells.extra, 0.0)
+
+    def _grid(self, values: FloatArray, rest: float) -> FloatArray:
+        """Values of the cells as a grid (p, n), with another number in gaps."""
+        shape = self.sensors.size, self.times.size
+        check_memory(
+            8.0 * GRIDS * shape[0] * shape[1],
+            f"model: grids of {shape[0]} sensors and {shape[1]} times",
+            "fit to fewer sensors or times, or to values of coarser times",
+        )
+        grid = np.full(shape, rest)
+        grid.reshape(-1)[self.cells.numbers] = values
+        return grid
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GraphTimeGP(NormalizedProcess):
     """`f ~ N(0, sum_c v_c B_c (x) k_c)` over sites and times, `y = f + e`, given data.
@@ -178,8 +225,6 @@ class GraphTimeGP(NormalizedProcess):
         Whether the units follow the data when observations are added.
     rows : SpaceTimeRows
         Observations.
-    posterior : SpaceTimePosterior
-        Law of f in normalised units.
     """
 
     sites: Sites
@@ -188,7 +233,6 @@ class GraphTimeGP(NormalizedProcess):
     units: Units
     normalize: bool
     rows: SpaceTimeRows
-    posterior: SpaceTimePosterior
 
     @classmethod
     def given(
@@ -202,13 +246,23 @@ class GraphTimeGP(NormalizedProcess):
         report: Progress = silent,
     ) -> GraphTimeGP:
         """Condition a prior on observations."""
-        data = rows.normalized(units)
+        process = cls(sites, parameters, settings, units, normalize, rows)
+        vars(process)["posterior"] = process._solved(report)
+        return process
+
+    @cached_property
+    def posterior(self) -> SpaceTimePosterior:
+        """Law of f in normalised units; of a process of a file it is computed at its first use."""
+        return self._solved(silent)
+
+    def _solved(self, report: Progress) -> SpaceTimePosterior:
+        rows, parameters, settings = self.rows, self.parameters, self.settings
+        data = rows.normalized(self.units)
         extra = None if rows.extra is None else rows.extra * parameters.noise
-        gaps = gap_system(data, sites.gram(rows.sensors), parameters, extra)
-        posterior = SpaceTimePosterior.given(
-            sites, rows.sensors, gaps, data.values, settings.n_draws, settings.seed, report
+        gaps = gap_system(data, self.sites.gram(rows.sensors), parameters, extra)
+        return SpaceTimePosterior.given(
+            self.sites, rows.sensors, gaps, data.values, settings.n_draws, settings.seed, report
         )
-        return cls(sites, parameters, settings, units, normalize, rows, posterior)
 
     @cached_property
     def scales(self) -> SensorScales:
@@ -222,15 +276,14 @@ class GraphTimeGP(NormalizedProcess):
 
     @cached_property
     def _data(self) -> Data:
-        rows = self.rows
-        sensors, columns = np.nonzero(rows.observed)
+        rows, cells = self.rows, self.rows.cells
+        sensors, columns = np.divmod(cells.numbers, rows.times.size)
         points = np.column_stack([rows.sensors[sensors], rows.times[columns]])
         relative = self.parameters.roots[sensors] ** 2
-        if rows.extra is not None:
-            relative = relative + rows.extra[sensors, columns]
+        if cells.extra is not None:
+            relative = relative + cells.extra
         alike = bool((relative == 1.0).all())
-        targets = rows.values[sensors, columns][:, None]
-        return Data.of(points, targets, None if alike else relative)
+        return Data.of(points, cells.values[:, None], None if alike else relative)
 
     @property
     def data(self) -> Data:
@@ -272,7 +325,7 @@ class GraphTimeGP(NormalizedProcess):
         if gaps.precision is not None:
             noisy = gaps.precision > 0
             log_determinant -= float(np.log(gaps.precision[noisy]).sum())
-        n_rows = int(self.rows.observed.sum())
+        n_rows = self.rows.cells.numbers.size
         quad = float((posterior.alpha * posterior.values).sum())
         value = -0.5 * (quad + log_determinant + n_rows * np.log(2 * np.pi))
         return value - self.units.log_jacobian(n_rows), 0.5 * error
@@ -290,7 +343,7 @@ class GraphTimeGP(NormalizedProcess):
     @property
     def is_dense(self) -> bool:
         """Whether variances come from a Cholesky factor of the observations."""
-        return int(self.rows.observed.sum()) <= DENSE_LIMIT
+        return self.rows.cells.numbers.size <= DENSE_LIMIT
 
     @property
     def reason(self) -> str:
@@ -488,14 +541,14 @@ class GraphTimeGP(NormalizedProcess):
             "y_mean": self.units.offset,
             "y_scale": self.units.scale,
         }
-        return header, arrays | grid_state(rows.sensors, rows.times, rows.values, rows.extra)
+        return header, arrays | grid_state(rows.sensors, rows.times, rows.cells)
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> GraphTimeGP:
-        """Condition the prior of a file on its observations again."""
+        """Put the process of `state` together again; its first use conditions on the data."""
         entries = Entries(header, arrays)
         sites = sites_from(entries)
-        sensors, times, values, extra = grid_from(entries)
+        sensors, times, cells = grid_from(entries)
         if sensors.max() >= sites.n_sites:
             raise ModelFileError(f"sensors: expected sites below {sites.n_sites}, got others")
         roots = entries.scales("roots", "p").numpy()
@@ -511,9 +564,9 @@ class GraphTimeGP(NormalizedProcess):
             else entries.integer("settings", "window", low=2, high=2**40),
             entries.integer("settings", "seed", low=0, high=2**63),
         )  # fmt: skip
-        return cls.given(
+        return cls(
             sites, parameters, settings, units, entries.flag("normalize"),
-            SpaceTimeRows(sensors, times, values, extra),
+            StoredRows(sensors, times, cells),
         )  # fmt: skip
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> GraphTimeGP:

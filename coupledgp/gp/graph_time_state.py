@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,26 @@ from coupledgp.inference.space_time.filters import Term
 from coupledgp.kernels.time import time_kernel_from, time_kernel_state
 from coupledgp.random import FloatArray, IntArray
 
-# Most terms of a file, states of them, and cells of its grid for each observation: a small file
-# cannot ask for large arrays.
-MOST_TERMS, MOST_STATES, MOST_GAPS = 64, 512, 1000
+# Most terms of a file, and states of them.
+MOST_TERMS, MOST_STATES = 64, 512
+
+
+class GridCells(NamedTuple):
+    """Observed cells of a grid.
+
+    Attributes
+    ----------
+    numbers : IntArray (m,)
+        Rising numbers of the cells, sensor by sensor.
+    values : FloatArray (m,)
+        Observations in units of y.
+    extra : FloatArray (m,) or None
+        Variance of extra noise over the noise of a sensor of scale one.
+    """
+
+    numbers: IntArray
+    values: FloatArray
+    extra: FloatArray | None
 
 
 def terms_state(terms: tuple[Term, ...]) -> list[dict[str, Any]]:
@@ -52,40 +69,27 @@ def _term_from(state: Any) -> Term:
         raise ModelFileError(f"terms: expected a term, {error}") from None
 
 
-def grid_state(
-    sensors: IntArray, times: FloatArray, values: FloatArray, extra: FloatArray | None
-) -> Arrays:
-    """Observations of a grid (p, n), NaN in gaps, as arrays: cells and what was observed there."""
-    cells = np.flatnonzero(~np.isnan(values))
-    arrays: Arrays = {
-        "sensors": sensors, "times": times, "cells": cells, "y": values.reshape(-1)[cells],
-    }  # fmt: skip
-    if extra is not None:
-        arrays["extra"] = extra.reshape(-1)[cells]
-    return arrays
+def grid_state(sensors: IntArray, times: FloatArray, cells: GridCells) -> Arrays:
+    """Observations of a grid (p, n) as arrays."""
+    arrays: Arrays = {"sensors": sensors, "times": times}
+    arrays |= {"cells": cells.numbers, "y": cells.values}
+    return arrays if cells.extra is None else arrays | {"extra": cells.extra}
 
 
-def grid_from(entries: Entries) -> tuple[IntArray, FloatArray, FloatArray, FloatArray | None]:
-    """Sensors, times, values (p, n), NaN in gaps, and extra noise of `grid_state`."""
+def grid_from(entries: Entries) -> tuple[IntArray, FloatArray, GridCells]:
+    """Sensors, times and cells of `grid_state`."""
     sensors = entries.integers("sensors", "p", low=0, high=2**62).numpy()
     times = entries.floats("times", "n").numpy()
-    shape = (sensors.size, times.size)
-    if (np.diff(sensors) <= 0).any() or (np.diff(times) <= 0).any():
-        raise ModelFileError("sensors, times: expected rising numbers, got others")
-    cells = entries.integers("cells", "m", low=0, high=max(shape[0] * shape[1] - 1, 0)).numpy()
-    targets = entries.floats("y", "m").numpy()
-    seen = np.zeros(shape[0], dtype=bool)
-    seen[cells // max(shape[1], 1)] = True
-    if (np.diff(cells) <= 0).any() or not seen.size or not seen.all():
-        raise ModelFileError("cells: expected rising numbers, some of each sensor, got others")
-    if cells.size < shape[0] * shape[1] / MOST_GAPS:
-        raise ModelFileError(f"cells: expected one of {MOST_GAPS} at least, got {cells.size}")
-    values = np.full(shape, np.nan)
-    values.reshape(-1)[cells] = targets
+    p, n = sensors.size, times.size
+    cells = entries.integers("cells", "m", low=0, high=max(p * n - 1, 0)).numpy()
+    for name, numbers in (("sensors", sensors), ("times", times), ("cells", cells)):
+        if not (numbers[1:] > numbers[:-1]).all():
+            raise ModelFileError(f"{name}: expected rising numbers, got others")
+    seen = np.zeros(p, dtype=bool)
+    seen[cells // max(n, 1)] = True
+    if not seen.size or not seen.all():
+        raise ModelFileError("cells: expected some of each sensor, got none of one")
     extra = None
     if "extra" in entries.arrays:
-        extra = np.zeros(shape)
-        extra.reshape(-1)[cells] = entries.floats("extra", "m").numpy()
-        if (extra < 0).any():
-            raise ModelFileError("extra: expected variances of at least zero, got others")
-    return sensors, times, values, extra
+        extra = entries.floats("extra", "m", low=0.0).numpy()
+    return sensors, times, GridCells(cells, entries.floats("y", "m").numpy(), extra)

@@ -21,7 +21,7 @@ from coupledgp.gp.local_prior import (
     prior_from_state,
     prior_state,
 )
-from coupledgp.gp.local_table import Kriged, Table, krige, kriging_errors, random_order
+from coupledgp.gp.local_table import Kriged, StoredTable, Table, krige, kriging_errors, random_order
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
@@ -127,7 +127,9 @@ class LocalGP(NormalizedProcess):
         turned out, and of those of the weights.
         """
         prior, own = self.local_prior, self.posterior
-        ratio = prior.local_outputscale / (prior.noise * float(self.table.noise.min()))
+        relative = self.rows.relative_noise
+        least = prior.noise if relative is None else prior.noise * float(relative.min())
+        ratio = prior.local_outputscale / least
         size = min(prior.structure.n_neighbours, len(self.table))
         gone = max(1.0, float(own.quadratic.max()) / len(self.table)) ** 0.5
         eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
@@ -318,7 +320,7 @@ class LocalGP(NormalizedProcess):
         if (np.bincount(order, minlength=n) != 1).any():
             raise ModelFileError("order: expected each row once, got a row twice")
         offset = entries.floats("offset", "k").numpy()
-        table = Table.of(prior.center, prior.spread, data, order, offset)
+        table = StoredTable(prior.center, prior.spread, data, order, offset)
         shapes: dict[str, tuple[int | str, ...]] = {
             "gram": ("M", "M"), "cross": ("M", k + 1), "squares": (k + 1, k + 1),
             "log_variance": (),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from inspect import signature
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -103,7 +104,7 @@ class Table:
                 raise InvalidInputError(f"table: expected the {name} of the columns of the prior")
 
     def __len__(self) -> int:
-        return len(self.inputs)
+        return self.order.size
 
     def normalizer(self, units: Units) -> Tensor:
         """Matrix (k + 1, k) by which the columns become normalised targets."""
@@ -179,6 +180,22 @@ class Table:
             shape=(n, n),
         )
         return Whitening(matrix.tocsc(), torch.cat([part.features for part in parts]))
+
+
+class StoredTable(Table):
+    """The table of a file, made of the data at its first use: `Table.of` says how."""
+
+    def __init__(
+        self, center: FloatArray, spread: FloatArray, data: Data, order: Places, offset: FloatArray
+    ) -> None:
+        vars(self).update(center=center, spread=spread, data=data, order=order, offset=offset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("inputs", "columns", "noise", "box"):
+            raise AttributeError(name)
+        own = vars(self)
+        own.update(vars(Table.of(*(own[n] for n in signature(Table.of).parameters))))
+        return own[name]
 
 
 class Whitened(NamedTuple):

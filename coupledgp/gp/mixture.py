@@ -386,17 +386,27 @@ class MixtureGP(GaussianProcess):
         center = {name: value for name, value in arrays.items() if name == "center"}
         shared = {name: value for name, value in arrays.items() if _is_shared(name, kind)}
         common = {name: header[name] for name in (*NODE_VALUES,) if kind is NodeGP}
+        further = _by_member(arrays)
         for k, own in enumerate(others):
             require_type(own, dict, f"members.{k}")
-            prefix = f"member.{k}."
-            more = {n.removeprefix(prefix): v for n, v in arrays.items() if n.startswith(prefix)}
             member = {"process": _kind(header), "normalize": header["normalize"], **own, **common}
+            more = further.get(str(k), {})
             members.append(_member_from(member, {**center, **more, **shared}))
         _check_alike(members)
         purpose = header.get("purpose", "prediction")
         if purpose not in PURPOSES:
             raise ModelFileError(f"purpose: expected one of {PURPOSES}, got {str(purpose)[:40]}")
         return cls.of(members, weights, first.rows, purpose)
+
+
+def _by_member(arrays: Arrays) -> dict[str, Arrays]:
+    """Arrays whose names begin with `member.K.`, by K and the rest of the name."""
+    found: dict[str, Arrays] = {}
+    for name, value in arrays.items():
+        if name.startswith("member.") and name.count(".") > 1:
+            _, number, rest = name.split(".", 2)
+            found.setdefault(number, {})[rest] = value
+    return found
 
 
 def _check_alike(members: Sequence[Member]) -> None:

@@ -37,9 +37,6 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, text_of, units_from
 from coupledgp.gp.units import Units
-from coupledgp.inference.fields.precision import (
-    FieldPrecision,
-)
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.inference.search.problem import log_evidence
 from coupledgp.memory import check_memory
@@ -97,15 +94,12 @@ class PreciseFieldGP(NormalizedProcess):
         Whether the units follow the data when observations are added.
     rows : Data
         Observations.
-    posterior : PrecisionPosterior
-        Posterior of field and weights, in units of the output scale.
     """
 
     prior_parts: PrecisePrior
     units: Units
     normalize: bool
     rows: Data
-    posterior: PrecisionPosterior
 
     @classmethod
     def given(
@@ -120,20 +114,26 @@ class PreciseFieldGP(NormalizedProcess):
         NumericalError
             The posterior precision is not positive definite to working precision.
         """
-        operator, alpha = prior.precision.operator, prior.precision.alpha
-        rows = location_rows(data.points, operator.n_vertices)
-        if not prior.precision.serves(rows):
-            prior = replace(prior, precision=FieldPrecision.of(operator, alpha, rows))
+        process = cls(prior.serving(data.points), units, normalize, data)
+        _ = process.posterior
+        return process
+
+    @cached_property
+    def posterior(self) -> PrecisionPosterior:
+        """Posterior of field and weights, in units of the output scale.
+
+        That of a process of a file is computed at its first use.
+        """
+        prior, data = self.prior_parts, self.rows
         columns = prior.columns(data.points)
         check_factor_size(prior.precision, columns.shape[1])
         hyper, relative = prior.hyperparameters, data.relative_noise
         noise = hyper.noise / hyper.outputscale * np.ones(len(data))
-        posterior = PrecisionPosterior(
-            prior.precision.pattern, prior.field_precision, rows,
+        return PrecisionPosterior(
+            prior.precision.pattern, prior.field_precision, self._rows_of(data.points),
             noise if relative is None else noise * relative, columns,
             prior.penalties(columns.shape[1]),
         )  # fmt: skip
-        return cls(prior, units, normalize, data, posterior)
 
     @property
     def field_prior(self) -> FieldPrior:
@@ -235,7 +235,7 @@ class PreciseFieldGP(NormalizedProcess):
         return np.flatnonzero(~self.prior_parts.is_observed(points))
 
     def _rows_of(self, points: Points) -> Any:
-        return location_rows(points, self.prior_parts.precision.operator.n_vertices)
+        return location_rows(points, self.prior_parts.operator.n_vertices)
 
     def _blocks(self, points: Points) -> Iterator[Points]:
         for start in range(0, len(points), BLOCK_ROWS):
@@ -365,8 +365,5 @@ class PreciseFieldGP(NormalizedProcess):
             )  # fmt: skip
         data, units = data_from(entries), units_from(entries)
         check_places(data.points, fields.operator)
-        rows = location_rows(data.points, fields.operator.n_vertices)
-        assert kernel.surface.alpha is not None
-        precision = FieldPrecision.of(fields.operator, kernel.surface.alpha, rows)
-        prior = PrecisePrior(FieldPrior(fields, hyper), feature_map, precision)
-        return cls.given(prior, data, units, entries.flag("normalize"))
+        prior = PrecisePrior(FieldPrior(fields, hyper), feature_map, None, data.points)
+        return cls(prior, units, entries.flag("normalize"), data)

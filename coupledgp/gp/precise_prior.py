@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import torch
 
 from coupledgp.features import FeatureMap
+from coupledgp.geometry import LaplaceOperator
+from coupledgp.geometry.locations import location_rows
 from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
 from coupledgp.gp.protocol import Points
 from coupledgp.inference.fields.precision import (
@@ -36,13 +38,38 @@ class PrecisePrior:
         features estimate.
     feature_map : FeatureMap or None
         Features of unit lengthscale; None without a part of position.
-    precision : FieldPrecision
-        Precisions of the field.
+    known_precision : FieldPrecision or None
+        Precisions of the field; None where they are found at their first use.
+    places : Points or None
+        Places (n, ...) of observations, for which they are found; None: anywhere.
     """
 
     field_prior: FieldPrior
     feature_map: FeatureMap | None
-    precision: FieldPrecision
+    known_precision: FieldPrecision | None = None
+    places: Points | None = None
+
+    @property
+    def operator(self) -> LaplaceOperator:
+        """The surface or network."""
+        return self.field_prior.operator
+
+    @cached_property
+    def precision(self) -> FieldPrecision:
+        """Precisions of the field."""
+        if self.known_precision is not None:
+            return self.known_precision
+        alpha = self._surface[1].alpha
+        assert alpha is not None
+        rows = None if self.places is None else location_rows(self.places, self.operator.n_vertices)
+        return FieldPrecision.of(self.operator, alpha, rows)
+
+    def serving(self, points: Points) -> PrecisePrior:
+        """The prior with precisions for observations at places (n, ...)."""
+        rows = location_rows(points, self.operator.n_vertices)
+        if self.places is points or self.precision.serves(rows):
+            return self
+        return replace(self, known_precision=None, places=points)
 
     @property
     def hyperparameters(self) -> FieldHyperparameters:
@@ -53,7 +80,7 @@ class PrecisePrior:
     def field_precision(self) -> PriorPrecision:
         """Precision of the field at the vertices, in units of the output scale."""
         precision = self.precision.at(self._kappa)
-        factor, n = self._factor, self.precision.operator.n_vertices
+        factor, n = self._factor, self.operator.n_vertices
         log_determinant = precision.log_determinant + n * np.log(factor)
         return PriorPrecision(factor * precision.values, float(log_determinant))
 
@@ -63,14 +90,14 @@ class PrecisePrior:
 
     @property
     def _kappa(self) -> float:
-        return self._surface[1].kappa(self.precision.operator.dimension)
+        return self._surface[1].kappa(self.operator.dimension)
 
     @cached_property
     def _factor(self) -> float:
         """Factor that gives the field its share of the output scale as mean variance."""
         share, surface = self._surface
         known = self.field_prior.fields.surface.known(surface)
-        flat = flat_variance(self._kappa, self.precision.alpha, self.precision.operator.dimension)
+        flat = flat_variance(self._kappa, self.precision.alpha, self.operator.dimension)
         return known.mean_variance / flat / share
 
     def columns(self, points: Points) -> FloatArray:
@@ -89,7 +116,7 @@ class PrecisePrior:
     @cached_property
     def center(self) -> FloatArray:
         """Centre (d,) of the positions, which the features are measured from."""
-        return center_of(self.precision.operator.positions)
+        return center_of(self.operator.positions)
 
     def penalties(self, n_columns: int) -> FloatArray:
         """Prior precisions (q,) of the weights of the columns, in units of the output scale."""

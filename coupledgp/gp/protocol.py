@@ -11,6 +11,8 @@ numbers (p,) for graphs. Estimators turn a user's tables and labels into points.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeAlias
@@ -439,7 +441,8 @@ class NormalizedProcess(GaussianProcess):
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
         """See the base class."""
-        mean, spread = self.latent_law(points, want, report)
+        with named_breakdown(f"predictive {want}"):
+            mean, spread = self.latent_law(points, want, report)
         mean = finite_answer(self.units.mean(mean), "predictive mean")
         if spread is None:
             return PredictiveLaw(mean, None)
@@ -456,7 +459,8 @@ class NormalizedProcess(GaussianProcess):
         report: Progress = silent,
     ) -> FloatArray:
         """See the base class."""
-        samples = self.latent_samples(points, n_samples, rng, report)
+        with named_breakdown("sample"):
+            samples = self.latent_samples(points, n_samples, rng, report)
         drawn = self.units.samples(samples if latent else self.noise.draw(samples, rng))
         return finite_answer(drawn, "sample")
 
@@ -515,6 +519,29 @@ class NormalizedProcess(GaussianProcess):
         further = np.broadcast_to(np.maximum(noise - entered, 0.0), len(self.data))
         covariance[np.diag_indices_from(covariance)] += further[wanted.rows]
         return correlation_of(covariance)
+
+
+@contextmanager
+def named_breakdown(name: str) -> Iterator[None]:
+    """Let errors by which arithmetic ends before there is an answer be a `NumericalError`.
+
+    Raises
+    ------
+    NumericalError
+        A number overflowed or was divided by zero, or a library met NaN or a singular matrix.
+    """
+    try:
+        yield
+    except CoupledGPError:
+        raise
+    except (ArithmeticError, ValueError) as error:
+        broken = isinstance(error, (ArithmeticError, np.linalg.LinAlgError))
+        if not broken and "infs or NaNs" not in str(error):  # as SciPy says it
+            raise
+        raise NumericalError(
+            f"{name}: no number is left ({error}): hyperparameters, inputs or targets differ too "
+            "much in magnitude; check their units"
+        ) from error
 
 
 def finite_answer(values: FloatArray, name: str) -> FloatArray:

@@ -1,10 +1,17 @@
 """Digests of training rows, by which a model knows them again without holding them.
 
 A row has eight bytes: six of the BLAKE2b hash of its inputs and two of that of inputs and targets,
-both keyed by a salt. Nothing of a row can be computed from them, and digests of other data have
-another salt, so that files cannot be matched with each other. Whoever has a file and guesses a
-whole row can check the guess: that is what they are for, and rows of few possible values, such as
-one category and one rounded number, can be found by trying all of them.
+both keyed by a salt, itself a hash of all rows. Nothing can be computed from them, but guesses can
+be tested, by whoever has the file:
+
+* inputs of a row: a wrong guess passes with probability n / 2^48;
+* a target of known inputs: a wrong guess passes with probability 1 / 65536, so that of a list of
+  65536 possible targets all but the right one and about one more are excluded;
+* anything, if all other rows are known: the salt tells a right guess of all of them, as does a fit
+  of the same model to them, whose numbers are in the file anyway.
+
+Digests of inputs alone, whose salt is a hash of the inputs, say nothing on targets. Rows of few
+possible values, such as one category and one rounded number, are found by trying all of them.
 """
 
 from __future__ import annotations
@@ -25,8 +32,8 @@ from coupledgp.random import FloatArray
 INPUT_BYTES, TARGET_BYTES = 6, 2
 # Bits of a digest that belong to the targets.
 TARGET_BITS = np.uint64(8 * TARGET_BYTES)
-# Names of the arrays of a file.
-VALUES, SALT = "row_digests", "row_salt"
+# Names of the arrays of a file: digests with targets, or of inputs alone, and the salt.
+VALUES, INPUTS, SALT = "row_digests", "input_digests", "row_salt"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +46,22 @@ class RowDigests:
         Key of the hashes, 16 bytes; itself a hash of all rows of the fit, so that the same fit
         writes the same file.
     values : NDArray of uint64 (n,)
-        Sorted digests, in an order that says nothing on the order of the rows.
+        Sorted digests, in an order that says nothing on the order of the rows; the last two bytes
+        are zero in those of inputs alone.
+    with_targets : bool
+        Whether they are digests of targets too.
     """
 
     salt: bytes
     values: NDArray[np.uint64]
+    with_targets: bool = True
 
     @classmethod
     def of(
-        cls, keys: NDArray[np.generic], targets: FloatArray, salt: bytes | None = None
+        cls,
+        keys: NDArray[np.generic],
+        targets: FloatArray | None,
+        salt: bytes | None = None,
     ) -> RowDigests:
         """Digests of rows, by a salt of their own unless one is given.
 
@@ -56,17 +70,29 @@ class RowDigests:
         keys
             Rows (n, m) that are equal for equal inputs, as of `GaussianProcess.row_keys`.
         targets
-            Targets (n, k).
+            Targets (n, k); None for digests of inputs alone.
         salt
             Key of the hashes, 16 bytes.
         """
-        inputs, values = _bytes(keys), _bytes(targets)
+        inputs = _bytes(keys)
+        values = inputs[:, :0] if targets is None else _bytes(targets)
         if salt is None:
             salt = blake2b(inputs.tobytes() + values.tobytes(), digest_size=16).digest()
-        return cls(salt, np.sort(_digests(inputs, values, salt)))
+        found = np.sort(_digests(inputs, values, salt))
+        return (
+            cls(salt, found, True) if targets is not None else cls(salt, _of_inputs(found), False)
+        )
+
+    @property
+    def of_inputs(self) -> RowDigests:
+        """Digests of the inputs alone, under the salt that these have: a hash of targets too."""
+        return RowDigests(self.salt, _of_inputs(self.values), False)
 
     def joined(self, other: RowDigests) -> RowDigests:
-        """These digests and others of the same salt."""
+        """These digests and others of the same salt; of inputs alone if one of them is."""
+        if not (self.with_targets and other.with_targets):
+            both = np.concatenate([_of_inputs(self.values), _of_inputs(other.values)])
+            return RowDigests(self.salt, np.sort(both), False)
         return RowDigests(self.salt, np.sort(np.concatenate([self.values, other.values])))
 
     def found(
@@ -74,8 +100,10 @@ class RowDigests:
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Which rows have the inputs of a training row, and which its targets too; both (p,).
 
-        Keys (p, m) and targets (p, k) are as in `of`. Without targets both are the same.
+        Keys (p, m) and targets (p, k) are as in `of`. Without targets, and by digests of inputs
+        alone, both are the same.
         """
+        targets = targets if self.with_targets else None
         inputs = _bytes(keys)
         values = _digests(inputs, inputs[:, :0] if targets is None else _bytes(targets), self.salt)
         same_inputs = np.isin(values >> TARGET_BITS, self.values >> TARGET_BITS)
@@ -83,17 +111,26 @@ class RowDigests:
 
     def arrays(self) -> Arrays:
         """Arrays of a file."""
-        return {VALUES: self.values.view(np.int64), SALT: np.frombuffer(self.salt, dtype=np.uint8)}
+        name = VALUES if self.with_targets else INPUTS
+        return {name: self.values.view(np.int64), SALT: np.frombuffer(self.salt, dtype=np.uint8)}
 
     @classmethod
     def from_entries(cls, entries: Entries) -> RowDigests | None:
         """Digests of a file; None where it has none."""
-        if VALUES not in entries.arrays:
+        name = VALUES if VALUES in entries.arrays else INPUTS
+        if name not in entries.arrays:
             return None
         salt = entries.integers(SALT, 16, low=0, high=255, dtypes=(torch.uint8,)).numpy()
         low, high = -(2**63), 2**63 - 1
-        values = entries.integers(VALUES, "digests", low=low, high=high, dtypes=(torch.int64,))
-        return cls(salt.tobytes(), values.numpy().view(np.uint64))
+        values = entries.integers(name, "digests", low=low, high=high, dtypes=(torch.int64,))
+        found = values.numpy().view(np.uint64)
+        with_targets = name == VALUES
+        return cls(salt.tobytes(), found if with_targets else _of_inputs(found), with_targets)
+
+
+def _of_inputs(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Digests (n,) without the bytes of targets."""
+    return values >> TARGET_BITS << TARGET_BITS
 
 
 def _bytes(rows: NDArray[np.generic]) -> NDArray[np.uint8]:

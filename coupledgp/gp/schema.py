@@ -189,6 +189,25 @@ def require_type(value: Any, kind: type[Any], name: str) -> Any:
     return value
 
 
+def plain_record(kind: type[Any], stored: Any, name: str, **given: Any) -> Any:
+    """A dataclass of given values, and of those of a header whose types its annotations say."""
+    values = require_type(stored, dict, name)
+    types = {f.name: str(f.type) for f in fields(kind) if f.name not in given}
+    if values.keys() != types.keys():
+        raise ModelFileError(f"{name}: expected {', '.join(types)}, got {', '.join(values)[:80]}")
+    for key, wanted in types.items():
+        value, where = values[key], f"{name}.{key}"
+        if value is None and "None" in wanted:
+            continue
+        if wanted.startswith("int"):
+            check_integer(value, where, 0, 2**62)
+        elif wanted.startswith("float"):
+            check_number(value, where)
+        else:
+            require_type(value, {"bool": bool, "str": str}[wanted.split(" ")[0]], where)
+    return kind(**given, **values)
+
+
 def check_number(
     value: Any, name: str, low: float = -np.inf, above: float = -np.inf, high: float = np.inf
 ) -> Any:

@@ -31,7 +31,6 @@ from coupledgp.inference.search.optimize import OptimizationResult
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.checkpoint_states import (
-    answer_from,
     answer_state,
     moments_from,
     moments_state,
@@ -41,6 +40,7 @@ from coupledgp.models.checkpoint_states import (
     rows_state,
     search_from,
     search_state,
+    stored_answers,
 )
 from coupledgp.models.checkpoints import Checkpoint, key_of
 from coupledgp.models.pass_forecast import duration
@@ -50,7 +50,7 @@ from coupledgp.models.table_parts import (
     data_moments,
     encoded_data,
     n_rows_of,
-    targets_and_weights,
+    row_values,
 )
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray, IntArray
@@ -106,29 +106,27 @@ class BatchPasses(TablePasses):
         self.estimator, self.source, self.report = estimator, source, report
         self.checkpoint = checkpoint
         self._rows: int | None = source.n_rows
-        self._digests: dict[str, RowDigest] = {}
+        self._digest: RowDigest | None = None
         self._answers: dict[str, Any] = {}
         self._restore()
         self.summary = self._summarised(missing)
 
     def _restore(self) -> None:
-        """Take digests of rows and evaluations of the evidence from the checkpoint."""
+        """Take the digest of the rows and evaluations of the evidence from the checkpoint."""
         if self.checkpoint is None:
             return
-        rows, answers = (self.checkpoint.load(name) for name in ("digests", "answers"))
-        if rows is not None:
-            self._digests = {k: RowDigest(*v) for k, v in rows.header["digests"].items()}
-            self._rows = self._digests["targets"].n_rows
-        if answers is not None:
-            self._answers = answers.header["answers"]
+        self._digest = self.checkpoint.restored("digest", RowDigest.restored)
+        self._answers = self.checkpoint.restored("answers", stored_answers) or {}
+        if self._digest is not None:
+            self._rows = self._digest.n_rows
 
     def _done(self, name: str, find: Callable[[], T], state: State[T]) -> T:
         """What is found by `find`, or what was found before and saved under a name."""
         if self.checkpoint is None:
             return find()
-        stored = self.checkpoint.load(name)
+        stored = self.checkpoint.restored(name, state.restored)
         if stored is not None:
-            return state.restored(stored)
+            return stored
         found = find()
         self.checkpoint.save(name, *state.of(found))
         return found
@@ -154,9 +152,15 @@ class BatchPasses(TablePasses):
             inputs = self._done(
                 "moments",
                 self._encoded_moments,
-                State(moments_state, lambda entries: moments_from(entries.header, entries.arrays)),
+                State(moments_state, lambda entries: moments_from(entries, self._width)),
             )
         return whole.summary(self._columns, inputs)
+
+    @property
+    def _width(self) -> int:
+        """Number D of encoded columns."""
+        encoding = self._columns.encoding
+        return self._columns.n_features if encoding is None else encoding.groups.size
 
     def _encoded_moments(self) -> ColumnMoments:
         found: ColumnMoments | None = None
@@ -176,7 +180,7 @@ class BatchPasses(TablePasses):
             if not size:
                 continue
             yield number, batch
-            digest.add(targets_and_weights(batch))
+            digest.add(row_values(batch))
             done += size
             if self._rows is None:
                 self.report(f"{doing}: {done} rows read")
@@ -189,28 +193,24 @@ class BatchPasses(TablePasses):
                 "changed"
             )
         self._rows = done
-        self._check("targets", digest)
+        self._check(digest)
 
     def _data(self, doing: str) -> Iterator[Data]:
         """Encoded rows of each batch, without those of weight zero."""
-        digest = RowDigest()
         for number, batch in self._raw(doing):
             with named_batch(number):
                 data = encoded_data(self.estimator, batch, self._columns, self._level)
             if data is not None:
-                digest.add(data.points)
                 yield data
-        self._check("inputs", digest)
 
-    def _check(self, name: str, digest: RowDigest) -> None:
+    def _check(self, digest: RowDigest) -> None:
         """Compare the digest of a pass with that of the first one, which is noted."""
-        if name in self._digests:
-            self._digests[name].check(digest)
+        if self._digest is not None:
+            self._digest.check(digest)
             return
-        self._digests[name] = digest
+        self._digest = digest
         if self.checkpoint is not None:
-            noted = {k: [v.n_rows, v.total] for k, v in self._digests.items()}
-            self.checkpoint.save("digests", {"digests": noted}, {})
+            self.checkpoint.save("digest", vars(digest), {})
 
     def _blocks(self, doing: str, size: int) -> Iterator[Data]:
         """The same rows in blocks of one size, but for the last, whatever that of batches."""
@@ -239,14 +239,16 @@ class BatchPasses(TablePasses):
 
         if rows.size == self.summary.n_rows:
             return find()
-        return self._done(f"rows-{key_of(rows)[:16]}", find, State(rows_state, rows_from))
+        sizes = {"n": rows.size, "d": self._width, "k": self.summary.targets.mean.size}
+        state = State(rows_state, lambda entries: rows_from(entries, **sizes))
+        return self._done(f"rows-{key_of(rows)[:16]}", find, state)
 
     def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
         """See the base class; one pass, whose sums do not depend on the size of batches."""
         own = stream.feature_map
 
         def restored(entries: Entries) -> DataStatistics:
-            entries.sizes["M"] = own.n_features
+            entries.sizes |= {"M": own.n_features, "k": units.n_outputs}
             return moved(statistics_from(entries, own.dtype), own.device)
 
         return self._summed(
@@ -268,7 +270,7 @@ class BatchPasses(TablePasses):
             lambda found, block: found + part_gradient(stream, units, solved, block),
             State(
                 lambda found: ({}, {"gradient": found}),
-                lambda entries: entries.arrays["gradient"].numpy(),
+                lambda entries: entries.floats("gradient", stream.feature_map.dim).numpy(),
             ),
             solved.noise,
         )
@@ -285,10 +287,17 @@ class BatchPasses(TablePasses):
         """A sum over blocks of rows; one that was begun before goes on where it was saved."""
         key = key_of(stream.lengthscale, str(stream.feature_map.dtype), stream.most_rows, *also)
         n_done, found = 0, start
-        stored = None if self.checkpoint is None else self.checkpoint.load(name)
-        if stored is not None and stored.header["key"] == key:
-            n_done, found = stored.header["blocks"], state.restored(stored)
-            if stored.header["complete"]:
+
+        def restored(entries: Entries) -> tuple[int, T, bool] | None:
+            if entries.text("key") != key:
+                return None
+            blocks = entries.integer("blocks", low=0, high=2**62)
+            return blocks, state.restored(entries), entries.flag("complete")
+
+        stored = None if self.checkpoint is None else self.checkpoint.restored(name, restored)
+        if stored is not None:
+            n_done, found, complete = stored
+            if complete:
                 for _ in self._data(name):  # which compares the rows with those that were summed
                     pass
                 return found
@@ -314,16 +323,18 @@ class BatchPasses(TablePasses):
         """See the base class."""
         name = key_of(*key)
         if name in self._answers:
-            return answer_from(self._answers[name])
+            return self._answers[name]
         found = find()
         if self.checkpoint is not None:
-            self._answers[name] = answer_state(found)
-            self.checkpoint.save("answers", {"answers": self._answers}, {})
+            self._answers[name] = found
+            states = {key: answer_state(answer) for key, answer in self._answers.items()}
+            self.checkpoint.save("answers", {"answers": states}, {})
         return found
 
     def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
         """See the base class."""
-        return self._done("search", find, State(search_state, search_from))
+        state = State(search_state, lambda entries: search_from(entries, self._width))
+        return self._done("search", find, state)
 
 
 class RowDigest:
@@ -335,6 +346,14 @@ class RowDigest:
 
     def __init__(self, n_rows: int = 0, total: int = 0) -> None:
         self.n_rows, self.total = n_rows, total
+
+    @classmethod
+    def restored(cls, entries: Entries) -> RowDigest:
+        """The digest of a checkpoint."""
+        return cls(
+            entries.integer("n_rows", low=1, high=2**62),
+            entries.integer("total", low=0, high=2**64 - 1),
+        )
 
     def add(self, values: FloatArray) -> None:
         """Add rows of values (n, d)."""

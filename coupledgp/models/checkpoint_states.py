@@ -8,15 +8,23 @@ from typing import Any
 import numpy as np
 
 from coupledgp.columns.summaries import summary_from_state, summary_state
+from coupledgp.errors import ModelFileError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Data, Header
-from coupledgp.gp.schema import Entries
-from coupledgp.gp.state import data_arrays, data_from
+from coupledgp.gp.schema import (
+    LARGEST_SQUARE,
+    Entries,
+    check_number,
+    plain_record,
+    require_type,
+)
+from coupledgp.gp.state import data_arrays, data_from, positive_scale
 from coupledgp.inference.search.ladder import Ladder, Rung
 from coupledgp.inference.search.optimize import Hyperparameters, OptimizationResult
 from coupledgp.inference.search.problem import EvidenceGradient, SpectralEvidence
 from coupledgp.models.table_parts import TablePart
+from coupledgp.random import FloatArray
 
 
 def part_state(part: TablePart) -> tuple[Header, Arrays]:
@@ -42,15 +50,28 @@ def part_state(part: TablePart) -> tuple[Header, Arrays]:
 
 def part_from(entries: Entries) -> TablePart:
     """What a pass found of the columns, from its state."""
-    header, names = entries.header, entries.header["names"]
-    columns = Columns(header["n_columns"], None if names is None else np.array(names, dtype=object))
+    count, names = entries.integer("n_columns", low=1, high=2**31), entries.value("names")
+    listed = require_type(entries.value("summaries"), list, "summaries")
+    if len(listed) != count or (names is not None and len(names) != count):
+        raise ModelFileError(f"names, summaries: expected {count}, got others")
+    if names is not None:
+        for name in require_type(names, list, "names"):
+            require_type(name, str, "names")
     inputs, targets = (
-        moments_from(header[name], _within(entries.arrays, name)) if name in header else None
-        for name in ("inputs", "targets")
+        moments_from(Entries(entries.value(name), _within(entries.arrays, name)), width)
+        if name in entries.header
+        else None
+        for name, width in (("inputs", count), ("targets", None))
     )
-    summaries = tuple(summary_from_state(state) for state in header["summaries"])
+    noise = entries.value("noise")
     return TablePart(
-        columns, header["ndim"], header["is_plain"], summaries, inputs, targets, header["noise"]
+        Columns(count, None if names is None else np.array(names, dtype=object)),
+        entries.integer("ndim", low=1, high=2),
+        entries.flag("is_plain"),
+        tuple(summary_from_state(require_type(state, dict, "summaries")) for state in listed),
+        inputs,
+        targets,
+        None if noise is None else float(entries.number("noise", low=0.0)),
     )
 
 
@@ -64,16 +85,27 @@ def moments_state(moments: ColumnMoments) -> tuple[Header, Arrays]:
     return {"n_rows": moments.n_rows, "n_counted": moments.n_counted}, arrays
 
 
-def moments_from(header: Header, arrays: Arrays) -> ColumnMoments:
-    """Moments from their state."""
-    found = {name: value.numpy() for name, value in arrays.items()}
-    mean, variance = (
+def moments_from(entries: Entries, width: int | None) -> ColumnMoments:
+    """Moments of so many columns, of any number if it is None, from their state."""
+    if width is not None:
+        entries.sizes["d"] = width
+    found = {
+        name: entries.squares(name, "d").numpy()
+        for name in ("long_mean", "long_mean_rest", "long_variance_rest", "low", "high")
+    }
+    found["long_variance"] = entries.floats(
+        "long_variance", "d", low=0.0, high=LARGEST_SQUARE
+    ).numpy()
+    if not found["low"].size or (found["low"] > found["high"]).any():
+        raise ModelFileError("low, high: expected ends of ranges, got others")
+    long_mean, long_variance = (
         found[name].astype(np.longdouble) + found[f"{name}_rest"]
         for name in ("long_mean", "long_variance")
     )
     return ColumnMoments(
-        header["n_rows"], header["n_counted"], mean, variance, found["low"], found["high"]
-    )
+        entries.integer("n_rows", low=1, high=2**62), float(entries.number("n_counted", above=0.0)),
+        long_mean, long_variance, found["low"], found["high"],
+    )  # fmt: skip
 
 
 def _within(arrays: Arrays, name: str) -> Arrays:
@@ -88,16 +120,15 @@ def rows_state(data: Data) -> tuple[Header, Arrays]:
     return {"level": level}, data_arrays(data)
 
 
-def rows_from(entries: Entries) -> Data:
-    """Rows from their state."""
-    data = data_from(entries)
+def rows_from(entries: Entries, **sizes: int) -> Data:
+    """Rows of known sizes n, d and k from their state."""
+    entries.sizes |= sizes
+    data, level = data_from(entries), entries.value("level")
+    if level is not None:
+        level = positive_scale(entries, "level")
     if data.weights is None:
         return data
-    return Data.of(
-        data.points,
-        data.targets,
-        weights=replace(data.weights, level=entries.header["level"]),
-    )
+    return Data.of(data.points, data.targets, weights=replace(data.weights, level=level))
 
 
 def search_state(found: OptimizationResult) -> tuple[Header, Arrays]:
@@ -108,17 +139,23 @@ def search_state(found: OptimizationResult) -> tuple[Header, Arrays]:
     return {"search": values, "variances": hyperparameters}, arrays
 
 
-def search_from(entries: Entries) -> OptimizationResult:
-    """Result of a search from its state."""
-    values = dict(entries.header["search"])
-    ladder = dict(values.pop("ladder"))
-    rungs = tuple(Rung(**rung) for rung in ladder.pop("rungs"))
-    lengthscale = entries.arrays["lengthscale"].numpy()
-    return OptimizationResult(
-        hyperparameters=Hyperparameters(lengthscale, **entries.header["variances"]),
-        ladder=Ladder(**ladder, rungs=rungs),
-        **values,
+def search_from(entries: Entries, width: int) -> OptimizationResult:
+    """Result of a search over so many columns from its state."""
+    lengthscale = entries.scales("lengthscale", width).numpy()
+    for name in ("outputscale", "noise"):
+        positive_scale(entries, "variances", name)
+    best = plain_record(
+        Hyperparameters, entries.value("variances"), "variances", lengthscale=lengthscale
     )
+    stored = {**require_type(entries.value("search"), dict, "search")}
+    ladder = {**require_type(stored.pop("ladder", None), dict, "search.ladder")}
+    listed = require_type(ladder.pop("rungs", None), list, "search.ladder.rungs")
+    rungs = tuple(plain_record(Rung, rung, "search.ladder.rungs") for rung in listed)
+    found: OptimizationResult = plain_record(
+        OptimizationResult, stored, "search", hyperparameters=best,
+        ladder=plain_record(Ladder, ladder, "search.ladder", rungs=rungs),
+    )  # fmt: skip
+    return found
 
 
 def answer_state(answer: Any) -> Any:
@@ -131,11 +168,27 @@ def answer_state(answer: Any) -> Any:
     }
 
 
-def answer_from(state: Any) -> Any:
+def stored_answers(entries: Entries) -> dict[str, Any]:
+    """Evaluations of the evidence by their keys, from their states."""
+    states = require_type(entries.value("answers"), dict, "answers")
+    return {key: _answer_from(state) for key, state in states.items()}
+
+
+def _answer_from(state: Any) -> Any:
     """The evaluation of which `state` was made."""
-    if isinstance(state, float):
-        return state
-    values: dict[str, Any] = {
-        k: np.array(v) if isinstance(v, list) else v for k, v in state.items()
-    }
-    return (SpectralEvidence if "eigenvalues" in values else EvidenceGradient)(**values)
+    if not isinstance(state, dict):
+        return float(check_number(state, "answers"))
+    arrays = {name: _numbers(value) for name, value in state.items() if isinstance(value, list)}
+    rest = {name: value for name, value in state.items() if name not in arrays}
+    if "eigenvalues" not in state:
+        return plain_record(EvidenceGradient, rest, "answers", **arrays)
+    found = plain_record(SpectralEvidence, rest, "answers", **arrays)
+    lengths = {value.size for value in arrays.values()}
+    least = min(found.remainder, found.n_rows - 1, *(v.min(initial=0.0) for v in arrays.values()))
+    if len(lengths) > 1 or least < 0 or found.n_outputs < 1:
+        raise ModelFileError("answers: expected spectra of evidence, got other numbers")
+    return found
+
+
+def _numbers(values: list[Any]) -> FloatArray:
+    return np.array([check_number(value, "answers") for value in values], dtype=np.float64)

@@ -7,11 +7,12 @@ package it is. Nothing in it is ever run.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from importlib.metadata import version
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from coupledgp.batches import BatchSource
 from coupledgp.devices import parse_device
@@ -20,7 +21,8 @@ from coupledgp.gp import container
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries
 
-FORMAT_VERSION = 1
+T = TypeVar("T")
+FORMAT_VERSION = 2
 # Parameters that change no result.
 WITHOUT_EFFECT = ("progress", "keep_rows")
 
@@ -49,34 +51,35 @@ class Checkpoint:
         self.folder, self.identity = Path(folder), identity
         self.folder.mkdir(parents=True, exist_ok=True)
 
-    def load(self, name: str) -> Entries | None:
-        """The state of a name; None where none was saved.
+    def restored(self, name: str, make: Callable[[Entries], T | None]) -> T | None:
+        """What is made of the state of a name; None where none was saved.
 
         Raises
         ------
         InvalidInputError
             The state is that of another fit; the message names the first difference.
         ModelFileError
-            The file is damaged, or of another kind.
+            The file is damaged, of another kind or name, or holds what no fit saves.
         """
         path = self._path(name)
         if not path.exists():
             return None
         header, arrays = container.read(path)
         found = header.get("fit")
-        if not isinstance(found, dict):
-            raise ModelFileError(f"{path}: expected a checkpoint of a fit, got another file")
+        if not isinstance(found, dict) or header.get("state") != name:
+            raise ModelFileError(f"{path}: expected the {name} of a fit, got another file")
         difference = _difference(self.identity, found)
         if difference:
             raise InvalidInputError(
                 f"checkpoint: expected that of this fit in {str(self.folder)!r}, got another: "
                 f"{difference}; give another folder, or delete this one to begin anew"
             )
-        return Entries(header, arrays)
+        with container.restoring(path, "checkpoint"):
+            return make(Entries(header, arrays))
 
     def save(self, name: str, header: Header, arrays: Arrays) -> None:
         """Put a state in the place of the one of this name."""
-        container.write(self._path(name), {**header, "fit": self.identity}, arrays)
+        container.write(self._path(name), {**header, "fit": self.identity, "state": name}, arrays)
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.checkpoint"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -266,7 +266,8 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         with named_exhaustion("partial_fit"):
             process = record.process.updated(data)
             if digests is not None:
-                digests = digests.joined(digests_of(process, data, digests.salt))
+                own = digests_of(process, data, digests.salt, digests.with_targets)
+                digests = digests.joined(own)
         self._fitted = record.with_process(process, digests)
         return self
 
@@ -293,20 +294,29 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         return self.process_.exact_problem()
 
     def save(
-        self, path: str | PathLike[str], include_data: bool = False, row_digests: bool = True
+        self,
+        path: str | PathLike[str],
+        include_data: bool = False,
+        row_digests: bool | Literal["inputs"] = True,
     ) -> None:
         """Write the fitted model to a file, whole or not at all; see `coupledgp.save_model`."""
         check_is_fitted(self)
+        if row_digests not in (True, False, "inputs"):
+            raise InvalidInputError(
+                f"row_digests: expected True, False or 'inputs', got {row_digests!r:.60}"
+            )
         header, arrays = self._state(include_data)
-        if row_digests and not include_data:
-            arrays |= self._digest_arrays()
+        if row_digests and "X" not in arrays:
+            arrays |= self._digest_arrays(row_digests != "inputs")
         container.write(path, header, arrays)
 
-    def _digest_arrays(self) -> Arrays:
+    def _digest_arrays(self, with_targets: bool) -> Arrays:
         """Arrays of the digests of the training rows where a file holds none of these."""
         digests, process = self.fitted_.digests, self.process_
         if digests is None and has_data(process) and not has_data(process.without_data()):
-            digests = digests_of(process, process.data)
+            digests = digests_of(process, process.data, None, with_targets)
+        if digests is not None and not with_targets:
+            digests = digests.of_inputs
         return {} if digests is None else digests.arrays()
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
@@ -335,9 +345,12 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         """A constructor parameter as JSON can hold it."""
 
 
-def digests_of(process: GaussianProcess, data: Data, salt: bytes | None = None) -> RowDigests:
+def digests_of(
+    process: GaussianProcess, data: Data, salt: bytes | None = None, with_targets: bool = True
+) -> RowDigests:
     """Digests of data of a process."""
-    return RowDigests.of(process.row_keys(data.points), data.targets, salt)
+    targets = data.targets if with_targets else None
+    return RowDigests.of(process.row_keys(data.points), targets, salt)
 
 
 def check_probabilities(value: ArrayLike, name: str) -> FloatArray:

@@ -49,7 +49,7 @@ from coupledgp.models.targets import TransformLike
 from coupledgp.progress import Progress, reporter
 from coupledgp.random import draw_seed
 from coupledgp.selection.protocol import is_auto
-from coupledgp.series import Panel, TimeAxis, as_panel
+from coupledgp.series import Panel, TimeAxis
 from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 OUTLIER_CHOICES = ("reject", "student-t")
@@ -377,10 +377,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         domain = sites.operator if isinstance(sites, FieldSites) else sites.graph  # type: ignore[attr-defined]
         model = cls(domain, **parameters)
         axis = axis_from(header.get("axis"), process.rows.times)
-        labels = SiteLabels(domain).labels(process.rows.sensors)
-        panel = as_panel(labels, axis.labels(process.rows.times), process.rows.values)
         fitted = restored_results(header, "fitted", RESULTS_OF_SEARCH)
-        results = {
-            "panel": panel, "outliers": no_outliers(), "order": np.arange(len(labels)), **fitted,
-        }  # fmt: skip
+        order = np.arange(process.rows.sensors.size)
+        results = {"axis": axis, "outliers": no_outliers(), "order": order, **fitted}
         return model.holding(FittedModel(whole, 1, results))

@@ -145,13 +145,16 @@ class SpaceTimeLaws(ProcessRegressor):
     @property
     def panel_(self) -> Panel:
         """The form of the data of the last fit; its values are those of that fit."""
-        panel: Panel = self.fitted_.results["panel"]
-        return panel
+        panel: Panel | None = self.fitted_.results.get("panel")
+        if panel is not None:
+            return panel
+        return Panel(self.nodes_, self.time_axis_, self.grid_process_.rows.values, None)
 
     @property
     def time_axis_(self) -> TimeAxis:
         """The axis of times of the last fit, whose numbers the process computes with."""
-        return self.panel_.axis
+        axis: TimeAxis | None = self.fitted_.results.get("axis")
+        return self.panel_.axis if axis is None else axis
 
     @property
     def nodes_(self) -> list[Any]:

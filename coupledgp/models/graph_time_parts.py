@@ -14,12 +14,14 @@ from coupledgp.gp.graph_time_fit import (
     Outliers,
 )
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, TimeAxis, as_panel
+from coupledgp.series.axis import LARGEST_SECONDS
 from coupledgp.series.zones import zone_of_name
 from coupledgp.validation import check_sizes
 
@@ -136,12 +138,22 @@ def axis_state(axis: TimeAxis) -> dict[str, Any]:
 
 
 def axis_from(state: Any, times: FloatArray) -> TimeAxis:
-    """The axis of `axis_state`."""
-    try:
-        origin = None if state["origin"] is None else np.datetime64(str(state["origin"]), "ns")
-        zone = state["zone"]
-        if zone is not None:
-            zone_of_name(str(zone))
-        return TimeAxis(times, origin, zone, int(state["tick"]), "numpy", bool(state["whole"]))
-    except (TypeError, KeyError, ValueError, OSError) as error:
-        raise ModelFileError(f"axis: expected a time axis, got another value ({error})") from None
+    """The axis of `axis_state`, whose first and last time are of the years 1678 to 2261."""
+    entries = Entries(require_type(state, dict, "axis"), {})
+    zone, origin = entries.value("zone"), entries.value("origin")
+    if zone is not None:
+        zone_of_name(entries.text("zone"))
+    axis = TimeAxis(
+        times, None if origin is None else _instant(entries.text("origin")), zone,
+        entries.integer("tick", low=1, high=1000), "numpy", entries.flag("whole"),
+    )  # fmt: skip
+    axis.labels(times[[0, -1]])
+    return axis
+
+
+def _instant(text: str) -> np.datetime64:
+    """The time of a text by ISO 8601, in nanoseconds, into which other years do not fit."""
+    second = np.datetime64(text, "s")
+    if not abs(second.astype(np.int64)) < LARGEST_SECONDS - 1:
+        raise ModelFileError(f"axis.origin: expected a time of 1678 to 2261, got {second}")
+    return np.datetime64(text, "ns")

@@ -10,6 +10,7 @@ from sklearn.utils.validation import _num_samples
 
 from coupledgp.batches import TableBatch
 from coupledgp.columns import TableEncoding
+from coupledgp.columns.arrow import table_values
 from coupledgp.columns.encoding import merged_summaries
 from coupledgp.columns.summaries import ColumnSummary, NumberSummary
 from coupledgp.errors import InvalidInputError
@@ -131,10 +132,10 @@ class TablePart:
         return TableSummary(columns, self.ndim, inputs, self.targets, self.level)
 
 
-def targets_and_weights(batch: TableBatch) -> FloatArray:
-    """Targets, weights and known noise variances (n, k + 0, 1 or 2) of a batch that was checked."""
+def row_values(batch: TableBatch) -> FloatArray:
+    """Inputs, targets, weights and known noise variances (n, w) of a batch that was checked."""
     given = [part for part in (batch.sample_weight, batch.sample_noise) if part is not None]
-    values = [plain_targets(batch.y), *given]
+    values = [table_values(batch.X), plain_targets(batch.y), *given]
     return np.column_stack([np.asarray(part, dtype=np.float64) for part in values])
 
 

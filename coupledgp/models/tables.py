@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.columns import TableEncoding
-from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
+from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.mixture import MixtureGP, n_columns_of, restored_process
@@ -23,7 +23,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import Entries, check_integer, require_type
 from coupledgp.gp.state import TEXTS, text_of
-from coupledgp.gp.transformed import TransformedGP, has_data, transformed_data, untransformed
+from coupledgp.gp.transformed import TransformedGP, transformed_data, untransformed
 from coupledgp.gp.units import Units
 from coupledgp.inference.search.averaging import (
     Average,
@@ -439,7 +439,6 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             **header,
         }
         process = _restored(header, arrays)
-        _check_answer(process)
         model = cls(**parameters)
         fixed = getattr(model, "fixed", None)
         if fixed is not None:
@@ -521,23 +520,6 @@ def _columns_from(header: Header, n_encoded: int | None) -> Columns:
     if n_encoded != (n_columns if encoding is None else encoding.groups.size):
         raise ModelFileError(f"columns: expected as many as of the process, {n_encoded}")
     return Columns(n_columns, None if names is None else np.array(names, dtype=object), encoding)
-
-
-def _check_answer(process: GaussianProcess) -> None:
-    """Refuse a process of a file whose law at one point is no finite numbers.
-
-    Parts that are valid each, such as a factor and hyperparameters, need not fit together.
-    """
-    n_columns = n_columns_of(process)
-    if n_columns is None:
-        return
-    points = process.data.points[:1] if has_data(process) else np.zeros((1, n_columns))
-    try:
-        variance = process.law(points, "variance").spread
-    except NumericalError:
-        variance = None
-    if variance is None or not (variance >= 0).all():
-        raise ModelFileError("arrays: expected a process of finite predictions, got another one")
 
 
 def _restored(header: Header, arrays: Arrays) -> GaussianProcess:

@@ -1,11 +1,13 @@
 """Test rows that are training rows are found, told first, and left out on request."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+import safetensors.numpy
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 import coupledgp as cgp
@@ -61,6 +63,35 @@ def test_transformed_targets_and_mixtures(coupling: str | None) -> None:
     assert counts(model, X_TEST, Y_TEST) == (5, 2)
     exact = cgp.ExactGPRegressor(optimizer=None).fit(X[:40], Y[:40])
     assert counts(exact, X_TEST, Y_TEST) == (5, 2)
+
+
+def test_digests_of_inputs_say_nothing_of_targets(tmp_path: Path) -> None:
+    """Files of the same inputs and other targets hold the same digests."""
+    held = []
+    for targets in (Y, -Y):
+        model = sparse().fit(X[:40], targets[:40])
+        model.save(tmp_path / "m", row_digests="inputs")
+        loaded = cgp.load_model(tmp_path / "m")
+        assert counts(loaded, X_TEST, Y_TEST) == (7, 0)
+        arrays = safetensors.numpy.load_file(tmp_path / "m")
+        assert "row_digests" not in arrays
+        held.append(arrays["input_digests"].tobytes() + arrays["row_salt"].tobytes())
+    assert held[0] == held[1]
+    later = loaded.partial_fit(X[40:50], Y[40:50])
+    assert counts(later, X[38:52], Y[38:52]) == (12, 0)
+    sparse().save(tmp_path / "m")
+    full = cgp.load_model(tmp_path / "m")
+    full.save(tmp_path / "less", row_digests="inputs")
+    assert counts(cgp.load_model(tmp_path / "less"), X_TEST, Y_TEST) == (7, 0)
+    with pytest.raises(InvalidInputError, match="row_digests: expected"):
+        full.save(tmp_path / "less", row_digests="targets")
+
+
+def test_files_with_rows_hold_no_digests(tmp_path: Path) -> None:
+    exact = cgp.ExactGPRegressor(optimizer=None).fit(X[:40], Y[:40])
+    for model, data in ((exact, False), (sparse(), True)):
+        model.save(tmp_path / "m", include_data=data)
+        assert not {"row_digests", "row_salt"} & safetensors.numpy.load_file(tmp_path / "m").keys()
 
 
 def test_categories() -> None:

@@ -1,7 +1,9 @@
 """Seeded mutations of model files, each with a checksum that fits, and what becomes of them.
 
     python -m tests.formats.fuzz_models 10000 --seed 1
+    python -m tests.formats.fuzz_models 100000 --walk
 
+The second command changes one size or number at a time, all of them, instead of any at random.
 A process of its own loads the files, so that a signal is seen: one that dies is started again after
 the file that killed it. A file may end in a model that predicts finite numbers or refuses to by a
 `CoupledGPError`, or in a `ModelFileError`, in less than `SECONDS` and with less memory than
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import signal
 import subprocess
@@ -25,49 +28,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import trimesh
-from safetensors import safe_open
-from safetensors.numpy import save
 
 import coupledgp as cgp
 from coupledgp.errors import CoupledGPError, ModelFileError
-from coupledgp.gp.container import _digest
 from coupledgp.kernels import PositionKernel, WhittleMatern
+from tests.formats.mutations import mutant, walk
 
 ROOT = Path(__file__).parents[2]
 OLD_FILES = ROOT / "tests" / "models" / "files_of_0_1_0"
 SECONDS, FREE_BYTES, PER_BYTE = 5.0, 100e6, 3
 # Seconds that predictions of a mutant may take, which are outside of the guarantee.
 PATIENCE = 30
-VALUES = [
-    None, True, -1, 0, 1, 2, 3, 10**9, 2**63, 10**400, -0.5, 1e-300, 1e300, "", "auto", "NaN",
-    "copula:[" + "[]," * 3 + "[]]", "orthogonal-fast+antithetic", "orthogonal+copula:[[0.5]]",
-    "quadrature", "matern-99", "laplace", "predict", "__class__", "x" * 3000, [], [[]], {},
-    [1, 2, 3], [0.5] * 40, {"tuple": [1]}, {"class": "LearnedKernel", "n_terms": 10**9},
-]  # fmt: skip
-NUMBERS = [np.nan, np.inf, -np.inf, 0, -1, 1e300, -1e300, 1e-320, 2**31, 10**12, 7, 0.5]
-
-# Kinds of changes and how often each is made.
-ROUTES = {"header": 40, "arrays": 40, "both": 10, "bytes": 4, "cut": 3, "text": 3}
-HEADER_EDITS = {"value": 50, "drop": 10, "add": 10, "deep": 5, "scale": 20, "flip": 5}
-ARRAY_EDITS = {
-    "entries": 30, "dtype": 10, "flat": 5, "turned": 5, "cut": 10, "grown": 10, "shuffled": 10,
-    "drop": 5, "empty": 5, "swap": 5, "all": 5,
-}  # fmt: skip
-NAMES = ["predict", "_fitted", "X", "members", "plan", "weights", "n_terms"]
-TYPES = ["float32", "int64", "uint8", "float16", "bool", "int32", "float64", "uint64"]
-TEXTS = ["[" * 10**5, "[]", "1e999", "{}{}", '{"class": NaN}', '{"class": 1e999}']
-
-
-def chosen(shares: dict[str, int], rng) -> str:
-    """One of the names, as often as its share says."""
-    return str(rng.choice(list(shares), p=np.array([*shares.values()]) / sum(shares.values())))
-
-
-def cast(value, dtype):
-    """Numbers as another type, whatever becomes of them."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return value.astype(dtype)
+# Bytes of a file in which sizes have grown up to which it is asked for predictions.
+PREDICTED = 50_000
 
 
 def models(folder: Path) -> None:
@@ -125,116 +98,6 @@ def bases(folder: Path) -> list[Path]:
     return [*sorted(folder.glob("*")), *sorted(OLD_FILES.glob("*.safetensors"))]
 
 
-def opened(path: Path) -> tuple[dict[str, str], dict[str, np.ndarray]]:
-    """Metadata and arrays of a file."""
-    with safe_open(path, "numpy") as file:
-        return file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def signed(metadata: dict[str, str], text: str, arrays: dict[str, np.ndarray]) -> bytes:
-    """Bytes of a file whose checksum fits."""
-    arrays = {name: np.ascontiguousarray(value) for name, value in arrays.items()}
-    metadata = {**metadata, "model": text, "sha256": _digest(text, arrays)}
-    return bytes(save(arrays, metadata))
-
-
-def places_in(value, path=()):
-    """Paths of all values of a header."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, child in items:
-        yield (*path, key)
-        if isinstance(child, (dict, list)) and len(path) < 6:
-            yield from places_in(child, (*path, key))
-
-
-def edit_header(header, rng) -> str:
-    """Change a value of a header; return what was done."""
-    paths = list(places_in(header))
-    path = paths[rng.integers(len(paths))]
-    owner = header
-    for key in path[:-1]:
-        owner = owner[key]
-    kind = chosen(HEADER_EDITS, rng)
-    last = path[-1]
-    if kind == "drop":
-        del owner[last]
-    elif kind == "add" and isinstance(owner, dict):
-        owner[NAMES[rng.integers(len(NAMES))]] = VALUES[rng.integers(len(VALUES))]
-    elif kind == "deep":
-        value: list = []
-        for _ in range(int(rng.choice([5, 40, 500]))):
-            value = [value]
-        owner[last] = value
-    elif kind == "scale" and type(owner[last]) in (int, float):
-        owner[last] = owner[last] * [-1, 0.5, 1e-9, 1e9, 1e200, 2][rng.integers(6)]
-    elif kind == "flip" and isinstance(owner[last], str):
-        owner[last] = owner[last][::-1]
-    else:
-        owner[last] = VALUES[rng.integers(len(VALUES))]
-    return f"header {kind} {'.'.join(map(str, path))}"
-
-
-def edit_arrays(arrays, rng) -> str:
-    """Change an array; return what was done."""
-    name = sorted(arrays)[rng.integers(len(arrays))]
-    value = arrays[name]
-    kind = chosen(ARRAY_EDITS, rng)
-    if kind in ("entries", "all") and value.size:
-        value = value.copy()
-        some = rng.integers(value.size, size=1 + rng.integers(3))
-        number = np.float64(NUMBERS[rng.integers(len(NUMBERS))])
-        value.reshape(-1)[slice(None) if kind == "all" else some] = cast(number, value.dtype)
-    elif kind == "dtype":
-        value = cast(value, TYPES[rng.integers(len(TYPES))])
-    elif kind == "flat":
-        value = value.reshape(-1)
-    elif kind == "turned":
-        value = value.T
-    elif kind == "cut":
-        value = value[: len(value) // 2] if value.ndim else value[None]
-    elif kind == "grown":
-        value = np.concatenate([value, value[:3]]) if value.ndim else value[None, None]
-    elif kind == "shuffled" and value.ndim:
-        value = rng.permutation(value)
-    elif kind == "empty":
-        value = value[..., :0] if value.ndim else value.reshape(1)[:0]
-    elif kind == "swap":
-        other = sorted(arrays)[rng.integers(len(arrays))]
-        arrays[other] = value
-    if kind == "drop":
-        del arrays[name]
-    else:
-        arrays[name] = value
-    return f"array {kind} {name}"
-
-
-def mutant(files: list[Path], seed: int, number: int) -> tuple[bytes, str]:
-    """The bytes of a mutant and what was done to which file."""
-    rng = np.random.default_rng([seed, number])
-    path = files[number % len(files)]
-    content, done = path.read_bytes(), []
-    route = chosen(ROUTES, rng)
-    if route in ("bytes", "cut"):
-        damaged = bytearray(content)
-        for place in rng.integers(len(content), size=4):
-            damaged[int(place)] ^= 1 << int(rng.integers(8))
-        content = bytes(damaged) if route == "bytes" else content[: int(rng.integers(len(content)))]
-        return content, f"{path.stem}: {route}"
-    metadata, arrays = opened(path)
-    header = json.loads(metadata["model"])
-    for _ in range(1 + (rng.random() < 0.3) + (rng.random() < 0.1)):
-        if route in ("header", "both"):
-            done.append(edit_header(header, rng))
-        if route in ("arrays", "both") and arrays:
-            done.append(edit_arrays(arrays, rng))
-    text = json.dumps(header)
-    if route == "text":
-        texts = [text[: len(text) // 2], *TEXTS]
-        text = texts[rng.integers(len(texts))]
-        done.append("text")
-    return signed(metadata, text, arrays), f"{path.stem}: {', '.join(done)}"
-
-
 def resident(name: str) -> float:
     """A size of this process in bytes, of `/proc/self/status`."""
     for line in Path("/proc/self/status").read_text().splitlines():
@@ -259,11 +122,14 @@ def law_of(model):
     return process.law(points, "variance")
 
 
-def outcome(path: Path) -> tuple[str, str, float, float]:
-    """What becomes of a file: a word, its reason, seconds and bytes of memory."""
+def outcome(path: Path, done: str = "") -> tuple[str, str, float, float]:
+    """What becomes of a file: a word, its reason, seconds of computing and bytes of memory.
+
+    Files that were spoiled have to be refused; those in which much has grown need not predict.
+    """
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")  # forgets the peak so far
-    before, start = resident("VmRSS"), time.perf_counter()
+    before, start = resident("VmRSS"), time.process_time()
     result, reason, model = "refused", "", None
     try:
         model = cgp.load_model(path)
@@ -273,13 +139,18 @@ def outcome(path: Path) -> tuple[str, str, float, float]:
             result = "FAILED message"
     except BaseException as error:  # the point is to see all
         result, reason = "FAILED load", f"{type(error).__name__}: {error}"
-    seconds, memory = time.perf_counter() - start, max(resident("VmHWM") - before, 0.0)
+    seconds, memory = time.process_time() - start, max(resident("VmHWM") - before, 0.0)
     if seconds > SECONDS:
         result = "FAILED time"
     if memory > FREE_BYTES + PER_BYTE * path.stat().st_size:
         result = "FAILED memory"
     if model is not None and result == "refused":
-        result, reason = predicted(model)
+        if "spoiled" in done:
+            result, reason = "FAILED accepted", "expected a refusal"
+        elif "grown" in done and path.stat().st_size > PREDICTED:
+            result = "model, not asked"
+        else:
+            result, reason = predicted(model)
     return result, reason, seconds, memory
 
 
@@ -290,6 +161,8 @@ def predicted(model) -> tuple[str, str]:
         mean, variance = law_of(model)
     except CoupledGPError as error:
         return "model, refuses", f"{type(error).__name__}: {error}"
+    except TimeoutError:
+        return "model, slow", ""
     except BaseException as error:
         return "FAILED predict", f"{type(error).__name__}: {error}"
     finally:
@@ -299,20 +172,27 @@ def predicted(model) -> tuple[str, str]:
     return "FAILED numbers", f"{mean.tolist()} {variance.tolist()}"
 
 
-def work(folder: Path, seed: int, numbers: range) -> None:
+def work(folder: Path, seed: int, numbers: range, walked: bool) -> None:
     """Try mutants and print one line for each, its number first, before and after it is loaded."""
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGALRM, _out_of_time)
     files, path = bases(folder), folder.parent / f"mutant{numbers.start}"
     for file in files:
         cgp.load_model(file)  # each base is a model, so that refusals are due to the mutations
-    for number in numbers:
-        content, done = mutant(files, seed, number)
+    found = walk(files) if walked else (mutant(files, seed, number) for number in itertools.count())
+    for number, (content, done) in enumerate(itertools.islice(found, numbers.stop)):
+        if number < numbers.start:
+            continue
         path.write_bytes(content)
         print(json.dumps([number, done]), flush=True)
-        print(json.dumps([number, done, *outcome(path)]), flush=True)
+        print(json.dumps([number, done, *outcome(path, done)]), flush=True)
 
 
-def run(count: int, seed: int, patience: float = 3600.0) -> list[list]:
+def _out_of_time(*_: object) -> None:
+    raise TimeoutError
+
+
+def run(count: int, seed: int, patience: float = 3600.0, walked: bool = False) -> list[list]:
     """Results of mutants: number, mutation, outcome, reason, seconds and bytes of each."""
     with tempfile.TemporaryDirectory() as parent:
         folder = Path(parent) / "bases"
@@ -323,8 +203,9 @@ def run(count: int, seed: int, patience: float = 3600.0) -> list[list]:
             command = [sys.executable, "-m", "tests.formats.fuzz_models", "--work", str(folder)]
             numbers = [str(count), "--seed", str(seed), "--first", str(first)]
             process = subprocess.run(
-                [*command, *numbers], capture_output=True, text=True, cwd=ROOT, timeout=patience
-            )
+                [*command, *numbers, *["--walk"] * walked],
+                capture_output=True, text=True, cwd=ROOT, timeout=patience,
+            )  # fmt: skip
             lines = [json.loads(line) for line in process.stdout.splitlines()]
             results += [line for line in lines if len(line) > 2]
             if process.returncode == 0:
@@ -340,14 +221,15 @@ def run(count: int, seed: int, patience: float = 3600.0) -> list[list]:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("count", type=int)
+    parser.add_argument("--walk", action="store_true", help="all sizes and numbers, not at random")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--work", type=Path)
     given = parser.parse_args()
     if given.work:
-        work(given.work, given.seed, range(given.first, given.count))
+        work(given.work, given.seed, range(given.first, given.count), given.walk)
         return 0
-    results = run(given.count, given.seed)
+    results = run(given.count, given.seed, walked=given.walk)
     for number, done, result, reason, *_ in results:
         if result.startswith("FAILED"):
             print(f"{number} {result}: {done}: {reason[:300]}")

@@ -5,7 +5,7 @@ import gzip
 
 import pytest
 
-from coupledgp.cli.readers import text
+from coupledgp import memory
 from coupledgp.cli.readers.text import read_text_table
 from coupledgp.errors import InvalidInputError
 
@@ -30,13 +30,13 @@ def test_a_null_character_is_refused_with_its_place(tmp_path):
 
 
 def test_what_unfolds_into_far_more_than_its_file_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(text, "FREE_BYTES", 1000)
+    monkeypatch.setattr(memory, "FREE_BYTES", 1000)
     content = b"a,b\n" + b"1,2\n" * 200_000
     packed = gzip.compress(content)
-    assert len(content) > text.MOST_TIMES * len(packed)
+    assert len(content) > memory.MOST_TIMES * len(packed)
     with pytest.raises(InvalidInputError, match=r"at most \d+ bytes, 200 times the file's size"):
         read(tmp_path / "t.csv.gz", packed)
-    monkeypatch.setattr(text, "FREE_BYTES", 10**6)  # which a small file may take
+    monkeypatch.setattr(memory, "FREE_BYTES", 10**6)  # which a small file may take
     assert read(tmp_path / "t.csv.gz", packed).num_rows == 200_000
 
 

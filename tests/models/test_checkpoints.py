@@ -1,9 +1,11 @@
 """Fits in passes that are killed go on from their checkpoint, with the same bits."""
 
+import json
 import multiprocessing
 import os
 import shutil
 import signal
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -13,11 +15,13 @@ import pytest
 import coupledgp as cgp
 from coupledgp.batches import TableBatch
 from coupledgp.columns.summaries import summary_from_state, summary_of, summary_state
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import batched_evidence
 from coupledgp.models import batch_passes, checkpoints, out_of_core
+from tests.formats.mutations import edit_arrays, edit_header, opened, signed, spoil
 
 N, SIZE = 5000, 500
+TAMPERINGS = int(os.environ.get("TAMPERINGS", "24"))
 
 
 @pytest.fixture(autouse=True)
@@ -136,8 +140,8 @@ def test_the_state_of_another_fit_is_refused_by_name(finished, monkeypatch):
             model(**own).fit_batches([batch], checkpoint=folder)
     with pytest.raises(InvalidInputError, match="source kind: expected 'arrays'"):
         model(**own).fit_batches((X.to_numpy(), y, w), checkpoint=folder)
-    monkeypatch.setattr(checkpoints, "FORMAT_VERSION", 2)
-    with pytest.raises(InvalidInputError, match="format: expected 2, got 1"):
+    monkeypatch.setattr(checkpoints, "FORMAT_VERSION", 3)
+    with pytest.raises(InvalidInputError, match="format: expected 3, got 2"):
         model(**own).fit_batches(Source("plain"), checkpoint=folder)
 
 
@@ -153,18 +157,100 @@ def test_rows_that_changed_later_are_found(finished, tmp_path):
 
 def test_damaged_and_foreign_files_are_refused(finished, tmp_path):
     folder, fit = finished
-    for spoil in (
+    for damage in (
         lambda path: path.write_bytes(path.read_bytes()[:-9]),
         lambda path: path.write_bytes(b""),
         fit.save,
     ):
         shutil.rmtree(tmp_path / "c", ignore_errors=True)
         shutil.copytree(folder, tmp_path / "c")
-        spoil(tmp_path / "c" / "columns.checkpoint")
+        damage(tmp_path / "c" / "columns.checkpoint")
         with pytest.raises(ModelFileError):
             model(optimizer=None, lengthscale=1.0).fit_batches(
                 Source("plain"), checkpoint=tmp_path / "c"
             )
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_table_that_changed_after_the_first_pass_is_found(tmp_path):
+    """Though the fit was killed in the second pass, before anything of that was saved."""
+    with pytest.raises(InterruptedError):
+        model("special").fit_batches(interrupted(N // SIZE + 3), checkpoint=tmp_path)
+    assert not list(tmp_path.glob("moments*"))
+    for name, value in (("a", 1e-9), ("s", "w"), ("t", pd.Timedelta("1us"))):
+        source = Source("special")
+        column = source.parts[0][name]
+        changed = value if isinstance(value, str) else column.iloc[-1] + value
+        source.parts[0].loc[N - 1, name] = changed
+        with pytest.raises(InvalidInputError, match="the source has changed"):
+            model("special").fit_batches(source, checkpoint=tmp_path)
+
+
+def interrupted(n_batches):
+    """Batches of a special table that end in an error after so many, over all passes."""
+    source = Source("special")
+
+    def batches():
+        for batch in source():
+            if source.given > n_batches:
+                raise InterruptedError
+            yield batch
+
+    return batches
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory):
+    """The folder of a fit with a search, of which every kind of state was saved."""
+    folder = tmp_path_factory.mktemp("searched")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(out_of_core, "KEPT_ROWS", 3000)
+        patch.setattr(batched_evidence, "KEPT_ROWS", 3000)
+        model("special").fit_batches(Source("special"), checkpoint=folder)
+    return folder
+
+
+def tampered(path, rng):
+    """Put what no fit saves into a checkpoint, with a checksum that fits; what was done."""
+    metadata, arrays = opened(path)
+    header = json.loads(metadata["model"])
+    kind = ["header", "arrays", "spoiled", "other"][rng.integers(4 if arrays else 1)]
+    done = ""
+    if kind == "header":
+        fit = header.pop("fit")  # which is compared, and refused by name
+        done = edit_header(header, rng)
+        header["fit"] = fit
+    elif kind == "arrays":
+        done = edit_arrays(arrays, rng)
+    elif kind == "spoiled":
+        done = spoil(header, arrays, rng)
+    else:
+        others = [other for other in path.parent.iterdir() if other != path]
+        path.write_bytes(others[rng.integers(len(others))].read_bytes())
+        return f"{path.name}: another's"
+    path.write_bytes(signed(metadata, json.dumps(header), arrays))
+    return f"{path.name}: {done}"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_tampered_checkpoints_end_in_errors_of_the_package(searched, tmp_path):
+    names = sorted(path.name for path in searched.iterdir())
+    assert {"columns", "moments", "search", "answers", "posterior", "digest"} <= {
+        name.removesuffix(".checkpoint") for name in names
+    }
+    rng, n_refused = np.random.default_rng(4), 0
+    for number in range(TAMPERINGS):
+        shutil.rmtree(tmp_path, ignore_errors=True)
+        shutil.copytree(searched, tmp_path)
+        done = tampered(tmp_path / names[number % len(names)], rng)
+        try:
+            model("special").fit_batches(Source("special"), checkpoint=tmp_path)
+        except CoupledGPError:
+            n_refused += 1
+        except Exception as error:
+            raise AssertionError(done) from error
+    assert n_refused > TAMPERINGS / 2
 
 
 @pytest.mark.parametrize("part", ["X", "y", "sample_weight"])

@@ -25,7 +25,7 @@ from coupledgp.random import FloatArray
 
 TABLES = (".csv", ".tsv", *PARQUET)
 MARKUP = (".graphml", ".gml")
-MESHES = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae")
+MESHES = meshes.ENDINGS
 LENGTHS = ("length", "length_m", "length_km")
 # Digits that every number of 64 bits can have.
 MOST_DIGITS = 18

@@ -13,21 +13,16 @@ import pyarrow as pa
 import pyarrow.csv
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.memory import available_bytes
+from coupledgp.memory import MOST_TIMES, unfolded_bytes
 
 DELIMITERS = ",;\t"
 TRUE = ["true", "True", "TRUE", "yes", "Yes", "YES"]
 FALSE = ["false", "False", "FALSE", "no", "No", "NO"]
-# Bytes that the text may have however small its file is, and the most times its file's size; both
-# hold for compressed files, of which a small one may unfold into the memory of any machine.
-FREE_BYTES, MOST_TIMES = 2**26, 200
 CHUNK_BYTES = 2**22
 # Columns above which all of them are read as numbers first.
 WIDE = 4096
 # Largest number of bytes and fields that pyarrow and csv take at once.
 LARGEST = 2**31 - 1
-# Copies of the text that are alive at once while it is read.
-COPIES = 3
 MARKS = ((b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"),
          (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))  # fmt: skip
 BLANK_START = re.compile(rb"(?:[ ]*(?:\r\n|\r|\n))+")
@@ -84,8 +79,7 @@ def read_text_table(path: Path, as_text: Sequence[str] | None, missing_text: boo
 
 def _content(path: Path) -> bytes:
     """The bytes of a file, decompressed if its extension says so."""
-    size = path.stat().st_size
-    most = max(FREE_BYTES, min(MOST_TIMES * size, int(available_bytes() / COPIES)))
+    most = unfolded_bytes(path.stat().st_size)
     parts, length = [], 0
     with pa.input_stream(str(path)) as stream:
         while chunk := stream.read(CHUNK_BYTES):

@@ -23,6 +23,7 @@ from coupledgp.gp.node_priors import (
     WalkMethod,
     WalkRecipe,
 )
+from coupledgp.gp.components import ComponentsGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
@@ -397,7 +398,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         self, exact: GaussianProcess, coupling: Any, size: int, seed: int
     ) -> GaussianProcess:
         """Return the process of this model at the hyperparameters and data of an exact one."""
-        assert isinstance(exact, NodeGP)
+        assert isinstance(exact, NodeGP | ComponentsGP)
         own = draw_seed(seed)
         return exact.remade(self._recipe_with(coupling, size, own), self._settings(own))
 

@@ -93,5 +93,5 @@ class FieldTask:
 
 def field_member(process: GaussianProcess) -> FieldGP | PreciseFieldGP | None:
     """The process of a field, or the first of a mixture; None for any other."""
-    first = process.members[0] if isinstance(process, MixtureGP) else process
+    first = process.first
     return first if isinstance(first, FieldGP | PreciseFieldGP) else None

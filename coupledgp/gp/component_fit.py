@@ -130,7 +130,9 @@ def _mean_variance(graph: Graph, nodes: IntArray, kernel: GraphKernel) -> float:
     if part.indices.size == nodes.size:  # nodes alone
         return float(kernel.spectral(np.ones(1))[0])
     if nodes.size <= ALL_EIGENVALUES:
-        return float(kernel.spectral(np.linalg.eigvalsh(part.normalized_adjacency.toarray())).mean())
+        return float(
+            kernel.spectral(np.linalg.eigvalsh(part.normalized_adjacency.toarray())).mean()
+        )
     density = lanczos_density(part)
     return float(density.weights @ kernel.spectral(density.eigenvalues))
 

@@ -7,12 +7,17 @@ eigenvalues. One output scale for both would fit neither.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coupledgp.graphs import Graph
 from coupledgp.random import IntArray
+
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 # Observed nodes from which on a group has hyperparameters, or a mean and a scale, of its own, and
 # most components with hyperparameters of their own.
@@ -82,3 +87,29 @@ def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
         [np.flatnonzero((of_node == k) & there) for k in fitted],
         [np.flatnonzero(of_node == k) for k in rest],
     )
+
+
+def telling_rows(member: IntArray, places: IntArray) -> BoolArray:
+    """Which observations (n,) hyperparameters and units are found from; all, where none would be.
+
+    Parameters
+    ----------
+    member, places
+        Numbers (n,) of the component, and of the place, of each observation. Components with fewer
+        than `LEAST_OWN` observed places say little of a kernel, and much that is wrong where their
+        values are unlike those of the others.
+    """
+    _, first = np.unique(places, return_index=True)
+    telling = np.asarray((np.bincount(member[first]) >= LEAST_OWN)[member])
+    return telling if telling.any() else np.ones(member.size, dtype=bool)
+
+
+def warn_of_small(telling: BoolArray, member: IntArray, name: str) -> None:
+    """Warn of components, (n,) of observations, that hyperparameters are not found from."""
+    if not telling.all():
+        warnings.warn(
+            f"{name}: {np.unique(member[~telling]).size} components have fewer than {LEAST_OWN} "
+            f"observed places each, {np.count_nonzero(~telling)} of {telling.size} in all; kernel, "
+            "mean and scale there are those of the others, with which they share nothing",
+            stacklevel=3,
+        )

@@ -6,6 +6,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from coupledgp.gp.components import ComponentsGP, Part, rescaled
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.node_fit import NodeFitter, NodeSearch
 from coupledgp.gp.node_priors import NodePriorRecipe, WalkRecipe
-from coupledgp.gp.nodes import NodeGP
+from coupledgp.gp.nodes import NodeGP, NodeHyperparameters
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
@@ -56,7 +57,7 @@ def fit_components(
             left = max(left - (time.perf_counter() - begin), 1e-3)
         own = _part_fitter(fitter, nodes, fitter.checkpoint if number == 0 else None)
         found.append(fit(replace(own, budget=replace(fitter.budget, seconds=left))))
-    scale = _scales(fitter.graph, groups, found[0][0].hyperparameters.kernel)  # type: ignore[union-attr]
+    scale = _scales(fitter.graph, groups, found[0][0])
     graph = fitter.recipe.graph
     recipe = replace(fitter.recipe, graph=rescaled(graph, scale))  # type: ignore[type-var]
     parts = _parts(fitter, groups, recipe, [process for process, _, _ in found])
@@ -93,7 +94,7 @@ def describe(groups: ComponentGroups, graph: Graph, observed: IntArray) -> str:
     return words
 
 
-def _part_fitter(fitter: NodeFitter, nodes: IntArray, checkpoint: object) -> NodeFitter:
+def _part_fitter(fitter: NodeFitter, nodes: IntArray, checkpoint: Path | None) -> NodeFitter:
     """The fit of the components of some nodes, ascending, as if there were no others."""
     place = np.full(fitter.graph.n_nodes, -1)
     place[nodes] = np.arange(nodes.size)
@@ -115,9 +116,10 @@ def _units(fitter: NodeFitter, data: Data) -> Units:
     return Units.of(data.targets, fitter.normalize)
 
 
-def _scales(graph: Graph, groups: ComponentGroups, kernel: GraphKernel) -> FloatArray:
+def _scales(graph: Graph, groups: ComponentGroups, first: Part) -> FloatArray:
     """Scales (n_nodes,) that make the mean variance of other components that of the first group."""
-    scale = np.ones(graph.n_nodes)
+    assert isinstance(first.hyperparameters, NodeHyperparameters)
+    kernel, scale = first.hyperparameters.kernel, np.ones(graph.n_nodes)
     usual = _mean_variance(graph, groups.fitted[0], kernel)
     for nodes in groups.others:
         scale[nodes] = np.sqrt(usual / _mean_variance(graph, nodes, kernel))

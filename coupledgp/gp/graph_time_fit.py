@@ -229,8 +229,9 @@ def searched(
 ) -> SpaceTimeFit:
     """Hyperparameters of greatest evidence.
 
-    They come from at most `MOST_SENSORS` telling sensors, fewer on large graphs, chosen by the seed, and
-    the `MOST_FITTED_STEPS` last steps, or `MOST_IRREGULAR`; scales of other sensors are one.
+    They come from at most `MOST_SENSORS` telling sensors, fewer on large graphs, chosen by the
+    seed, and the `MOST_FITTED_STEPS` last steps, or `MOST_IRREGULAR`; scales of other sensors are
+    one.
     """
     data = rows.normalized(units)
     rng = np.random.default_rng([model.seed, 1])

@@ -16,6 +16,7 @@ from coupledgp.devices import CPU, DeviceLike, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.features.walks.hops import HopNodes
+from coupledgp.gp.components import ComponentsGP
 from coupledgp.gp.node_priors import (
     SPECTRAL_LIMIT,
     ExactRecipe,
@@ -23,7 +24,6 @@ from coupledgp.gp.node_priors import (
     WalkMethod,
     WalkRecipe,
 )
-from coupledgp.gp.components import ComponentsGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph

@@ -8,7 +8,6 @@ from typing import Any
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.field_routes import RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP
-from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.inference.fields.field_covariance import FieldCovariance

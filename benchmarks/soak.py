@@ -4,8 +4,9 @@ Each round makes models of new data of the same sizes: a chosen mixture of a tab
 sparse-spectrum model that gets further rows, and a model of the nodes of a graph by walks; with
 `--work graph-exact` models of graphs by their exact ways, and with `--work space-time` models of
 sensors over time with gaps and further values. Each predicts, is written and read again. After each
-round the resident memory, the open files and the threads of the process are noted. The slope of the memory over the second half of the run, by least squares with
-the error of its residuals' spread, is the leak per round; allocators take some rounds to settle.
+round the resident memory, the open files and the threads of the process are noted. The slope of
+the memory over the second half of the run, by least squares with the error of its residuals'
+spread, is the leak per round; allocators take some rounds to settle.
 
     python benchmarks/soak.py --minutes 60 --output soak.csv --figure soak.svg
     python benchmarks/soak.py --work graph-exact --minutes 60 --figure soak_graphs.svg

@@ -1,12 +1,16 @@
-"""Memory of one process that fits, predicts, saves and loads models of tables and graphs for long.
+"""Memory of one process that fits, predicts, saves and loads models for long.
 
 Each round makes models of new data of the same sizes: a chosen mixture of a table, a
-sparse-spectrum model that gets further rows, and a model of the nodes of a graph; each predicts, is
-written and read again. After each round the resident memory, the open files and the threads of the
-process are noted. The slope of the memory over the second half of the run, by least squares with
-the error of its residuals' spread, is the leak per round; allocators take some rounds to settle.
+sparse-spectrum model that gets further rows, and a model of the nodes of a graph by walks; with
+`--work graph-exact` models of graphs by their exact ways, and with `--work space-time` models of
+sensors over time with gaps and further values. Each predicts, is written and read again. After each
+round the resident memory, the open files and the threads of the process are noted. The slope of
+the memory over the second half of the run, by least squares with the error of its residuals'
+spread, is the leak per round; allocators take some rounds to settle.
 
     python benchmarks/soak.py --minutes 60 --output soak.csv --figure soak.svg
+    python benchmarks/soak.py --work graph-exact --minutes 60 --figure soak_graphs.svg
+    python benchmarks/soak.py --work space-time --minutes 60 --figure soak_space_time.svg
 """
 
 from __future__ import annotations
@@ -77,6 +81,51 @@ def nodes(rng: np.random.Generator, folder: Path) -> None:
     _again(gp, folder / "nodes.model", np.arange(144))
 
 
+def exact_nodes(rng: np.random.Generator, folder: Path) -> None:
+    """Models of new graphs: averaged, spectral, of sparse precision, and by a series.
+
+    Each gives intervals and draws, and places sensors.
+    """
+    for kernel, n_nodes, n in (("auto", 300, 60), ("auto", 400, 220), ("matern", 1300, 300)):
+        places = rng.uniform(size=(n_nodes, 2))
+        graph = cgp.Graph.from_points(places, 5)
+        signal = np.sin(6 * places[:, 0]) * np.cos(5 * places[:, 1])
+        seen = rng.permutation(n_nodes)[:n]
+        y = signal[seen] + 0.1 * rng.normal(size=n)
+        gp = cgp.GraphGPRegressor(graph, kernel, random_state=0, progress=False).fit(seen, y)
+        gp.predict(return_std=True)
+        gp.predict_interval(np.arange(20))
+        gp.predict(np.arange(30), return_cov=True)
+        gp.sample_y(np.arange(50), 4)
+        gp.next_sensors(2, "variance")
+        _again(gp, folder / "exact.model", np.arange(n_nodes))
+    heat = cgp.ExactGraphGPRegressor(graph, "heat", optimizer=None, random_state=0).fit(seen, y)
+    heat.predict(return_std=True)
+
+
+def space_time(rng: np.random.Generator, folder: Path) -> None:
+    """A model of sensors with gaps: fit, further values, forecast, draws, sensors left out."""
+    nodes, times = np.arange(30), np.arange(220.0)
+    graph = cgp.Graph.from_edges(nodes, np.roll(nodes, 1))
+    speeds = 60 + np.cumsum(rng.normal(size=(30, 220)), axis=1)
+    speeds[rng.random(speeds.shape) < 0.05] = np.nan
+    speeds[3, 40:120] = np.nan
+    gp = cgp.GraphTimeGPRegressor(graph, window=200, n_variance_samples=8, progress=False)
+    gp.fit(nodes[:25], times[:200], speeds[:25, :200])
+    for start in range(200, 220, 5):
+        now = slice(start, start + 5)
+        gp.partial_fit(nodes[:25], times[now], speeds[:25, now])
+        gp.forecast(5.0)
+    gp.sample_y(n_samples=2)
+    gp.leave_one_sensor_out()
+    gp.save(folder / "series.model")
+    again = cgp.load_model(folder / "series.model")
+    for mine, its in zip(
+        gp.predict(nodes, times, True), again.predict(nodes, times, True), strict=True
+    ):
+        np.testing.assert_allclose(its, mine)
+
+
 def _again(gp: Any, path: Path, points: np.ndarray) -> None:
     gp.save(path)
     again = cgp.load_model(path)
@@ -87,7 +136,10 @@ WORK: dict[str, Callable[[np.random.Generator, Path], None]] = {
     "table": chosen_mixture,
     "features": features,
     "graph": nodes,
+    "graph-exact": exact_nodes,
+    "space-time": space_time,
 }
+USUAL = ("features", "graph", "table")
 
 
 def rounds(names: list[str], seconds: float, limit: int | None) -> Iterator[dict[str, float]]:
@@ -137,7 +189,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--rounds", type=int, default=None, help="end after so many rounds")
-    parser.add_argument("--work", nargs="+", choices=sorted(WORK), default=sorted(WORK))
+    parser.add_argument("--work", nargs="+", choices=sorted(WORK), default=USUAL)
     parser.add_argument("--output", type=Path, default=None, help="CSV file of all rounds")
     parser.add_argument("--figure", type=Path, default=None, help="picture of the memory")
     arguments = parser.parse_args()

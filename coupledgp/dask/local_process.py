@@ -45,7 +45,7 @@ class ShardedLocalGP(NormalizedProcess):
         Whether the units would follow further rows.
     n_rows : int
         Number of rows.
-    first : Table
+    first_row : Table
         The first row alone, with the range of all.
     sums : WhitenedSums
         Sums over whitened rows.
@@ -59,7 +59,7 @@ class ShardedLocalGP(NormalizedProcess):
     units: Units
     normalize: bool
     n_rows: int
-    first: Table
+    first_row: Table
     sums: WhitenedSums
     posterior: WhitenedPosterior
     cells: CellTable | None
@@ -78,7 +78,7 @@ class ShardedLocalGP(NormalizedProcess):
 
     def given_rows(self, rows: RankedRows | None = None) -> LocalGP:
         """The process of one machine that knows some of the rows; None: the first one."""
-        prior, first = self.local_prior, self.first
+        prior, first = self.local_prior, self.first_row
         table = first if rows is None else local_table(rows, prior, first.offset, first.box)
         return LocalGP(
             prior, self.units, self.normalize, Data(()), table, self.sums, self.posterior

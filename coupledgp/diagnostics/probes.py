@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.special import ndtr, stdtrit
 
 from coupledgp.errors import NumericalError
 from coupledgp.inference.linalg.lanczos import Lanczos, gauss, with_node
+from coupledgp.inference.linalg.probe_errors import widened_error
 from coupledgp.inference.linalg.system import LinearSystem
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
@@ -219,13 +219,15 @@ def divergences(
     return (
         ProbeEstimate(
             float(terms.forward.mean()) + 0.5 * float(shift @ shift) / p,
-            probe_error(terms.forward), forward, forward + gap,
+            float(widened_error(terms.forward)), forward, forward + gap,
         ),
         ProbeEstimate(
             float(terms.backward.mean()) + 0.5 * float(forms.inverse[n_probes]) / p,
-            probe_error(terms.backward), backward + gap, backward + terms.backward_gap,
+            float(widened_error(terms.backward)), backward + gap, backward + terms.backward_gap,
         ),
-        ProbeEstimate(float(logs.mean()), probe_error(logs), 2 * (logdet + gap), 2 * logdet),
+        ProbeEstimate(
+            float(logs.mean()), float(widened_error(logs)), 2 * (logdet + gap), 2 * logdet
+        ),
         _inverse_forms(forms, n_probes + 1, p, error * np.sqrt(lanczos.n_steps) / least),
     )  # fmt: skip
 
@@ -290,13 +292,3 @@ def _too_coarse(found: float, least: float, tolerance: float) -> NumericalError:
 def standard_error(values: FloatArray) -> float:
     """Standard error of the mean of values (n,), which are independent."""
     return float(values.std(ddof=1) / np.sqrt(values.size))
-
-
-def probe_error(values: FloatArray) -> float:
-    """Standard error of the mean of values (n,), such that two of them hold the mean as often.
-
-    That of few values is uncertain itself: the estimate is widened by the quantile of Student's law
-    of n - 1 degrees of freedom over that of the normal law, by which two standard errors hold
-    95.4 %: 1.21 for 8 values, 1.09 for 16.
-    """
-    return standard_error(values) * float(stdtrit(values.size - 1, ndtr(2.0))) / 2.0

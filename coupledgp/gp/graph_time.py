@@ -40,6 +40,7 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
+from coupledgp.inference.nodes.groups import telling_rows
 from coupledgp.inference.space_time.gaps import time_covariance
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.placement import Spectra
@@ -201,6 +202,17 @@ class StoredRows(SpaceTimeRows):
         grid = np.full(shape, rest)
         grid.reshape(-1)[self.cells.numbers] = values
         return grid
+
+
+def telling_sensors(sites: Sites, rows: SpaceTimeRows) -> NDArray[np.bool_]:
+    """Sensors (p,) from which hyperparameters and units are found, see `telling_rows`."""
+    return telling_rows(sites.components()[rows.sensors], rows.sensors)
+
+
+def units_of(sites: Sites, rows: SpaceTimeRows, normalize: bool) -> Units:
+    """Units of the values of telling sensors, or of all where these have none."""
+    told = rows.observed & telling_sensors(sites, rows)[:, None]
+    return Units.of(rows.values[told if told.any() else rows.observed][:, None], normalize)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -506,7 +518,7 @@ class GraphTimeGP(NormalizedProcess):
         # Steps at which a live feed was silent are times of the grid, too.
         grid = continued(self.rows.times, data.points[:, 1])
         rows = SpaceTimeRows.of(data, self.scales, grid)
-        units = Units.of(data.targets, self.normalize) if renormalize else self.units
+        units = units_of(self.sites, rows, self.normalize) if renormalize else self.units
         roots = np.sqrt(self.scales.at(rows.sensors))
         return self.given(
             self.sites, replace(self.parameters, roots=roots), self.settings, units,

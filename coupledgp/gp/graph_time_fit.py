@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeRows, SpaceTimeSettings
+from coupledgp.gp.graph_time import (
+    GraphTimeGP,
+    SpaceTimeRows,
+    SpaceTimeSettings,
+    telling_sensors,
+)
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS
 from coupledgp.inference.space_time.filters import Term
@@ -224,19 +229,20 @@ def searched(
 ) -> SpaceTimeFit:
     """Hyperparameters of greatest evidence.
 
-    They come from at most `MOST_SENSORS` sensors, fewer on large graphs, chosen by the seed, and
-    the `MOST_FITTED_STEPS` last steps, or `MOST_IRREGULAR`; scales of other sensors are one.
+    They come from at most `MOST_SENSORS` telling sensors, fewer on large graphs, chosen by the
+    seed, and the `MOST_FITTED_STEPS` last steps, or `MOST_IRREGULAR`; scales of other sensors are
+    one.
     """
     data = rows.normalized(units)
     rng = np.random.default_rng([model.seed, 1])
     p = len(data.values)
-    chosen = np.arange(p)
+    chosen = np.flatnonzero(telling_sensors(sites, rows))
     most, steps = MOST_SENSORS, MOST_FITTED_STEPS
     if not data.is_regular:
         most, steps = MOST_IRREGULAR
     most = int(np.clip(SENSORS_TIMES_SITES / sites.n_sites, LEAST_SENSORS, most))
-    if p > most:
-        chosen = np.sort(rng.choice(p, most, replace=False))
+    if chosen.size > most:
+        chosen = np.sort(rng.choice(chosen, most, replace=False))
     last = slice(max(data.times.size - steps, 0), None)
     part = SpaceTimeData(data.values[chosen, last], data.observed[chosen, last], data.times[last])
     kept = part.observed.any(axis=1)

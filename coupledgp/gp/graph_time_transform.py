@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from coupledgp.gp.graph_time import SpaceTimeRows
+from coupledgp.gp.graph_time import SpaceTimeRows, telling_sensors
 from coupledgp.gp.graph_time_fit import SpaceTimeModel
 from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
@@ -47,9 +47,9 @@ class TransformSearch:
         self, sites: Sites, rows: SpaceTimeRows, model: SpaceTimeModel, report: Progress
     ) -> None:
         rng = np.random.default_rng([model.seed, 2])
-        chosen = np.arange(rows.sensors.size)
+        chosen = np.flatnonzero(telling_sensors(sites, rows))
         if chosen.size > MOST_SENSORS:
-            chosen = np.sort(rng.choice(chosen.size, MOST_SENSORS, replace=False))
+            chosen = np.sort(rng.choice(chosen, MOST_SENSORS, replace=False))
         last = slice(max(rows.times.size - MOST_STEPS, 0), None)
         observed = rows.observed[chosen, last]
         kept = observed.any(axis=1)

@@ -115,6 +115,27 @@ class LeftOut:
             np.concatenate([w * law.shares for w, law in zip(weights, laws, strict=True)]),
         )
 
+    @classmethod
+    def side_by_side(cls, laws: list[LeftOut]) -> LeftOut:
+        """The laws of the observations of one after those of another.
+
+        Shares that differ are cut at the sums of all of them, so that each law stays the same.
+        """
+        sums = [np.cumsum(law.shares)[:-1] for law in laws]
+        cuts = np.unique(np.concatenate([[0.0], *sums, [1.0]]))
+        middles = 0.5 * (cuts[1:] + cuts[:-1])
+        part = [np.searchsorted(own, middles) for own in sums]
+        pairs = list(zip(laws, part, strict=True))
+        return cls(
+            np.concatenate([law.means[at] for law, at in pairs], axis=1),
+            np.concatenate([law.variances[at] for law, at in pairs], axis=1),
+            np.diff(cuts),
+        )
+
+    def take(self, places: IntArray) -> LeftOut:
+        """The laws of some of the observations, by their places (m,)."""
+        return LeftOut(self.means[:, places], self.variances[:, places], self.shares)
+
     @property
     def mean(self) -> FloatArray:
         """The precision-weighted mean (m, k) of the parts' means, as of `MixtureGP`."""

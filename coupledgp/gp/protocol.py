@@ -226,6 +226,11 @@ class GaussianProcess(ABC):
         """Log evidence of y in its own units, nats."""
 
     @property
+    def first(self) -> GaussianProcess:
+        """The process itself; the first member of a mixture, or of the first of several parts."""
+        return self
+
+    @property
     def is_gaussian(self) -> bool:
         """Whether the law at a point is Gaussian; a mixture's is not."""
         return True

@@ -21,6 +21,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import text_of
 from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.inference.nodes.groups import telling_rows, warn_of_small
 from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement
 from coupledgp.kernels.fields import (
@@ -192,19 +193,26 @@ class FieldGPRegressor(ProcessRegressor):
             averages == "averaged",
         )
         with named_exhaustion("fit"), reporter("fit", self.progress) as report:
-            found = fit_field(FieldCovariance(operator), families, data, settings, report)
+            _, member = operator.components()
+            on = member[data.points[:, 0].astype(np.int64)]
+            along = any(family.surface is not None for family in families)
+            telling = telling_rows(on if along else 0 * on, place_numbers(data.points))
+            told = data if telling.all() else data.take(np.flatnonzero(telling))
+            found = fit_field(FieldCovariance(operator), families, told, settings, report)
+            process = found.process if told is data else found.process.conditioned(data)
         warn_of_parts(operator, data.points)
+        warn_of_small(telling, on, "places")
         warn_of_defaults(found.selection)
         if not found.selection.is_default:
             warn_of_edges(operator, found.selection)
-        kernels = [m.hyperparameters.kernel for m in members_of(found.process)]
+        kernels = [m.hyperparameters.kernel for m in members_of(process)]
         warn_of_insides(operator, data.points, kernels)
         results = {
             "selection_": found.selection,
             "n_evaluations_": found.n_evaluations,
             "converged_": found.converged,
         }
-        self._fitted = FittedModel(found.process, ndim, results)
+        self._fitted = FittedModel(process, ndim, results)
         return self
 
     def partial_fit(self, places: Any, y: ArrayLike) -> Self:

@@ -9,7 +9,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeRows, SpaceTimeSettings
+from coupledgp.gp.graph_time import (
+    GraphTimeGP,
+    SpaceTimeRows,
+    SpaceTimeSettings,
+    telling_sensors,
+    units_of,
+)
 from coupledgp.gp.graph_time_fit import (
     FittedSpaceTime,
     SpaceTimeModel,
@@ -20,7 +26,7 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
-from coupledgp.gp.units import Units
+from coupledgp.inference.nodes.groups import warn_of_small
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.site_labels import SiteLabels
@@ -231,10 +237,11 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
         model = self._model(panel.axis, settings.seed)
+        warn_of_small(telling_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
         with named_exhaustion("fit"), reporter("fit", self.progress) as report:
             transform = self._transform(sites, rows, model, report)
             inner = rows if transform is None else transformed_rows(rows, transform)
-            units = Units.of(inner.values[inner.observed][:, None], self.normalize_y)
+            units = units_of(sites, inner, self.normalize_y)
             found = fit_space_time(sites, inner, units, self.normalize_y, model, settings, report)
         self._warn_of(found, panel.axis, model)
         process: GaussianProcess = found.process

@@ -16,6 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.devices import CPU, DeviceLike
 from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.component_fit import fit_components
+from coupledgp.gp.components import ComponentsGP, Part
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_average import Averaging, fit_average
 from coupledgp.gp.node_fit import NodeFitter, NodeSearch
@@ -180,7 +182,7 @@ class NodeRegressor(ProcessRegressor):
 
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
-    ) -> tuple[NodeGP | MixtureGP, dict[str, Any]]:
+    ) -> tuple[Part | ComponentsGP, dict[str, Any]]:
         """Fit hyperparameters and condition on data; return the process and further results."""
         units = Units.of(data.targets, self.normalize_y)
         # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
@@ -206,15 +208,23 @@ class NodeRegressor(ProcessRegressor):
                 budget=Budget.of(self.budget),
                 stand_ins=self._stand_ins(recipe),
             )
-            averaging = self._averaging(len(data), checkpoint) if searches else None
-            average = None if averaging is None else fit_average(fitter, averaging)
-            fitted = fitter.fit() if average is None else (average.process, average.search)
-        process, search = fitted
+            process, search, n_effective = fit_components(fitter, self._fitted_part) or (
+                self._fitted_part(fitter)
+            )
         self._warn_of_budget(search)
         results = {**dict(zip(SEARCHED, search, strict=False)), "steps_": search.steps}
-        if average is not None:
-            results["n_effective_draws_"] = average.n_effective
+        if n_effective is not None:
+            results["n_effective_draws_"] = n_effective
         return process, results
+
+    def _fitted_part(self, fitter: NodeFitter) -> tuple[Part, NodeSearch, float | None]:
+        """Process of averaged hyperparameters or of the best, and effective number of draws."""
+        if fitter.searches:
+            averaging = self._averaging(len(fitter.data), fitter.checkpoint)
+            average = None if averaging is None else fit_average(fitter, averaging)
+            if average is not None:
+                return average.process, average.search, average.n_effective
+        return *fitter.fit(), None
 
     def _averaging(self, n_rows: int, checkpoint: str | Path | None) -> Averaging | None:
         """How hyperparameters are averaged; None where they are those of greatest evidence."""
@@ -290,19 +300,33 @@ class NodeRegressor(ProcessRegressor):
         return (parse_graph_kernel(self.kernel),)
 
     @property
-    def process_(self) -> NodeGP | MixtureGP:
+    def process_(self) -> Part | ComponentsGP:
         """The fitted process, which never changes: a further fit makes a new one."""
         process = super().process_
-        assert isinstance(process, NodeGP | MixtureGP)
+        assert isinstance(process, NodeGP | MixtureGP | ComponentsGP)
         return process
 
     @property
     def first_process_(self) -> NodeGP:
-        """The fitted process; of averaged hyperparameters that of greatest posterior density."""
-        process = self.process_
-        first = process.members[0] if isinstance(process, MixtureGP) else process
+        """The fitted process; of averaged hyperparameters that of greatest posterior density.
+
+        Of several components it is that of the group with most observed nodes.
+        """
+        first = self.process_.first
         assert isinstance(first, NodeGP)
         return first
+
+    @property
+    def component_models_(self) -> list[Self]:
+        """Models of groups of components that have hyperparameters or units of their own.
+
+        Node i has the law of model `process_.part_of[i]`. It is the model alone where one group
+        has all observations.
+        """
+        process = self.process_
+        if not isinstance(process, ComponentsGP):
+            return [self]
+        return [self._around(part) for part in process.parts]
 
     @property
     def members_(self) -> list[Self]:
@@ -344,7 +368,7 @@ class NodeRegressor(ProcessRegressor):
     @property
     def nodes_(self) -> Any:
         """Labels of the observed nodes."""
-        return self.first_process_.graph.label_all(self.first_process_.posterior.nodes)
+        return self.first_process_.graph.label_all(self.process_.data.points)
 
     @property
     def log_marginal_likelihood_error_(self) -> float:
@@ -556,11 +580,14 @@ class NodeRegressor(ProcessRegressor):
             "normalize": parameters.get("normalize_y"),
             **header,
         }
-        process = restored_process({"process": "NodeGP", **header}, arrays)
-        first = process.members[0] if isinstance(process, MixtureGP) else process
+        split = header.get("process") == ComponentsGP.__name__
+        restored = ComponentsGP.from_state if split else restored_process
+        process = restored({"process": "NodeGP", **header}, arrays)
+        first = process.first
         if not isinstance(first, NodeGP):
             raise ModelFileError("process: expected one on a graph, got another process")
-        model = cls(first.graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
+        graph = process.graph if isinstance(process, ComponentsGP) else first.graph
+        model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
         results = restored_results(header, "fitted", STORED_RESULTS)
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
 

@@ -475,7 +475,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     @property
     def _first(self) -> WeightSpaceGP:
         process = untransformed(self.process_)
-        first = process.members[0] if isinstance(process, MixtureGP) else process
+        first = process.first
         assert isinstance(first, WeightSpaceGP)
         return first
 

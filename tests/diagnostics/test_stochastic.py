@@ -12,11 +12,12 @@ from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumG
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.divergences import kl_bounds
 from coupledgp.diagnostics.pages.table import figure_rows
-from coupledgp.diagnostics.probes import probe_error, quadratic_forms
+from coupledgp.diagnostics.probes import quadratic_forms
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.dense.system import EuclideanSystem, kernel_of_exponents
 from coupledgp.inference.linalg.lanczos import Lanczos, gauss, with_node
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.inference.linalg.probe_errors import widened_error
 from coupledgp.inference.linalg.system import SystemOptions, predictive_law
 from coupledgp.spectra import parse_spectrum
 
@@ -382,7 +383,7 @@ class TestProbes:
         self, n: int, factor: float, rng: np.random.Generator
     ) -> None:
         values = rng.normal(size=(2000, n))
-        errors = np.array([probe_error(row) for row in values])
+        errors = widened_error(values)
         spread = values.std(axis=1, ddof=1) / np.sqrt(n)
         np.testing.assert_allclose(errors / spread, factor, rtol=1e-3)
         assert np.mean(np.abs(values.mean(axis=1)) > 2 * errors) == pytest.approx(0.0455, abs=0.019)

@@ -12,7 +12,6 @@ from coupledgp.diagnostics.left_out.columns import column_groups
 from coupledgp.diagnostics.subject import process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.fields import FieldGP
-from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
@@ -143,7 +142,7 @@ def _by_place(
         labels = getattr(getattr(model, "graph", None), "labels", None)
         names = [str(node if labels is None else labels[node]) for node in nodes.tolist()]
         return groups, np.array(names), "nodes"
-    first_part = process.members[0] if isinstance(process, MixtureGP) else process
+    first_part = process.first
     is_field = isinstance(first_part, FieldGP | PreciseFieldGP)
     return groups, firsts.astype(str), "places" if is_field else "rows"
 

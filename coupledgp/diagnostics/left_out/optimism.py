@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from coupledgp.gp.local import LocalGP
-from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.weight_space import WeightSpaceGP
 
@@ -59,7 +58,7 @@ class Optimism:
 
 def optimism(process: GaussianProcess) -> Optimism:
     """Numbers of the hyperparameters of a process, or its first member, and of its targets."""
-    first = process.members[0] if isinstance(process, MixtureGP) else process
+    first = process.first
     count = _count(first.hyperparameters)
     if isinstance(first, LocalGP):
         count = first.local_prior.vector.size

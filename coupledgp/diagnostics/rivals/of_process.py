@@ -10,7 +10,6 @@ from coupledgp.diagnostics.rivals.prediction import Rivals
 from coupledgp.diagnostics.rivals.tables import TableRivals
 from coupledgp.geometry.locations import canonical
 from coupledgp.gp.fields import FieldGP
-from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess, Points
@@ -81,7 +80,7 @@ def kind_of(process: GaussianProcess) -> Kind:
     """Baselines of the kind of a process's points, given its observations."""
     inner = untransformed(process)
     data = inner.data
-    first = inner.members[0] if isinstance(inner, MixtureGP) else inner
+    first = inner.first
     if isinstance(first, NodeGP):
         return NodeRivals.of(first.graph, data.points, data.targets, data.weights)
     if isinstance(first, FieldGP | PreciseFieldGP):

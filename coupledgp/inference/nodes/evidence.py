@@ -22,6 +22,7 @@ from coupledgp.inference.linalg.conjugate_gradients import (
     solve_columns,
 )
 from coupledgp.inference.linalg.lanczos import lanczos_quadrature
+from coupledgp.inference.linalg.probe_errors import widened_error
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.random import FloatArray, IntArray
 
@@ -76,11 +77,11 @@ class SpectralMeasures:
         return -0.5 * float(fit + self.n_outputs * logs)
 
     def log_evidence_error(self, outputscale: float, noise: float) -> float:
-        """Standard error of the log evidence due to the probes of the trace; zero without them."""
+        """Standard error of the log evidence from the probes of the trace, widened; else zero."""
         values = self._log_determinants(outputscale, noise)
         if values.size == 1:
             return 0.0
-        return 0.5 * self.n_outputs * float(values.std(ddof=1) / np.sqrt(values.size))
+        return 0.5 * self.n_outputs * float(widened_error(values))
 
     def _log_determinants(self, outputscale: float, noise: float) -> FloatArray:
         logs = np.log(outputscale * self.trace_eigenvalues + noise)

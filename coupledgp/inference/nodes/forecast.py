@@ -53,7 +53,7 @@ class Step:
     ----------
     name : str
         `"compare"` kernels on a part of the data, `"replace"` one that costs too much, `"search"`
-        with all observations, or `"condition"` on them.
+        with all observations, `"condition"` on them, or split the graph into `"components"`.
     method : str
         How it was done, and why.
     forecast : float
@@ -68,7 +68,7 @@ class Step:
     seconds: float = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        if self.name == "replace":
+        if self.name in ("replace", "components"):
             return f"{self.name}: {self.method}"
         return f"{self.name}: {self.method}; {self.seconds:.2g} s, forecast {self.forecast:.2g} s"
 

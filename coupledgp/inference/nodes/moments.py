@@ -19,6 +19,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs, dense_spectrum
+from coupledgp.inference.linalg.probe_errors import widened_error
 from coupledgp.kernels.graph.exact import chebyshev_coefficients
 from coupledgp.random import FloatArray, IntArray
 
@@ -179,7 +180,7 @@ class ChebyshevMoments(GraphMoments):
         known = coefficients[:, : exact.size]
         values = per_probe.mean(axis=1) + known @ (exact - moments[: exact.size].mean(axis=1))
         rest = coefficients[:, exact.size :] @ moments[exact.size :]
-        return Traces(values, rest.std(axis=1, ddof=1) / np.sqrt(rest.shape[1]))
+        return Traces(values, widened_error(rest))
 
     def _first_traces(self) -> FloatArray:
         """`tr T_0, tr T_1, tr T_2`."""

@@ -80,6 +80,11 @@ class FieldSites(Sites):
             share = float(expit(values.pop(0)))
         return FieldSites(self.covariance, FieldKernel(surface, position, share))
 
+    def components(self) -> IntArray:
+        if self.kernel.surface is None:  # a kernel of positions reaches across
+            return super().components()
+        return self.operator.components()[1]
+
     def bounds(self) -> list[tuple[float, float]]:
         size = self.operator.diameter
         length = (float(np.log(LEAST_SCALE * size)), float(np.log(MOST_LENGTH * size)))

@@ -23,6 +23,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 from coupledgp.errors import NumericalError
 from coupledgp.inference.linalg.conjugate_gradients import solve_columns
 from coupledgp.inference.linalg.lanczos import lanczos_quadrature
+from coupledgp.inference.linalg.probe_errors import widened_error
 from coupledgp.inference.space_time.basis import Basis
 from coupledgp.inference.space_time.filters import SeriesFilter, Term
 from coupledgp.inference.space_time.toeplitz import (
@@ -381,5 +382,5 @@ class GapSystem:
         rules = lanczos_quadrature(product, probes, n_steps)
         logs = np.log(np.maximum(rules.values, np.finfo(float).tiny))
         estimates = self.size * (rules.weights * logs).sum(axis=1)
-        error = float(estimates.std(ddof=1) / np.sqrt(n_probes))
+        error = float(widened_error(estimates))
         return known + float(estimates.mean()), error

@@ -111,6 +111,9 @@ class GraphSites(Sites):
         other.n_sites, other._shared = self.n_sites, self._shared
         return other
 
+    def components(self) -> IntArray:
+        return self.graph.components()[1]
+
     def bounds(self) -> list[tuple[float, float]]:
         return self.kernel.bounds_on(self.graph)
 

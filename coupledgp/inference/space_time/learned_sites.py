@@ -57,6 +57,9 @@ class LearnedSites(Sites):
         checked_theta(theta, 0)
         return self
 
+    def components(self) -> IntArray:
+        return self.inner.components()
+
     def bounds(self) -> list[tuple[float, float]]:
         return []
 

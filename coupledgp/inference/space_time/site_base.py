@@ -52,6 +52,10 @@ class Sites(ABC):
     def mean_variance(self) -> float:
         """Mean variance of the kernel over all sites, by which covariances are divided."""
 
+    def components(self) -> IntArray:
+        """Number (n_sites,) of the component of each site; of different ones are independent."""
+        return np.zeros(self.n_sites, dtype=np.int64)
+
     @abstractmethod
     def grams(self, sites: IntArray, thetas: Sequence[FloatArray]) -> FloatArray:
         """`K[sites, sites]` at several parameters, shape (m, p, p), each symmetric to the bit."""

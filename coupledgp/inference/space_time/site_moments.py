@@ -13,6 +13,7 @@ import numpy as np
 
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import column_blocks
+from coupledgp.inference.linalg.probe_errors import widened_error
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
 from coupledgp.inference.nodes.moments import ChebyshevColumns, SpectralFunction
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT, chebyshev_coefficients
@@ -189,7 +190,7 @@ class VarianceMoments:
         sampled = rest @ moments[exact.size :]
         n = self._graph.n_nodes
         values = known @ exact + sampled.mean(axis=1)
-        return values / n, sampled.std(axis=1, ddof=1) / np.sqrt(self.n_probes) / n
+        return values / n, widened_error(sampled) / n
 
     def _first(self) -> FloatArray:
         """`tr S T_k S` of k = 0, 1, 2."""

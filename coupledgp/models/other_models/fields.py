@@ -8,7 +8,6 @@ from typing import Any
 from coupledgp.geometry.locations import place_numbers
 from coupledgp.gp.field_routes import RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP
-from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.inference.fields.field_covariance import FieldCovariance
@@ -93,5 +92,5 @@ class FieldTask:
 
 def field_member(process: GaussianProcess) -> FieldGP | PreciseFieldGP | None:
     """The process of a field, or the first of a mixture; None for any other."""
-    first = process.members[0] if isinstance(process, MixtureGP) else process
+    first = process.first
     return first if isinstance(first, FieldGP | PreciseFieldGP) else None

@@ -17,7 +17,6 @@ from coupledgp.diagnostics.verdicts.chance import shared_variances
 from coupledgp.diagnostics.verdicts.gathering import correlations
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
-from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.inference.nodes.forecast import Budget
@@ -163,7 +162,7 @@ def _candidates(
     seconds: float,
 ) -> list[Candidate]:
     """Alternatives of the kind of a process's points."""
-    first = first_of(process)
+    first = process.first
     if isinstance(first, NodeGP):
         n_nodes = first.graph.n_nodes
         if positions is not None and len(positions) != n_nodes:
@@ -171,7 +170,7 @@ def _candidates(
                 f"positions: expected {n_nodes} rows, one for each node, got {len(positions)}"
             )
         base = model if isinstance(model, NodeRegressor) else None
-        return NodeTask(first, base, points, y, positions, seed, seconds).candidates()
+        return NodeTask(first, process.data, base, points, y, positions, seed, seconds).candidates()
     if positions is not None:
         raise InvalidInputError("positions: expected them for a model of a graph only")
     if field_member(process) is not None:
@@ -192,7 +191,7 @@ def _shared(subject: Subject) -> Callable[[Scored, FloatArray], float]:
     joint law of a large graph is left out where it takes a solve for each point.
     """
     process = subject.process
-    first = None if process is None else first_of(process)
+    first = None if process is None else process.first
     if isinstance(first, NodeGP):
         solved = not first.posterior.has_all_variances
         if solved and first.graph.n_nodes > MOST_NODES:
@@ -211,11 +210,6 @@ def _shared(subject: Subject) -> Callable[[Scored, FloatArray], float]:
         return min(if_true, together * float(gains.var(ddof=1)))
 
     return added
-
-
-def first_of(process: GaussianProcess) -> GaussianProcess:
-    """The first member of a mixture, or the process itself."""
-    return process.members[0] if isinstance(process, MixtureGP) else process
 
 
 def seconds_of(budget: float | str) -> float:

@@ -35,7 +35,9 @@ class NodeTask:
     Attributes
     ----------
     process : NodeGP
-        The process of the model.
+        The process of the model, or its first member.
+    data : Data
+        Observations of the model.
     model : NodeRegressor or None
         The model; None where only its process was given.
     points : array (p,)
@@ -49,6 +51,7 @@ class NodeTask:
     """
 
     process: NodeGP
+    data: Data
     model: NodeRegressor | None
     points: Any
     y: FloatArray
@@ -115,7 +118,7 @@ class NodeTask:
     def _of_positions(self) -> list[Candidate]:
         if self.positions is None:
             return []
-        data = self.process.data
+        data = self.data
         rows = Data.of(self.positions[data.points], data.targets)
         d = self.positions.shape[1]
         task = TableTask(

@@ -89,7 +89,7 @@ class TransformProblem:
         The search for lengthscales starts from `lengthscale` (d,), those of another transform.
         """
         adapted = transform.adapted(self.data.targets[:, 0], self.data.counts)
-        if are_constant(self.data.targets, self.data.targets.mean(axis=0)):
+        if are_constant(self.data.targets):
             shaped = adapted.with_shape(1.0)  # constant targets say nothing about a shape
             return Scored(shaped, 0.0, self.space.base)
         start = self.space.base if lengthscale is None else lengthscale

@@ -19,7 +19,7 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
+from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
@@ -27,6 +27,7 @@ from coupledgp.inference.search.minimise import Stopping, lbfgs
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
+from coupledgp.validation import varies
 
 Evidence: TypeAlias = BatchEvidence | SharedEvidence
 
@@ -108,6 +109,8 @@ class LocalFitter:
         Seed of the batches.
     report : Progress
         Called with a line of progress after each round.
+    varies : bool
+        Whether any target differs from the offset of its units by more than rounding.
     shared : bool
         Whether all columns share a lengthscale: then the evidence of few rows is exact.
     device : torch.device
@@ -117,6 +120,7 @@ class LocalFitter:
     rows: OrderedRows
     seed: int
     report: Progress
+    varies: bool = True
     shared: bool = False
     device: torch.device = CPU
 
@@ -124,11 +128,6 @@ class LocalFitter:
     def n_rows(self) -> int:
         """Number of rows of the table."""
         return len(self.rows)
-
-    @property
-    def varies(self) -> bool:
-        """Whether any target differs from the mean of its output."""
-        return bool(self.rows.targets.any())
 
     def batch(self, size: int, stage: int) -> NDArray[np.int64]:
         """Places of the rows of a batch, in rising order."""
@@ -263,9 +262,15 @@ class LocalProblem:
         seed: int,
         known_noise: float | None = None,
     ) -> LocalProblem:
-        """The problem of a table, with moments of at most `MOMENT_ROWS` rows spread over it."""
+        """The problem of a table, with moments of at most `MOMENT_ROWS` rows spread over it.
+
+        Where a column varies and these rows do not show it, moments are those of all rows.
+        """
         points: FloatArray = data.points
         rows = points[:: max(1, len(points) // MOMENT_ROWS)]
+        if len(rows) < len(points):
+            own, every = (varies(a.min(axis=0), a.max(axis=0)) for a in (rows, points))
+            rows = rows if (own == every).all() else points
         spread = column_spread(rows, True, groups)
         return cls(data, units, groups, seed, known_noise, rows.mean(axis=0), spread)
 
@@ -325,7 +330,8 @@ class LocalProblem:
         targets = self.units.normalized(self.data.targets[order])
         weights = self.data.weights
         rows = OrderedRows.of(inputs, targets, None if weights is None else weights.take(order))
-        return LocalFitter(rows, self.seed, report, self.shared, self.device)
+        differs = not are_constant(self.data.targets, self.units.offset)
+        return LocalFitter(rows, self.seed, report, differs, self.shared, self.device)
 
     def structure(
         self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None

@@ -55,7 +55,7 @@ class TableSummary:
 
     def units(self, normalize: bool) -> Units:
         """Units of the targets."""
-        return Units.of_moments(self.targets.mean, self.targets.variance, normalize)
+        return Units.of_moments(self.targets, normalize)
 
 
 class Solved(NamedTuple):

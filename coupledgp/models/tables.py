@@ -24,7 +24,7 @@ from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import Entries, check_integer, require_type
 from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.transformed import TransformedGP, has_data, transformed_data, untransformed
-from coupledgp.gp.units import Units
+from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.search.averaging import (
     Average,
     HyperparameterPrior,
@@ -186,7 +186,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         self, data: Data, units: Units, base: FloatArray, groups: IntArray | None = None
     ) -> SearchSpace:
         """Free hyperparameters and starts of the search, from the parameters and the data."""
-        varies = bool(units.normalized(data.targets).any())
+        varies = not are_constant(data.targets, units.offset)
         return self._space(varies, known_noise(data, units, self.noise), base, groups)
 
     def _space(

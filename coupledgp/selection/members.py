@@ -141,7 +141,7 @@ class MemberSearch:
     def _draws(self, fitter: LocalFitter, found: LocalSearch) -> tuple[FloatArray, FloatArray]:
         """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
         rows = fitter.rows
-        if not averages(len(rows), len(self.problem.groups)) or not rows.targets.any():
+        if not averages(len(rows), len(self.problem.groups)) or not fitter.varies:
             return found.vector[None], np.ones(1)
         density = LogPosterior(fitter, found)
         rng = np.random.default_rng([self.problem.seed, 3])

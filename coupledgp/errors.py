@@ -29,5 +29,9 @@ class MissingLibraryError(CoupledGPError, ImportError):
     """An optional library is not installed; the message names the extra that installs it."""
 
 
+class ExtrapolationWarning(UserWarning):
+    """Rows to predict lie where there are no training rows; the message names rows and columns."""
+
+
 class PrecisionWarning(UserWarning):
     """A result may be off by more than the documented share; the message estimates the error."""

@@ -90,7 +90,7 @@ class KnownNumbers:
     @property
     def spread(self) -> float:
         """Standard deviation, or one where the numbers are constant to rounding."""
-        return self.std if varies(np.float64(self.low), np.float64(self.high)) else 1.0
+        return self.std if varies(np.array(self.low), np.array(self.high)) else 1.0
 
 
 class ColumnSummary(ABC):

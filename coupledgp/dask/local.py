@@ -168,7 +168,7 @@ def fit_local(model: LocalGPRegressor, partitions: Partitions) -> None:
             process, results = model.fit_data(data, summary.columns)
         else:
             process, results = _fitted(model, passes, report)
-    model.holding(FittedModel(process, summary.ndim, results, summary.columns))
+    model.holding(FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen))
 
 
 def _fitted(

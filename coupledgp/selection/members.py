@@ -281,7 +281,8 @@ class MemberSearch:
         if member.exact and problem is self.problem:
             found = self._exact(prior, self._rotated)  # the same covariance from fewer columns
             full = self._with_least_noise(problem.adopted(prior), problem)
-            return replace(found, dense_prior=AdditivePrior(full), rows=problem.data)
+            own = AdditivePrior(full).bounded_by(problem.data.points)
+            return replace(found, dense_prior=own, rows=problem.data)
         if member.exact:
             return self._exact(prior, problem)
         return problem.process(prior, self.normalize)

@@ -33,5 +33,9 @@ class ExtrapolationWarning(UserWarning):
     """Rows to predict lie where there are no training rows; the message names rows and columns."""
 
 
+class HeavyTailWarning(UserWarning):
+    """Laws of transformed targets have no sane moments; the message says what is given."""
+
+
 class PrecisionWarning(UserWarning):
     """A result may be off by more than the documented share; the message estimates the error."""

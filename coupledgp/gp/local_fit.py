@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.devices import CPU, DeviceLike, check_device_memory, parse_device
+from coupledgp.errors import NumericalError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import column_spread
 from coupledgp.gp.local import LocalGP
@@ -30,6 +31,10 @@ from coupledgp.spectra import GaussianSpectrum, Spectrum
 from coupledgp.validation import varies
 
 Evidence: TypeAlias = BatchEvidence | SharedEvidence
+Process = TypeVar("Process")
+# Rounding of an eigenvalue of a covariance, relative to its variance, for each row; and how often
+# the noise may grow tenfold from there.
+ROUNDING, ESCALATIONS = 1e-13, 8
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class LocalFitter:
     Attributes
     ----------
     rows : OrderedRows
-        The table, standardised and in random order.
+        The table, standardised and in random order, equal rows merged.
     seed : int
         Seed of the batches.
     report : Progress
@@ -329,7 +334,8 @@ class LocalProblem:
         inputs /= self.spread
         targets = self.units.normalized(self.data.targets[order])
         weights = self.data.weights
-        rows = OrderedRows.of(inputs, targets, None if weights is None else weights.take(order))
+        taken = None if weights is None else weights.take(order)
+        rows = OrderedRows.of(inputs, targets, taken).merged()
         differs = not are_constant(self.data.targets, self.units.offset)
         return LocalFitter(rows, self.seed, report, differs, self.shared, self.device)
 
@@ -359,8 +365,32 @@ class LocalProblem:
         return Table.first(self.center, self.spread, self.data)
 
     def process(self, prior: LocalPrior, normalize: bool) -> LocalGP:
-        """A prior given all rows."""
-        return LocalGP.given(prior, self.data, self.units, normalize, self.table)
+        """A prior given all rows, with more noise where rounding needs it."""
+        return self.conditioned(
+            prior, lambda own: LocalGP.given(own, self.data, self.units, normalize, self.table)
+        )
+
+    def conditioned(self, prior: LocalPrior, given: Callable[[LocalPrior], Process]) -> Process:
+        """What `given` makes of a prior, or of one with the least further noise that it takes.
+
+        Covariances of many equal rows are singular to rounding where the noise is small. Noise
+        starts at the rounding of a covariance of the rows and grows by factors of ten. A noise that
+        is known stays.
+
+        Raises
+        ------
+        NumericalError
+            The covariance is not positive definite even so.
+        """
+        if self.known_noise is not None:
+            return given(prior)
+        least = ROUNDING * len(self.data) * prior.hyperparameters.outputscale
+        for _ in range(ESCALATIONS):
+            try:
+                return given(prior)
+            except NumericalError:
+                prior = prior.with_noise(max(10 * prior.noise, least))
+        return given(prior)
 
     def prior(self, structure: Structure, vector: FloatArray) -> LocalPrior:
         """A model with its hyperparameters."""

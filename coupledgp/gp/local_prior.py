@@ -143,6 +143,12 @@ class LocalPrior:
         kept = {name: np.asarray(named[name]) for name in structure.shapes}
         return replace(self, structure=structure, vector=structure.pack(kept))
 
+    def with_noise(self, noise: float) -> LocalPrior:
+        """The prior with another noise variance, in normalised units."""
+        named = {k: np.asarray(v) for k, v in self.structure.named(self.vector).items()}
+        vector = self.structure.pack({**named, "noise": np.array(np.log(noise))})
+        return replace(self, vector=vector)
+
     def standardised(self, points: Points) -> FloatArray:
         """Standardised inputs (p, d) of rows (p, d)."""
         return standardised(points, self.center, self.spread)

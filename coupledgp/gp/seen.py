@@ -17,8 +17,12 @@ from coupledgp.validation import ROUNDING, SMALLEST, varies
 # Share of a column's range that a gap between its values has to exceed to be kept, and most columns
 # of which gaps are kept: a table has at most eight gaps a column.
 LEAST_GAP, MOST_COLUMNS = 0.125, 1000
-# A lengthscale counts as at most this share of the range of its column.
+# A lengthscale counts as at most this share of the range of its column, times the root of the
+# number of columns: distances of rows, and lengthscales with them, grow with that root.
 WIDEST = 0.5
+# Columns up to which a value counts as far that a column had not where it never varied. Ordinary
+# rows of more columns have such values, as words have that are in no other text.
+MOST_CONSTANT = 100
 # Lengthscales from the nearest value beyond which a point is an extrapolation: values of a function
 # at this distance have a correlation of .14 under the Gaussian kernel and Matern-1/2 alike.
 DISTANT = 2.0
@@ -86,8 +90,8 @@ class Seen:
         """Distances (p,) of points (p, d) from the values of the rows, in lengthscales (d,).
 
         The distance is the largest over the columns, each by itself. A lengthscale counts as at
-        most half of the range of its column. A column that never varied has no scale: every other
-        value is at the distance `MOST_DISTANT`.
+        most `sqrt(d) / 2` ranges of its column. A column that never varied has no scale: every
+        other value is at the distance `MOST_DISTANT`, in tables of up to `MOST_CONSTANT` columns.
         """
         step = max(1, CHUNK_ENTRIES // max(len(self.low), 1))
         parts = [
@@ -108,11 +112,12 @@ class Seen:
         return found
 
     def _scale(self, lengthscale: FloatArray) -> FloatArray:
-        largest = np.maximum(np.abs(self.low), np.abs(self.high))
+        d, span = len(self.low), self.high - self.low
+        rounding = ROUNDING * np.maximum(np.abs(self.low), np.abs(self.high))
         return np.where(
             varies(self.low, self.high),
-            np.minimum(lengthscale, WIDEST * (self.high - self.low)),
-            np.maximum(ROUNDING * largest, SMALLEST),
+            np.minimum(lengthscale, WIDEST * np.sqrt(d) * span),
+            np.maximum(rounding, SMALLEST) if d <= MOST_CONSTANT else lengthscale,
         )
 
     def _beyond(self, points: FloatArray, lengthscale: FloatArray) -> FloatArray:

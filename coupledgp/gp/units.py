@@ -47,6 +47,8 @@ class Units:
         else:
             mean = np.average(targets, axis=0, weights=counts)
             std = np.sqrt(np.average(np.square(targets - mean), axis=0, weights=counts))
+        if len(targets) == 1:  # which tells nothing of a spread, not that there is none
+            return cls(mean, np.ones_like(mean))
         return cls(np.clip(mean, low, high), safe_scale(std, low, high))
 
     @classmethod

@@ -26,6 +26,7 @@ from coupledgp.gp.seen import Seen
 from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.transformed import TransformedGP, has_data, transformed_data, untransformed
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.inference.linalg.rounding import levels_to_caller
 from coupledgp.inference.search.averaging import (
     Average,
     HyperparameterPrior,
@@ -111,8 +112,19 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     ) -> FittedModel:
         data, ndim, columns = self.checked(X, y, sample_weight, sample_noise)
         process, results = self.fit_data(data, columns, *further)
+        self._warn_if_constant(data)
         self._warn_if_stopped(results)
         return FittedModel(process, ndim, results, columns)
+
+    def _warn_if_constant(self, data: Data) -> None:
+        """Warn of targets that say nothing of their spread."""
+        if are_constant(data.targets):
+            warnings.warn(
+                f"y: expected targets that differ, got {len(data)} equal ones: predictions are "
+                "these, and standard deviations say nothing of how others would differ",
+                UserWarning,
+                stacklevel=levels_to_caller(),
+            )
 
     def _warn_if_stopped(self, results: Mapping[str, Any]) -> None:
         """Warn where the search ended at its limit, or in the middle, not by its tolerances."""
@@ -339,9 +351,9 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     def extrapolation(self, X: ArrayLike) -> FloatArray:
         """Distance of rows from the training rows, in lengthscales: what is above 2 is warned of.
 
-        `max_j min_i |x_j - x_ij| / min(l_j, w_j / 2)`, where the values i of column j stand for
-        intervals without gaps above an eighth of its range w_j. It does not see holes that show in
-        several columns together only; standard deviations do.
+        `max_j min_i |x_j - x_ij| / min(l_j, sqrt(d) w_j / 2)`, where the values i of column j stand
+        for intervals without gaps above an eighth of its range w_j. Holes that show in several
+        columns together only are not seen; standard deviations grow there.
 
         Parameters
         ----------

@@ -29,5 +29,13 @@ class MissingLibraryError(CoupledGPError, ImportError):
     """An optional library is not installed; the message names the extra that installs it."""
 
 
+class ExtrapolationWarning(UserWarning):
+    """Rows to predict lie where there are no training rows; the message names rows and columns."""
+
+
+class HeavyTailWarning(UserWarning):
+    """Laws of transformed targets have no sane moments; the message says what is given."""
+
+
 class PrecisionWarning(UserWarning):
     """A result may be off by more than the documented share; the message estimates the error."""

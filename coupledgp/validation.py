@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
@@ -84,6 +84,16 @@ def check_sizes(
         )
 
 
+def varies(low: FloatArray, high: FloatArray) -> NDArray[np.bool_]:
+    """Whether numbers from `low` to `high` (k,) differ by more than rounding of their magnitude.
+
+    This is the rule of what is constant, of columns and of targets. A standard deviation would be
+    none: rounding of the mean of equal numbers grows with their count, and passes for a spread.
+    """
+    found: NDArray[np.bool_] = high - low > ROUNDING * np.maximum(np.abs(low), np.abs(high))
+    return found
+
+
 def check_spread(values: FloatArray, name: str, part: str) -> None:
     """Refuse columns of (n, k), n > 0, that vary by less than `SMALLEST`, but more than rounding.
 
@@ -91,8 +101,7 @@ def check_spread(values: FloatArray, name: str, part: str) -> None:
     """
     low, high = values.min(axis=0), values.max(axis=0)
     spread = high - low
-    varies = spread > ROUNDING * np.maximum(np.abs(low), np.abs(high))
-    bad = np.flatnonzero(varies & (spread < SMALLEST))
+    bad = np.flatnonzero(varies(low, high) & (spread < SMALLEST))
     if bad.size:
         raise InvalidInputError(
             f"{name}: expected values that are constant or differ by at least {SMALLEST:g}, so "

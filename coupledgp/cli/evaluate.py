@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -22,9 +23,11 @@ from coupledgp.cli.options import (
 from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.errors import ExtrapolationWarning
 from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.transformed import TransformedGP
+from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.random import FloatArray
 from coupledgp.validation import check_choice
 
@@ -193,23 +196,44 @@ def split(rows: Rows, share: float, seed: int) -> tuple[Rows, Rows]:
 
 
 def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatArray, FloatArray]:
-    """Mean and standard deviation (p,) or (p, k) at p rows, a few thousand at a time."""
-    parts = [
-        model.predict(X[start : start + BATCH_ROWS], return_std=True, latent=latent)
-        for start in range(0, len(X), BATCH_ROWS)
-    ]
+    """Mean and standard deviation (p,) or (p, k) at p rows, a few thousand at a time.
+
+    It warns of no extrapolation: who asks for the law of a whole table does so once.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtrapolationWarning)
+        parts = [
+            model.predict(X[start : start + BATCH_ROWS], return_std=True, latent=latent)
+            for start in range(0, len(X), BATCH_ROWS)
+        ]
     if not parts:
         return np.zeros(0), np.zeros(0)
     means, stds = zip(*parts, strict=True)
     return np.concatenate(means), np.concatenate(stds)
 
 
+def extrapolations_in_batches(model: Any, X: Any, mean: FloatArray) -> Extrapolations | None:
+    """Which of p rows of means (p,) or (p, k) are extrapolations; None where it is not known."""
+    if not hasattr(model, "extrapolations"):  # a model of a graph or a field
+        return None
+    found = Extrapolations(np.zeros(0))
+    for start in range(0, len(X), BATCH_ROWS):
+        rows = slice(start, start + BATCH_ROWS)
+        more = model.extrapolations(model.points(X[rows]), mean[rows].reshape(len(mean[rows]), -1))
+        if more is None:
+            return None
+        found = found.followed_by(more)
+    return found
+
+
 def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, FloatArray]:
-    """Ends (p,) or (p, k) of the central interval at p rows, a few thousand at a time."""
-    parts = [
-        model.predict_interval(X[start : start + BATCH_ROWS], level)
-        for start in range(0, len(X), BATCH_ROWS)
-    ]
+    """Ends (p,) or (p, k) of the central interval at p rows, as `predict_in_batches`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtrapolationWarning)
+        parts = [
+            model.predict_interval(X[start : start + BATCH_ROWS], level)
+            for start in range(0, len(X), BATCH_ROWS)
+        ]
     if not parts:
         return np.zeros(0), np.zeros(0)
     lower, upper = zip(*parts, strict=True)

@@ -41,7 +41,7 @@ from coupledgp.columns.codes import (
 from coupledgp.columns.points import are_exact
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
+from coupledgp.validation import check_choice, varies
 
 # Most levels of a category that are counted over the parts of a table: their points take 130 MB.
 MOST_LEVELS = 2**18
@@ -60,23 +60,24 @@ class KnownNumbers:
         How many there are.
     mean, std : float
         Mean and standard deviation; zero without any.
-    largest : float
-        Largest magnitude.
+    low, high : float
+        Least and greatest; zero without any.
     """
 
     count: int = 0
     mean: float = 0.0
     std: float = 0.0
-    largest: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
 
     @classmethod
     def of(cls, values: FloatArray) -> KnownNumbers:
         """Moments of numbers (n,)."""
         if not values.size:
             return cls()
-        return cls(
-            values.size, float(values.mean()), float(values.std()), float(np.abs(values).max())
-        )
+        low, high = values.min(), values.max()
+        found = np.clip(values.mean(), low, high), values.std(), low, high
+        return cls(values.size, *map(float, found))
 
     def merge(self, other: KnownNumbers) -> KnownNumbers:
         """Moments of the numbers of both (Chan, Golub and LeVeque, 1979)."""
@@ -86,12 +87,13 @@ class KnownNumbers:
         share, gap = other.count / count, other.mean - self.mean
         variance = (1 - share) * self.std**2 + share * other.std**2 + share * (1 - share) * gap**2
         mean = self.mean + share * gap
-        return KnownNumbers(count, mean, float(np.sqrt(variance)), max(self.largest, other.largest))
+        ends = min(self.low, other.low), max(self.high, other.high)
+        return KnownNumbers(count, mean, float(np.sqrt(variance)), *ends)
 
     @property
     def spread(self) -> float:
         """Standard deviation, or one where the numbers are constant to rounding."""
-        return self.std if self.std > 1e-12 * self.largest else 1.0
+        return self.std if varies(np.array(self.low), np.array(self.high)) else 1.0
 
 
 class ColumnSummary(ABC):
@@ -321,7 +323,8 @@ class DateSummary(ColumnSummary):
             replace(
                 s.elapsed,
                 mean=s.elapsed.mean + s.origin - origin,
-                largest=s.elapsed.largest + s.origin - origin,
+                low=s.elapsed.low + s.origin - origin,
+                high=s.elapsed.high + s.origin - origin,
             )
             for s in (self, other)
         )

@@ -15,8 +15,9 @@ import numpy as np
 
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
-from coupledgp.gp.local_prior import Box, LocalPrior
+from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
+from coupledgp.gp.tables import Box
 from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
 from coupledgp.inference.neighbours.whitening import WhitenedSums
 from coupledgp.random import FloatArray

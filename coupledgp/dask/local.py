@@ -24,7 +24,7 @@ from coupledgp.gp.local_fit import MOMENT_ROWS, LocalFitter, LocalProblem, searc
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import random_order
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.gp.units import Units
+from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
 from coupledgp.inference.neighbours.parameters import Structure
@@ -102,14 +102,12 @@ class ShardedFitter(LocalFitter):
     ----------
     rows : OrderedRows
         No rows.
-    seed, report, shared
+    seed, report, varies, shared
         See the base class.
     table : RankedParts
         The rows.
     n_table : int
         Number of rows.
-    spreads : bool
-        Whether any target differs from its mean.
     units : Units
         Units of the targets.
     offset : FloatArray (k,)
@@ -118,7 +116,6 @@ class ShardedFitter(LocalFitter):
 
     table: RankedParts
     n_table: int
-    spreads: bool
     units: Units
     offset: FloatArray
 
@@ -126,11 +123,6 @@ class ShardedFitter(LocalFitter):
     def n_rows(self) -> int:
         """See the base class."""
         return self.n_table
-
-    @property
-    def varies(self) -> bool:
-        """See the base class."""
-        return self.spreads
 
     def evidence(
         self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
@@ -176,7 +168,7 @@ def fit_local(model: LocalGPRegressor, partitions: Partitions) -> None:
             process, results = model.fit_data(data, summary.columns)
         else:
             process, results = _fitted(model, passes, report)
-    model.holding(FittedModel(process, summary.ndim, results, summary.columns))
+    model.holding(FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen))
 
 
 def _fitted(
@@ -189,12 +181,12 @@ def _fitted(
     seed = int(model._rng().integers(2**31))
     data = passes.take(np.arange(0, n_rows, max(1, n_rows // MOMENT_ROWS)))
     problem = LocalProblem.of(data, units, column_groups(data, summary.columns), seed)
-    ends = units.normalized(np.stack([summary.targets.low, summary.targets.high]))
+    ends = np.stack([summary.targets.low, summary.targets.high])
     table = RankedParts.of(passes, searched_order(seed, n_rows), problem, offset)
     none = OrderedRows.of(data.points[:0], data.targets[:0])
     fitter = ShardedFitter(
         rows=none, seed=seed, report=report, table=table, n_table=n_rows,
-        spreads=bool(ends.any()), units=units, offset=offset,
+        varies=not are_constant(ends, units.offset), units=units, offset=offset,
     )  # fmt: skip
     found = model._search(problem, fitter)
     del table, fitter  # whose rows on the workers go before those in cells come

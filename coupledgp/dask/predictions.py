@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -127,7 +129,8 @@ def _predicted(
         none = record.shaped(np.empty((0, record.process.units.n_outputs)), 1)
         return (none, none) if return_std else none
     if isinstance(record.process, ShardedLocalGP):
-        model = model._around(record.process.given_rows(rows))
+        near = replace(record, process=record.process.given_rows(rows))
+        model = copy(model).holding(near)
     return model.predict(part, return_std, latent=latent)
 
 

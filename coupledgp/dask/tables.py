@@ -30,4 +30,4 @@ def fit_table(model: SparseSpectrumGPRegressor, partitions: Partitions) -> None:
         process, results = fit_passes(model, passes, report)
     model._warn_if_stopped(results)
     summary = passes.summary
-    model.holding(FittedModel(process, summary.ndim, results, summary.columns))
+    model.holding(FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen))

@@ -20,6 +20,7 @@ from coupledgp.diagnostics.verdicts.gathering import (
     gather,
 )
 from coupledgp.errors import NumericalError
+from coupledgp.gp.columns import column_spread
 from coupledgp.random import FloatArray
 
 
@@ -38,8 +39,7 @@ def evidence_of(
     shared = correlations(joint.cov)
     found = gather(y, own, baselines, correlation=shared, n_train=len(train.y))
     if inputs is None:
-        scale = train.X.std(axis=0)
-        inputs = test.X / np.where(scale > 0, scale, 1.0)
+        inputs = test.X / column_spread(train.X, True)
     std = own.std
     together = replace(own, cov=shared * std[:, None] * std[None])
     return replace(found, misfit=_misfit(together, y, inputs))

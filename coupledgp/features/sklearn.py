@@ -72,6 +72,12 @@ class Columns:
             return [name for name, _ in self.encoding.parts]
         return [text_of_place(self.names, place) for place in range(self.n_features)]
 
+    def part_of(self, column: int) -> str:
+        """Name of the part that an encoded column, by its number from zero, belongs to."""
+        if self.encoding is None:
+            return text_of_place(self.names, column)
+        return self.encoding.parts[int(self.encoding.groups[column])][0]
+
 
 class TableColumns(MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Carrier of scikit-learn's checks of a table, which note its columns on an estimator."""

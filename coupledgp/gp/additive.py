@@ -22,7 +22,8 @@ from coupledgp.gp.local_prior import (
 from coupledgp.gp.noise import Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import Entries
-from coupledgp.gp.tables import Tables
+from coupledgp.gp.state import data_from
+from coupledgp.gp.tables import Box, Tables
 from coupledgp.gp.units import Units
 from coupledgp.inference.linalg.conjugate_gradients import solve_refined
 from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
@@ -45,10 +46,25 @@ class AdditivePrior(DensePrior):
         The parts of the sum.
     tables : Tables or None
         Tables that several priors share, see `sharing_tables`.
+    box : Box or None
+        Range of the standardised rows that it is given, by which its trend is bounded.
     """
 
     parts: LocalPrior
     tables: Tables | None = None
+    box: Box | None = None
+
+    def bounded_by(self, points: Points) -> AdditivePrior:
+        """The prior whose trend is bounded by the range of rows (n, d)."""
+        return replace(self, box=Box.of(self.parts.standardised(points)))
+
+    def given(self, data: Data, units: Units, normalize: bool, warns: bool = True) -> Any:
+        """See the base class; the rows bound the trend."""
+        return DensePrior.given(self.bounded_by(data.points), data, units, normalize, warns)
+
+    @property
+    def _own_tables(self) -> Tables:
+        return self.tables or Tables(self.parts.center, self.parts.spread, self.box)
 
     @property
     def hyperparameters(self) -> LocalHyperparameters:
@@ -67,15 +83,15 @@ class AdditivePrior(DensePrior):
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """See the base class; rows a (n, d) and b (p, d)."""
-        return self.parts.covariance(a, b, self.tables)
+        return self.parts.covariance(a, b, self._own_tables)
 
     def variance(self, points: Points) -> FloatArray:
         """See the base class."""
-        return self.parts.variance(points, self.tables)
+        return self.parts.variance(points, self._own_tables)
 
     def problem(self, data: Data, units: Units) -> AdditiveProblem:
         """See the base class."""
-        return AdditiveProblem.of(self, data, units)
+        return AdditiveProblem.of(self.bounded_by(data.points), data, units)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +109,8 @@ class ExactAdditiveGP(ExactGP):
     def from_state(cls, header: Header, arrays: Arrays) -> ExactAdditiveGP:
         """Put the process of `state` together again."""
         entries = Entries(header, arrays)
-        return cls.restored(AdditivePrior(prior_from_state(entries)), entries)
+        prior, rows = AdditivePrior(prior_from_state(entries)), data_from(entries)
+        return cls.restored(prior.bounded_by(rows.points), entries)
 
 
 def sharing_tables(processes: Sequence[Process]) -> list[Process]:
@@ -105,18 +122,21 @@ def sharing_tables(processes: Sequence[Process]) -> list[Process]:
     known = [prior for prior in priors if isinstance(prior, AdditivePrior)]
     if len(known) < len(processes):
         return list(processes)
-    first = known[0].parts
+    first = known[0]
     for prior in known[1:]:
-        if not (
-            np.array_equal(prior.parts.center, first.center)
-            and np.array_equal(prior.parts.spread, first.spread)
-        ):
+        if not all(map(np.array_equal, _standardisation(prior), _standardisation(first))):
             return list(processes)
-    tables = Tables(first.center, first.spread)
+    tables = first._own_tables
     return [
         replace(cast(Any, process), dense_prior=replace(prior, tables=tables))
         for process, prior in zip(processes, known, strict=True)
     ]
+
+
+def _standardisation(prior: AdditivePrior) -> tuple[FloatArray, ...]:
+    """What tables of priors depend on: centers, spreads and box (d,)."""
+    parts, box = prior.parts, prior.box
+    return (parts.center, parts.spread, *(() if box is None else (box.low, box.high)))
 
 
 @dataclass(frozen=True, eq=False)

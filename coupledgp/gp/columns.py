@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from coupledgp.gp.units import safe_scale
-from coupledgp.inference.search.optimize import first_places
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import varies
 
 # Most rows over whose pairs the mean of |x_i + x_j| in the Laplace rule is taken: four million
 # pairs, which take a fraction of a second.
@@ -46,22 +45,20 @@ def column_spread(
     gets the value one, and the columns of one of the `groups`, numbers (d,), get the root of the
     sum of their variances. Rows count as often as `counts` (n,) says, or once.
     """
-    return spread_of_moments(*column_moments(inputs, counts), ard, groups)
+    _, variance = column_moments(inputs, counts)
+    return spread_of_moments(variance, inputs.min(axis=0), inputs.max(axis=0), ard, groups)
 
 
 def spread_of_moments(
-    mean: FloatArray, variance: FloatArray, ard: bool, groups: IntArray | None
+    variance: FloatArray, low: FloatArray, high: FloatArray, ard: bool, groups: IntArray | None
 ) -> FloatArray:
-    """`column_spread` (d,) from the means and variances (d,) of the columns."""
+    """`column_spread` (d,) from the variances (d,) of the columns, and from where to where."""
+    own = np.where(varies(low, high), variance, 0.0)
     if ard and groups is not None:
-        total = np.sqrt(np.bincount(groups, weights=variance))
-        largest = np.maximum.reduceat(np.abs(mean), first_places(groups))
-        spread: FloatArray = safe_scale(total, largest)[groups]
-        return spread
-    if ard:
-        return safe_scale(np.sqrt(variance), mean)
-    pooled = safe_scale(np.sqrt(variance.mean()), np.abs(mean).max())
-    return np.full(mean.size, pooled)
+        own = np.bincount(groups, weights=own)[groups]
+    elif not ard:
+        own = np.full_like(own, own.mean())
+    return np.where(own > 0, np.sqrt(own), 1.0)
 
 
 def column_means(inputs: FloatArray, counts: FloatArray | None = None) -> FloatArray:

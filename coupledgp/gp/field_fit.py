@@ -110,7 +110,7 @@ def fit_fields(
     units = Units.of(data.targets, normalize)
     targets = units.normalized(data.targets)
     n_places = int(place_numbers(data.points).max()) + 1
-    if n_places < FEWEST or are_constant(data.targets, data.targets.mean(axis=0)):
+    if n_places < FEWEST or are_constant(data.targets):
         members, told = [_default(families[0], covariance)], list[FamilyEvidence]()
         reason = "too few places, or observations that are all alike, to compare kernels: defaults"
     else:

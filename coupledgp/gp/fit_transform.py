@@ -14,8 +14,9 @@ import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
 
+from coupledgp.gp.back_transformed import Span, back_transformed
 from coupledgp.gp.columns import spread_lengthscale
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.dense.evidence import ExactEvidence
@@ -41,11 +42,29 @@ FAR = 4.0
 
 @dataclass(frozen=True)
 class Scored:
-    """A transform and its log evidence of y on the rows of the choice, nats."""
+    """A transform on the rows of the choice.
+
+    Attributes
+    ----------
+    transform : TargetTransform
+    log_evidence : float
+        Log evidence of y, nats.
+    lengthscale : FloatArray (d,)
+        Those of greatest evidence.
+    errors : FloatArray (n,)
+        Squared errors of the mean of each y given the others, in units of y squared.
+    """
 
     transform: TargetTransform
     log_evidence: float
     lengthscale: FloatArray
+    errors: FloatArray
+
+    def misses_more_than(self, other: Scored, counts: FloatArray | None) -> bool:
+        """Whether its means miss y by more than those of another, by more than a standard error."""
+        gaps = self.errors - other.errors
+        mean = np.average(gaps, weights=counts)
+        return bool(mean > np.std(gaps) / np.sqrt(len(gaps)))
 
 
 class TransformProblem:
@@ -89,15 +108,16 @@ class TransformProblem:
         The search for lengthscales starts from `lengthscale` (d,), those of another transform.
         """
         adapted = transform.adapted(self.data.targets[:, 0], self.data.counts)
-        if are_constant(self.data.targets, self.data.targets.mean(axis=0)):
+        if are_constant(self.data.targets):
             shaped = adapted.with_shape(1.0)  # constant targets say nothing about a shape
-            return Scored(shaped, 0.0, self.space.base)
+            return Scored(shaped, 0.0, self.space.base, np.zeros(len(self.data)))
         start = self.space.base if lengthscale is None else lengthscale
         shaped = self._shaped(adapted, start)
         for _ in range(ROUNDS if adapted.is_free else 1):
             start = self._lengthscale(shaped, start)
             shaped = self._shaped(adapted, start)
-        return Scored(shaped, self._profile(start).log_evidence(shaped), start)
+        profile = self._profile(start)
+        return Scored(shaped, profile.log_evidence(shaped), start, profile.errors(shaped))
 
     def _lengthscale(self, transform: TargetTransform, start: FloatArray) -> FloatArray:
         """Lengthscales (d,) of greatest evidence for one transform."""
@@ -157,17 +177,42 @@ class _Profile:
     def log_evidence(self, transform: TargetTransform) -> float:
         """Log evidence of y, nats, at the best outputscale and noise."""
         values, units, slopes = self.problem.transformed(transform)
-        targets = units.normalized(values)
+        evidence, _ = self._evidence(units.normalized(values))
+        best = profile_scales(evidence, ScaleBounds())
+        n = self.problem.n_counted
+        return float(evidence.value(*best)) - units.log_jacobian(n) + slopes
+
+    def errors(self, transform: TargetTransform) -> FloatArray:
+        """Squared errors (n,) of the mean of each y given the others, at the same scales.
+
+        Of z they follow from the inverse covariance P: the residual of row i is `(P z)_i / P_ii`,
+        and its variance `1 / P_ii` (Rasmussen and Williams, 2006, section 5.4.2).
+        """
+        values, units, _ = self.problem.transformed(transform)
+        evidence, rotated = self._evidence(units.normalized(values))
+        outputscale, noise = profile_scales(evidence, ScaleBounds())
+        inverse = 1 / (outputscale * self.eigenvalues + noise)
+        variance = 1 / (np.square(self.vectors) @ inverse)
+        residual = (self.vectors @ (inverse * rotated)) * variance
+        weights = self.problem.data.weights
+        root = np.ones_like(residual) if weights is None else weights.root
+        mean = values[:, 0] - units.scale * residual / root
+        spread = units.scale**2 * variance / np.square(root)
+        targets = self.problem.data.targets
+        law = PredictiveLaw(mean[:, None], spread[:, None])
+        found = back_transformed(law, [transform], Span.of(targets)).law.mean
+        errors: FloatArray = np.square(found - targets)[:, 0]
+        return errors
+
+    def _evidence(self, targets: FloatArray) -> tuple[SpectralEvidence, FloatArray]:
+        """Evidence of normalised targets (n, 1), and these in the eigenvectors (n,)."""
         weights = self.problem.data.weights
         if weights is not None:
             targets = targets * weights.root[:, None]
+        rotated = (self.vectors.T @ targets)[:, 0]
+        log_noise = 0.0 if weights is None else weights.log_noise
         n = self.problem.n_counted
-        evidence = SpectralEvidence(
-            self.eigenvalues, np.square(self.vectors.T @ targets)[:, 0], 0.0, n, 1,
-            0.0 if weights is None else weights.log_noise,
-        )  # fmt: skip
-        best = profile_scales(evidence, ScaleBounds())
-        return float(evidence.value(*best)) - units.log_jacobian(n) + slopes
+        return SpectralEvidence(self.eigenvalues, rotated**2, 0.0, n, 1, log_noise), rotated
 
 
 def fit_transforms(
@@ -229,13 +274,16 @@ def candidates(targets: FloatArray) -> Sequence[TargetTransform]:
 
 
 def chosen(problem: TransformProblem, targets: FloatArray) -> TargetTransform:
-    """The transform of targets (n, 1) of greatest evidence, if it exceeds that of none enough."""
+    """The transform of targets (n, 1) of greatest evidence, if it exceeds that of none enough.
+
+    Means of y in its own units are what many score: one that misses more by them is passed over.
+    """
     plain = problem.best(Identity())
     penalty = 0.5 * np.log(problem.n_counted)
     best, least = plain, plain.log_evidence + MARGIN
     for transform in candidates(targets):
         found = problem.best(transform, plain.lengthscale)
         value = found.log_evidence - (penalty if transform.is_free else 0.0)
-        if value > least:
+        if value > least and not found.misses_more_than(plain, problem.data.counts):
             best, least = found, value
     return best.transform

@@ -198,10 +198,12 @@ class LocalGP(NormalizedProcess):
             return mean, None
         root = self.posterior.root(kriged.errors)
         lost = self.local_prior.faded_root(fading)
+        beyond = self.local_prior.beyond(inputs, self.table.box)
         variance = root.square().sum(1).numpy() + kriged.variance + lost**2
+        variance += np.square(beyond).sum(axis=1)
         if want == "variance":
             return mean, variance
-        covariance = (root @ root.T).numpy() + self._faded(inputs, lost)
+        covariance = (root @ root.T).numpy() + self._faded(inputs, lost) + beyond @ beyond.T
         if self.local_prior.structure.spectrum is not None:
             covariance += kriging_errors(self.local_prior, self.table, inputs, kriged.weights)
         covariance[np.diag_indices_from(covariance)] = variance
@@ -229,9 +231,10 @@ class LocalGP(NormalizedProcess):
         prior = self.local_prior
         inputs = prior.standardised(points)
         fading = self.table.box.fading(inputs, prior.feature_lengthscale)
-        features = prior.features(inputs, fading)
+        features = prior.features(inputs, fading, self.table.box)
         covariance: FloatArray = (features @ features.T).numpy()
-        covariance += self._faded(inputs, prior.faded_root(fading))
+        beyond = prior.beyond(inputs, self.table.box)
+        covariance += self._faded(inputs, prior.faded_root(fading)) + beyond @ beyond.T
         return covariance + prior.local_covariance(TablePair(inputs, inputs))
 
     def inverse_covariance(self) -> LocalInverse:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike
 from coupledgp.devices import CPU, DeviceLike, check_device_memory, parse_device
+from coupledgp.errors import NumericalError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import column_spread
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.units import Units
+from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
@@ -27,8 +28,13 @@ from coupledgp.inference.search.minimise import Stopping, lbfgs
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
+from coupledgp.validation import varies
 
 Evidence: TypeAlias = BatchEvidence | SharedEvidence
+Process = TypeVar("Process")
+# Rounding of an eigenvalue of a covariance, relative to its variance, for each row; and how often
+# the noise may grow tenfold from there.
+ROUNDING, ESCALATIONS = 1e-13, 8
 
 
 @dataclass(frozen=True)
@@ -103,11 +109,13 @@ class LocalFitter:
     Attributes
     ----------
     rows : OrderedRows
-        The table, standardised and in random order.
+        The table, standardised and in random order, equal rows merged.
     seed : int
         Seed of the batches.
     report : Progress
         Called with a line of progress after each round.
+    varies : bool
+        Whether any target differs from the offset of its units by more than rounding.
     shared : bool
         Whether all columns share a lengthscale: then the evidence of few rows is exact.
     device : torch.device
@@ -117,6 +125,7 @@ class LocalFitter:
     rows: OrderedRows
     seed: int
     report: Progress
+    varies: bool = True
     shared: bool = False
     device: torch.device = CPU
 
@@ -124,11 +133,6 @@ class LocalFitter:
     def n_rows(self) -> int:
         """Number of rows of the table."""
         return len(self.rows)
-
-    @property
-    def varies(self) -> bool:
-        """Whether any target differs from the mean of its output."""
-        return bool(self.rows.targets.any())
 
     def batch(self, size: int, stage: int) -> NDArray[np.int64]:
         """Places of the rows of a batch, in rising order."""
@@ -263,9 +267,15 @@ class LocalProblem:
         seed: int,
         known_noise: float | None = None,
     ) -> LocalProblem:
-        """The problem of a table, with moments of at most `MOMENT_ROWS` rows spread over it."""
+        """The problem of a table, with moments of at most `MOMENT_ROWS` rows spread over it.
+
+        Where a column varies and these rows do not show it, moments are those of all rows.
+        """
         points: FloatArray = data.points
         rows = points[:: max(1, len(points) // MOMENT_ROWS)]
+        if len(rows) < len(points):
+            own, every = (varies(a.min(axis=0), a.max(axis=0)) for a in (rows, points))
+            rows = rows if (own == every).all() else points
         spread = column_spread(rows, True, groups)
         return cls(data, units, groups, seed, known_noise, rows.mean(axis=0), spread)
 
@@ -324,8 +334,10 @@ class LocalProblem:
         inputs /= self.spread
         targets = self.units.normalized(self.data.targets[order])
         weights = self.data.weights
-        rows = OrderedRows.of(inputs, targets, None if weights is None else weights.take(order))
-        return LocalFitter(rows, self.seed, report, self.shared, self.device)
+        taken = None if weights is None else weights.take(order)
+        rows = OrderedRows.of(inputs, targets, taken).merged()
+        differs = not are_constant(self.data.targets, self.units.offset)
+        return LocalFitter(rows, self.seed, report, differs, self.shared, self.device)
 
     def structure(
         self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None
@@ -353,8 +365,32 @@ class LocalProblem:
         return Table.first(self.center, self.spread, self.data)
 
     def process(self, prior: LocalPrior, normalize: bool) -> LocalGP:
-        """A prior given all rows."""
-        return LocalGP.given(prior, self.data, self.units, normalize, self.table)
+        """A prior given all rows, with more noise where rounding needs it."""
+        return self.conditioned(
+            prior, lambda own: LocalGP.given(own, self.data, self.units, normalize, self.table)
+        )
+
+    def conditioned(self, prior: LocalPrior, given: Callable[[LocalPrior], Process]) -> Process:
+        """What `given` makes of a prior, or of one with the least further noise that it takes.
+
+        Covariances of many equal rows are singular to rounding where the noise is small. Noise
+        starts at the rounding of a covariance of the rows and grows by factors of ten. A noise that
+        is known stays.
+
+        Raises
+        ------
+        NumericalError
+            The covariance is not positive definite even so.
+        """
+        if self.known_noise is not None:
+            return given(prior)
+        least = ROUNDING * len(self.data) * prior.hyperparameters.outputscale
+        for _ in range(ESCALATIONS):
+            try:
+                return given(prior)
+            except NumericalError:
+                prior = prior.with_noise(max(10 * prior.noise, least))
+        return given(prior)
 
     def prior(self, structure: Structure, vector: FloatArray) -> LocalPrior:
         """A model with its hyperparameters."""

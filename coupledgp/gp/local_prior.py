@@ -16,7 +16,7 @@ from coupledgp.gp.noise import GaussianNoise, Likelihood, check_stored
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
-from coupledgp.gp.tables import TablePair, Tables, standardised
+from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.neighbours.parameters import TRENDS, Scales, Structure
 from coupledgp.random import FloatArray
@@ -54,39 +54,6 @@ class LocalHyperparameters:
     feature_outputscale: float
     feature_lengthscale: FloatArray
     trend: float
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """The range of the rows of a table, outside of which nothing is known of its features.
-
-    Inside the range of the training rows the features are `phi(x)`; outside they fade, and what
-    they lose in variance is given back as a process of the same kernel that no row informs:
-
-        f_g(x) = a(x) phi(x)'w + sqrt(1 - a(x)^2) g(x) ,   a(x) = exp(-|excess(x) / l_g|^2 / 2) .
-
-    A sum of many waves is a good interpolation and says nothing far away, where it would answer
-    with the full size of its weights; so far away the mean is that of trend and prior.
-
-    Attributes
-    ----------
-    low, high : FloatArray (d,)
-        Least and greatest value of each standardised column.
-    """
-
-    low: FloatArray
-    high: FloatArray
-
-    @classmethod
-    def of(cls, inputs: FloatArray) -> Box:
-        """The range of standardised inputs (n, d)."""
-        return cls(inputs.min(axis=0), inputs.max(axis=0))
-
-    def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
-        """Factors a (p,) of the features at standardised inputs (p, d)."""
-        excess = inputs - np.clip(inputs, self.low, self.high)
-        factor: FloatArray = np.exp(-0.5 * np.square(excess / lengthscale).sum(axis=1))
-        return factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +143,12 @@ class LocalPrior:
         kept = {name: np.asarray(named[name]) for name in structure.shapes}
         return replace(self, structure=structure, vector=structure.pack(kept))
 
+    def with_noise(self, noise: float) -> LocalPrior:
+        """The prior with another noise variance, in normalised units."""
+        named = {k: np.asarray(v) for k, v in self.structure.named(self.vector).items()}
+        vector = self.structure.pack({**named, "noise": np.array(np.log(noise))})
+        return replace(self, vector=vector)
+
     def standardised(self, points: Points) -> FloatArray:
         """Standardised inputs (p, d) of rows (p, d)."""
         return standardised(points, self.center, self.spread)
@@ -185,9 +158,15 @@ class LocalPrior:
         """Number M of features and trend columns."""
         return int(self.features(np.zeros((1, self.structure.dim)), np.ones(1)).shape[1])
 
-    def features(self, inputs: FloatArray, fading: FloatArray) -> Tensor:
-        """Features and trend (p, M) of standardised inputs, features times their factors (p,)."""
+    def features(self, inputs: FloatArray, fading: FloatArray, box: Box | None = None) -> Tensor:
+        """Features and trend (p, M) of standardised inputs, features times their factors (p,).
+
+        The trend is bounded by the box.
+        """
         found = self.scales.features(torch.as_tensor(inputs), self.structure.trend)
+        if box is not None and self.structure.trend == "linear":
+            bounded = torch.as_tensor(box.bounded(inputs))
+            found[:, -self.structure.dim :] = self.scales.trend.sqrt() * bounded
         if self.structure.frequencies is not None:
             found[:, : 2 * len(self.structure.frequencies)] *= torch.as_tensor(fading)[:, None]
         return found
@@ -195,6 +174,12 @@ class LocalPrior:
     def faded_root(self, fading: FloatArray) -> FloatArray:
         """`sqrt(v_g (1 - a^2))` (p,), the standard deviation that faded features have lost."""
         return np.sqrt(self.feature_outputscale * np.maximum(1.0 - np.square(fading), 0.0))
+
+    def beyond(self, inputs: FloatArray, box: Box) -> FloatArray:
+        """Columns (p, d) of the slopes that the trend has beyond the box; (p, 0) without slopes."""
+        if self.structure.trend != "linear":
+            return np.zeros((len(inputs), 0))
+        return math.sqrt(float(self.scales.trend)) * (inputs - box.bounded(inputs))
 
     def feature_kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Gaussian kernel (n, p) of unit variance that sampled features estimate."""
@@ -235,8 +220,8 @@ class LocalPrior:
         if self.structure.trend != "none":
             variance += float(self.scales.trend)
         if self.structure.trend == "linear":
-            inputs = (tables or Tables(self.center, self.spread)).standardised(points)
-            variance += float(self.scales.trend) * np.einsum("ij,ij->i", inputs, inputs)
+            squares = (tables or Tables(self.center, self.spread)).squares(points)
+            variance += float(self.scales.trend) * squares
         return variance
 
 

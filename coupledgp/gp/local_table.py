@@ -14,9 +14,9 @@ from torch import Tensor
 
 from coupledgp.devices import CPU, moved
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.local_prior import Box, LocalPrior
+from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.tables import TablePair
+from coupledgp.gp.tables import Box, TablePair
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.conditionals import (
     Conditionals,
@@ -256,7 +256,7 @@ def krige(
 
     `targets` (n, k) are the normalised targets of the table.
     """
-    features = prior.features(inputs, fading)
+    features = prior.features(inputs, fading, table.box)
     if prior.structure.spectrum is None:
         return Kriged.of_features(features, targets)
     scale = prior.local_lengthscale

@@ -181,7 +181,7 @@ class _Fit:
 
     def best(self, maps: list[FourierFeatures], max_iterations: int) -> Found:
         """The hyperparameters of greatest evidence."""
-        if are_constant(self.data.targets, self.data.targets.mean(axis=0)):
+        if are_constant(self.data.targets):
             return self._default(maps)
         starts: list[tuple[PrecisionSearch, Found]] = []
         n_columns = maps[0].n_features + 1 if maps else 1

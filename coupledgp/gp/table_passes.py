@@ -17,6 +17,7 @@ from torch import Tensor
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Batch, Data
+from coupledgp.gp.seen import Seen
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
 from coupledgp.inference.search.optimize import OptimizationResult
@@ -53,9 +54,14 @@ class TableSummary:
         """Number of rows n, without those of weight zero."""
         return self.inputs.n_rows
 
+    @property
+    def seen(self) -> Seen:
+        """Where the table has rows."""
+        return Seen.of_moments(self.inputs, self.targets)
+
     def units(self, normalize: bool) -> Units:
         """Units of the targets."""
-        return Units.of_moments(self.targets.mean, self.targets.variance, normalize)
+        return Units.of_moments(self.targets, normalize)
 
 
 class Solved(NamedTuple):

@@ -7,6 +7,7 @@ over the table; the rest takes as many operations as there are pairs of rows.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +20,51 @@ from coupledgp.random import FloatArray
 # Columns from which matrices of all pairs of rows are kept for the next prior: below they cost
 # little, and would take memory.
 WIDE = 256
+# Ranges of a column beyond its training rows for which a linear trend goes on.
+REACH = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """The range of the rows of a table, outside of which nothing is known of features and trends.
+
+    Inside the range of the training rows the features are `phi(x)`; outside they fade, and what
+    they lose in variance is given back as a process of the same kernel that no row informs:
+
+        f_g(x) = a(x) phi(x)'w + sqrt(1 - a(x)^2) g(x) ,   a(x) = exp(-|excess(x) / l_g|^2 / 2) .
+
+    A sum of many waves is a good interpolation and says nothing far away, where it would answer
+    with the full size of its weights; so far away the mean is that of trend and prior. A linear
+    trend goes on for `REACH` ranges of each column, to the nearest place b(x) in a wider box:
+
+        t(x)'c = t(b(x))'c + (x - b(x))'c' ,   c' another draw of the slopes that no row informs.
+
+    So a slope that a few rows tell has no say on means at any distance, and deviations grow.
+
+    Attributes
+    ----------
+    low, high : FloatArray (d,)
+        Least and greatest value of each standardised column.
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, inputs: FloatArray) -> Box:
+        """The range of standardised inputs (n, d)."""
+        return cls(inputs.min(axis=0), inputs.max(axis=0))
+
+    def bounded(self, inputs: FloatArray) -> FloatArray:
+        """Standardised inputs (p, d) of a trend, each column within `REACH` ranges of the rows."""
+        room = REACH * (self.high - self.low)
+        return np.clip(inputs, self.low - room, self.high + room)
+
+    def fading(self, inputs: FloatArray, lengthscale: FloatArray) -> FloatArray:
+        """Factors a (p,) of the features at standardised inputs (p, d)."""
+        excess = inputs - np.clip(inputs, self.low, self.high)
+        factor: FloatArray = np.exp(-0.5 * np.square(excess / lengthscale).sum(axis=1))
+        return factor
 
 
 def standardised(points: Points, center: FloatArray, spread: FloatArray) -> FloatArray:
@@ -35,10 +81,12 @@ class TablePair:
     ----------
     a, b : FloatArray (n, d), (p, d)
         The tables.
+    box : Box or None
+        Range of the training rows, by which trends are bounded; None for no bounds.
     """
 
-    def __init__(self, a: FloatArray, b: FloatArray) -> None:
-        self.a, self.b = a, b
+    def __init__(self, a: FloatArray, b: FloatArray, box: Box | None = None) -> None:
+        self.a, self.b, self.box = a, b, box
 
     @cached_property
     def distances(self) -> FloatArray:
@@ -47,12 +95,16 @@ class TablePair:
 
     @cached_property
     def products(self) -> FloatArray:
-        """Inner products (n, p) of rows.
+        """Inner products (n, p) of the columns of trends, by the box where there is one.
 
         They have the same bits whether the tables are one array, of which numpy would make another
         product, or equal ones, as after a model was read from a file.
         """
-        found: FloatArray = blas.dgemm(1.0, self.b.T, self.a.T, trans_a=True).T
+        a, b = (rows if self.box is None else self.box.bounded(rows) for rows in (self.a, self.b))
+        found: FloatArray = blas.dgemm(1.0, b.T, a.T, trans_a=True).T
+        beyond = self.a - a, self.b - b
+        if all(rows.any() for rows in beyond):
+            found += beyond[0] @ beyond[1].T
         return found
 
     def scaled_distances(self, lengthscale: FloatArray) -> FloatArray:
@@ -69,10 +121,12 @@ class Tables:
     ----------
     center, spread
         Mean and standard deviation (d,) of each column.
+    box
+        As of a `TablePair`.
     """
 
-    def __init__(self, center: FloatArray, spread: FloatArray) -> None:
-        self.center, self.spread = center, spread
+    def __init__(self, center: FloatArray, spread: FloatArray, box: Box | None = None) -> None:
+        self.center, self.spread, self.box = center, spread, box
         self._keeps = center.size >= WIDE
         self._tables: list[tuple[Points, FloatArray]] = []
         self._pairs: list[TablePair] = []
@@ -87,13 +141,23 @@ class Tables:
             self._tables.append((points, scaled))
         return scaled
 
+    def squares(self, points: Points) -> FloatArray:
+        """Squares (p,) of the columns of a trend, its products of each row with itself."""
+        scaled = self.standardised(points)
+        if self.box is None:
+            return np.einsum("ij,ij->i", scaled, scaled)
+        bounded = self.box.bounded(scaled)
+        beyond = scaled - bounded
+        own: FloatArray = np.einsum("ij,ij->i", bounded, bounded)
+        return own + np.einsum("ij,ij->i", beyond, beyond)
+
     def pair(self, a: Points, b: Points) -> TablePair:
         """Two tables, of rows (n, d) and (p, d)."""
         first, second = self.standardised(a), self.standardised(b)
         for pair in self._pairs:
             if pair.a is first and pair.b is second:
                 return pair
-        pair = TablePair(first, second)
+        pair = TablePair(first, second, self.box)
         if self._keeps:
             self._pairs.append(pair)
         return pair

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp import hermite
+from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
+from coupledgp.gp.back_transformed import CLIP_RANGES, Span, back_transformed, mapped_back
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.noise import Noise
@@ -32,11 +33,15 @@ from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
+from coupledgp.inference.linalg.rounding import levels_to_caller
 from coupledgp.inference.spectra.mixture import precision_weighted_mean
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
+from coupledgp.validation import MOST_NAMED
 
 OBSERVED = "y_observed"
+# Share of a mixture whose parts have no sane moments, from which it is told.
+LEAST_CLIPPED = 0.01
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,6 +65,8 @@ class TransformedGP(GaussianProcess):
         Units of z.
     rows : Data or None
         Observations of y; None if they were not kept.
+    span : Span or None
+        Where the observations of y are, beyond which moments are clipped; None for old files.
     """
 
     inner: GaussianProcess
@@ -67,6 +74,7 @@ class TransformedGP(GaussianProcess):
     log_jacobian: float
     units: Units
     rows: Data | None
+    span: Span | None = None
 
     @classmethod
     def of(
@@ -74,7 +82,8 @@ class TransformedGP(GaussianProcess):
     ) -> TransformedGP:
         """A process of transformed targets of data, `transformed_data(rows, transforms)`."""
         slopes = log_jacobian(rows, transforms)
-        return cls(inner, tuple(transforms), slopes, inner.units, rows)
+        span = Span.of(rows.targets)
+        return cls(inner, tuple(transforms), slopes, inner.units, rows, span)
 
     def around(self, inner: GaussianProcess) -> TransformedGP:
         """The same transforms around another process of the same data."""
@@ -130,7 +139,11 @@ class TransformedGP(GaussianProcess):
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
-        """See the base class; of several parts as for a `MixtureGP`."""
+        """See the base class; of several parts as for a `MixtureGP`.
+
+        Where a part has no sane moments, they are those of targets that are clipped, and a warning
+        says so (see `back_transformed`).
+        """
         members, weights = self.parts
         inner_want: Want = "covariance" if want == "covariance" else "variance"
         laws = [m.law(points, inner_want, latent=latent, report=report) for m in members]
@@ -144,9 +157,10 @@ class TransformedGP(GaussianProcess):
         self, laws: Sequence[PredictiveLaw], weights: FloatArray, want: Want
     ) -> PredictiveLaw:
         """Moments of y of a mixture of laws of z with weights of sum one."""
-        moments = [self._moments(law) for law in laws]
-        means = np.array([mean for mean, _ in moments])
-        spreads = np.array([spread for _, spread in moments])
+        parts = [back_transformed(law, self.transforms, self.span) for law in laws]
+        means = np.array([part.law.mean for part in parts])
+        spreads = np.array([part.law.spread for part in parts])
+        self._warn_if_clipped(weights @ np.array([part.clipped for part in parts]))
         if len(laws) == 1:
             return PredictiveLaw(means[0], None if want == "mean" else spreads[0])
         variances = spreads if want != "covariance" else np.einsum("qiik->qik", spreads)
@@ -172,15 +186,20 @@ class TransformedGP(GaussianProcess):
         """See the base class; of residuals of z."""
         return self.inner.left_out_correlation(groups, rows)
 
-    def _moments(self, law: PredictiveLaw) -> tuple[FloatArray, FloatArray]:
-        """Mean (p, k) and variance (p, k) or covariance (p, p, k) of y from those of z."""
-        mean, spread = law
-        assert spread is not None
-        pairs = [
-            mapped_moments(transform, mean[:, k], spread[..., k])
-            for k, transform in enumerate(self.transforms)
-        ]
-        return np.stack([p[0] for p in pairs], axis=-1), np.stack([p[1] for p in pairs], axis=-1)
+    def _warn_if_clipped(self, shares: FloatArray) -> None:
+        """Warn of points at which parts of the law of these shares (p,) have no sane moments."""
+        rows = np.flatnonzero(shares > LEAST_CLIPPED)
+        if rows.size:
+            named = ", ".join(str(row + 1) for row in rows[:MOST_NAMED])
+            more = ", ..." if rows.size > MOST_NAMED else ""
+            warnings.warn(
+                f"target_transform: {rows.size} of {len(shares)} rows ({named}{more}) have laws so "
+                "wide that mean or standard deviation leave the training targets by more than "
+                f"{CLIP_RANGES:g} of their ranges; both are those of y clipped there. Quantiles "
+                "are not: predict_quantiles(X, [0.5]) is the median",
+                HeavyTailWarning,
+                stacklevel=levels_to_caller(),
+            )
 
     def sample(
         self,
@@ -229,7 +248,9 @@ class TransformedGP(GaussianProcess):
         """See the base class; of `g^-1(f)`, f about the offset of the units of z."""
         covariance = self.inner.prior(points)
         mean = np.broadcast_to(self.units.offset, covariance.shape[1:])
-        return self._moments(PredictiveLaw(mean, covariance))[1]
+        found = back_transformed(PredictiveLaw(mean, covariance), self.transforms, self.span).law
+        assert found.spread is not None
+        return found.spread
 
     def exact(self) -> TransformedGP:
         """See the base class."""
@@ -251,7 +272,8 @@ class TransformedGP(GaussianProcess):
         inner = self.inner.updated(transformed_data(data, self.transforms))
         slopes = self.log_jacobian + log_jacobian(data, self.transforms)
         rows = None if self.rows is None else self.rows.followed_by(data)
-        return TransformedGP(inner, self.transforms, slopes, inner.units, rows)
+        span = None if self.span is None else self.span.joined(Span.of(data.targets))
+        return TransformedGP(inner, self.transforms, slopes, inner.units, rows, span)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> TransformedGP:
         """See the base class."""
@@ -270,6 +292,8 @@ class TransformedGP(GaussianProcess):
         header, arrays = self.inner.state()
         if self.rows is not None:
             arrays[OBSERVED] = self.rows.targets
+        if self.span is not None:
+            arrays |= {"target_low": self.span.low, "target_high": self.span.high}
         header |= {
             "target_transforms": [text_of(t, "target_transform") for t in self.transforms],
             "log_jacobian": self.log_jacobian,
@@ -295,7 +319,13 @@ class TransformedGP(GaussianProcess):
             targets = entries.floats(OBSERVED, len(data), k).numpy()
             rows = Data.of(data.points, targets, weights=data.weights)
             transformed_data(rows, transforms)  # which refuses targets outside of the domain
-        return cls(inner, transforms, entries.number("log_jacobian"), inner.units, rows)
+        slopes, span = entries.number("log_jacobian"), None
+        if "target_low" in arrays:
+            ends = (entries.floats(name, k).numpy() for name in ("target_low", "target_high"))
+            span = Span(*ends)
+            if (span.low > span.high).any():
+                raise ModelFileError("target_low: expected at most target_high, got more")
+        return cls(inner, transforms, slopes, inner.units, rows, span)
 
 
 def untransformed(process: GaussianProcess) -> GaussianProcess:
@@ -318,25 +348,6 @@ def gaussian_parts(process: GaussianProcess) -> list[tuple[GaussianProcess, floa
 def has_data(process: GaussianProcess) -> bool:
     """Whether a process of a table has kept its observations."""
     return getattr(process, "rows", None) is not None
-
-
-def mapped_back(transform: TargetTransform, values: FloatArray) -> FloatArray:
-    """`g^-1(z)` of any values; those outside the image are taken for its ends."""
-    with np.errstate(over="ignore"):  # of an exponential: infinity is the answer
-        return transform.inverse(np.clip(values, *transform.image))
-
-
-def mapped_moments(
-    transform: TargetTransform, mean: FloatArray, spread: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Mean (p,) and variance (p,) or covariance (p, p) of `g^-1(z)` from those of a normal z."""
-    std = np.sqrt(spread if spread.ndim == 1 else np.diagonal(spread))
-    expansion = hermite.coefficients(lambda z: mapped_back(transform, z), mean, std)
-    if spread.ndim == 1:
-        return expansion[:, 0], hermite.variance_of(expansion)
-    safe = np.where(std > 0, std, 1.0)
-    correlation = np.clip(spread / np.multiply.outer(safe, safe), -1.0, 1.0)
-    return expansion[:, 0], hermite.covariance_of(expansion, correlation)
 
 
 def forward(targets: FloatArray, transforms: Sequence[TargetTransform]) -> FloatArray:

@@ -254,7 +254,8 @@ class YeoJohnson(TargetTransform):
         """See the base class."""
         mean = np.asarray(np.average(targets, weights=counts))
         variance = np.asarray(np.average(np.square(targets - mean), weights=counts))
-        scale = float(safe_scale(np.asarray(np.sqrt(variance)), mean))
+        low, high = np.asarray(targets.min()), np.asarray(targets.max())
+        scale = float(safe_scale(np.asarray(np.sqrt(variance)), low, high))
         return replace(
             self,
             center=float(mean) if self.center is None else self.center,

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.random import FloatArray
-from coupledgp.validation import ROUNDING, check_spread
+from coupledgp.validation import SMALLEST, check_spread, varies
+
+# Scale of constant targets over their magnitude, such that a tenth of its square is no rounding.
+CONSTANT_SCALE = float(np.sqrt(np.finfo(float).eps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,19 +41,23 @@ class Units:
         check_spread(targets, "y", "output")
         if not normalize:
             return cls(np.zeros(targets.shape[1]), np.ones(targets.shape[1]))
+        low, high = targets.min(axis=0), targets.max(axis=0)
         if counts is None:
-            mean = targets.mean(axis=0)
-            return cls(mean, safe_scale(targets.std(axis=0), mean))
-        mean = np.average(targets, axis=0, weights=counts)
-        variance = np.average(np.square(targets - mean), axis=0, weights=counts)
-        return cls(mean, safe_scale(np.sqrt(variance), mean))
+            mean, std = targets.mean(axis=0), targets.std(axis=0)
+        else:
+            mean = np.average(targets, axis=0, weights=counts)
+            std = np.sqrt(np.average(np.square(targets - mean), axis=0, weights=counts))
+        if len(targets) == 1:  # which tells nothing of a spread, not that there is none
+            return cls(mean, np.ones_like(mean))
+        return cls(np.clip(mean, low, high), safe_scale(std, low, high))
 
     @classmethod
-    def of_moments(cls, mean: FloatArray, variance: FloatArray, normalize: bool) -> Units:
-        """The units of targets whose means and variances (k,) are known; see `of`."""
+    def of_moments(cls, moments: ColumnMoments, normalize: bool) -> Units:
+        """The units of targets whose moments are known; see `of`."""
+        mean, low, high = moments.mean, moments.low, moments.high
         if not normalize:
             return cls(np.zeros(mean.size), np.ones(mean.size))
-        return cls(mean, safe_scale(np.sqrt(variance), mean))
+        return cls(np.clip(mean, low, high), safe_scale(np.sqrt(moments.variance), low, high))
 
     @property
     def n_outputs(self) -> int:
@@ -77,14 +85,23 @@ class Units:
         return n_rows * float(np.log(self.scale).sum())
 
 
-def safe_scale(std: FloatArray, mean: FloatArray) -> FloatArray:
-    """Standard deviations (k,), where one replaces a value that is zero to rounding."""
-    return np.where(std > ROUNDING * np.abs(mean), std, 1.0)
+def safe_scale(std: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+    """Standard deviations (k,) of targets from `low` to `high`, or `CONSTANT_SCALE` of constants.
+
+    A constant has no spread but for its digits, so that its scale is a share of its magnitude, in
+    every unit the same. Zeros have no magnitude either; there it is that of one.
+    """
+    largest = np.maximum(np.abs(low), np.abs(high))
+    rounded = np.maximum(CONSTANT_SCALE * np.where(largest > 0, largest, 1.0), SMALLEST)
+    return np.where(varies(low, high), std, rounded)
 
 
-def are_constant(targets: FloatArray, offset: FloatArray) -> bool:
-    """Whether every output of targets (n, k) is its mean, offset (k,), to rounding.
+def are_constant(targets: FloatArray, offset: FloatArray | None = None) -> bool:
+    """Whether every output of targets (n, k) is constant to rounding, and equal to `offset` (k,).
 
     Such targets say nothing about a kernel or about scales: their evidence has no maximum.
     """
-    return bool((np.abs(targets - offset) <= ROUNDING * np.abs(offset)).all())
+    low, high = targets.min(axis=0), targets.max(axis=0)
+    if offset is not None:
+        low, high = np.minimum(low, offset), np.maximum(high, offset)
+    return not varies(low, high).any()

@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from numbers import Integral
 from os import PathLike
 from typing import Any, ClassVar, Literal, Self
@@ -35,6 +36,7 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import check_integer, check_number, require_type
+from coupledgp.gp.seen import Seen
 from coupledgp.gp.transformed import has_data
 from coupledgp.memory import named_exhaustion
 from coupledgp.progress import Progress, reporter, silent
@@ -65,6 +67,8 @@ class FittedModel:
         Number of dimensions of the y that was given, 1 or 2; predictions have the same.
     results : Mapping of str to Any
         Further fitted attributes of the estimator by name.
+    seen : Seen or None
+        Where a table had rows; None where these are kept, or for an old file without them.
     dropped : frozenset of str
         Names of those that held for rows other than the process has now.
     columns : Columns or None
@@ -79,14 +83,28 @@ class FittedModel:
     columns: Columns | None = None
     digests: RowDigests | None = None
     dropped: frozenset[str] = frozenset()
+    seen: Seen | None = None
+
+    @cached_property
+    def extent(self) -> Seen | None:
+        """Where the table had rows; None for an old file without them."""
+        if self.seen is not None or not has_data(self.process):
+            return self.seen
+        data = self.process.data
+        return Seen.of(data.points, data.targets)
 
     def with_process(
-        self, process: GaussianProcess, digests: RowDigests | None = None
+        self,
+        process: GaussianProcess,
+        digests: RowDigests | None = None,
+        seen: Seen | None = None,
     ) -> FittedModel:
         """The same model with another process, without the results that hold for one fit only."""
         results = {k: v for k, v in self.results.items() if k not in OF_ONE_FIT}
         dropped = self.dropped | (self.results.keys() - results.keys())
-        return replace(self, process=process, results=results, digests=digests, dropped=dropped)
+        return replace(
+            self, process=process, results=results, digests=digests, dropped=dropped, seen=seen
+        )
 
     def shaped(self, array: FloatArray, axis: int) -> FloatArray:
         """An array (..., k, ...) without its axis of outputs, at `axis`, if y was of shape (n,)."""
@@ -175,6 +193,7 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         want: Want = "covariance" if return_cov else "variance" if return_std else "mean"
         with named_exhaustion("predict"), self._reporter("predict") as report:
             mean, spread = record.process.law(points, want, latent=latent, report=report)
+        self._judge(points, mean)
         mean = record.shaped(mean, 1)
         if spread is None:
             return mean
@@ -202,7 +221,11 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         points, record = self.points(X), self.fitted_
         with named_exhaustion("predict"), self._reporter("predict") as report:
             found = record.process.quantiles(points, wanted, report=report)
+        self._judge(points)
         return record.shaped(found, 1)
+
+    def _judge(self, points: Points, mean: FloatArray | None = None) -> None:
+        """Warn of points whose law, of means (p, k), rests on no data."""
 
     def predict_quantiles(self, X: Any, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
         """Quantiles of observations at each point, noise included.
@@ -268,7 +291,10 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
             if digests is not None:
                 own = digests_of(process, data, digests.salt, digests.with_targets)
                 digests = digests.joined(own)
-        self._fitted = record.with_process(process, digests)
+        seen = record.seen  # of rows that are kept it follows from these
+        if seen is not None:
+            seen = seen.joined(Seen.of(data.points, data.targets))
+        self._fitted = record.with_process(process, digests, seen)
         return self
 
     def _around(self, process: GaussianProcess) -> Self:

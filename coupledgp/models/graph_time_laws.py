@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.back_transformed import mapped_back
 from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.graph_time_fit import (
     Outliers,
 )
 from coupledgp.gp.protocol import Data, Points
-from coupledgp.gp.transformed import TransformedGP, mapped_back, untransformed
+from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import Criterion

@@ -28,6 +28,7 @@ from coupledgp.features.sklearn import (
     TableColumns,
     seed_from_random_state,
 )
+from coupledgp.gp.columns import column_spread
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
 from coupledgp.random import FloatArray
@@ -307,5 +308,4 @@ class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares
 def scott_lengthscale(inputs: FloatArray) -> FloatArray:
     """Scott's rule (d,): standard deviations times `n^(-1 / (d + 4))`; one for constant columns."""
     n, dim = inputs.shape
-    spread = inputs.std(axis=0)
-    return np.where(spread > 0, spread, 1.0) * n ** (-1.0 / (dim + 4))
+    return column_spread(inputs, True) * n ** (-1.0 / (dim + 4))

@@ -180,7 +180,7 @@ def _base(
 ) -> FloatArray:
     """Data-driven lengthscales (D,), as `_default_lengthscale` finds them in memory."""
     inputs, groups = passes.summary.inputs, passes.summary.columns.groups
-    spread = spread_of_moments(inputs.mean, inputs.variance, model.ard, groups)
+    spread = spread_of_moments(inputs.variance, inputs.low, inputs.high, model.ard, groups)
     if not features_class(model.features).lengthscale_by_rule:
         return root_of_parts(spread.size, model.ard, groups) * spread
     if not model.ard:

@@ -359,7 +359,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
             if self.keep_rows is False:
                 keeping = with_parameters(self, keep_rows=True)
                 record = keeping.fit(X, y, *weights, queries=queries).fitted_
-                fitted = replace(record, process=record.process.without_data())
+                fitted = replace(record, process=record.process.without_data(), seen=record.extent)
             elif self.target_transform is not None:
                 fitted = fit_transformed(self, X, y, *weights, queries=queries)
             elif self._chooses:
@@ -439,7 +439,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
                 process = replace(process, rows=passes.take(np.arange(passes.summary.n_rows)))
         self._warn_if_stopped(results)
         summary = passes.summary
-        return self.holding(FittedModel(process, summary.ndim, results, summary.columns))
+        return self.holding(
+            FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen)
+        )
 
     def partial_fit(
         self,

@@ -259,12 +259,13 @@ def plain_targets(y: Any) -> Any:
     Raises
     ------
     InvalidInputError
-        They are dates or durations, or whole numbers beyond those of floats.
+        They are text, dates or durations, or whole numbers beyond those of floats.
     """
     found = plain_array(y, "y")
     kind = getattr(getattr(found, "dtype", None), "kind", "")
     if kind in "mM" and kind:
         raise InvalidInputError(f"y: expected numbers, got {found.dtype}")
+    _refuse_labels(found)
     if kind == "O" or isinstance(found, (list, tuple)):
         try:
             return real_array(found, "y")
@@ -275,6 +276,24 @@ def plain_targets(y: Any) -> Any:
         except (TypeError, ValueError):
             return found
     return found
+
+
+def _refuse_labels(y: Any) -> None:
+    """Refuse targets that hold text which is no number, such as the names of classes."""
+    values = np.asarray(y)
+    if values.dtype.kind not in "OUST":
+        return
+    for value in values.ravel():
+        if not isinstance(value, (str, bytes)):
+            continue
+        try:
+            float(value)
+        except ValueError:
+            shown = str(value) if isinstance(value, str) else value.decode(errors="replace")
+            raise InvalidInputError(
+                f"y: expected numbers to regress on, got the text {shown!r:.60}; names of classes "
+                "are classification: use KernelRegressionClassifier"
+            ) from None
 
 
 def _learnt(rows: FloatArray) -> FloatArray:

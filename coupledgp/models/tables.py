@@ -22,9 +22,11 @@ from coupledgp.gp.mixture import MixtureGP, n_columns_of, restored_process
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import Entries, check_integer, require_type
+from coupledgp.gp.seen import Seen
 from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.transformed import TransformedGP, transformed_data, untransformed
-from coupledgp.gp.units import Units
+from coupledgp.gp.units import Units, are_constant
+from coupledgp.inference.linalg.rounding import levels_to_caller
 from coupledgp.inference.search.averaging import (
     Average,
     HyperparameterPrior,
@@ -48,6 +50,7 @@ from coupledgp.models.estimator import (
     restored_parameters,
     restored_results,
 )
+from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.models.rows import RowArguments, known_noise
 from coupledgp.models.table_rows import further_rows, further_rows_with_targets, learn_rows
 from coupledgp.models.targets import TransformLike, chosen_transforms
@@ -109,8 +112,19 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
     ) -> FittedModel:
         data, ndim, columns = self.checked(X, y, sample_weight, sample_noise)
         process, results = self.fit_data(data, columns, *further)
+        self._warn_if_constant(data)
         self._warn_if_stopped(results)
         return FittedModel(process, ndim, results, columns)
+
+    def _warn_if_constant(self, data: Data) -> None:
+        """Warn of targets that say nothing of their spread."""
+        if are_constant(data.targets):
+            warnings.warn(
+                f"y: expected targets that differ, got {len(data)} equal ones: predictions are "
+                "these, and standard deviations say nothing of how others would differ",
+                UserWarning,
+                stacklevel=levels_to_caller(),
+            )
 
     def _warn_if_stopped(self, results: Mapping[str, Any]) -> None:
         """Warn where the search ended at its limit, or in the middle, not by its tolerances."""
@@ -186,7 +200,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         self, data: Data, units: Units, base: FloatArray, groups: IntArray | None = None
     ) -> SearchSpace:
         """Free hyperparameters and starts of the search, from the parameters and the data."""
-        varies = bool(units.normalized(data.targets).any())
+        varies = not are_constant(data.targets, units.offset)
         return self._space(varies, known_noise(data, units, self.noise), base, groups)
 
     def _space(
@@ -321,12 +335,57 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         FloatArray or (FloatArray, FloatArray)
             Mean, (p,) or (p, k), and the standard deviation or covariance if asked for.
 
+        Warns
+        -----
+        ExtrapolationWarning
+            A row is more than two lengthscales from the training rows in a column (see
+            `extrapolation`), or its mean more than three ranges of y from the training targets.
+
         Raises
         ------
         InvalidInputError
             Both `return_std` and `return_cov` are set, or `X` does not fit the training data.
         """
         return self._predict(X, return_std, return_cov, latent)
+
+    def extrapolation(self, X: ArrayLike) -> FloatArray:
+        """Distance of rows from the training rows, in lengthscales: what is above 2 is warned of.
+
+        `max_j min_i |x_j - x_ij| / min(l_j, sqrt(d) w_j / 2)`, where the values i of column j stand
+        for intervals without gaps above an eighth of its range w_j. Holes that show in several
+        columns together only are not seen; standard deviations grow there.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d).
+
+        Returns
+        -------
+        FloatArray
+            Distances (p,), at most 1000, which is that of other values in columns that were
+            constant; zero within the values of every column. NaN for a model from a file without
+            rows of a version that did not keep their ranges.
+        """
+        points = self.points(X)
+        found = self.extrapolations(points)
+        return np.full(len(points), np.nan) if found is None else found.distance
+
+    def extrapolations(
+        self, points: Points, mean: FloatArray | None = None
+    ) -> Extrapolations | None:
+        """Which encoded rows (p, D), of means (p, k), are extrapolations; None if not known."""
+        record, columns = self.fitted_, self._columns
+        lengthscale = record.process.hyperparameters.lengthscale
+        seen = record.extent
+        if seen is None:
+            return None
+        return Extrapolations.of(seen, columns, lengthscale, points, mean)
+
+    def _judge(self, points: Points, mean: FloatArray | None = None) -> None:
+        found = self.extrapolations(points, mean)
+        if found is not None:
+            found.warn()
 
     def log_density(self, X: ArrayLike, y: ArrayLike) -> FloatArray:
         """Log predictive density of observations, each alone; minus its mean is the NLPD.
@@ -421,6 +480,8 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         names, encoding = self._columns.names, self._columns.encoding
         results = self.fitted_.results
         stored = {name: results[name] for name in STORED_RESULTS if name in results}
+        seen = None if "X" in arrays else self.fitted_.extent
+        arrays |= {} if seen is None else seen.arrays()
         return {
             **header,
             "feature_names": None if names is None else [str(name) for name in names],
@@ -445,9 +506,10 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
             model.fixed = tuple(fixed)
         columns = _columns_from(header, n_columns_of(process))
         results = restored_results(header, "scalars", STORED_RESULTS)
-        digests = RowDigests.from_entries(Entries(header, arrays))
-        ndim = restored_ndim(header, process)
-        return model.holding(FittedModel(process, ndim, results, columns, digests))
+        entries = Entries(header, arrays)
+        digests, ndim = RowDigests.from_entries(entries), restored_ndim(header, process)
+        seen = Seen.from_entries(entries, n_columns_of(process) or 0, process.units.n_outputs)
+        return model.holding(FittedModel(process, ndim, results, columns, digests, seen=seen))
 
     def _stored_parameters(self) -> dict[str, Any]:
         parameters = super()._stored_parameters()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ class FittedMember:
 
     def broader(self, noise: float) -> tuple[LocalPrior, ...]:
         """Its priors with another noise variance."""
-        return tuple(with_noise(prior, noise) for prior in self.priors)
+        return tuple(prior.with_noise(noise) for prior in self.priors)
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,6 @@ def leave_one_out(process: ExactAdditiveGP) -> tuple[FloatArray, float]:
     variance = 1 / precision[:, None]
     zeros = np.zeros_like(gaps)
     return gaussian_log_density(gaps, zeros, variance), float(variance.mean())
-
-
-def with_noise(prior: LocalPrior, noise: float) -> LocalPrior:
-    """The prior with another noise variance, in normalised units."""
-    named = {k: np.asarray(v) for k, v in prior.structure.named(prior.vector).items()}
-    vector = prior.structure.pack({**named, "noise": np.array(np.log(noise))})
-    return replace(prior, vector=vector)
 
 
 def name_of(structure: Structure) -> str:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import TypeVar
 
 import numpy as np
 
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_fit import (
     FITTING_ROUNDS,
     LOCAL_ROUNDS,
+    ROUNDING,
     SCREENING,
     LocalFitter,
     LocalProblem,
@@ -37,7 +39,6 @@ from coupledgp.selection.fitted_members import (
     MemberChoice,
     leave_one_out,
     name_of,
-    with_noise,
 )
 from coupledgp.selection.member_plans import (
     EXACT_KERNELS,
@@ -51,8 +52,6 @@ from coupledgp.selection.member_plans import (
 )
 from coupledgp.spectra import parse_spectrum
 
-# Rounding of an eigenvalue of a covariance, relative to its variance, for each row.
-ROUNDING = 1e-13
 # A tenth of the rows are held out, within these limits.
 LEAST_HELD, MOST_HELD, LEAST_ROWS = 50, 4000, 8
 # Rows that each member is credited with beforehand: few, since a table of fifty held-out rows
@@ -60,6 +59,9 @@ LEAST_HELD, MOST_HELD, LEAST_ROWS = 50, 4000, 8
 PRIOR_COUNT = 0.2
 # Members of smaller weight are left out; draws of averaged hyperparameters are small by nature.
 LEAST_WEIGHT, LEAST_DRAW_WEIGHT = 0.01, 1e-3
+
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +97,9 @@ class MemberSearch:
             return self._mixed(self._with_broader(fitted, self._leave_one_out), counts,
                                "leaving one row out at a time")  # fmt: skip
         train, held = self._split()
-        fitted = [member for plan in plans for member in self._held_out_members(plan, train, held)]
+        fitted = self._computed(
+            partial(self._held_out_members, plan, train, held) for plan in plans
+        )
 
         def score(name: str, priors: tuple[LocalPrior, ...], old: FittedMember) -> FittedMember:
             return self._scored(replace(old, name=name, priors=priors), train, held)
@@ -103,12 +107,36 @@ class MemberSearch:
         return self._mixed(self._with_broader(fitted, score), held.counts,
                            f"fitting to the other {len(train.data)} rows")  # fmt: skip
 
+    def _computed(self, makers: Iterable[Callable[[], list[Made]]]) -> list[Made]:
+        """What the makers make, without those that find a covariance without a factor.
+
+        Raises
+        ------
+        NumericalError
+            None of them makes anything; that of the last one.
+        """
+        found: list[Made] = []
+        failure: NumericalError | None = None
+        for make in makers:
+            try:
+                found += make()
+            except NumericalError as error:
+                failure = error
+                self.report(f"a member is left out: {error}")
+        if failure is not None and not found:
+            raise failure
+        return found
+
     # Exact members, scored by leaving one row out.
 
     def _exact_members(self) -> list[FittedMember]:
         fitter = self._rotated.fitter(self.report)
-        members = [self._exact_member(name, self._rotated, fitter) for name in EXACT_KERNELS]
-        return [self._leave_one_out(m.name, m.priors, m) for m in members]
+
+        def make(name: str) -> list[FittedMember]:
+            member = self._exact_member(name, self._rotated, fitter)
+            return [self._leave_one_out(member.name, member.priors, member)]
+
+        return self._computed(partial(make, name) for name in EXACT_KERNELS)
 
     @cached_property
     def _rotated(self) -> LocalProblem:
@@ -132,16 +160,17 @@ class MemberSearch:
         self, found: LocalSearch, problem: LocalProblem, fitter: LocalFitter
     ) -> FittedMember:
         structure = found.structure
-        vectors, shares = self._draws(fitter, found)
+        vectors, shares = self._draws(fitter, found, len(problem.data))
         priors = tuple(problem.prior(structure, vector) for vector in vectors)
         name = f"exact, {structure.spectrum}{self._sharing}"
         nothing = np.empty(0)
         return FittedMember(name, priors, shares, nothing, 0.0, True, found.n_evaluations)
 
-    def _draws(self, fitter: LocalFitter, found: LocalSearch) -> tuple[FloatArray, FloatArray]:
+    def _draws(
+        self, fitter: LocalFitter, found: LocalSearch, n_rows: int
+    ) -> tuple[FloatArray, FloatArray]:
         """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
-        rows = fitter.rows
-        if not averages(len(rows), len(self.problem.groups)) or not rows.targets.any():
+        if not averages(n_rows, len(self.problem.groups)) or not fitter.varies:
             return found.vector[None], np.ones(1)
         density = LogPosterior(fitter, found)
         rng = np.random.default_rng([self.problem.seed, 3])
@@ -160,14 +189,19 @@ class MemberSearch:
 
     def _exact(self, prior: LocalPrior, problem: LocalProblem) -> ExactAdditiveGP:
         """The dense process; its noise is at least the rounding of its covariance."""
-        prior = self._with_least_noise(problem.adopted(prior), problem)
-        return AdditivePrior(prior).given(problem.data, problem.units, self.normalize, warns=False)
-
-    def _with_least_noise(self, prior: LocalPrior, problem: LocalProblem) -> LocalPrior:
+        prior = problem.adopted(prior)
         least = ROUNDING * len(problem.data) * prior.hyperparameters.outputscale
         if prior.noise < least and problem.known_noise is None:
-            return with_noise(prior, least)
-        return prior
+            prior = prior.with_noise(least)
+
+        def given(own: LocalPrior) -> ExactAdditiveGP:
+            dense = AdditivePrior(own)
+            found: ExactAdditiveGP = dense.given(
+                problem.data, problem.units, self.normalize, warns=False
+            )
+            return found
+
+        return problem.conditioned(prior, given)
 
     # Other members, scored on rows that were held out.
 
@@ -193,8 +227,11 @@ class MemberSearch:
             if len(self.problem.data) > EXACT_ROWS:
                 best = max(searches, key=lambda search: search.value)
                 searches = [replace(best, n_evaluations=sum(s.n_evaluations for s in searches))]
-            exact = [self._exact_of(search, rotated, fitter) for search in searches]
-            return [self._scored(member, train, held) for member in exact]
+
+            def make(search: LocalSearch) -> list[FittedMember]:
+                return [self._scored(self._exact_of(search, rotated, fitter), train, held)]
+
+            return self._computed(partial(make, search) for search in searches)
         fitter = train.fitter(self.report)
         k = 0 if plan.kind == "features" else self.n_neighbours
         structure = train.structure(self.trend, k)
@@ -246,7 +283,11 @@ class MemberSearch:
         if self.problem.known_noise is not None:
             return members
         noise = best.priors[0].noise + best.variance
-        return [*members, score(f"{best.name}, more noise", best.broader(noise), best)]
+
+        def broader() -> list[FittedMember]:
+            return [score(f"{best.name}, more noise", best.broader(noise), best)]
+
+        return self._computed([lambda: members, broader])
 
     def _mixed(
         self, members: list[FittedMember], counts: FloatArray | None, scored_by: str
@@ -254,14 +295,17 @@ class MemberSearch:
         densities = np.array([member.log_densities for member in members])
         weights = mixture_weights(densities, PRIOR_COUNT, counts)
         weights = np.where(weights >= LEAST_WEIGHT, weights, 0.0)
-        weights /= weights.sum()
-        kept = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
-        processes = []
-        for k in kept:
+        weighty = [k for k in np.argsort(-weights, kind="stable") if weights[k] > 0]
+
+        def given(k: int) -> list[tuple[int, list[LocalGP | ExactAdditiveGP]]]:
             self.report(f"posterior: {members[k].name}")
-            processes += [
-                self._given(members[k], prior, self.problem) for prior in members[k].priors
-            ]
+            return [(k, [self._given(members[k], p, self.problem) for p in members[k].priors])]
+
+        posteriors = self._computed(partial(given, k) for k in weighty)
+        kept = [k for k, _ in posteriors]
+        weights = np.where(np.isin(np.arange(len(members)), kept), weights, 0.0)
+        weights /= weights.sum()
+        processes = [process for _, own in posteriors for process in own]
         shares = np.concatenate([weights[k] * members[k].shares for k in kept])
         data = self.problem.data
         process = processes[0] if len(processes) == 1 else MixtureGP.of(processes, shares, data)
@@ -280,8 +324,10 @@ class MemberSearch:
     ) -> LocalGP | ExactAdditiveGP:
         if member.exact and problem is self.problem:
             found = self._exact(prior, self._rotated)  # the same covariance from fewer columns
-            full = self._with_least_noise(problem.adopted(prior), problem)
-            return replace(found, dense_prior=AdditivePrior(full), rows=problem.data)
+            noisy = found.dense_prior
+            assert isinstance(noisy, AdditivePrior)
+            own = AdditivePrior(problem.adopted(noisy.parts)).bounded_by(problem.data.points)
+            return replace(found, dense_prior=own, rows=problem.data)
         if member.exact:
             return self._exact(prior, problem)
         return problem.process(prior, self.normalize)

@@ -24,6 +24,8 @@ from coupledgp.validation import check_magnitude
 
 # Years since 1970 that nanoseconds of 64 bits reach.
 FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970
+# Units of NumPy below nanoseconds, in which NumPy has no years.
+FINER_UNITS = ("ps", "fs", "as")
 KINDS = "timestamps (datetime64, datetimes, ISO 8601 texts) or numbers"
 ENDING = re.compile(r"(Z|[+-]\d\d(?::?\d\d)?)$")
 Labelled = Literal["numpy", "python", "pandas"]
@@ -140,6 +142,18 @@ def _nanoseconds(array: NDArray[Any], name: str, firsts: Sequence[int] | None = 
     missing = np.flatnonzero(np.isnat(array))
     if missing.size:
         raise InvalidInputError(f"{name}: expected a time at place {missing[0]}, got NaT")
+    unit, _ = np.datetime_data(array.dtype)
+    if unit == "generic":
+        raise InvalidInputError(f"{name}: expected times with a unit, got {array.dtype}")
+    if unit in FINER_UNITS:  # whose numbers cannot reach the ends of the years below
+        whole = array.astype("datetime64[ns]")
+        cut = np.flatnonzero(whole.astype(array.dtype) != array)
+        if cut.size:
+            raise InvalidInputError(
+                f"{name}: expected whole nanoseconds, got {array[cut[0]]} at place "
+                f"{cut[0] if firsts is None else firsts[cut[0]]}; give numbers, such as {unit}"
+            )
+        return whole.astype(np.int64)
     years = array.astype("datetime64[Y]").astype(np.int64)
     bad = np.flatnonzero((years < FIRST_YEAR) | (years > LAST_YEAR))
     if bad.size:

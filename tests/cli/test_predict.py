@@ -16,9 +16,11 @@ def test_predict_adds_columns_and_keeps_the_others_as_they_stand(model_path, tmp
     shuffled = {name: table[name] for name in ["note", "fixed", "id", "flag", "b b", "a"]}
     path = write_csv(tmp_path / "new.csv", shuffled)
     out = call("predict", model_path, path, "-o", tmp_path / "out.csv")
-    assert out == f"60 rows with 'mean' and 'std' written to {tmp_path / 'out.csv'}\n"
+    assert (
+        out == f"60 rows with 'mean', 'std' and 'extrapolation' written to {tmp_path / 'out.csv'}\n"
+    )
     before, after = read_csv(path), read_csv(tmp_path / "out.csv")
-    assert list(after) == [*before, "mean", "std"]
+    assert list(after) == [*before, "mean", "std", "extrapolation"]
     assert all(after[name] == before[name] for name in before)
     X = pa.table({n: np.asarray(table[n], dtype=float) for n in ("a", "b b", "flag", "fixed")})
     mean, std = cgp.load_model(model_path).predict(X, return_std=True)
@@ -31,7 +33,7 @@ def test_predict_in_a_new_process(model_path, data, tmp_path, call):
     arguments = ["predict", model_path, data, "-o", tmp_path / "there.csv", "--json"]
     done = Started(COMMAND, *arguments).finished()
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["added"] == ["mean", "std"]
+    assert json.loads(done.stdout)["added"] == ["mean", "std", "extrapolation"]
     here, there = (read_csv(tmp_path / name) for name in ("here.csv", "there.csv"))
     for name in ("mean", "std"):  # the last bits depend on the number of threads
         a, b = (np.array(table.pop(name), dtype=float) for table in (here, there))
@@ -41,7 +43,7 @@ def test_predict_in_a_new_process(model_path, data, tmp_path, call):
 
 def test_predict_adds_intervals(model_path, data, tmp_path, call):
     out = call("predict", model_path, data, "-o", tmp_path / "out.csv", "--interval", "0.9")
-    assert "'mean', 'std', 'lower_90' and 'upper_90'" in out
+    assert "'mean', 'std', 'lower_90', 'upper_90' and 'extrapolation'" in out
     table = read_csv(tmp_path / "out.csv")
     mean, std, low, high = (
         np.array(table[name], dtype=float) for name in ("mean", "std", "lower_90", "upper_90")
@@ -59,8 +61,11 @@ def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
     call("predict", model_path, data, "-o", tmp_path / "p.parquet", "--prefix", "price_")
     call("predict", model_path, tmp_path / "p.parquet", "-o", tmp_path / "q.tsv", "--latent")
     table, text = pa.parquet.read_table(tmp_path / "p.parquet"), read_csv(tmp_path / "q.tsv", "\t")
-    assert table.column_names == [*columns(), "price_mean", "price_std"]
-    assert list(text) == [*table.column_names, "mean", "std"]
+    assert table.column_names == [
+        *columns(),
+        *(f"price_{name}" for name in ("mean", "std", "extrapolation")),
+    ]
+    assert list(text) == [*table.column_names, "mean", "std", "extrapolation"]
     assert np.array_equal(table["price_mean"].to_numpy(), np.array(text["mean"], dtype=float))
     gap = table["price_std"].to_numpy() ** 2 - np.array(text["std"], dtype=float) ** 2
     np.testing.assert_allclose(gap, cgp.load_model(model_path).noise_, rtol=1e-8)
@@ -69,7 +74,7 @@ def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
 def test_predict_no_rows(model_path, tmp_path, call):
     path = write_csv(tmp_path / "none.csv", columns(n=0))
     assert call("predict", model_path, path, "-o", tmp_path / "o.csv").startswith("0 rows")
-    assert list(read_csv(tmp_path / "o.csv")) == [*columns(), "mean", "std"]
+    assert list(read_csv(tmp_path / "o.csv")) == [*columns(), "mean", "std", "extrapolation"]
 
 
 def test_predict_in_batches_is_predict(model_path, data, tmp_path, call, monkeypatch):
@@ -90,7 +95,9 @@ def test_predict_with_models_saved_from_python(tmp_path, call, fails):
     model.fit(X, np.stack([PRICE, 2 * PRICE], axis=1)).save(tmp_path / "two.model")
     cgp.ExactGPRegressor(optimizer=None).fit(X, PRICE).save(tmp_path / "exact.model")
     call("predict", tmp_path / "two.model", path, "-o", tmp_path / "two.csv")
-    assert list(read_csv(tmp_path / "two.csv"))[2:] == ["mean_0", "std_0", "mean_1", "std_1"]
+    assert list(read_csv(tmp_path / "two.csv"))[2:] == [
+        "mean_0", "std_0", "mean_1", "std_1", "extrapolation",
+    ]  # fmt: skip
     call("predict", tmp_path / "exact.model", path, "-o", tmp_path / "exact.csv")
     three = write_csv(tmp_path / "three.csv", {"p": A, "q": B, "r": B})
     message = fails("predict", tmp_path / "exact.model", three, "-o", tmp_path / "no.csv")

@@ -15,7 +15,7 @@ def test_a_spread_of_rounding_is_one():
         return KnownNumbers.of(values).spread
 
     assert spread(np.array([3.0, 3.0, 3.0])) == 1.0
-    assert spread(np.array([1e9, 1e9 * (1 + 1e-14)])) == 1.0
+    assert spread(np.array([1e9, 1e9 * (1 + 1e-15)])) == 1.0
     assert spread(np.array([1.0, 3.0])) == 1.0
     assert spread(np.array([1.0, 5.0])) == 2.0
     code = NumberSummary.of(np.array([4.0, np.nan, 4.0]), "X: column 1").code(fill=True)

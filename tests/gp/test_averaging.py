@@ -122,6 +122,7 @@ def test_no_single_kernel_to_solve_with():
         cgp.diagnostics.compare(gp, X_TEST, method="stochastic")
 
 
+@pytest.mark.filterwarnings("ignore:y. expected targets that differ")
 def test_nothing_to_average():
     kept = cgp.ExactGPRegressor(hyperparameters="averaged", optimizer=None).fit(X, Y)
     assert not isinstance(kept.process_, MixtureGP)

@@ -118,15 +118,29 @@ def test_rows_added_later_become_neighbours():
 
 @pytest.mark.parametrize("name", ["all parts", "fitted", "features and trend"])
 def test_far_away_the_law_is_that_of_trend_and_prior(name):
-    """Features fade outside the range of the data, so that their weights cannot run away."""
+    """Features fade outside the range of the data, so that their weights cannot run away.
+
+    The trend goes on for one range of each column; beyond it has the slopes of the prior.
+    """
     gp = process(name)
     far = np.array([[1e3, -1e3], [-5e3, 0.0]])
     prior = gp.local_prior
     mean, variance = gp.latent_law(far, "variance")
-    columns = prior.features(prior.standardised(far), np.zeros(2))
+    inputs, box = prior.standardised(far), gp.table.box
+    room = box.high - box.low
+    bounded = np.clip(inputs, box.low - room, box.high + room)
+    columns = prior.features(bounded, np.zeros(2))
     np.testing.assert_allclose(mean, (columns @ gp.posterior.mean).numpy(), atol=1e-8)
     trend = gp.posterior.root(columns).square().sum(1).numpy()
+    if prior.structure.trend == "linear":
+        trend += prior.hyperparameters.trend * np.square(inputs - bounded).sum(axis=1)
     np.testing.assert_allclose(variance, prior.hyperparameters.outputscale + trend, rtol=1e-8)
+    covariance = gp.latent_law(far, "covariance")[1]
+    assert np.linalg.eigvalsh(covariance)[0] > 0
+    twin = gp.exact().latent_law(far, "covariance")
+    if name == "all parts":  # the same kernel, whose features fade in one of the two
+        np.testing.assert_allclose(twin[1], covariance, rtol=0.05)
+    np.testing.assert_allclose(twin[1].diagonal(), gp.exact().latent_law(far, "variance")[1])
 
 
 def test_the_features_are_whole_inside_the_range_of_the_data():

@@ -8,7 +8,7 @@ from scipy import integrate, special, stats
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp import hermite
-from coupledgp.gp.transformed import mapped_back, mapped_moments
+from coupledgp.gp.back_transformed import mapped_back, mapped_moments
 from coupledgp.gp.transforms import (
     TARGET_TRANSFORMS,
     BoxCox,

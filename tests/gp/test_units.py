@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coupledgp.gp.units import Units, are_constant
+from coupledgp.gp.units import CONSTANT_SCALE, Units, are_constant
 
 EPS = float(np.finfo(float).eps)
 
@@ -15,7 +15,8 @@ def test_a_spread_of_rounding_is_no_scale(mean, counts):
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])[:, None]
     rounded = mean + signs * np.spacing(mean)
     assert np.ptp(rounded) > 0
-    assert Units.of(rounded, True, counts).scale == 1.0
+    constant = Units.of(rounded, True, counts).scale / abs(mean)
+    assert 1e-9 < constant < 1e-7  # the same share in every unit
     assert are_constant(rounded, rounded.mean(axis=0))
     spread = mean * (1 + 40 * EPS * signs)
     found = Units.of(spread, True, counts)
@@ -28,7 +29,9 @@ def test_targets_are_constant_if_every_output_is():
     outputs = np.column_stack([np.full(5, 3.0), np.arange(5.0)])
     assert not are_constant(outputs, outputs.mean(axis=0))
     assert are_constant(outputs[:, :1], outputs[:, :1].mean(axis=0))
-    np.testing.assert_allclose(Units.of(outputs, True).scale, [1.0, np.sqrt(2)])
+    np.testing.assert_allclose(Units.of(outputs, True).scale, [3 * CONSTANT_SCALE, np.sqrt(2)])
+    assert are_constant(outputs[:, :1])
+    assert not are_constant(outputs[:, :1], np.zeros(1))  # five of three, not five of nothing
 
 
 def test_rows_count_as_often_as_they_say():

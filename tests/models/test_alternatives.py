@@ -250,6 +250,7 @@ class TestTables:
         few = boosted(Data.of(X[:9], Y[:9, None]), X[80:], Y[80:, None], 0)
         assert few == "expected 60 training rows at least, got 9"
 
+    @pytest.mark.filterwarnings("ignore:y. expected targets that differ")
     def test_constant_targets_and_one_point(self, only):
         only("kernel matern-1/2", "gradient boosting")
         model = cgp.ExactGPRegressor(random_state=0).fit(X[:80], np.full(80, 2.0))

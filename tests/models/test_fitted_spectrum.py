@@ -250,6 +250,7 @@ def test_an_objective_of_one_s_own(tmp_path):
         gp.save(tmp_path / "model")
 
 
+@pytest.mark.filterwarnings("ignore:y. expected targets that differ")
 def test_too_few_rows_and_constant_targets(few_steps):
     with pytest.raises(
         InvalidInputError, match="X: expected at least 10 rows to fit frequencies to, got 9"

@@ -267,6 +267,8 @@ def test_global_state_is_neither_read_nor_changed():
     np.random.set_state(("MT19937", before, 624, 0, 0.0))  # noqa: NPY002
 
 
+@pytest.mark.filterwarnings("ignore::coupledgp.errors.ExtrapolationWarning")
+@pytest.mark.filterwarnings("ignore:y. expected targets that differ")
 @pytest.mark.parametrize("model", FITTED, ids=IDS)
 def test_awkward_tables(model):
     X, y = table(30)

@@ -101,6 +101,7 @@ def test_the_fitted_process_is_that_of_its_own_prior_and_rows(fitted):
     assert np.corrcoef(gp.predict(X), y)[0, 1] > 0.9
 
 
+@pytest.mark.filterwarnings("ignore::coupledgp.errors.ExtrapolationWarning")
 def test_the_unit_of_a_column_does_not_matter(fitted):
     gp, X, y = fitted
     scale = np.random.default_rng(5).uniform(0.01, 100, X.shape[1])

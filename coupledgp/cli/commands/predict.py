@@ -72,7 +72,11 @@ def predict(
         bool, typer.Option("--json", help="Print JSON instead of a sentence.")
     ] = False,
 ) -> None:
-    """Predict, add the columns and write the table."""
+    """Predict, add the columns and write the table.
+
+    The column extrapolation holds the distance of each row of a table from the training rows, in
+    lengthscales: zero within their values, and above 2 where data say little.
+    """
     from coupledgp.cli.commands.predict_tasks import with_predictions
     from coupledgp.cli.commands.stream_tasks import predict_batches, table_model
     from coupledgp.cli.readers.batches import wants_batches

@@ -7,7 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from coupledgp.cli.evaluate import intervals_in_batches, predict_in_batches
+from coupledgp.cli.evaluate import (
+    extrapolations_in_batches,
+    intervals_in_batches,
+    predict_in_batches,
+)
 from coupledgp.cli.readers.domains import Domain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.kinds import (
@@ -22,6 +26,7 @@ from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.places import PlaceOptions, read_queries
 from coupledgp.cli.readers.tables import check_columns, is_parquet, read_table
 from coupledgp.errors import InvalidInputError
+from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.random import FloatArray
 
 
@@ -41,7 +46,9 @@ def with_predictions(
     fitted = read_model(model)
     table, inputs = _points(fitted, data, node_column)
     with about(data):
-        added = law_columns(fitted, inputs, prefix, latent, interval)
+        added, told = law_columns(fitted, inputs, prefix, latent, interval)
+    if told is not None:
+        told.warn()
     if not is_parquet(data) and not is_parquet(output):
         table = read_table(data, text_columns=True)  # to keep every other column as it stands
     for name, values in added.items():
@@ -55,14 +62,17 @@ def with_predictions(
 
 def law_columns(
     model: Any, inputs: Any, prefix: str, latent: bool, interval: float | None
-) -> dict[str, FloatArray]:
-    """Columns (p,) of the law at inputs of p rows, by name."""
+) -> tuple[dict[str, FloatArray], Extrapolations | None]:
+    """Columns (p,) of the law at inputs of p rows, by name, and which rows are extrapolations."""
     mean, std = predict_in_batches(model, inputs, latent)
     law = {"mean": mean, "std": std}
     if interval is not None:
         lower, upper = intervals_in_batches(model, inputs, interval)
         law |= {f"lower_{100 * interval:g}": lower, f"upper_{100 * interval:g}": upper}
-    return _columns(law, prefix)
+    columns, told = _columns(law, prefix), extrapolations_in_batches(model, inputs, mean)
+    if told is not None:
+        columns[f"{prefix}extrapolation"] = told.distance
+    return columns, told
 
 
 def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, Any]:

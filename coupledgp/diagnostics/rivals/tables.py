@@ -25,6 +25,7 @@ from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.validation import varies
 
 # Memory of the design of a linear model beyond which rows are drawn at random: 256 MiB of float64.
 MOST_ENTRIES = 2**25
@@ -61,7 +62,7 @@ class TableRivals:
     @cached_property
     def _columns(self) -> IntArray:
         """Numbers of the columns that vary."""
-        found: IntArray = np.flatnonzero((self.X / self._largest).std(axis=0) > 1e-12)
+        found: IntArray = np.flatnonzero(varies(self.X.min(axis=0), self.X.max(axis=0)))
         return found
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from coupledgp.gp.transformed import mapped_back, mapped_moments
+from coupledgp.gp.back_transformed import mapped_back, mapped_moments
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.output import write_text
 from coupledgp.random import FloatArray, IntArray

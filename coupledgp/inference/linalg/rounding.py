@@ -119,7 +119,7 @@ def warn_if_imprecise(error: float, subject: str, advice: str) -> None:
         f"{subject}: rounding may move the predictive mean by {size} predictive standard "
         f"deviations, or change these as much; {advice}",
         PrecisionWarning,
-        stacklevel=_levels_to_caller(),
+        stacklevel=levels_to_caller(),
     )
 
 
@@ -142,11 +142,11 @@ def warn_of_evidence(error: float, n_targets: float) -> None:
             "hyperparameters: the search ended where rounding may change the log evidence by "
             f"about {error:.1g} nats, and the noise by more than it is uncertain; give a noise",
             PrecisionWarning,
-            stacklevel=_levels_to_caller(),
+            stacklevel=levels_to_caller(),
         )
 
 
-def _levels_to_caller() -> int:
+def levels_to_caller() -> int:
     """Number of frames from the function that calls to the first outside this package."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").split(".")[0] == "coupledgp":

@@ -7,10 +7,12 @@ in the whole (Vecchia, 1988; LOCAL.md of the design).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.devices import CPU
@@ -60,6 +62,26 @@ class OrderedRows:
             return cls(inputs, targets, np.ones(len(inputs)), np.ones(len(inputs)))
         return cls(inputs, targets, weights.relative_noise, weights.counts)
 
+    def merged(self) -> OrderedRows:
+        """The rows of which those with equal inputs, targets and noise are one that counts for all.
+
+        It has the place of the first. Copies of a row are its nearest neighbours, beside which it
+        has no others; and where there are many, their covariance is singular to rounding.
+        """
+        own_noise = self.noise * self.counts
+        parts = self.inputs, self.targets, own_noise[:, None]
+        _, first, group = np.unique(_hashes(parts), return_index=True, return_inverse=True)
+        if first.size == len(self):
+            return self
+        later = np.setdiff1d(np.arange(len(self)), first)
+        alike = first[group[later]]
+        if any((part[later] != part[alike]).any() for part in parts):
+            return self  # different rows with one hash, which is less likely than a broken disk
+        order = np.argsort(first)
+        counts = np.bincount(group, weights=self.counts)[order].astype(np.float64)
+        kept = self.take(first[order])
+        return replace(kept, noise=own_noise[first[order]] / counts, counts=counts)
+
     def take(self, places: Places) -> OrderedRows:
         """The rows at some places, in their order."""
         return OrderedRows(
@@ -68,6 +90,18 @@ class OrderedRows:
 
     def __len__(self) -> int:
         return len(self.inputs)
+
+
+def _hashes(parts: Iterable[FloatArray]) -> NDArray[np.uint64]:
+    """Numbers (n,) that are equal for equal rows of all parts (n, w), and hardly for others."""
+    columns = [column for part in parts for column in part.T]
+    factors = np.random.default_rng(0).integers(2**64, size=len(columns), dtype=np.uint64) | 1
+    found = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column, factor in zip(columns, factors, strict=True):
+        found ^= (column + 0.0).view(np.uint64)  # zero in place of minus zero
+        found *= factor
+        found ^= found >> np.uint64(32)
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,6 +29,7 @@ from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
+from coupledgp.validation import varies
 
 # Kernels of a family, and noise ratios, of the coarse and of the fine grid.
 COARSE, FINE = (16, 19), (20, 24)
@@ -313,7 +314,8 @@ def variance_of(targets: FloatArray) -> float:
     """Variance of targets (n, k); their mean square where they are constant to rounding."""
     whole = float(np.mean(targets**2))
     own = float(np.mean((targets - targets.mean(axis=0)) ** 2))
-    return max(own if own > ROUNDING**2 * whole else whole, np.finfo(float).tiny)
+    differ = varies(targets.min(axis=0), targets.max(axis=0)).any()
+    return max(own if differ else whole, np.finfo(float).tiny)
 
 
 def spread_of(K: FloatArray) -> float:

@@ -48,10 +48,11 @@ class GPRegressor(TableRegressor):
         `"sparse-spectrum"` (features alone).
     budget
         Seconds of one core that the fit may take, by a forecast from the size of the table. What
-        does not fit in is left out; if nothing does, all columns share one lengthscale (10 000
-        columns of 100 rows do), as the names of the members say, and if that is still too much,
-        `fit` refuses. The forecast does not look at a
-        clock, so that the same data give the same model on every machine.
+        does not fit in has a search of fewer iterations, at least a quarter, or is left out. If no
+        whole member fits in, all columns share one lengthscale (10 000 columns of 100 rows do).
+        The names of the members say both. `fit` refuses if even a quarter of the cheapest search is
+        too much. The forecast does not look at a clock, so that the same data give the same model
+        on every machine.
     trend
         `"linear"`, `"constant"` or `"none"`, see `LocalGPRegressor`.
     n_neighbors

@@ -38,6 +38,8 @@ N_DRAWS = 16
 ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
 FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
+# Least share of its iterations with which a search is worth its cost.
+LEAST_EFFORT = 0.25
 # L-BFGS takes about this many evaluations an iteration.
 EVALUATIONS_PER_ITERATION = 1.2
 
@@ -57,11 +59,22 @@ class MemberPlan:
         Forecast of its cost, prediction of held-out rows included.
     shared : bool
         Whether all columns share one lengthscale, since one each would be beyond the budget.
+    effort : float
+        Share of the iterations of its search, in [1/4, 1]: below one where what is left of the
+        budget pays for no more.
     """
 
     kind: Kind
     seconds: float
     shared: bool = False
+    effort: float = 1.0
+
+    def rounds(self, whole: tuple[Round, ...]) -> tuple[Round, ...]:
+        """Rounds of a search with this share of their iterations, one at least."""
+        return tuple(
+            replace(part, max_iterations=max(1, round(self.effort * part.max_iterations)))
+            for part in whole
+        )
 
 
 def averages(n_rows: int, dim: int) -> bool:
@@ -82,8 +95,11 @@ class Size:
     n_frequencies: int
     shared: bool = False
 
-    def forecast(self, kind: Kind, alone: bool = True) -> float:
-        """Seconds that a member of a kind is expected to take, alone or beside other kinds."""
+    def forecast(self, kind: Kind, alone: bool = True, effort: float = 1.0) -> float:
+        """Seconds that a member of a kind is expected to take, alone or beside other kinds.
+
+        The effort is the share of the iterations of its search; exact members know the whole alone.
+        """
         if kind == "exact":
             every = alone or self.n_rows <= EXACT_ROWS
             n_dense = len(EXACT_KERNELS) if every else 1
@@ -94,7 +110,25 @@ class Size:
         rounds = FITTING_ROUNDS if features else LOCAL_ROUNDS
         search = self._search(rounds, k, features)
         # Rows are whitened twice: those that are not held out, and all.
-        return screening + search + 2 * self.n_rows * self._row(k, features)
+        return screening + effort * search + 2 * self.n_rows * self._row(k, features)
+
+    def within(self, kind: Kind, alone: bool, budget: float, least: float) -> MemberPlan | None:
+        """The member of a kind with as much of its search as a budget pays for, at least a share.
+
+        Parameters
+        ----------
+        kind, alone
+            See `forecast`.
+        budget
+            Seconds.
+        least
+            Least effort; with less the answer is None.
+        """
+        whole, without = (self.forecast(kind, alone, effort) for effort in (1.0, 0.0))
+        if whole <= budget:
+            return MemberPlan(kind, whole, self.shared)
+        effort = (budget - without) / (whole - without) if whole > without else 0.0
+        return MemberPlan(kind, budget, self.shared, effort) if least <= effort < 1.0 else None
 
     @property
     def _searched(self) -> Size:
@@ -154,8 +188,9 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     wanted
         Names among `KINDS`, or `("auto",)`: exact members up to `EXACT_ROWS` rows; exact ones,
         features and hybrid ones up to `SOME_EXACT_ROWS`; above them features, local and hybrid
-        ones, as far as the budget goes. Where no member with a lengthscale for each column is
-        within the budget, members share one among all columns.
+        ones, as far as the budget goes; a member beyond it has a shorter search. Where no member
+        with a lengthscale for each column is within the budget, members share one among all
+        columns, and where none of these is either, the cheapest has a shorter search.
     budget
         Seconds of one core that all members may take together.
 
@@ -165,31 +200,39 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
         A member that was asked for, or the cheapest of them all, is beyond the budget even with a
         shared lengthscale; the message gives the forecast.
     """
-    plans = _affordable(size, wanted, budget)
-    if not plans and size.dim > 1:
-        size = replace(size, shared=True)
-        plans = _affordable(size, wanted, budget)
-    if plans:
-        return plans
+    sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
+    for least in (1.0, LEAST_EFFORT):
+        for tried in sizes:
+            if plans := _affordable(tried, wanted, budget, least):
+                return plans
+    size = sizes[-1]
     if wanted != ("auto",):
         raise _beyond(
-            size, " and ".join(wanted), sum(size.forecast(KINDS[w]) for w in wanted), budget
+            size,
+            " and ".join(wanted),
+            sum(size.forecast(KINDS[w], effort=LEAST_EFFORT) for w in wanted),
+            budget,
         )
-    seconds = min(size.forecast(kind) for kind in _suited(size))
+    seconds = min(size.forecast(kind, effort=LEAST_EFFORT) for kind in _suited(size))
     raise _beyond(size, "the cheapest model", seconds, budget)
 
 
-def _affordable(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[MemberPlan, ...]:
-    """Members of a size within the budget; none if not all that are asked for by name are."""
+def _affordable(
+    size: Size, wanted: tuple[str, ...], budget: float, least: float
+) -> tuple[MemberPlan, ...]:
+    """Members of a size within the budget; none if not all that are asked for by name are.
+
+    The first member has at least the effort `least`, further ones `LEAST_EFFORT`.
+    """
     named = wanted != ("auto",)
     kinds = tuple(KINDS[name] for name in wanted) if named else _suited(size)
     alone = set(kinds) == {"exact"}
     plans: tuple[MemberPlan, ...] = ()
     left = budget
     for kind in kinds:
-        seconds = size.forecast(kind, alone)
-        if seconds <= left:
-            plans, left = (*plans, MemberPlan(kind, seconds, size.shared)), left - seconds
+        plan = size.within(kind, alone, left, LEAST_EFFORT if plans else least)
+        if plan is not None:
+            plans, left = (*plans, plan), left - plan.seconds
         elif named:
             return ()
     return plans

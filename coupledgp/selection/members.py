@@ -240,15 +240,15 @@ class MemberSearch:
             spectra = [parse_spectrum(name) for name in LOCAL_KERNELS]
             screened = fitter.smoothest(structure, spectra, SCREENING)
             structure, n_screened = screened.structure, screened.n_evaluations
-        rounds = LOCAL_ROUNDS
+        rounds = plan.rounds(LOCAL_ROUNDS if plan.kind == "local" else FITTING_ROUNDS)
         if plan.kind != "local":
-            rounds = FITTING_ROUNDS
             structure = train.with_features(
                 structure, self.n_frequencies, "orthogonal+pnc", fitted=True
             )
         found = fitter.search(structure, structure.start(), rounds).after(n_screened)
         prior = train.prior(structure, found.vector)
-        name = f"{name_of(structure)}{self._sharing}"
+        cut = f", {plan.effort:.0%} of the search" if plan.effort < 1 else ""
+        name = f"{name_of(structure)}{self._sharing}{cut}"
         member = FittedMember(name, (prior,), np.ones(1), np.empty(0), 0.0, False,
                               found.n_evaluations)  # fmt: skip
         return [self._scored(member, train, held)]

@@ -9,7 +9,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.inference.spectra.mixture import mixture_log_density
 from coupledgp.selection import members
 from coupledgp.selection.fitted_members import leave_one_out
-from coupledgp.selection.member_plans import Size, plan_members
+from coupledgp.selection.member_plans import LOCAL_ROUNDS, Size, plan_members
 from tests.models.few_steps import search_little
 
 
@@ -177,6 +177,36 @@ def test_plans_follow_the_size_and_the_budget():
         kinds(50_000, 0.1)
     with pytest.raises(InvalidInputError, match="budget: exact and local"):
         plan_members(Size(500, 8, 32, 64), ("exact", "local"), 0.01)
+
+
+def test_the_budget_is_spent_and_kept():
+    for n in (50_000, 300_000):
+        size, spent = Size(n, 8, 32, 64), []
+        whole = sum(size.forecast(kind) for kind in ("features", "local", "hybrid"))
+        least = size.forecast("features", effort=0.25)
+        for budget in np.geomspace(1.001 * least, 1.2 * whole, 25):
+            plans = plan_members(size, ("auto",), budget)
+            assert all(0.25 <= plan.effort <= 1 for plan in plans)
+            spent.append(sum(plan.seconds for plan in plans))
+            assert spent[-1] <= budget * (1 + 1e-12)
+            rounds = [plan.rounds(LOCAL_ROUNDS) for plan in plans if plan.effort == 1]
+            assert all(own == LOCAL_ROUNDS for own in rounds)
+        assert spent == sorted(spent)
+        assert spent[0] == pytest.approx(1.001 * least)
+        assert spent[-1] == pytest.approx(whole)
+        with pytest.raises(InvalidInputError, match="the cheapest model"):
+            plan_members(size, ("auto",), 0.999 * least)
+
+
+def test_a_member_of_a_small_budget_has_a_shorter_search(rng):
+    X, y = rng.normal(size=(5200, 2)), rng.normal(size=5200)
+    size = Size(5200, 2, 32, 8)
+    budget = 0.5 * (size.forecast("features") + size.forecast("features", effort=0.25))
+    gp = cgp.GPRegressor(budget=budget, n_frequencies=8, random_state=0).fit(X, y)
+    assert "% of the search" in gp.explain()
+    assert gp.forecast_ <= budget
+    whole = cgp.GPRegressor("sparse-spectrum", n_frequencies=8, random_state=0).fit(X, y)
+    assert gp.n_evaluations_ < whole.n_evaluations_
 
 
 def test_a_forecast_grows_with_the_table():

@@ -171,6 +171,16 @@ def test_damaged_and_foreign_files_are_refused(finished, tmp_path):
             )
 
 
+def test_a_state_of_another_kind_is_named(tmp_path):
+    """Though it is of the same fit, and nothing in it tells it from the one that is wanted."""
+    checkpoint = checkpoints.Checkpoint(tmp_path, {"rows": 3})
+    checkpoint.save("search", {}, {})
+    assert checkpoint.restored("search", lambda entries: entries.header["state"]) == "search"
+    (tmp_path / "search.checkpoint").rename(tmp_path / "columns.checkpoint")
+    with pytest.raises(ModelFileError, match="expected the columns of a fit, got another file"):
+        checkpoint.restored("columns", lambda entries: entries)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_table_that_changed_after_the_first_pass_is_found(tmp_path):
     """Though the fit was killed in the second pass, before anything of that was saved."""

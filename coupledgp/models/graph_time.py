@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeRows, SpaceTimeSettings
+from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.graph_time_fit import (
     FittedSpaceTime,
     SpaceTimeModel,
@@ -17,6 +17,7 @@ from coupledgp.gp.graph_time_fit import (
 )
 from coupledgp.gp.graph_time_transform import chosen_transform
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform

@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.gp.graph_time import (
-    GraphTimeGP,
-    SpaceTimeRows,
-    SpaceTimeSettings,
-    telling_sensors,
-)
+from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
+from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS
 from coupledgp.inference.space_time.filters import Term

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from coupledgp.gp.graph_time import SpaceTimeRows, telling_sensors
 from coupledgp.gp.graph_time_fit import SpaceTimeModel
+from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
 from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
 from coupledgp.inference.space_time.rounds import Rounds, SpaceTimeData

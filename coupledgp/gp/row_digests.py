@@ -78,10 +78,8 @@ class RowDigests:
         values = inputs[:, :0] if targets is None else _bytes(targets)
         if salt is None:
             salt = blake2b(inputs.tobytes() + values.tobytes(), digest_size=16).digest()
-        found = np.sort(_digests(inputs, values, salt))
-        return (
-            cls(salt, found, True) if targets is not None else cls(salt, _of_inputs(found), False)
-        )
+        whole, found = targets is not None, np.sort(_digests(inputs, values, salt))
+        return cls(salt, found if whole else _of_inputs(found), whole)
 
     @property
     def of_inputs(self) -> RowDigests:

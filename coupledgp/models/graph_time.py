@@ -9,13 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.graph_time import (
-    GraphTimeGP,
-    SpaceTimeRows,
-    SpaceTimeSettings,
-    telling_sensors,
-    units_of,
-)
+from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.graph_time_fit import (
     FittedSpaceTime,
     SpaceTimeModel,
@@ -23,6 +17,7 @@ from coupledgp.gp.graph_time_fit import (
 )
 from coupledgp.gp.graph_time_transform import chosen_transform
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
+from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors, units_of
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeRows
+from coupledgp.gp.graph_time import GraphTimeGP
 from coupledgp.gp.graph_time_fit import (
     FittedSpaceTime,
     Outliers,
 )
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import Entries, require_type
+from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.inference.space_time.filters import Term

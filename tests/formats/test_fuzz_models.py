@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.errors import ModelFileError
-from tests.formats.fuzz_models import OLD_FILES, opened, outcome, run, signed
+from coupledgp.errors import ModelFileError, NumericalError
+from coupledgp.gp import container
+from tests.formats.fuzz_models import OLD_FILES, outcome, run
+from tests.formats.mutations import grown, more_members, opened, signed
 
 COUNT, SEED = 300, 20
 
@@ -19,6 +21,9 @@ def test_mutants_are_models_or_refused():
     assert failed == []
     loaded = sum(result[2].startswith("model") for result in results)
     assert loaded > COUNT / 10, "mutants that are refused at once test little"
+    grew = [result[2] for result in results if "grown" in result[1]]
+    assert sum(result.startswith("model") for result in grew) > len(grew) / 3, "so do these"
+    assert sum("spoiled" in result[1] for result in results) > COUNT / 20
 
 
 def header_of(**changes):
@@ -107,6 +112,113 @@ def test_texts_that_are_no_headers(text, tmp_path):
     path = tmp_path / "attack.model"
     path.write_bytes(signed(metadata, text, arrays))
     with pytest.raises(ModelFileError, match=r"attack\.model: header: expected"):
+        cgp.load_model(path)
+
+
+@pytest.fixture(scope="module")
+def over_time(tmp_path_factory):
+    """A file of values over time, with gaps."""
+    values = np.where(
+        np.arange(30).reshape(3, 10) % 4, np.sin(np.arange(30)).reshape(3, 10), np.nan
+    )
+    model = cgp.GraphTimeGPRegressor(cgp.Graph.from_edges([*"abc"], [*"bca"]), progress=False)
+    stamps = np.datetime64("2024-01-01") + np.arange(10) * np.timedelta64(1, "h")
+    path = tmp_path_factory.mktemp("models") / "over-time"
+    model.fit([*"abc"], values, times=stamps).save(path)
+    return path
+
+
+def attacked(path, base, edit):
+    """What becomes of a base whose header and arrays a function has changed."""
+    metadata, arrays = opened(base)
+    header, arrays = edit(json.loads(metadata["model"]), arrays)
+    path.write_bytes(signed(metadata, json.dumps(header), arrays))
+    return outcome(path, "grown")
+
+
+def test_a_grid_of_gaps_takes_no_room(over_time, tmp_path):
+    """1.2 million cells, 960 of them observed."""
+
+    def wide(header, arrays):
+        return grown(*grown(header, arrays, 3, 40), 10, 1000)
+
+    result, reason, _, memory = attacked(tmp_path / "attack.model", over_time, wide)
+    assert result == "model, not asked", reason
+    assert memory < 20e6
+
+
+@pytest.mark.parametrize(
+    ("origin", "message"),
+    [("9999-01-01", "origin: expected a time of 1678 to 2261"), ("2262-05-01", "1678 to 2261"),
+     ("NaT", "1678 to 2261"), ("1e9", "cannot restore"), (5, "origin: expected str")],
+)  # fmt: skip
+def test_times_that_no_clock_shows_are_refused(origin, message, over_time, tmp_path):
+    def moved(header, arrays):
+        header["axis"]["origin"] = origin
+        return header, arrays
+
+    result, reason, *_ = attacked(tmp_path / "attack.model", over_time, moved)
+    assert result == "refused"
+    assert message in reason
+
+
+def test_nodes_of_hops_that_overflow_are_a_numerical_error(tmp_path):
+    def many(header, arrays):
+        header["plan"]["nodes"] = np.cos(np.pi * (np.arange(2048) + 0.5) / 2048).tolist()
+        return header, arrays
+
+    with np.errstate(all="ignore"):
+        attacked(tmp_path / "m", OLD_FILES / "graph.safetensors", many)
+        model = cgp.load_model(tmp_path / "m")
+        with pytest.raises(NumericalError, match="predictive mean"):
+            model.predict(range(3))
+
+
+def test_many_members_share_what_they_have_in_common(tmp_path):
+    result, reason, _, memory = attacked(
+        tmp_path / "attack.model", OLD_FILES / "sparse-mixture.safetensors",
+        lambda header, arrays: more_members(header, arrays, 500),
+    )  # fmt: skip
+    assert result == "model, not asked", reason
+    assert memory < 100e6
+
+
+OWN = {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}
+DESCRIPTIONS = {
+    "many arrays": ({}, 600_000, "expected fewer values"),
+    "more arrays than any file": ({}, container.MOST_ARRAYS, "expected at most"),
+    "dimensions": ({"y_mean": {**OWN, "shape": [1] * 65}}, 0, "at most 8 dimensions, got 65"),
+    "bytes": ({"y_mean": {**OWN, "shape": [2]}}, 0, "expected bytes"),
+    "far away": ({"y_mean": {**OWN, "data_offsets": [2**50, 2**50 + 8]}}, 0, "gap at byte"),
+    "twice": ({"again": OWN}, 0, "gap at byte"),
+    "negative": ({"y_mean": {**OWN, "shape": [-1]}}, 0, "from 0 to"),
+    "type": ({"y_mean": {**OWN, "dtype": "BF16"}}, 0, "expected one of F64"),
+    "of none": ({"e": {**OWN, "shape": [0, 2**61], "data_offsets": [0, 0]}}, 0, "expected bytes"),
+    "texts": ({"y_mean": "F64"}, 0, "expected dict"),
+}
+
+
+@pytest.mark.parametrize("name", DESCRIPTIONS)
+def test_arrays_are_described_before_they_are_read(name, tmp_path):
+    described, padding, message = DESCRIPTIONS[name]
+    metadata, arrays = opened(OLD_FILES / "exact.safetensors")
+    path = tmp_path / "attack.model"
+    path.write_bytes(signed(metadata, metadata["model"], arrays, described, padding))
+    result, reason, _, memory = outcome(path)
+    assert result == "refused", reason
+    assert message in reason
+    assert memory < 30e6 + 3 * path.stat().st_size
+
+
+def test_long_texts_of_wide_characters_are_refused(tmp_path, monkeypatch):
+    """An escape makes every character of its text take four bytes."""
+    metadata, arrays = opened(OLD_FILES / "exact.safetensors")
+    header = {**json.loads(metadata["model"]), "note": "x" * 5 * 10**6 + "\U0001f600"}
+    path = tmp_path / "attack.model"
+    path.write_bytes(signed(metadata, json.dumps(header), arrays))
+    cgp.load_model(path)
+    monkeypatch.setattr(container, "FREE_BYTES", 0)
+    with pytest.raises(ModelFileError, match="header: expected fewer values"):
         cgp.load_model(path)
 
 

@@ -52,3 +52,32 @@ def test_samples_and_priors(wrong, monkeypatch):
 def test_finite_numbers_pass():
     values = np.array([[1e300, -1e300], [0.0, 5e-324]])
     assert finite_answer(values, "a") is values
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ZeroDivisionError("by zero"), OverflowError("too large"), np.linalg.LinAlgError("singular"),
+     ValueError("array must not contain infs or NaNs")],
+)  # fmt: skip
+def test_arithmetic_that_ends_before_an_answer_is_a_numerical_error(error):
+    def breaks(*_):
+        raise error
+
+    model = cgp.ExactGPRegressor(optimizer=None).fit([[0.0], [1.0]], [1.0, 2.0])
+    process = model.process_
+    object.__setattr__(process, "latent_law", breaks)
+    object.__setattr__(process, "latent_samples", breaks)
+    with pytest.raises(NumericalError, match="predictive variance: no number is left"):
+        model.predict([[0.5]], return_std=True)
+    with pytest.raises(NumericalError, match="sample: no number is left"):
+        model.sample_y([[0.5]])
+
+
+def test_other_errors_before_an_answer_stay_what_they_are():
+    def breaks(*_):
+        raise ValueError("a mistake of the program")
+
+    model = cgp.ExactGPRegressor(optimizer=None).fit([[0.0], [1.0]], [1.0, 2.0])
+    object.__setattr__(model.process_, "latent_law", breaks)
+    with pytest.raises(ValueError, match="a mistake of the program"):
+        model.predict([[0.5]])

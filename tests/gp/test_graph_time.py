@@ -12,9 +12,10 @@ import torch
 
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import graph_time
-from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeRows, SpaceTimeSettings
+from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.graph_time_prior import SensorScales, SpaceTimePrior
 from coupledgp.gp.protocol import Data
+from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.inference.linalg.system import SystemOptions, predictive_law

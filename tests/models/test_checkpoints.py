@@ -17,7 +17,9 @@ from coupledgp.batches import TableBatch
 from coupledgp.columns.summaries import summary_from_state, summary_of, summary_state
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
 from coupledgp.gp import batched_evidence
+from coupledgp.gp.schema import Entries
 from coupledgp.models import batch_passes, checkpoints, out_of_core
+from coupledgp.models.checkpoint_states import stored_answers
 from tests.formats.mutations import edit_arrays, edit_header, opened, signed, spoil
 
 N, SIZE = 5000, 500
@@ -169,6 +171,34 @@ def test_damaged_and_foreign_files_are_refused(finished, tmp_path):
             model(optimizer=None, lengthscale=1.0).fit_batches(
                 Source("plain"), checkpoint=tmp_path / "c"
             )
+
+
+def test_a_state_of_another_kind_is_named(tmp_path):
+    """Though it is of the same fit, and nothing in it tells it from the one that is wanted."""
+    checkpoint = checkpoints.Checkpoint(tmp_path, {"rows": 3})
+    checkpoint.save("search", {}, {})
+    assert checkpoint.restored("search", lambda entries: entries.header["state"]) == "search"
+    (tmp_path / "search.checkpoint").rename(tmp_path / "columns.checkpoint")
+    with pytest.raises(ModelFileError, match="expected the columns of a fit, got another file"):
+        checkpoint.restored("columns", lambda entries: entries)
+
+
+SPECTRUM = {
+    "eigenvalues": [1.0, 2.0], "energies": [1.0, 2.0], "remainder": 0.0, "n_rows": 9.0,
+    "n_outputs": 1, "log_noise": 0.0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"eigenvalues": [1.0, "2"]}, {"eigenvalues": [1.0, True]}, {"energies": [1.0]},
+     {"energies": [-1.0, 2.0]}, {"remainder": "0"}, {"n_rows": 0.0}, {"n_outputs": 0},
+     {"n_outputs": 1.5}, {"further": 1.0}],
+)  # fmt: skip
+def test_evaluations_of_a_checkpoint_are_those_of_a_fit(changes):
+    assert stored_answers(Entries({"answers": {"a": SPECTRUM, "b": 1.5}}, {}))["b"] == 1.5
+    with pytest.raises(ModelFileError, match="answers"):
+        stored_answers(Entries({"answers": {"a": SPECTRUM | changes}}, {}))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -16,7 +16,7 @@ from coupledgp import compiled
 from coupledgp.errors import InvalidInputError, MemoryLimitError, ModelFileError
 from coupledgp.gp import graph_time
 from coupledgp.kernels.time import Constant, Matern12
-from tests.formats.fuzz_models import opened, signed
+from tests.formats.mutations import opened, signed
 from tests.models.test_stale_results import (
     CONTAINERS,
     OF_THE_SEARCH,
@@ -474,6 +474,17 @@ class TestFiles:
         for name in ("n_rounds_", "converged_", "noise_", "log_marginal_likelihood_value_"):
             assert getattr(again, name) == getattr(model, name), name
         again.partial_fit([0], [[50.0]], times=[60.0])
+
+    def test_a_clock_goes_on_though_the_first_times_are_forgotten(self, tmp_path):
+        stamps = np.datetime64("2024-03-30T22:00") + np.arange(N) * np.timedelta64(5, "m")
+        model = made(window=20).fit(NODES, Y[:, :50], times=stamps[:50])
+        model.partial_fit(NODES, Y[:, 50:51], times=stamps[50:51])
+        cgp.save_model(model, tmp_path / "m")
+        again = cgp.load_model(tmp_path / "m")
+        assert "posterior" not in vars(again.process_)  # nothing is solved before it is needed
+        np.testing.assert_array_equal(
+            again.predict([0, 1], stamps[40:54]), model.predict([0, 1], stamps[40:54])
+        )
 
     def test_stamps_come_back(self, tmp_path):
         stamps = np.datetime64("2024-03-30T22:00") + np.arange(N) * np.timedelta64(5, "m")

@@ -353,3 +353,22 @@ def test_unwritable_paths_are_named(fitted, tmp_path):
         fitted["moments"].save(tmp_path / "no-folder" / "m")
     with pytest.raises(IsADirectoryError, match=str(tmp_path)):
         fitted["moments"].save(tmp_path)
+
+
+@pytest.mark.parametrize("kind", [cgp.ExactGPRegressor, cgp.GPRegressor])
+def test_files_of_exact_models_grow_with_their_rows_alone(kind, tmp_path):
+    """No factor of their covariance is among them, and loading makes none."""
+    rng = np.random.default_rng(3)
+    X, path = rng.normal(size=(150, 3)), tmp_path / "m"
+    own = {"optimizer": None} if kind is cgp.ExactGPRegressor else {"model": "exact"}
+    model = kind(**own, random_state=0).fit(X, np.sin(X[:, 0]))
+    model.save(path)
+    assert path.stat().st_size < 20_000 + 4 * X.nbytes < 8 * len(X) ** 2
+    loaded = cgp.load_model(path)
+    members = getattr(loaded.process_, "members", (loaded.process_,))
+    assert not any("factor" in vars(member) for member in members)
+    for one, other in zip(
+        loaded.predict(X[:9] + 1, return_std=True), model.predict(X[:9] + 1, return_std=True),
+        strict=True,
+    ):  # fmt: skip
+        np.testing.assert_array_equal(one, other)

@@ -141,7 +141,7 @@ def _ratios(
     cells that were solved for are interpolated.
     """
     factor, cells = np.ones(gaps.size), np.flatnonzero(doubtful)
-    if not cells.size:
+    if not cells.size or not most:
         return factor
     runs = gaps.runs
     run_of = np.repeat(np.arange(runs.lengths.size), runs.lengths)

@@ -126,7 +126,7 @@ def test_all_answers_are_those_of_the_parts(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["averaged", "exact"])
 def test_what_is_left_out_has_the_law_given_the_rest(kind: str) -> None:
-    gp, (nodes, y) = fitted(kind), observed()
+    gp, (nodes, _) = fitted(kind), observed()
     process = gp.process_
     groups = np.arange(nodes.size) % 5
     groups[np.isin(nodes, IN_RING)] = 7  # nothing of a part is left

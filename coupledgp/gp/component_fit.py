@@ -61,7 +61,10 @@ def fit_components(
     graph = fitter.recipe.graph
     recipe = replace(fitter.recipe, graph=rescaled(graph, scale))  # type: ignore[type-var]
     parts = _parts(fitter, groups, recipe, [process for process, _, _ in found])
-    process = ComponentsGP(graph, scale, tuple(parts), groups.group_of, fitter.data)
+    borrows = np.zeros(graph.n_nodes, dtype=np.int64)
+    for nodes in groups.others:
+        borrows[nodes] = groups.group_of[nodes] == 0
+    process = ComponentsGP(graph, scale, tuple(parts), groups.group_of, borrows, fitter.data)
     words = describe(groups, fitter.graph, fitter.data.points)
     if len(groups.fitted) < groups.n_groups or groups.others:
         warnings.warn(f"graph: {words}", stacklevel=5)

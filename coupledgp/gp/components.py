@@ -49,6 +49,14 @@ def rescaled(graph: Graph, scale: FloatArray) -> Graph:
     return Graph(csr, graph.labels, node_scale=own * scale, time_unit=graph.time_unit)
 
 
+def _given(part: Part, data: Data, units: Units) -> Part:
+    """The prior of a part given other data, in other units."""
+    if isinstance(part, NodeGP):
+        return part.given_data(data, units)
+    members = [m.given_data(data, units) for m in part.members if isinstance(m, NodeGP)]
+    return MixtureGP.of(members, part.weights, data, part.purpose)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ComponentsGP(GaussianProcess):
     """Independent processes of groups of components of a graph, each given its own observations.
@@ -64,6 +72,8 @@ class ComponentsGP(GaussianProcess):
         the others, on which its law does not depend.
     part_of : IntArray (n_nodes,)
         Number of the part of each node.
+    borrows : IntArray (n_nodes,)
+        One at nodes that also take the units of the first part, and do not enter them; else zero.
     rows : Data
         All observations.
     """
@@ -72,6 +82,7 @@ class ComponentsGP(GaussianProcess):
     scale: FloatArray
     parts: tuple[Part, ...]
     part_of: IntArray
+    borrows: IntArray
     rows: Data
 
     @property
@@ -283,10 +294,11 @@ class ComponentsGP(GaussianProcess):
         owner, parts = self.part_of[data.points], []
         for number, part in enumerate(self.parts):
             own = np.flatnonzero(owner == number)
-            if own.size:
-                parts.append(part.conditioned(data.take(own), renormalize=renormalize))
-            else:
-                parts.append(part.conditioned(data))
+            told = own[self.borrows[data.points[own]] == 0]
+            units = part.units
+            if renormalize and told.size:
+                units = Units.of(data.targets[told], part.first.normalize)
+            parts.append(_given(part, data.take(own) if own.size else data, units))
         return replace(self, parts=tuple(parts), rows=data)
 
     def updated(self, data: Data) -> ComponentsGP:
@@ -313,7 +325,7 @@ class ComponentsGP(GaussianProcess):
         labels, arrays = graph_state(self.graph)
         arrays |= {
             "nodes": self.rows.points, "y": self.rows.targets,
-            "part_of": self.part_of, "component_scale": self.scale,
+            "part_of": self.part_of, "component_scale": self.scale, "borrows": self.borrows,
         }  # fmt: skip
         header: Header = {"process": type(self).__name__, "labels": labels, "parts": []}
         for number, part in enumerate(self.parts):
@@ -337,6 +349,7 @@ class ComponentsGP(GaussianProcess):
         size = graph.n_nodes
         part_of = entries.integers("part_of", size, low=0, high=len(headers) - 1).numpy()
         scale = entries.scales("component_scale", size).numpy()
+        borrows = entries.integers("borrows", size, low=0, high=1).numpy()
         nodes = entries.integers("nodes", "n", low=0, high=size - 1)
         targets = entries.floats("y", "n", "k")
         if not len(nodes):
@@ -354,4 +367,4 @@ class ComponentsGP(GaussianProcess):
                 raise ModelFileError("parts: expected processes on a graph, got others")
             parts.append(part)
         rows_of_all = Data.of(nodes.numpy(), targets.numpy())
-        return cls(graph, scale, tuple(parts), part_of, rows_of_all)
+        return cls(graph, scale, tuple(parts), part_of, borrows, rows_of_all)

@@ -39,6 +39,7 @@ from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.space_time_rows import SpaceTimeRows, StoredRows, units_of
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
+from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.gaps import time_covariance
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.placement import Spectra
@@ -59,6 +60,12 @@ N_PROBES, N_STEPS = 8, 30
 SOLVED_AT_ONCE = 64
 # Most draws of a file.
 MOST_DRAWS = 2**16
+# Seconds of a sensor's value at a time, of a node's for each sensor, and multiply-adds a second of
+# dense solves, on one core of a server of 2019; numbers that are alive for each value.
+VALUE_SECONDS, PAIR_SECONDS, DENSE_RATE, NUMBERS = 1.5e-7, 1.5e-10, 2e10, 12
+# Points of a dense law that are solved for at once; copies of what is worked on at once, and most
+# bytes of these of draws.
+DENSE_POINTS, COPIES, DRAWN_BYTES = 4096, 5, 2**30
 
 
 @dataclass(frozen=True)
@@ -260,6 +267,20 @@ class GraphTimeGP(NormalizedProcess):
         scale = float(self.units.scale[0]) ** 2
         return Spectra(scale * graph, scale * (node + self.parameters.noise), weights)
 
+    def law_forecast(self, n_sites: int, n_times: int, with_variances: bool) -> Forecast:
+        """Cost of means, and of variances, at further times: of some sites, all on one grid."""
+        p, n = self.rows.values.shape
+        n_all, gaps = float(n + n_times), self.posterior.gaps.size
+        draws = self.settings.n_draws if with_variances and gaps and not self.is_dense else 0
+        each = VALUE_SECONDS * p + PAIR_SECONDS * n_sites * p
+        seconds = (1.0 + with_variances + draws) * n_all * each
+        at_once = min(8.0 * COPIES * draws * p * n_all, DRAWN_BYTES)
+        if with_variances and gaps and self.is_dense:
+            n_rows, points = int(self.rows.observed.sum()), float(n_sites) * n_times
+            seconds += points * n_rows**2 / DENSE_RATE
+            at_once = 8.0 * COPIES * n_rows * min(points, DENSE_POINTS)
+        return Forecast(seconds, 8.0 * NUMBERS * (p + n_sites) * n_all + at_once)
+
     @cached_property
     def _dense(self) -> Any:
         return self.exact()
@@ -272,7 +293,7 @@ class GraphTimeGP(NormalizedProcess):
             np.repeat(cells.sites, cells.times.size), np.tile(cells.times, cells.sites.size),
         ]).astype(np.float64)  # fmt: skip
         found = np.empty(len(points))
-        for part in np.array_split(np.arange(len(points)), max(1, len(points) // 4096)):
+        for part in np.array_split(np.arange(len(points)), max(1, len(points) // DENSE_POINTS)):
             found[part] = self._dense.latent_law(points[part], "variance")[1]
         return found.reshape(cells.sites.size, cells.times.size)
 

@@ -175,8 +175,9 @@ class FieldGPRegressor(ProcessRegressor):
         -----
         UserWarning
             A position is farther from the surface than a hundredth of its diameter; a part of the
-            operator has no observation and keeps the prior; or the fitted range is shorter than
-            five edges.
+            operator has no observation and keeps the prior, or fewer than 8 observed places, so
+            that kernels and units are found without it; or the fitted range is shorter than five
+            edges.
         """
         operator = as_operator(self.operator)
         families = parse_field_kernels(

@@ -221,8 +221,8 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         Warns
         -----
         UserWarning
-            Nodes without any value are left out, times were moved to a grid, or the data hold few
-            cycles of a period.
+            Nodes without any value are left out, times were moved to a grid, the data hold few
+            cycles of a period, or components with few sensors tell nothing of hyperparameters.
         ConvergenceWarning
             The last round of the search still found better hyperparameters.
         """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,9 @@ from coupledgp.models.graph_time_parts import longest_run, term_names
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.series import Panel, TimeAxis
 from coupledgp.validation import check_magnitude, check_positive_int, check_vector
+
+# Seconds that a forecast may take beyond those of one step where no budget is given.
+FORECAST_SECONDS = 60.0
 
 
 class Gaps(NamedTuple):
@@ -302,7 +306,14 @@ class SpaceTimeLaws(ProcessRegressor):
         found = mean[..., None] + std[..., None] * special.ndtri(wanted)
         return found if self.transform_ is None else mapped_back(self.transform_, found)
 
-    def forecast(self, ahead: Any, nodes: Any = None, return_std: bool = True) -> Any:
+    def forecast(
+        self,
+        ahead: Any,
+        nodes: Any = None,
+        return_std: bool = True,
+        *,
+        budget: float | str | None = None,
+    ) -> Any:
         """Predictive law after the last time of the data.
 
         Parameters
@@ -312,27 +323,58 @@ class SpaceTimeLaws(ProcessRegressor):
             up to it is forecast.
         nodes, return_std
             As in `predict`; the sensors if left out.
+        budget
+            Seconds and bytes that it may take, as the budget of a fit; None: a minute more than one
+            step ahead, and the memory that is free. What is forecast to take more is refused before
+            it begins.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is invalid, or it takes more seconds by forecast than it may.
+        MemoryLimitError
+            It takes more memory than it may.
         """
         check_is_fitted(self)
-        stamps = self.times_ahead(ahead)
         labels = self.nodes_ if nodes is None else nodes
+        stamps = self.times_ahead(ahead, budget, self._labels.numbers(labels).size, return_std)
         return self.predict(labels, self.time_axis_.labels(stamps), return_std)
 
-    def times_ahead(self, ahead: Any) -> FloatArray:
-        """Times of the axis after the last one, step by step up to a duration."""
+    def times_ahead(
+        self,
+        ahead: Any,
+        budget: float | str | None = None,
+        n_nodes: int | None = None,
+        with_std: bool = True,
+    ) -> FloatArray:
+        """Times of the axis after the last one, step by step up to a duration.
+
+        They are refused if the law of some nodes there, by default of the sensors, takes more than
+        the budget, see `forecast`.
+        """
         times = self.grid_process_.rows.times
         step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
         duration = self.time_axis_.duration(ahead, "ahead")
         count = int(np.floor(duration / step + 1e-9))
-        p = self.grid_process_.rows.sensors.size
-        check_memory(
-            24.0 * count * p, f"ahead: {count:.3g} steps of {p} sensors", "ask for fewer steps"
-        )
         if count < 1:
             raise InvalidInputError(
                 f"ahead: expected a step of the data, {step:g} {self.time_axis_.unit}, or more, "
                 f"got {ahead!r}"
             )
+        p = self.grid_process_.rows.sensors.size if n_nodes is None else n_nodes
+        limit = Budget.of(budget)
+        process = self.grid_process_
+        needed = process.law_forecast(p, count, with_std)
+        if limit.seconds is None:
+            least = process.law_forecast(p, 1, with_std).seconds
+            limit = replace(limit, seconds=least + FORECAST_SECONDS)
+        what = f"laws of {p} nodes at {count:.4g} steps of {step:g} {self.time_axis_.unit}"
+        advice = (
+            "ask for a shorter time, fewer nodes, means alone, or some later times by "
+            "predict(times=...)"
+        )
+        check_memory(needed.bytes, f"ahead: {what}", advice)
+        limit.check(needed, what, advice)
         return np.asarray(times[-1] + step * np.arange(1, count + 1))
 
     def sample_y(

@@ -132,6 +132,12 @@ class NodeRegressor(ProcessRegressor):
         ------
         InvalidInputError
             A parameter of the estimator or the data is invalid.
+
+        Warns
+        -----
+        UserWarning
+            Observations lie in several components of the graph, which are fitted apart, and some
+            of them take the hyperparameters of others (see `component_models_`).
         """
         with named_exhaustion("fit"):
             check_graph(self.graph)

@@ -154,6 +154,8 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
     members_, member_weights_
         The models whose laws are mixed, and their weights.
+    component_models_
+        Models of groups of components of the graph, the one with most observed nodes first.
     method_, method_reason_
         `"walks"`, or for the exact kernel that of `ExactGraphGPRegressor`, and the reason in words.
     plan_

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import trimesh
+from scipy.spatial import Delaunay
 from sklearn.base import clone
 
 import coupledgp as cgp
@@ -382,3 +383,32 @@ def test_places_inside_long_edges_are_said():
         gp.fit([0, 1, 2], [1.0, 3.0, 2.0]).predict([1])
     with pytest.warns(UserWarning, match="inside edges of length 900"):
         gp.predict(roads.at_edges([1], [450.0]))
+
+
+def test_pieces_with_few_observations_change_no_kernel_and_no_unit_elsewhere():
+    """Twelve small triangles beside a sheet, with values of another unit."""
+    side, rng = 9, np.random.default_rng(0)
+    grid = np.stack(np.meshgrid(*[np.arange(side) / side] * 2), axis=-1).reshape(-1, 2)
+    sheet = Delaunay(grid).simplices
+    vertices, faces = [np.column_stack([grid, np.zeros(side**2)])], [sheet]
+    for k in range(12):
+        vertices.append(np.array([[2.0 + k, 0, 0], [2.2 + k, 0, 0], [2.0 + k, 0.2, 0]]))
+        faces.append(np.array([[0, 1, 2]]) + side**2 + 3 * k)
+    seen = rng.choice(side**2, 25, replace=False)
+    truth = np.sin(4 * grid[:, 0]) + grid[:, 1]
+    small = side**2 + 3 * np.arange(12)
+    mesh = trimesh.Trimesh(np.concatenate(vertices), np.concatenate(faces), process=False)
+    operator, laws = cgp.LaplaceOperator.from_trimesh(mesh), []
+    for n_small in (0, 12):
+        nodes = np.concatenate([seen, small[:n_small]])
+        y = np.concatenate([truth[seen], 3 + 5 * rng.normal(size=n_small)])
+        gp = cgp.FieldGPRegressor(operator, "matern", progress=False, random_state=0)
+        expected = "12 components have fewer than 8" if n_small else "have no observation"
+        with pytest.warns(UserWarning, match=expected):
+            gp.fit(nodes, y)
+        assert gp.process_.units.offset[0] == pytest.approx(truth[seen].mean())
+        laws.append(gp.predict(np.arange(side**2), return_std=True))
+    (mean, std), (found, spread) = laws
+    # One constant mean is common to all pieces: that alone is told of by the others.
+    assert np.abs(found - mean).max() < 0.1 * truth.std()
+    np.testing.assert_allclose(spread, std, rtol=0.05)

@@ -643,3 +643,59 @@ class TestArguments:
         assert [type(term.kernel) for term in model.terms_] == [Matern12, Constant]
         assert model.method_ == "dense"
         assert "Cholesky" in model.method_reason_
+
+
+def test_few_sensors_of_other_components_change_nothing_elsewhere():
+    """They have other units, and would set the level and the scale of all."""
+    rng, n = np.random.default_rng(5), 60
+    edges = np.column_stack([np.arange(15), np.arange(1, 16)])
+    values = np.cumsum(rng.normal(size=n)) + 0.3 * np.cumsum(rng.normal(size=(16, n)), axis=0)
+    alone = 1000 + 100 * rng.normal(size=(4, n))
+    seen = np.arange(0, 16, 2)
+    laws = []
+    for n_alone in (0, 4):
+        graph = cgp.Graph.from_edges(*edges.T, n_nodes=16 + n_alone)
+        gp = cgp.GraphTimeGPRegressor(
+            graph, sensor_covariance="kernel", n_variance_samples=4, progress=False
+        )
+        nodes = np.concatenate([seen, 16 + np.arange(n_alone)])
+        panel = np.concatenate([values[seen], alone[:n_alone]])
+        if n_alone:
+            with pytest.warns(UserWarning, match="4 components have fewer than 8 observed places"):
+                gp.fit(nodes, np.arange(float(n)), panel)
+            mean, std = gp.predict(nodes[-4:], None, True)
+            assert (np.abs(mean - alone) < 6 * std).all()
+        else:
+            gp.fit(nodes, np.arange(float(n)), panel)
+        laws.append(gp.predict(np.arange(16), None, True))
+    (mean, std), (found, spread) = laws
+    assert np.abs(found - mean).max() < 0.05 * values.std()
+    np.testing.assert_allclose(spread, std, rtol=0.1)
+
+
+def test_forecasts_tell_their_cost_before_they_begin(monkeypatch):
+    rng, nodes = np.random.default_rng(2), np.arange(6)
+    times = np.datetime64("2026-03-02T06:00") + np.arange(400) * np.timedelta64(5, "m")
+    values = np.cumsum(rng.normal(size=(6, 400)), axis=1)
+    values[rng.random(values.shape) < 0.05] = np.nan
+    graph = cgp.Graph.from_edges(nodes[:-1], nodes[1:])
+    gp = cgp.GraphTimeGPRegressor(graph, progress=False).fit(nodes, times, values)
+    gp.forecast("1h", budget="30s, 1GB")
+    process = gp.grid_process_
+    costs = [process.law_forecast(6, n, std).seconds for n, std in ((1, 1), (900, 1), (900, 0))]
+    assert costs[0] < costs[1] / 2
+    assert costs[2] < costs[1] / 20
+
+    def refused(*_):
+        raise AssertionError("something was computed")
+
+    monkeypatch.setattr(type(process.posterior), "means", refused)
+    monkeypatch.setattr(type(process), "grid_variances", refused)
+    with pytest.raises(InvalidInputError, match=r"budget: .* 2\.88e\+06 steps .*shorter time"):
+        gp.forecast("10000D")
+    with pytest.raises(MemoryLimitError, match="ahead: laws of 6 nodes"):
+        gp.forecast("100000000D")
+    with pytest.raises(MemoryLimitError, match="GiB"):
+        gp.forecast("7D", budget="60s, 1MB")
+    with pytest.raises(InvalidInputError, match="budget"):
+        gp.forecast("30D", budget=0.01)

@@ -264,6 +264,12 @@ class GapSystem:
         return out if self.precision is None else out + self.precision * z
 
     @cached_property
+    def matrix(self) -> FloatArray:
+        """`(A^-1)_QQ + E^-1` (c, c), by a product for each cell."""
+        found = self.product(np.eye(self.size))
+        return np.asarray(0.5 * (found + found.T))
+
+    @cached_property
     def diagonal(self) -> FloatArray:
         """Diagonal (c,) of `(A^-1)_QQ + E^-1`."""
         own = self.system.diagonal.reshape(-1)[self.runs.cells]
@@ -374,8 +380,7 @@ class GapSystem:
             return np.ascontiguousarray((self.product(V.T / roots) / roots).T)
 
         if self.size <= DENSE_GAPS:
-            matrix = product(np.eye(self.size))
-            _, value = np.linalg.slogdet((matrix + matrix.T) / 2)
+            _, value = np.linalg.slogdet(self.matrix / np.outer(roots, roots))
             return known + float(value), 0.0
         rng = np.random.default_rng(seed)
         probes = np.where(rng.random((self.size, n_probes)) < 0.5, -1.0, 1.0)

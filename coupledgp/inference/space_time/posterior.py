@@ -3,8 +3,8 @@
 Means are `sum_graph v_c K(x, S) (k_c alpha)(t)` and the terms of a sensor itself; no matrix of all
 times is formed. Given complete data the variance is that of independent smoothers. With gaps it is,
 by the law of total variance, that of complete data and the variance over the unknown cells of the
-mean given them, which is estimated from draws of these cells. At a gap itself only the part that
-lies outside its run is estimated, where the run is away from both ends of the series.
+mean given them, which is estimated from draws of these cells. At a gap itself it is exact, or only
+the part that lies outside its run is estimated.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from coupledgp.inference.space_time.filters import SeriesFilter
+from coupledgp.inference.space_time.gap_variances import are_few, drawn_variances
 from coupledgp.inference.space_time.gaps import CompleteSystem, GapSystem
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.memory import check_memory
@@ -26,9 +27,6 @@ from coupledgp.random import FloatArray, IntArray, symmetric_root
 MEAN_TOLERANCE, DRAW_TOLERANCE = 1e-8, 1e-3
 # Numbers in an array of draws that are worked on at once: 128 MiB.
 MOST_ENTRIES = 2**24
-# Steps from either end of the series within which a block of the preconditioner is not that of the
-# inverse covariance.
-EDGE_STEPS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,39 +259,23 @@ class SpaceTimePosterior:
     def gap_variances(self) -> FloatArray:
         """Variances (p, n) of f in gaps, NaN elsewhere.
 
-        With the inverse B of a run's block, draws d and their products w, the variance of d is that
-        of `d - B w` and the diagonal of B, since d and w have the unit matrix for covariance. Near
-        times without data, where the block is another matrix, it is that of complete data and that
-        of the mean `d - s w` of f given them.
+        Those of few gaps are exact, those of many nearly so, see `drawn_variances`.
         """
         out = np.full(self.values.shape, np.nan)
-        d, w = self.deviations
-        runs, n = self.gaps.runs, self.values.shape[1]
-        outside = d - self.gaps.precondition(w)
-        found = self.gaps.block_variances + (outside**2).mean(axis=0)
-        # Numbers of the times before each at which a sensor reports; none do beyond the ends.
-        seen = np.pad(self.system.series.seen, EDGE_STEPS)
-        before = np.concatenate([[0], np.cumsum(seen)])
-        reach = runs.lengths + 2 * EDGE_STEPS
-        inner = before[runs.firsts + reach] - before[runs.firsts] == reach
-        exact = (runs.lengths == 1) | (inner & self.system.is_regular)
-        found = np.where(np.repeat(exact, runs.lengths), found, self._drawn_variances(d, w))
+        if not self.gaps.size:
+            return out
         noise = self.noise * self.system.basis.roots**2
-        gap = np.ones(runs.cells.size, dtype=bool)
+        if are_few(self.gaps, self.n_draws):
+            found = np.linalg.inv(self.gaps.matrix).diagonal()
+        else:
+            found = drawn_variances(self.gaps, noise, *self.deviations)
+        cells, n = self.gaps.runs.cells, self.values.shape[1]
+        gap = np.ones(cells.size, dtype=bool)
         if self.gaps.precision is not None:
             gap = self.gaps.precision == 0
-        places = runs.cells[gap]
+        places = cells[gap]
         out.reshape(-1)[places] = np.maximum(found[gap] - noise[places // n], 0.0)
         return out
-
-    def _drawn_variances(self, d: FloatArray, w: FloatArray) -> FloatArray:
-        """Variances (c,) of observations of the unknown cells, if these are gaps, from draws."""
-        scales = self.system.basis.roots[:, None] ** 2
-        complete = scales * (self.system.basis.shares @ self.system.variances[1])
-        cells = self.gaps.runs.cells
-        noise = self.noise * np.broadcast_to(scales, complete.shape).reshape(-1)[cells]
-        over = ((d - noise * w) ** 2).mean(axis=0)
-        return np.asarray(complete.reshape(-1)[cells] + over + noise)
 
     def draws(
         self, cells: Cells, m: int, rng: np.random.Generator, report: Progress = silent

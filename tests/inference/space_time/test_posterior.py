@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from coupledgp.inference.space_time import gap_variances
 from coupledgp.inference.space_time.basis import Basis
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
@@ -109,27 +110,45 @@ def lone_gaps(noise, lengthscale, n=60):
 
 
 @pytest.mark.parametrize(("noise", "lengthscale"), [(0.05, 8.0), (1.0, 8.0), (1.0, 100.0)])
-def test_in_a_gap_only_what_lies_outside_its_run_is_estimated(noise, lengthscale):
+def test_in_a_gap_only_what_lies_outside_its_run_is_estimated(noise, lengthscale, monkeypatch):
     dense = lone_gaps(noise, lengthscale)
-    found = dense.posterior(64, seed=1).gap_variances
     gaps = dense.data.gaps
     exact = dense.variance(dense.sensors, dense.times)
-    # Draws of the cells alone would have an error of 18 % of the variance with the noise.
-    np.testing.assert_allclose(found[gaps], exact[gaps], rtol=0.04)
+    few = dense.posterior(64, seed=1).gap_variances
+    np.testing.assert_allclose(few[gaps], exact[gaps], rtol=1e-6)
+    monkeypatch.setattr(gap_variances, "INVERTED", 0)
+    for solved, rtol in ((1, 0.025), (0, 0.04)):
+        monkeypatch.setattr(gap_variances, "SOLVED", solved)
+        found = dense.posterior(64, seed=1).gap_variances
+        # Draws of the cells alone would have an error of 18 % of the variance with the noise.
+        np.testing.assert_allclose(found[gaps], exact[gaps], rtol=rtol)
 
 
 @pytest.mark.parametrize("noise", [0.05, 1.0])
 @pytest.mark.parametrize("uneven", [False, True])
-def test_at_the_ends_and_on_uneven_axes_all_but_the_noise_is_estimated(noise, uneven):
+def test_at_the_ends_and_on_uneven_axes_blocks_are_formed(noise, uneven, monkeypatch):
     n = 60
     observed = np.ones((4, n), dtype=bool)
-    observed[0, :12] = observed[1, -9:] = observed[2, 25:34] = False
+    observed[0, :12] = observed[1, -9:] = observed[2, 25:34] = observed[3, -20:] = False
     steps = np.random.default_rng(0).exponential(size=n) ** 3 if uneven else np.ones(n)
     terms = (Term("graph", Matern12(50.0), 1.0), Term("node", Matern12(12.0), 0.2))
-    dense = Dense(gram_of_places(4), terms, noise, np.ones(4), np.cumsum(steps), observed)
+    roots = np.array([1.0, 0.7, 1.5, 1.2])
+    dense = Dense(gram_of_places(4), terms, noise, roots, np.cumsum(steps), observed)
     exact, error = standard_error(dense, Cells(dense.sensors, dense.times), M)
-    found = dense.posterior(M, seed=1).gap_variances
-    assert np.abs((found - exact) / error)[dense.data.gaps].max() < MOST
+    gaps = dense.data.gaps
+    few = dense.posterior(64, seed=1).gap_variances
+    np.testing.assert_allclose(few[gaps], exact[gaps], rtol=1e-6)
+    monkeypatch.setattr(gap_variances, "INVERTED", 0)
+    monkeypatch.setattr(gap_variances, "SOLVED", 0)
+    formed = dense.posterior(M, seed=1).gap_variances
+    monkeypatch.setattr(gap_variances, "FORMED", 0)
+    drawn = dense.posterior(M, seed=1).gap_variances
+    assert np.abs((drawn - exact) / error)[gaps].max() < MOST
+    off = [np.abs(found[gaps] / exact[gaps] - 1).mean() for found in (formed, drawn)]
+    assert off[0] < 0.4 * off[1]
+    monkeypatch.setattr(gap_variances, "SOLVED", 1)
+    solved = dense.posterior(64, seed=1).gap_variances
+    np.testing.assert_allclose(solved[gaps], exact[gaps], rtol=0.025)
 
 
 def test_draws_have_the_law_of_f(dense):

@@ -143,6 +143,7 @@ def test_weights_count_in_the_choice():
     )
 
 
+@pytest.mark.filterwarnings("ignore:y. expected targets that differ")
 @pytest.mark.parametrize(
     ("y", "kind"),
     [(POSITIVE, (Log, BoxCox)), (Z, (Identity,)), (np.full(120, 3.0), (Identity,))],

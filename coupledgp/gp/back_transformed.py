@@ -86,7 +86,8 @@ def back_transformed(
             low, high = (float(end[k]) for end in span.ends)
             rows = ~_are_sane(expansion, low, high)
             if rows.any():
-                expansion[rows] = _expansion(transform, own[rows], std[rows], (low, high))
+                expansion = np.pad(expansion, ((0, 0), (0, 1)))
+                expansion[rows] = _clipped(transform, own[rows], std[rows], low, high)
                 clipped |= rows
         pairs.append(_moments(expansion, std, spread[..., k]))
     found = (np.stack(parts, axis=-1) for parts in zip(*pairs, strict=True))
@@ -105,15 +106,21 @@ def _deviations(spread: FloatArray) -> FloatArray:
     return np.sqrt(spread if spread.ndim == 1 else np.diagonal(spread))
 
 
-def _expansion(
-    transform: TargetTransform,
-    mean: FloatArray,
-    std: FloatArray,
-    ends: tuple[float, float] = (-np.inf, np.inf),
-) -> FloatArray:
-    """Hermite coefficients of the targets of normal values z of moments (p,), within the ends."""
+def _expansion(transform: TargetTransform, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Hermite coefficients of the targets of normal values z of moments (p,)."""
     with np.errstate(invalid="ignore", over="ignore"):  # of values that are beyond all numbers
-        return hermite.coefficients(lambda z: np.clip(mapped_back(transform, z), *ends), mean, std)
+        return hermite.coefficients(lambda z: mapped_back(transform, z), mean, std)
+
+
+def _clipped(
+    transform: TargetTransform, mean: FloatArray, std: FloatArray, low: float, high: float
+) -> FloatArray:
+    """The same of targets that are clipped to two ends, and their further coefficient."""
+
+    def clipped(z: FloatArray) -> FloatArray:
+        return np.clip(mapped_back(transform, z), low, high)
+
+    return hermite.bounded_coefficients(clipped, mean, std)
 
 
 def _are_sane(expansion: FloatArray, low: float, high: float) -> NDArray[np.bool_]:

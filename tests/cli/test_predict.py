@@ -74,6 +74,7 @@ def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
     np.testing.assert_allclose(gap, cgp.load_model(model_path).noise_, rtol=1e-8)
 
 
+@pytest.mark.filterwarnings("default::coupledgp.errors.ExtrapolationWarning")
 @pytest.mark.parametrize("how", ["--in-memory", "--stream"])
 def test_predict_says_once_which_rows_are_extrapolations(
     model_path, tmp_path, capsys, monkeypatch, how

@@ -167,6 +167,10 @@ def test_moments_that_no_target_is_near_are_those_of_clipped_targets(transform):
     assert np.linalg.eigvalsh(law.spread[..., 0])[0] > -1e-9
     variance = back_transformed(PredictiveLaw(mean[:, None], std[:, None] ** 2), [transform], span)
     np.testing.assert_allclose(variance.law.spread[:, 0], law.spread.diagonal()[0], rtol=1e-12)
-    # Infinite moments are none, either; without a span they are as they come.
+    # A mean beyond all targets is none, however narrow the law; nor are infinite moments.
+    narrow = PredictiveLaw(transform.forward(np.array([[100.0]])), np.array([[1e-12]]))
+    assert back_transformed(narrow, [transform]).law.mean[0, 0] == pytest.approx(100.0)
+    law, told = back_transformed(narrow, [transform], span)
+    assert (law.mean[0, 0], told[0]) == (pytest.approx(high), True)
     wide = PredictiveLaw(np.array([[1e3]]), np.array([[1e6]]))
     assert high / 2 < back_transformed(wide, [transform], span).law.mean[0, 0] <= high

@@ -13,6 +13,7 @@ from coupledgp.gp import hermite
 from coupledgp.gp.protocol import PredictiveLaw
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.random import FloatArray
+from coupledgp.validation import varies
 
 # Ranges of the training targets, beyond these, to which targets are clipped where a law has no sane
 # moments. A standard deviation is not sane above the largest of a law between these ends.
@@ -44,8 +45,8 @@ class Span:
     @property
     def ends(self) -> tuple[FloatArray, FloatArray]:
         """Ends (k,) beyond which no target is sane; none for targets that do not vary."""
-        room = CLIP_RANGES * (self.high - self.low)
-        room = np.where(room > 0, room, np.inf)
+        span = self.high - self.low
+        room = np.where(varies(self.low, self.high), CLIP_RANGES * span, np.inf)
         return self.low - room, self.high + room
 
 

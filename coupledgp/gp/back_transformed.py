@@ -13,6 +13,7 @@ from coupledgp.gp import hermite
 from coupledgp.gp.protocol import PredictiveLaw
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.random import FloatArray
+from coupledgp.validation import varies
 
 # Ranges of the training targets, beyond these, to which targets are clipped where a law has no sane
 # moments. A standard deviation is not sane above the largest of a law between these ends.
@@ -44,8 +45,8 @@ class Span:
     @property
     def ends(self) -> tuple[FloatArray, FloatArray]:
         """Ends (k,) beyond which no target is sane; none for targets that do not vary."""
-        room = CLIP_RANGES * (self.high - self.low)
-        room = np.where(room > 0, room, np.inf)
+        span = self.high - self.low
+        room = np.where(varies(self.low, self.high), CLIP_RANGES * span, np.inf)
         return self.low - room, self.high + room
 
 
@@ -86,7 +87,8 @@ def back_transformed(
             low, high = (float(end[k]) for end in span.ends)
             rows = ~_are_sane(expansion, low, high)
             if rows.any():
-                expansion[rows] = _expansion(transform, own[rows], std[rows], (low, high))
+                expansion = np.pad(expansion, ((0, 0), (0, 1)))
+                expansion[rows] = _clipped(transform, own[rows], std[rows], low, high)
                 clipped |= rows
         pairs.append(_moments(expansion, std, spread[..., k]))
     found = (np.stack(parts, axis=-1) for parts in zip(*pairs, strict=True))
@@ -105,15 +107,21 @@ def _deviations(spread: FloatArray) -> FloatArray:
     return np.sqrt(spread if spread.ndim == 1 else np.diagonal(spread))
 
 
-def _expansion(
-    transform: TargetTransform,
-    mean: FloatArray,
-    std: FloatArray,
-    ends: tuple[float, float] = (-np.inf, np.inf),
-) -> FloatArray:
-    """Hermite coefficients of the targets of normal values z of moments (p,), within the ends."""
+def _expansion(transform: TargetTransform, mean: FloatArray, std: FloatArray) -> FloatArray:
+    """Hermite coefficients of the targets of normal values z of moments (p,)."""
     with np.errstate(invalid="ignore", over="ignore"):  # of values that are beyond all numbers
-        return hermite.coefficients(lambda z: np.clip(mapped_back(transform, z), *ends), mean, std)
+        return hermite.coefficients(lambda z: mapped_back(transform, z), mean, std)
+
+
+def _clipped(
+    transform: TargetTransform, mean: FloatArray, std: FloatArray, low: float, high: float
+) -> FloatArray:
+    """The same of targets that are clipped to two ends, and their further coefficient."""
+
+    def clipped(z: FloatArray) -> FloatArray:
+        return np.clip(mapped_back(transform, z), low, high)
+
+    return hermite.bounded_coefficients(clipped, mean, std)
 
 
 def _are_sane(expansion: FloatArray, low: float, high: float) -> NDArray[np.bool_]:

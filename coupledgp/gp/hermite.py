@@ -24,12 +24,24 @@ from coupledgp.random import FloatArray
 # mean and variance is below 1e-9 for standard deviations s up to 2; for h with a kink, or one that
 # is cut off at a value that z passes with a noticeable probability, 1e-3 of the deviation.
 N_NODES, N_TERMS = 96, 40
+# Nodes of the trapezoid rule, and where they end, in standard deviations.
+N_FINE, FINE_END = 721, 9.0
 
 
 @cache
 def _rule() -> tuple[FloatArray, FloatArray]:
     """Nodes (q,) and the matrix (q, N_TERMS) of weights times polynomials."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(N_NODES)
+    return _projection(*np.polynomial.hermite_e.hermegauss(N_NODES))
+
+
+@cache
+def _fine_rule() -> tuple[FloatArray, FloatArray]:
+    """The same by the trapezoid rule, which a kink or a steep rise troubles less."""
+    nodes = np.linspace(-FINE_END, FINE_END, N_FINE)
+    return _projection(nodes, np.exp(-0.5 * nodes**2))
+
+
+def _projection(nodes: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     polynomials = [np.ones_like(nodes), nodes]
     for n in range(1, N_TERMS - 1):
         polynomials.append(
@@ -44,6 +56,22 @@ def coefficients(
     """Coefficients (p, N_TERMS) of a function of normal variables of moments (p,)."""
     nodes, projection = _rule()
     return np.asarray(function(mean[:, None] + std[:, None] * nodes) @ projection)
+
+
+def bounded_coefficients(
+    function: Callable[[FloatArray], FloatArray], mean: FloatArray, std: FloatArray
+) -> FloatArray:
+    """Coefficients (p, N_TERMS + 1) of a bounded function that may have kinks.
+
+    The last one has the variance that so few terms leave out. It goes with the powers of
+    correlations that come next, so that covariances stay positive semidefinite.
+    """
+    nodes, projection = _fine_rule()
+    values = function(mean[:, None] + std[:, None] * nodes)
+    found = values @ projection
+    variance = np.square(values - found[:, :1]) @ projection[:, 0]
+    rest = np.maximum(variance - variance_of(found), 0.0)
+    return np.column_stack([found, np.sqrt(rest)])
 
 
 def variance_of(expansion: FloatArray) -> FloatArray:

@@ -31,6 +31,9 @@ from coupledgp.random import FloatArray
 
 # Rows that are whitened, or points that are predicted, at once.
 CHUNK_ROWS = 4096
+# Lengthscales beyond the range of a column at which a point has no neighbours: values of a function
+# have correlations below exp(-40) there, less than rounding.
+STRANGE = 40.0
 # Columns of the neighbours' covariance that are formed at once for joint laws.
 BLOCK_COLUMNS = 2048
 Places = NDArray[np.int64]
@@ -261,6 +264,11 @@ def krige(
         return Kriged.of_features(features, targets)
     scale = prior.local_lengthscale
     near = nearest(table.inputs / scale, inputs / scale, prior.structure.n_neighbours)
+    beyond = np.abs(inputs - np.clip(inputs, table.box.low, table.box.high)) / scale
+    strangers = beyond.max(axis=1) > STRANGE
+    if strangers.any():  # whose differences from rows have no digits either
+        near[strangers] = MISSING
+        inputs = np.where(strangers[:, None], table.inputs[:1], inputs)
     return krige_from(prior, table, targets, inputs, near, features)
 
 

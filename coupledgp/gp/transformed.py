@@ -248,7 +248,7 @@ class TransformedGP(GaussianProcess):
         """See the base class; of `g^-1(f)`, f about the offset of the units of z."""
         covariance = self.inner.prior(points)
         mean = np.broadcast_to(self.units.offset, covariance.shape[1:])
-        found = back_transformed(PredictiveLaw(mean, covariance), self.transforms, self.span).law
+        found = back_transformed(PredictiveLaw(mean, covariance), self.transforms).law
         assert found.spread is not None
         return found.spread
 

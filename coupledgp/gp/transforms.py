@@ -255,7 +255,7 @@ class YeoJohnson(TargetTransform):
         mean = np.asarray(np.average(targets, weights=counts))
         variance = np.asarray(np.average(np.square(targets - mean), weights=counts))
         low, high = np.asarray(targets.min()), np.asarray(targets.max())
-        scale = float(safe_scale(np.asarray(np.sqrt(variance)), low, high))
+        scale = float(safe_scale(np.asarray(np.sqrt(variance)), low, high, len(targets)))
         return replace(
             self,
             center=float(mean) if self.center is None else self.center,

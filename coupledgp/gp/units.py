@@ -12,6 +12,9 @@ from coupledgp.validation import SMALLEST, check_spread, varies
 
 # Scale of constant targets over their magnitude, such that a tenth of its square is no rounding.
 CONSTANT_SCALE = float(np.sqrt(np.finfo(float).eps))
+# Fewest equal targets that are taken for a constant: after n of them the next one differs with a
+# chance of about 1 / n (Laplace's rule of succession).
+LEAST_CONSTANT = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +50,7 @@ class Units:
         else:
             mean = np.average(targets, axis=0, weights=counts)
             std = np.sqrt(np.average(np.square(targets - mean), axis=0, weights=counts))
-        if len(targets) == 1:  # which tells nothing of a spread, not that there is none
-            return cls(mean, np.ones_like(mean))
-        return cls(np.clip(mean, low, high), safe_scale(std, low, high))
+        return cls(np.clip(mean, low, high), safe_scale(std, low, high, len(targets)))
 
     @classmethod
     def of_moments(cls, moments: ColumnMoments, normalize: bool) -> Units:
@@ -57,7 +58,10 @@ class Units:
         mean, low, high = moments.mean, moments.low, moments.high
         if not normalize:
             return cls(np.zeros(mean.size), np.ones(mean.size))
-        return cls(np.clip(mean, low, high), safe_scale(np.sqrt(moments.variance), low, high))
+        return cls(
+            np.clip(mean, low, high),
+            safe_scale(np.sqrt(moments.variance), low, high, moments.n_rows),
+        )
 
     @property
     def n_outputs(self) -> int:
@@ -85,12 +89,15 @@ class Units:
         return n_rows * float(np.log(self.scale).sum())
 
 
-def safe_scale(std: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Standard deviations (k,) of targets from `low` to `high`, or `CONSTANT_SCALE` of constants.
+def safe_scale(std: FloatArray, low: FloatArray, high: FloatArray, n_rows: float) -> FloatArray:
+    """Standard deviations (k,) of n_rows targets from `low` to `high`, or scales of constants.
 
-    A constant has no spread but for its digits, so that its scale is a share of its magnitude, in
-    every unit the same. Zeros have no magnitude either; there it is that of one.
+    A constant has no spread but for its digits, so that its scale is `CONSTANT_SCALE` of its
+    magnitude, in every unit the same. Zeros have no magnitude either; there it is that of one. Few
+    equal targets do not tell that all are equal: their scale is one.
     """
+    if n_rows < LEAST_CONSTANT:
+        return np.where(varies(low, high), std, 1.0)
     largest = np.maximum(np.abs(low), np.abs(high))
     rounded = np.maximum(CONSTANT_SCALE * np.where(largest > 0, largest, 1.0), SMALLEST)
     return np.where(varies(low, high), std, rounded)

@@ -390,7 +390,7 @@ class WeightSpaceGP(NormalizedProcess):
         units = self.units
         if self.normalize:
             mean, std = (t.cpu().numpy() for t in statistics.target_mean_and_std())
-            units = Units(mean, safe_scale(std, mean - std, mean + std))
+            units = Units(mean, safe_scale(std, mean - std, mean + std, statistics.n_rows))
         rows = None if self.rows is None else self.rows.followed_by(data)
         return WeightSpaceGP.of(self.feature_prior, statistics, units, self.normalize, rows)
 

@@ -282,7 +282,8 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
             return record.shaped(record.process.prior(self.points(X)), 2)
 
     def _conditioned_on(self, data: Data) -> Self:
-        return self._around(self.process_.conditioned(data))
+        record = self.fitted_.with_process(self.process_.conditioned(data))
+        return copy.copy(self).holding(record)
 
     def _updated(self, data: Data) -> Self:
         record, digests = self.fitted_, self.fitted_.digests
@@ -298,8 +299,9 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         return self
 
     def _around(self, process: GaussianProcess) -> Self:
-        """A copy of this estimator around another process."""
-        return copy.copy(self).holding(self.fitted_.with_process(process))
+        """A copy of this estimator around another process of the same rows."""
+        record = self.fitted_
+        return copy.copy(self).holding(record.with_process(process, seen=record.seen))
 
     def holding(self, fitted: FittedModel) -> Self:
         """Return this estimator with the results of a fit in place of its own."""

@@ -25,7 +25,7 @@ from coupledgp.gp.schema import Entries, check_integer, require_type
 from coupledgp.gp.seen import Seen
 from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.transformed import TransformedGP, transformed_data, untransformed
-from coupledgp.gp.units import Units, are_constant
+from coupledgp.gp.units import LEAST_CONSTANT, Units, are_constant
 from coupledgp.inference.linalg.rounding import levels_to_caller
 from coupledgp.inference.search.averaging import (
     Average,
@@ -118,7 +118,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
 
     def _warn_if_constant(self, data: Data) -> None:
         """Warn of targets that say nothing of their spread."""
-        if are_constant(data.targets):
+        if len(data) >= LEAST_CONSTANT and are_constant(data.targets):
             warnings.warn(
                 f"y: expected targets that differ, got {len(data)} equal ones: predictions are "
                 "these, and standard deviations say nothing of how others would differ",

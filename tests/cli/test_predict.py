@@ -1,12 +1,15 @@
 """`coupledgp predict`."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+import pytest
 
 import coupledgp as cgp
+from coupledgp.cli import run
 from tests.cli.tables import PRICE, A, B, N, columns, read_csv, write_csv
 from tests.new_process import COMMAND, Started
 
@@ -69,6 +72,25 @@ def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
     assert np.array_equal(table["price_mean"].to_numpy(), np.array(text["mean"], dtype=float))
     gap = table["price_std"].to_numpy() ** 2 - np.array(text["std"], dtype=float) ** 2
     np.testing.assert_allclose(gap, cgp.load_model(model_path).noise_, rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("default::coupledgp.errors.ExtrapolationWarning")
+@pytest.mark.parametrize("how", ["--in-memory", "--stream"])
+def test_predict_says_once_which_rows_are_extrapolations(
+    model_path, tmp_path, capsys, monkeypatch, how
+):
+    monkeypatch.setattr("coupledgp.cli.evaluate.BATCH_ROWS", 7)
+    table = columns()
+    table["a"][10], table["a"][40], table["fixed"][30] = 99.0, -99.0, 4
+    path = write_csv(tmp_path / "new.csv", table)
+    named = r"3 of 60 rows .*row 11: 'a' .*row 31: 'fixed' never varied; row 41: 'a' "
+    arguments = ["predict", model_path, path, how, "--interval", "0.9", "-o", tmp_path / "o.csv"]
+    assert run([str(argument) for argument in arguments]) == 0
+    told = capsys.readouterr().err
+    assert told.count("\n") == 1
+    assert re.match(f"coupledgp: warning: X: {named}", told)
+    distance = np.array(read_csv(tmp_path / "o.csv")["extrapolation"], dtype=float)
+    assert np.flatnonzero(distance > 2).tolist() == [10, 30, 40]
 
 
 def test_predict_no_rows(model_path, tmp_path, call):

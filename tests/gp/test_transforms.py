@@ -8,7 +8,13 @@ from scipy import integrate, special, stats
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp import hermite
-from coupledgp.gp.back_transformed import mapped_back, mapped_moments
+from coupledgp.gp.back_transformed import (
+    Span,
+    back_transformed,
+    mapped_back,
+    mapped_moments,
+)
+from coupledgp.gp.protocol import PredictiveLaw
 from coupledgp.gp.transforms import (
     TARGET_TRANSFORMS,
     BoxCox,
@@ -136,3 +142,35 @@ def test_expansions_of_variables_without_spread():
     expansion = hermite.coefficients(np.exp, np.array([0.5]), np.array([0.0]))
     assert expansion[0, 0] == pytest.approx(np.exp(0.5))
     assert hermite.variance_of(expansion)[0] < 1e-25
+
+
+@pytest.mark.parametrize("transform", [Log(), BoxCox(0.1), YeoJohnson(0.0, 0.0, 1.0)], ids=str)
+def test_moments_that_no_target_is_near_are_those_of_clipped_targets(transform):
+    """By Monte Carlo, with a row of a sane law among the others, which stays as it is."""
+    rng, span = np.random.default_rng(0), Span(np.array([0.1]), np.array([9.0]))
+    low, high = 0.1 - 3 * 8.9, 9.0 + 3 * 8.9
+    mean, std = np.array([0.2, 0.5, 60.0, -3.0]), np.array([0.3, 9.0, 20.0, 40.0])
+    root = np.array([[1.0, 0.2, 0.0, 0.0], [0.0, 1.0, 0.9, 0.0], [0, 0, 1.0, -0.5], [0, 0, 0, 1]])
+    correlation = np.corrcoef(root.T @ root + 0.1 * np.eye(4))
+    cov = correlation * np.outer(std, std)
+    law, clipped = back_transformed(PredictiveLaw(mean[:, None], cov[..., None]), [transform], span)
+    assert clipped.tolist() == [False, True, True, True]
+    plain_mean, plain_cov = mapped_moments(transform, mean[:1], cov[:1, :1])
+    assert law.mean[0, 0] == pytest.approx(plain_mean[0], rel=1e-12)
+    assert law.spread[0, 0, 0] == pytest.approx(plain_cov[0, 0], rel=1e-12)
+    z = mean + rng.multivariate_normal(np.zeros(4), cov, size=40_000, method="cholesky")
+    y = np.clip(mapped_back(transform, z), low, high)
+    error = y.std(axis=0) / 200
+    assert (np.abs(y.mean(axis=0) - law.mean[:, 0])[1:] < 5 * error[1:]).all()
+    np.testing.assert_allclose(np.sqrt(law.spread.diagonal()[0]), y.std(axis=0), rtol=0.02)
+    np.testing.assert_allclose(np.cov(y.T), law.spread[..., 0], atol=0.03 * y.var())
+    assert np.linalg.eigvalsh(law.spread[..., 0])[0] > -1e-9
+    variance = back_transformed(PredictiveLaw(mean[:, None], std[:, None] ** 2), [transform], span)
+    np.testing.assert_allclose(variance.law.spread[:, 0], law.spread.diagonal()[0], rtol=1e-12)
+    # A mean beyond all targets is none, however narrow the law; nor are infinite moments.
+    narrow = PredictiveLaw(transform.forward(np.array([[100.0]])), np.array([[1e-12]]))
+    assert back_transformed(narrow, [transform]).law.mean[0, 0] == pytest.approx(100.0)
+    law, told = back_transformed(narrow, [transform], span)
+    assert (law.mean[0, 0], told[0]) == (pytest.approx(high), True)
+    wide = PredictiveLaw(np.array([[1e3]]), np.array([[1e6]]))
+    assert high / 2 < back_transformed(wide, [transform], span).law.mean[0, 0] <= high

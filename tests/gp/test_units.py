@@ -9,10 +9,10 @@ EPS = float(np.finfo(float).eps)
 
 
 @pytest.mark.parametrize("mean", [0.1, -7.0, 1e12])
-@pytest.mark.parametrize("counts", [None, np.ones(6)])
+@pytest.mark.parametrize("counts", [None, np.ones(12)])
 def test_a_spread_of_rounding_is_no_scale(mean, counts):
     """Targets that differ in their last digit are constant; forty times more is a spread."""
-    signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0])[:, None]
+    signs = np.array([1.0, -1.0] * 6)[:, None]
     rounded = mean + signs * np.spacing(mean)
     assert np.ptp(rounded) > 0
     constant = Units.of(rounded, True, counts).scale / abs(mean)
@@ -26,10 +26,15 @@ def test_a_spread_of_rounding_is_no_scale(mean, counts):
 
 
 def test_targets_are_constant_if_every_output_is():
-    outputs = np.column_stack([np.full(5, 3.0), np.arange(5.0)])
+    outputs = np.column_stack([np.full(12, 3.0), np.repeat(np.arange(6.0), 2)])
     assert not are_constant(outputs, outputs.mean(axis=0))
     assert are_constant(outputs[:, :1], outputs[:, :1].mean(axis=0))
-    np.testing.assert_allclose(Units.of(outputs, True).scale, [3 * CONSTANT_SCALE, np.sqrt(2)])
+    np.testing.assert_allclose(
+        Units.of(outputs, True).scale, [3 * CONSTANT_SCALE, np.sqrt(35 / 12)]
+    )
+    # Few equal ones are no constant.
+    np.testing.assert_allclose(Units.of(outputs[:1], True).scale, [1.0, 1.0])
+    np.testing.assert_allclose(Units.of(outputs[:4], True).scale, [1.0, 0.5])
     assert are_constant(outputs[:, :1])
     assert not are_constant(outputs[:, :1], np.zeros(1))  # five of three, not five of nothing
 

@@ -1,16 +1,23 @@
 """Estimators of transformed targets: chosen by the evidence of y, kept in all that follows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
 import coupledgp as cgp
-from coupledgp.errors import InvalidInputError
+from coupledgp.errors import ExtrapolationWarning, HeavyTailWarning, InvalidInputError
+from coupledgp.gp.back_transformed import Span, back_transformed
+from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.fit_transform import TransformProblem, candidates, chosen, fit_transforms
-from coupledgp.gp.protocol import Data
+from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
+from coupledgp.inference.search.optimize import Hyperparameters
+from coupledgp.inference.search.profile import ScaleBounds, profile_scales
+from coupledgp.inference.search.rows import RowWeights
 from coupledgp.spectra import GaussianSpectrum
 from tests.models.few_steps import take_few_steps
 
@@ -143,6 +150,7 @@ def test_weights_count_in_the_choice():
     )
 
 
+@pytest.mark.filterwarnings("ignore:y. expected targets that differ")
 @pytest.mark.parametrize(
     ("y", "kind"),
     [(POSITIVE, (Log, BoxCox)), (Z, (Identity,)), (np.full(120, 3.0), (Identity,))],
@@ -153,6 +161,68 @@ def test_auto_takes_a_transform_only_where_it_pays(y, kind):
     process = model.process_
     transform = process.transforms[0] if isinstance(process, TransformedGP) else Identity()
     assert isinstance(transform, kind)
+
+
+def test_means_stay_near_the_targets_and_a_warning_says_so(tmp_path):
+    """Of a law that is much wider than the targets, as of a function that turns out noise."""
+    gp = cgp.ExactGPRegressor(
+        target_transform="log", optimizer=None, lengthscale=0.3, outputscale=30.0, noise=0.01
+    ).fit(X, POSITIVE)
+    far = np.array([[30.0, 0.0], [0.0, 30.0]])
+    room = 3 * np.ptp(POSITIVE)
+    gp.save(tmp_path / "model")
+    for model in (gp, cgp.load_model(tmp_path / "model")):
+        with (
+            pytest.warns(ExtrapolationWarning, match="row 1: 'x0'"),
+            pytest.warns(HeavyTailWarning, match=r"2 of 2 rows \(1, 2\) .* clipped"),
+        ):
+            mean, std = model.predict(far, return_std=True)
+        assert (mean < POSITIVE.max() + room).all()
+        assert (std < room).all()
+    latent_sd = np.sqrt(30 * gp.process_.units.scale[0] ** 2)
+    wide = np.exp(np.log(POSITIVE).mean() + latent_sd**2 / 2)
+    assert wide > 1e3 * POSITIVE.max()  # the mean of the law itself
+    with pytest.warns(ExtrapolationWarning):
+        quantile = gp.predict_quantiles(far, [0.975])
+    assert (quantile > 3 * POSITIVE.max()).all()  # and its own quantiles
+
+
+def test_left_out_errors_of_a_choice_are_those_of_conditioning_on_the_rest():
+    y = POSITIVE[:25, None]
+    weights = RowWeights(np.ones(25), RNG.choice([1.0, 2.0], 25))
+    for given in (None, weights):
+        problem = TransformProblem(
+            Data.of(X[:25], y, weights=given), GaussianSpectrum(), True, np.random.default_rng(0)
+        )
+        profile = problem._profile(problem.space.base)
+        for transform in (Identity(), Log()):
+            values, units, _ = problem.transformed(transform)
+            evidence, _ = profile._evidence(units.normalized(values))
+            scales = Hyperparameters(problem.space.base, *profile_scales(evidence, ScaleBounds()))
+            prior = StationaryPrior(GaussianSpectrum(), scales)
+            data = Data.of(X[:25], values, weights=given)
+            found = profile.errors(transform)
+            for i in range(0, 25, 6):
+                rest = prior.given(data.take(np.delete(np.arange(25), i)), units, True, warns=False)
+                mean, variance = rest.law(X[[i]], "variance", latent=True)
+                noise = scales.noise / (1.0 if given is None else given.counts[i])
+                law = PredictiveLaw(mean, variance + units.spread(noise))
+                own = back_transformed(law, [transform], Span.of(y)).law.mean
+                assert found[i] == pytest.approx(((own - y[i]) ** 2).item(), rel=1e-5, abs=1e-9)
+
+
+def test_auto_passes_over_a_transform_whose_means_miss_more():
+    data = Data.of(X, POSITIVE[:, None])
+    problem = TransformProblem(data, GaussianSpectrum(), True, np.random.default_rng(0))
+    best = problem.best
+
+    def worse(transform, lengthscale=None):
+        found = best(transform, lengthscale)
+        return replace(found, errors=found.errors + 10 * (transform != Identity()))
+
+    assert isinstance(chosen(problem, data.targets), (Log, BoxCox))
+    problem.best = worse
+    assert chosen(problem, data.targets) == Identity()
 
 
 def test_auto_leaves_out_transforms_that_some_target_refuses():

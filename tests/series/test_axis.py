@@ -148,6 +148,9 @@ def test_seconds_of_the_day_are_local():
         (np.array([1, 2], "timedelta64[s]"), "expected timestamps"),
         (np.array(["1600-01-01", "2012-01-01"], "datetime64[D]"), "years from 1678"),
         (np.array([300_000], "datetime64[Y]"), "years from 1678"),
+        (np.array([0, 1500], "datetime64[ps]"), "whole nanoseconds, got .* at place 1"),
+        (np.array([5], "datetime64[as]"), "whole nanoseconds, got .* at place 0"),
+        (np.array([5]).astype("datetime64"), "times with a unit"),
         ([1e200], "magnitudes"),
     ],
 )  # fmt: skip
@@ -213,6 +216,15 @@ def test_many_irregular_stamps_need_a_resolution():
     axis = TimeAxis.of(times, resolution=5.0)
     assert axis.step == pytest.approx(5.0)
     assert TimeAxis.of(np.arange(150_000.0)).n_times == 150_000  # regular: no limit
+
+
+@pytest.mark.parametrize("unit", ["ps", "fs", "as"])
+def test_units_below_nanoseconds_are_read_where_they_hold_these(unit):
+    size = {"ps": 10**3, "fs": 10**6, "as": 10**9}[unit]
+    nanoseconds = np.array([-3, 0, 7, 9])
+    times = (nanoseconds * size).astype(f"datetime64[{unit}]")
+    found = stamps(times).values
+    np.testing.assert_array_equal(found, nanoseconds)
 
 
 def test_centuries_apart_and_nanoseconds_are_exact():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,7 @@ from coupledgp.diagnostics.laws import Law, law_of_process
 from coupledgp.diagnostics.measures import kl_per_point
 from coupledgp.diagnostics.scores import nlpd
 from coupledgp.diagnostics.subject import Subject, process_of
-from coupledgp.errors import CoupledGPError
+from coupledgp.errors import CoupledGPError, HeavyTailWarning
 from coupledgp.random import FloatArray
 
 # Factor on the number of features or walkers that is tried.
@@ -61,7 +62,9 @@ def closings(subject: Subject, exact: Law, y: FloatArray | None) -> tuple[Closin
     for (name, own), coupling, size in candidates:
         assert subject.process is not None
         try:
-            law = law_of_process(subject.process.redrawn(coupling, size, 0), subject.points)
+            with warnings.catch_warnings():  # of a trial, whose law nobody is given
+                warnings.simplefilter("ignore", HeavyTailWarning)
+                law = law_of_process(subject.process.redrawn(coupling, size, 0), subject.points)
         except CoupledGPError:
             continue
         density = None if y is None else nlpd(y, law.mean, law.std)

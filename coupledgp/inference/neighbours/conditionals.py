@@ -23,6 +23,8 @@ from coupledgp.spectra import Spectrum
 # Entries of the neighbours' covariances that are formed at once: they stay in a processor's cache,
 # or keep a GPU busy.
 CHUNK_ENTRIES, CHUNK_ENTRIES_OF_GPU = 2**18, 2**22
+# Squared distance of all neighbours, in lengthscales, from which products lose too many digits.
+APART = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,20 @@ class _Conditionals(torch.autograd.Function):
         return totals[:-2], totals[-2], totals[-1], None, None
 
 
+def _squares_between(scaled: Tensor, squares: Tensor) -> Tensor:
+    """Squared distances (b, k, k) of neighbours from their coordinates (b, k, d), of such squares.
+
+    Coordinates are relative to the row itself, so that the products lose few digits; where all
+    neighbours are far from it, to the first of them.
+    """
+    apart = squares.amin(1) > APART if squares.shape[1] else squares.new_zeros(0, dtype=torch.bool)
+    if apart.any():
+        scaled = torch.where(apart[:, None, None], scaled - scaled[:, :1], scaled)
+        squares = scaled.square().sum(2)
+    between = scaled @ scaled.mT
+    return between.mul_(-2.0).add_(squares[:, :, None]).add_(squares[:, None, :]).clamp_min_(0.0)
+
+
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Conditional laws of a chunk of rows and all that their gradient needs."""
@@ -156,9 +172,7 @@ class _Part:
         scaled = chunk.differences / lengthscale
         squares = scaled.square().sum(2)
         cross, cross_slope = kernel_and_slope(spectrum, squares)
-        # Coordinates are relative to the row itself, so that the products lose few digits.
-        between = scaled @ scaled.mT
-        between.mul_(-2.0).add_(squares[:, :, None]).add_(squares[:, None, :]).clamp_min_(0.0)
+        between = _squares_between(scaled, squares)
         between.diagonal(dim1=1, dim2=2).zero_()
         kernel, slope = kernel_and_slope(spectrum, between)
         both = outputscale * present[:, :, None] * present[:, None, :]

@@ -297,7 +297,8 @@ class ComponentsGP(GaussianProcess):
             told = own[self.borrows[data.points[own]] == 0]
             units = part.units
             if renormalize and told.size:
-                units = Units.of(data.targets[told], part.first.normalize)
+                member = part if isinstance(part, NodeGP) else part.first
+                units = Units.of(data.targets[told], member.normalize)
             parts.append(_given(part, data.take(own) if own.size else data, units))
         return replace(self, parts=tuple(parts), rows=data)
 

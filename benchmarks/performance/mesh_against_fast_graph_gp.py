@@ -114,7 +114,7 @@ def ours(
     centred = (y[train] - y[train].mean()) / y[train].std()
     # The parameters fast-graph-gp starts from, so that both steps are the same task; tolerance 1e-2
     # of conjugate gradients is its default too.
-    prior = gp.process_.recipe.make(HeatKernel(1.31)).prior
+    prior = gp.first_process_.recipe.make(HeatKernel(1.31)).prior
     scales = Scales(1.72, 0.69, 0.0)
 
     def step() -> np.ndarray:

@@ -15,7 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.columns import TableEncoding
-from coupledgp.errors import InvalidInputError, ModelFileError, NumericalError
+from coupledgp.errors import (
+    HeavyTailWarning,
+    InvalidInputError,
+    ModelFileError,
+    NumericalError,
+)
 from coupledgp.features.sklearn import Columns, FittedToTable, seed_from_random_state
 from coupledgp.gp.columns import HYPERPARAMETERS
 from coupledgp.gp.mixture import MixtureGP, n_columns_of, restored_process
@@ -480,7 +485,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         names, encoding = self._columns.names, self._columns.encoding
         results = self.fitted_.results
         stored = {name: results[name] for name in STORED_RESULTS if name in results}
-        seen = None if "X" in arrays else self.fitted_.extent
+        seen = self.fitted_.extent
         arrays |= {} if seen is None else seen.arrays()
         return {
             **header,
@@ -595,7 +600,9 @@ def _check_answer(process: GaussianProcess) -> None:
         return
     points = process.data.points[:1] if has_data(process) else np.zeros((1, n_columns))
     try:
-        variance = process.law(points, "variance").spread
+        with warnings.catch_warnings():  # of a point that nobody asked for
+            warnings.simplefilter("ignore", HeavyTailWarning)
+            variance = process.law(points, "variance").spread
     except NumericalError:
         variance = None
     if variance is None or not (variance >= 0).all():

@@ -480,7 +480,7 @@ class TableRegressor(MultiOutputMixin, ProcessRegressor, FittedToTable[FittedMod
         names, encoding = self._columns.names, self._columns.encoding
         results = self.fitted_.results
         stored = {name: results[name] for name in STORED_RESULTS if name in results}
-        seen = None if "X" in arrays else self.fitted_.extent
+        seen = self.fitted_.extent
         arrays |= {} if seen is None else seen.arrays()
         return {
             **header,

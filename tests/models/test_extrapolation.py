@@ -102,6 +102,12 @@ def test_files_and_further_rows_know_where_rows_are(tmp_path):
             model.partial_fit(far, y[:3])
             assert not model.extrapolation(far).any()
             assert (model.extrapolation(X[:3] + up / 2) > 2).all()
+    for gp in (cgp.GPRegressor("hybrid", n_frequencies=2, target_transform="log", random_state=0),
+               cgp.ExactGPRegressor("matern-5/2")):  # fmt: skip
+        gp.fit(X, y).save(tmp_path / "model")
+        again = cgp.load_model(tmp_path / "model")
+        np.testing.assert_array_equal(again.extrapolation(far), gp.extrapolation(far))
+        assert (again.extrapolation(far) > 2).all()
     batches = cgp.SparseSpectrumGPRegressor(n_frequencies=8, random_state=0)
     batches.fit_batches([(X[:20], y[:20]), (X[20:], y[20:])])
     assert (batches.extrapolation(far) > 2).all()

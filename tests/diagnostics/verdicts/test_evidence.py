@@ -178,6 +178,7 @@ class TestGather:
         with pytest.raises(InvalidInputError, match="groups: expected 60 labels for 'place'"):
             compare(model, X[TEST], Y[TEST], groups={"place": place[:5]})
 
+    @pytest.mark.filterwarnings("ignore:y. expected targets that differ")
     def test_constant_targets_have_no_baselines(self) -> None:
         model = cgp.ExactGPRegressor(random_state=0).fit(X[TRAIN], np.full(80, 3.0))
         report = compare(model, X[TEST], np.full(60, 3.0))

@@ -86,7 +86,7 @@ def describe(groups: ComponentGroups, graph: Graph, observed: IntArray) -> str:
     words = (
         f"observations lie in {np.unique(member[seen]).size} components, which are independent; "
         f"models fitted: {len(n_fitted)}, to {np.count_nonzero(inside)} observed nodes of "
-        f"{sum(n_fitted)} components"
+        f"{sum(n_fitted)} component{'s' if sum(n_fitted) > 1 else ''}"
     )
     rest = int(np.count_nonzero(~inside))
     if rest:

@@ -45,10 +45,17 @@ def fit_components(
     observed nodes, with the same mean prior variance: in units of their own where they have enough
     observations, else in its units. See `component_groups`.
     """
-    # Other classes of graphs compute elsewhere, on the whole graph.
-    whole = type(fitter.recipe.graph) is Graph and fitter.searches
-    groups = component_groups(fitter.graph, fitter.data.points) if whole else None
+    if not fitter.searches:
+        return None
+    groups = component_groups(fitter.graph, fitter.data.points)
     if groups is None:
+        return None
+    if type(fitter.recipe.graph) is not Graph:  # it computes elsewhere, as a whole
+        warnings.warn(
+            "graph: observations lie in several components, which are fitted as one on a cluster: "
+            "nodes of small ones may harm the laws of others; fit on one machine, or without them",
+            stacklevel=5,
+        )
         return None
     begin, found = time.perf_counter(), []
     for number, nodes in enumerate(groups.fitted):
@@ -86,7 +93,7 @@ def describe(groups: ComponentGroups, graph: Graph, observed: IntArray) -> str:
     words = (
         f"observations lie in {np.unique(member[seen]).size} components, which are independent; "
         f"models fitted: {len(n_fitted)}, to {np.count_nonzero(inside)} observed nodes of "
-        f"{sum(n_fitted)} components"
+        f"{sum(n_fitted)} component{'s' if sum(n_fitted) > 1 else ''}"
     )
     rest = int(np.count_nonzero(~inside))
     if rest:

@@ -295,10 +295,9 @@ class ComponentsGP(GaussianProcess):
         for number, part in enumerate(self.parts):
             own = np.flatnonzero(owner == number)
             told = own[self.borrows[data.points[own]] == 0]
-            units = part.units
-            if renormalize and told.size:
-                member = part if isinstance(part, NodeGP) else part.first
-                units = Units.of(data.targets[told], member.normalize)
+            units, first = part.units, part.first
+            if renormalize and told.size and isinstance(first, NodeGP):
+                units = Units.of(data.targets[told], first.normalize)
             parts.append(_given(part, data.take(own) if own.size else data, units))
         return replace(self, parts=tuple(parts), rows=data)
 

@@ -107,7 +107,9 @@ def test_a_killed_worker_changes_nothing(client, killing, graph, at):
 
 def test_a_fit_with_a_search_and_its_file(client, graph, tmp_path):
     rng = np.random.default_rng(9)
-    nodes = rng.permutation(graph.n_nodes)[:80]
+    _, member = graph.components()
+    inside = np.flatnonzero(member == np.bincount(member).argmax())
+    nodes = rng.permutation(inside)[:80]
     y = np.sin(nodes / 60) + 0.1 * rng.normal(size=80)
     here = cgp.GraphGPRegressor(graph, "heat", method="walks", random_state=1).fit(nodes, y)
     there = cgp.GraphGPRegressor(graph, "heat", method="walks", random_state=1)
@@ -119,6 +121,9 @@ def test_a_fit_with_a_search_and_its_file(client, graph, tmp_path):
     there.save(tmp_path / "model", include_data=True)
     loaded = cgp.load_model(tmp_path / "model")
     np.testing.assert_allclose(loaded.predict(nodes[:7], return_std=True), expected, rtol=1e-6)
+    alone = np.flatnonzero(member != member[inside[0]])[:1]
+    with pytest.warns(UserWarning, match="fitted as one on a cluster"):
+        cgp.dask.fit(there, np.append(nodes, alone), np.append(y, 0.0), client=client)
 
 
 def test_what_is_refused(client, graph):

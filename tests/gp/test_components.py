@@ -94,6 +94,8 @@ def test_values_elsewhere_change_nothing_but_there() -> None:
         mean, std = gp.predict(ALONE, return_std=True)
         assert np.abs(mean - level).max() < 4 * spread
         assert (std < 2 * spread).all()
+        usual = np.sqrt(np.diagonal(gp.prior_covariance(ALONE)))
+        assert (np.abs(np.log(usual / spread)) < np.log(3)).all()
     same = np.concatenate([IN_GRID, IN_RING])
     for one, other in zip(*laws, strict=True):
         np.testing.assert_allclose(one[same], other[same], rtol=1e-8, atol=1e-8)

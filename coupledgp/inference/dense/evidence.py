@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.devices import CPU
-from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramAtLengthscale
+from coupledgp.inference.search.problem import EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.search.stationary import distances_on, kernel_of, slope_of
 from coupledgp.random import FloatArray
@@ -76,9 +76,9 @@ class ExactEvidence(EvidenceProblem):
         self.n_rows, self.n_outputs = targets.shape
 
     @property
-    def eigendecomposition_dominates(self) -> bool:
-        """See the base class; an eigendecomposition costs about ten Cholesky factors."""
-        return self.n_rows > SMALL_SIDE
+    def inputs(self) -> FloatArray:
+        """See the base class."""
+        return self.X
 
     def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:
         """Return the evidence at lengthscales (d,)."""

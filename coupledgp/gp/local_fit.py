@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from coupledgp.couplings import CouplingLike
 from coupledgp.devices import CPU, DeviceLike, check_device_memory, parse_device
 from coupledgp.features.registry import make_features
-from coupledgp.gp.columns import HYPERPARAMETERS, column_spread
+from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
@@ -58,7 +58,7 @@ SCREENING = (Round(1024, 15),)
 LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
 FITTING_ROUNDS = (Round(4096, 15), Round(4096, 25), Round(8192, 40))
 # Starts that are proposed beside that of the priors, and iterations after which the best goes on.
-N_PROPOSED, TRIAL_ITERATIONS = 2, 6
+N_PROPOSED, TRIAL_ITERATIONS = 2, 4
 # Covariances of the neighbours of each row that are alive at once, for gradients.
 MATRICES = 6
 # Rows whose moments standardise the columns: all, up to this number.
@@ -187,7 +187,8 @@ class LocalFitter:
         found = min(trials, key=lambda trial: trial.value)
         for stage, part in enumerate(rounds):
             batch = self.batch(part.batch_rows, stage)
-            found = self._improved(structure, batch, found.point, part.max_iterations, count)
+            left = part.max_iterations - (0 if stage else TRIAL_ITERATIONS)
+            found = self._improved(structure, batch, found.point, left, count)
             self.report(
                 f"{_text(structure)}: {len(batch)} rows, {count[0]} "
                 f"evaluations, {-found.value:.4f} nats per observation"
@@ -237,9 +238,7 @@ class LocalFitter:
         weights = RowWeights(rows.noise * rows.counts, rows.counts)
         problem = ExactEvidence(kernel, inputs, targets, weights)
         free = set(HYPERPARAMETERS) - ({"noise"} if known is not None else set())
-        space = SearchSpace(
-            base, True, noise=known or 1.0, free=frozenset(free), groups=groups
-        )
+        space = SearchSpace(base, True, noise=known or 1.0, free=frozenset(free), groups=groups)
         starts, n_evaluations = proposed_starts(problem, space, N_PROPOSED)
         count[0] += n_evaluations
         default = structure.named(structure.start())
@@ -258,10 +257,7 @@ class LocalFitter:
         self, structure: Structure, spectra: Sequence[Spectrum], rounds: Sequence[Round]
     ) -> LocalSearch:
         """The search whose kernel has the greatest evidence on the same rows."""
-        found = [
-            self.search(replace(structure, spectrum=spectrum), rounds)
-            for spectrum in spectra
-        ]
+        found = [self.search(replace(structure, spectrum=spectrum), rounds) for spectrum in spectra]
         best = max(found, key=lambda search: search.value)
         return replace(best, n_evaluations=sum(search.n_evaluations for search in found))
 
@@ -333,7 +329,7 @@ class LocalProblem:
         points: FloatArray = data.points
         rows = points[:: max(1, len(points) // MOMENT_ROWS)]
         spread = column_spread(rows, True, groups)
-        return cls(data, units, groups, seed, known_noise, rows.mean(axis=0), spread)
+        return cls(data, units, groups, seed, known_noise, column_means(rows), spread)
 
     def on(self, device: DeviceLike, n_neighbours: int) -> LocalProblem:
         """The problem whose rows are whitened on a device, if laws of a batch fit there."""

@@ -25,6 +25,18 @@ _WIDE = 64
 _COLUMNS = 4096
 
 
+def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArray) -> FloatArray:
+    """Points (p, d) in units of the lengthscales (d,), from the middle of rows (n, d).
+
+    The middle is a value of each column that half of the rows are at most. Near it differences of
+    floating-point numbers are exact, so that an offset of all rows changes nothing; quotients
+    first would be rounded to the digits of the offset.
+    """
+    middle = np.partition(rows, len(rows) // 2, axis=0)[len(rows) // 2]
+    found: FloatArray = (points - middle) / lengthscale
+    return found
+
+
 def scaled_distances(a: FloatArray, b: FloatArray) -> FloatArray:
     """Euclidean distances (n, p) between rows of `a` (n, d) and `b` (p, d)."""
     if a.shape[1] <= _COLUMNS:
@@ -82,7 +94,7 @@ class ExactEvidence(EvidenceProblem):
 
     def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:
         """Return the evidence at lengthscales (d,)."""
-        inputs = self.X / lengthscale
+        inputs = in_lengthscales(self.X, lengthscale, self.X)
         return KernelAtLengthscale(self.spectrum, inputs, self.targets, self.weights, self.device)
 
     def subset(self, rows: NDArray[np.intp]) -> ExactEvidence:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.inference.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
 from coupledgp.errors import NumericalError
+from coupledgp.inference.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
 from coupledgp.inference.search.minimise import Minimum, Stopping
 from coupledgp.inference.search.problem import EvidenceProblem, LadderProblem
 from coupledgp.inference.search.runs import Search

@@ -1,4 +1,4 @@
-"""Does the search for hyperparameters find the greatest evidence, and what does it cost?
+"""Whether the search for hyperparameters finds the greatest evidence, and what it costs.
 
 Functions of one to three columns are drawn: Gaussian processes, isotropic or not, sums of sines,
 steps, sums and products over columns, on 30 to 300 rows in several designs, with noise of .01 to 1

@@ -57,8 +57,9 @@ class Round:
 SCREENING = (Round(1024, 15),)
 LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
 FITTING_ROUNDS = (Round(4096, 15), Round(4096, 25), Round(8192, 40))
-# Starts that are proposed beside that of the priors, and iterations after which the best goes on.
-N_PROPOSED, TRIAL_ITERATIONS = 2, 4
+# Starts that are proposed beside that of the priors, how many of them all are tried, and the
+# iterations after which the best goes on.
+N_PROPOSED, TRIALS, TRIAL_ITERATIONS = 2, 2, 4
 # Covariances of the neighbours of each row that are alive at once, for gradients.
 MATRICES = 6
 # Rows whose moments standardise the columns: all, up to this number.
@@ -166,7 +167,7 @@ class LocalFitter:
     def search(self, structure: Structure, rounds: Sequence[Round]) -> LocalSearch:
         """Maximise the posterior of the hyperparameters, neighbours found anew in each round.
 
-        The first round goes a few steps from each of the starts, and on from the best.
+        The first round goes a few steps from each of the best starts, and on from the better end.
 
         Parameters
         ----------
@@ -180,9 +181,12 @@ class LocalFitter:
             return LocalSearch(structure, start, np.nan, 0, True)
         count = [0]
         first = self.batch(rounds[0].batch_rows, 0)
+        starts = [start, *self.proposals(structure, count)]
+        values = [self.evidence(structure, first, own).negative(own)[0] for own in starts]
+        count[0] += len(starts)
         trials = [
-            self._improved(structure, first, vector, TRIAL_ITERATIONS, count)
-            for vector in [start, *self.proposals(structure, count)]
+            self._improved(structure, first, starts[k], TRIAL_ITERATIONS, count)
+            for k in np.argsort(values, kind="stable")[:TRIALS]
         ]
         found = min(trials, key=lambda trial: trial.value)
         for stage, part in enumerate(rounds):

@@ -24,7 +24,7 @@ SUBSET_ROWS = 1024
 SUBSET_ITERATIONS = 30
 # Iterations after which only the best of several searches goes on: most have ended by then. Each of
 # the searches that are asked for is the best of two.
-TRIAL_ITERATIONS, TRIALS = 10, 2
+TRIAL_ITERATIONS, TRIALS = 8, 2
 # Tolerances of the value and of the gradient, per target: further digits of the hyperparameters
 # change no prediction that the data could tell apart.
 TOLERANCES = (1e-9, 1e-5)

@@ -32,7 +32,8 @@ def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArra
     floating-point numbers are exact, so that an offset of all rows changes nothing; quotients
     first would be rounded to the digits of the offset.
     """
-    middle = np.partition(rows, len(rows) // 2, axis=0)[len(rows) // 2]
+    half = len(rows) // 2
+    middle = np.partition(rows, half, axis=0)[half] if len(rows) else 0.0
     found: FloatArray = (points - middle) / lengthscale
     return found
 

@@ -57,14 +57,13 @@ def proposed_starts(
     size = space.n_lengthscales
     line = list(profile.along(np.zeros(size), np.arange(size), LONGEST, 1))
     values = np.pad([value for value, _ in line], 1, constant_values=-np.inf)
-    peaks = [
-        line[k] for k in range(len(line)) if values[k] < values[k + 1] >= values[k + 2]
-    ]  # fmt: skip
+    peaks = [line[k] for k in range(len(line)) if values[k] < values[k + 1] >= values[k + 2]]
+    peaks = peaks or line[:1]
     if size == 1:
         return _apart(peaks, n_starts), len(profile.known)
     far = np.full(size, FAR)
     pool = [*line, (profile.value(far), far)]
-    states = [max(peaks, key=lambda point: point[0], default=line[0])[1], far]
+    states = [max(peaks, key=lambda point: point[0])[1], far]
     for first in (FAR - 1, FAR):  # the second grid lies between the points of the first
         for state in states:
             if len(profile.known) + size * STEP > MOST_EVALUATIONS:

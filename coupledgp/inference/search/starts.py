@@ -99,9 +99,10 @@ class _CoarseProfile:
             kept = space.kept_outputscale, space.kept_noise
             scales = profile_scales(here, space.bounds, *kept, polish=False)
             self.known[key] = float(here.value(*scales))
-            sizes = here.eigenvalues
-            others = here.n_rows * np.square(sizes).sum() / np.square(sizes.sum()) - 1.0
-            self.independent = bool(others < INDEPENDENT)
+            # Features may vanish at short lengthscales: then no row says anything about another.
+            shares = here.eigenvalues / max(here.eigenvalues.sum(), np.finfo(float).tiny)
+            correlated = here.n_rows * np.square(shares).sum() - 1.0
+            self.independent = bool(correlated < INDEPENDENT)
         else:
             self.independent = False
         return self.known[key]

@@ -19,7 +19,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
 from coupledgp.features.registry import FeaturesLike, make_features
-from coupledgp.gp.columns import HYPERPARAMETERS, column_spread, laplace_lengthscale
+from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread, laplace_lengthscale
 from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.posterior import WeightPosterior
@@ -70,7 +70,7 @@ class WeightSpaceModel(Model):
         self.train_inputs = (train_X,)
         self._learn_transforms(train_X, train_Y, input_transform, outcome_transform)
         inputs = self._design()
-        self.register_buffer("center", torch.as_tensor(inputs.mean(axis=0)).to(train_X.device))
+        self.register_buffer("center", torch.as_tensor(column_means(inputs)).to(train_X.device))
         self.feature_map = make_features(
             features, inputs.shape[1], n_frequencies, coupling, kernel, generator,
             device=train_X.device,

@@ -21,6 +21,7 @@ from coupledgp.diagnostics.verdicts.gathering import (
 )
 from coupledgp.errors import NumericalError
 from coupledgp.gp.columns import column_spread
+from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.random import FloatArray
 
 
@@ -39,7 +40,7 @@ def evidence_of(
     shared = correlations(joint.cov)
     found = gather(y, own, baselines, correlation=shared, n_train=len(train.y))
     if inputs is None:
-        inputs = test.X / column_spread(train.X, True)
+        inputs = in_lengthscales(test.X, column_spread(train.X, True), test.X)
     std = own.std
     together = replace(own, cov=shared * std[:, None] * std[None])
     return replace(found, misfit=_misfit(together, y, inputs))

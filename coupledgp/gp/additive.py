@@ -89,6 +89,11 @@ class AdditivePrior(DensePrior):
         """See the base class."""
         return self.parts.variance(points, self._own_tables)
 
+    def extent(self, points: Points) -> float:
+        """See the base class; of the local part."""
+        tables = self.tables or Tables(self.parts.center, self.parts.spread)
+        return self.parts.extent_of(tables.standardised(points))
+
     def problem(self, data: Data, units: Units) -> AdditiveProblem:
         """See the base class."""
         return AdditiveProblem.of(self.bounded_by(data.points), data, units)

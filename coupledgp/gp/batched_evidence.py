@@ -19,7 +19,6 @@ from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.inference.search.ladder import FIRST_ROWS, GIVEN_ROWS, GROWTH, MAX_HELD_OUT
 from coupledgp.inference.search.problem import (
-    SMALL_SIDE,
     EvidenceGradient,
     LadderProblem,
     PredictiveEvidence,
@@ -79,12 +78,6 @@ class BatchedEvidence(LadderProblem):
     def n_counted(self) -> float:
         """See the base class."""
         return self.passes.summary.targets.n_counted
-
-    @property
-    def eigendecomposition_dominates(self) -> bool:
-        """See the base class."""
-        n_features = self.stream.feature_map.n_features
-        return n_features > SMALL_SIDE and self.n_rows < 1.5 * n_features
 
     @property
     def most_rows(self) -> int:

@@ -62,9 +62,12 @@ def spread_of_moments(
 
 
 def column_means(inputs: FloatArray, counts: FloatArray | None = None) -> FloatArray:
-    """Means (d,) of the columns of (n, d), rows counted as often as `counts` (n,) says, or once."""
-    mean: FloatArray = inputs.mean(axis=0) if counts is None else counts @ inputs / counts.sum()
-    return mean
+    """Means (d,) of the columns of (n, d), rows counted as often as `counts` (n,) says, or once.
+
+    They are the first row and the mean gap from it: sums of large offsets would lose digits.
+    """
+    first: FloatArray = inputs[0]
+    return first + _mean_gaps(inputs, first, counts)[0]
 
 
 def column_moments(
@@ -72,12 +75,23 @@ def column_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Mean and variance (d,) of the columns of (n, d), without a temporary of the table's size."""
     mean = column_means(inputs, counts)
-    squares = np.zeros_like(mean)
+    rest, squares = _mean_gaps(inputs, mean, counts, chunk)
+    # The mean is rounded to the digits of the offset, which may be more than the spread allows.
+    return mean, np.maximum(squares - np.square(rest), 0.0)
+
+
+def _mean_gaps(
+    inputs: FloatArray, center: FloatArray, counts: FloatArray | None, chunk: int = 65536
+) -> tuple[FloatArray, FloatArray]:
+    """Means (d,) of the gaps of the columns of (n, d) from a centre (d,), and of their squares."""
+    sums, squares = np.zeros(inputs.shape[1]), np.zeros(inputs.shape[1])
     for start in range(0, len(inputs), chunk):
-        rows = slice(start, start + chunk)
-        gaps = np.square(inputs[rows] - mean)
-        squares += gaps.sum(axis=0) if counts is None else counts[rows] @ gaps
-    return mean, squares / (len(inputs) if counts is None else counts.sum())
+        gaps = inputs[start : start + chunk] - center
+        shares = np.ones(len(gaps)) if counts is None else counts[start : start + chunk]
+        sums += shares @ gaps
+        squares += shares @ np.square(gaps, out=gaps)
+    total = len(inputs) if counts is None else counts.sum()
+    return sums / total, squares / total
 
 
 def laplace_lengthscale(

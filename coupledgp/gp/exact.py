@@ -34,7 +34,7 @@ from coupledgp.gp.state import (
     units_from,
 )
 from coupledgp.gp.units import Units
-from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.linalg.rounding import dense_error, warn_if_imprecise
@@ -95,6 +95,13 @@ class DensePrior(ABC):
     def problem(self, data: Data, units: Units) -> Problem:
         """State prior and data as a problem, also where its law is too large to compute."""
 
+    def extent(self, points: Points) -> float:
+        """Largest coordinate of points, in lengthscales, from where they are centred.
+
+        Distances are rounded relative to it. Zero for a prior that knows no coordinates.
+        """
+        return 0.0
+
     @property
     def noise(self) -> float:
         """Noise variance, normalised units."""
@@ -120,7 +127,7 @@ class DensePrior(ABC):
         if warns:
             least = noise if weights is None else noise * float(weights.relative_noise.min())
             warn_if_imprecise(
-                dense_error(gram, alpha, targets, least),
+                dense_error(gram, alpha, targets, least, self.extent(data.points)),
                 f"noise: {noise:.1g} of the variance of y",
                 "raise the noise, or use SparseSpectrumGPRegressor",
             )
@@ -181,17 +188,24 @@ class StationaryPrior(DensePrior):
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
         """See the base class; rows a (n, d) and b (p, d)."""
-        scale = self.hyperparameters.lengthscale
-        distances = scaled_distances(a / scale, b / scale)
+        distances = scaled_distances(*self._scaled(a, b))
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
     def matrix(self, a: Points, b: Points) -> Tensor:
         """See the base class."""
         if self.device == CPU:
             return super().matrix(a, b)
-        scale = self.hyperparameters.lengthscale
-        distances = distances_on(self.device, a / scale, b / scale)
+        distances = distances_on(self.device, *self._scaled(a, b))
         return self.hyperparameters.outputscale * kernel_of(self.spectrum, distances)
+
+    def _scaled(self, a: Points, b: Points) -> tuple[FloatArray, FloatArray]:
+        """Points in units of the lengthscales, from the middle of b, which are rows if any are."""
+        scale = self.hyperparameters.lengthscale
+        return in_lengthscales(a, scale, b), in_lengthscales(b, scale, b)
+
+    def extent(self, points: Points) -> float:
+        """See the base class."""
+        return float(np.abs(self._scaled(points, points)[0]).max(initial=0.0))
 
     def on(self, device: torch.device) -> StationaryPrior:
         """See the base class."""

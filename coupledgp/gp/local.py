@@ -35,7 +35,11 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
-from coupledgp.inference.linalg.rounding import ENTRY_ROUNDINGS, warn_if_imprecise
+from coupledgp.inference.linalg.rounding import (
+    ENTRY_ROUNDINGS,
+    coordinate_roundings,
+    warn_if_imprecise,
+)
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, symmetric_root
@@ -133,7 +137,13 @@ class LocalGP(NormalizedProcess):
         size = min(prior.structure.n_neighbours, len(self.table))
         gone = max(1.0, float(own.quadratic.max()) / len(self.table)) ** 0.5
         eps = ENTRY_ROUNDINGS * float(np.finfo(np.float64).eps)
+        eps *= coordinate_roundings(self._extent)
         return max(eps * math.sqrt(size) * ratio * gone, own.rounding_error)
+
+    @property
+    def _extent(self) -> float:
+        """Largest coordinate of a row, in lengthscales of the local part."""
+        return self.local_prior.extent_of(self.table.inputs)
 
     @property
     def data(self) -> Data:

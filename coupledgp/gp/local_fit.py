@@ -15,17 +15,22 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.devices import CPU, DeviceLike, check_device_memory, parse_device
 from coupledgp.errors import NumericalError
 from coupledgp.features.registry import make_features
-from coupledgp.gp.columns import column_spread
+from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
-from coupledgp.inference.neighbours.parameters import Structure
+from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
-from coupledgp.inference.search.minimise import Stopping, lbfgs
-from coupledgp.progress import Progress
+from coupledgp.inference.search.minimise import Minimum, Stopping, lbfgs
+from coupledgp.inference.search.rows import RowWeights
+from coupledgp.inference.search.runs import Search
+from coupledgp.inference.search.space import SearchSpace
+from coupledgp.inference.search.starts import coarse_rows, proposed_starts
+from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
 from coupledgp.validation import varies
@@ -58,6 +63,9 @@ class Round:
 SCREENING = (Round(1024, 15),)
 LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
 FITTING_ROUNDS = (Round(4096, 15), Round(4096, 25), Round(8192, 40))
+# Starts that are proposed beside that of the priors, how many of them all are tried, and the
+# iterations after which the best goes on.
+N_PROPOSED, TRIALS, TRIAL_ITERATIONS = 2, 2, 4
 # Covariances of the neighbours of each row that are alive at once, for gradients.
 MATRICES = 6
 # Rows whose moments standardise the columns: all, up to this number.
@@ -160,55 +168,113 @@ class LocalFitter:
         lengthscale = self.lengthscale(structure, vector)
         return BatchEvidence.of(structure, self.rows, batch, lengthscale, self.device)
 
-    def search(
-        self, structure: Structure, start: FloatArray, rounds: Sequence[Round]
-    ) -> LocalSearch:
+    def search(self, structure: Structure, rounds: Sequence[Round]) -> LocalSearch:
         """Maximise the posterior of the hyperparameters, neighbours found anew in each round.
+
+        The first round goes a few steps from each of the best starts, and on from the better end.
 
         Parameters
         ----------
         structure
             The model.
-        start
-            Its hyperparameters at the start.
         rounds
             Batches; two that cover the whole table are one after the other on the same rows.
         """
-        vector, n_evaluations, value, converged = start, 0, np.nan, True
+        start = structure.start()
         if not self.varies:  # constant targets say nothing about scales
-            return LocalSearch(structure, start, value, n_evaluations, converged)
-        box = structure.box()
+            return LocalSearch(structure, start, np.nan, 0, True)
+        count = [0]
+        first = self.batch(rounds[0].batch_rows, 0)
+        starts = [start, *self.proposals(structure, count)]
+        values = [self.evidence(structure, first, own).negative(own)[0] for own in starts]
+        count[0] += len(starts)
+        trials = [
+            self._improved(structure, first, starts[k], TRIAL_ITERATIONS, count)
+            for k in np.argsort(values, kind="stable")[:TRIALS]
+        ]
+        found = min(trials, key=lambda trial: trial.value)
         for stage, part in enumerate(rounds):
             batch = self.batch(part.batch_rows, stage)
-            evidence = self.evidence(structure, batch, vector)
-            count = [0]
-
-            def counted(
-                x: FloatArray, evidence: Evidence = evidence, count: list[int] = count
-            ) -> tuple[float, FloatArray]:
-                count[0] += 1
-                return evidence.negative(x)
-
-            stopping = Stopping(part.max_iterations, VALUE_TOLERANCE)
-            found = lbfgs(counted, vector, box, stopping)
-            vector, value, converged = found.point, -found.value, found.converged
-            n_evaluations += count[0]
+            left = part.max_iterations - (0 if stage else TRIAL_ITERATIONS)
+            found = self._improved(structure, batch, found.point, left, count)
             self.report(
-                f"{_text(structure)}: {evidence.n_rows} rows, {n_evaluations} "
-                f"evaluations, {value:.4f} nats per observation"
+                f"{_text(structure)}: {len(batch)} rows, {count[0]} "
+                f"evaluations, {-found.value:.4f} nats per observation"
             )
-        return LocalSearch(structure, vector, value, n_evaluations, converged)
+        return LocalSearch(structure, found.point, -found.value, count[0], found.converged)
+
+    def _improved(
+        self,
+        structure: Structure,
+        batch: NDArray[np.int64],
+        vector: FloatArray,
+        max_iterations: int,
+        count: list[int],
+    ) -> Minimum:
+        """Go on from a vector with the rows of a batch; evaluations are added to the count."""
+        evidence = self.evidence(structure, batch, vector)
+
+        def counted(x: FloatArray) -> tuple[float, FloatArray]:
+            count[0] += 1
+            return evidence.negative(x)
+
+        return lbfgs(counted, vector, structure.box(), Stopping(max_iterations, VALUE_TOLERANCE))
+
+    def proposals(self, structure: Structure, count: list[int]) -> list[FloatArray]:
+        """Starts at which one part alone, under its exact kernel, has great evidence on some rows.
+
+        The part is the local one, or the features where there is none. The trend is taken off by
+        least squares where there are twice as many rows as columns. Evaluations are counted.
+        """
+        name = "" if structure.spectrum is not None else "feature_"
+        if name and structure.frequencies is None:
+            return []
+        n_scales = int(structure.groups.max()) + 1
+        base = np.full(structure.dim, np.sqrt(n_scales))
+        kernel = structure.spectrum or GaussianSpectrum()
+        rows, known = self.rows, structure.known_noise
+        chosen = coarse_rows(ExactEvidence(kernel, rows.inputs, rows.targets), base)
+        if chosen is not None:
+            rows = rows.take(chosen)
+        inputs, targets = rows.inputs, rows.targets
+        columns = trend_columns(torch.as_tensor(inputs), structure.trend).numpy()
+        if 0 < 2 * columns.shape[1] <= len(columns):
+            targets = targets - columns @ np.linalg.lstsq(columns, targets, rcond=None)[0]
+        if n_scales == 1:
+            inputs = rotated(inputs)
+        groups, base = structure.groups[: inputs.shape[1]], base[: inputs.shape[1]]
+        weights = RowWeights(rows.noise * rows.counts, rows.counts)
+        problem = ExactEvidence(kernel, inputs, targets, weights)
+        free = set(HYPERPARAMETERS) - ({"noise"} if known is not None else set())
+        space = SearchSpace(base, True, noise=known or 1.0, free=frozenset(free), groups=groups)
+        starts, n_evaluations = proposed_starts(problem, space, N_PROPOSED)
+        count[0] += n_evaluations
+        default = structure.named(structure.start())
+        search, found = Search(problem, space, silent), []
+        for theta in starts:
+            outputscale, noise = search.scales(problem.at(space.lengthscales(theta)))
+            own = {
+                f"{name}lengthscale": theta + np.log(base[0]),
+                f"{name}outputscale": np.log(outputscale),
+                "noise": np.log(noise),
+            }
+            found.append(structure.pack({k: np.asarray(v) for k, v in (default | own).items()}))
+        return found
 
     def smoothest(
         self, structure: Structure, spectra: Sequence[Spectrum], rounds: Sequence[Round]
     ) -> LocalSearch:
         """The search whose kernel has the greatest evidence on the same rows."""
-        found = [
-            self.search(own, own.start(), rounds)
-            for own in (replace(structure, spectrum=spectrum) for spectrum in spectra)
-        ]
+        found = [self.search(replace(structure, spectrum=spectrum), rounds) for spectrum in spectra]
         best = max(found, key=lambda search: search.value)
         return replace(best, n_evaluations=sum(search.n_evaluations for search in found))
+
+
+def rotated(inputs: FloatArray) -> FloatArray:
+    """Rows (n, min(n, d)) with the inner products of inputs (n, d): `R'` of `X' = Q R`."""
+    if inputs.shape[1] <= len(inputs):
+        return inputs
+    return np.ascontiguousarray(np.asarray(np.linalg.qr(inputs.T, mode="r")).T)
 
 
 def searched_order(seed: int, n_rows: int) -> NDArray[np.int64]:
@@ -277,7 +343,7 @@ class LocalProblem:
             own, every = (varies(a.min(axis=0), a.max(axis=0)) for a in (rows, points))
             rows = rows if (own == every).all() else points
         spread = column_spread(rows, True, groups)
-        return cls(data, units, groups, seed, known_noise, rows.mean(axis=0), spread)
+        return cls(data, units, groups, seed, known_noise, column_means(rows), spread)
 
     def on(self, device: DeviceLike, n_neighbours: int) -> LocalProblem:
         """The problem whose rows are whitened on a device, if laws of a batch fit there."""
@@ -315,8 +381,7 @@ class LocalProblem:
         if not self.shared or dim <= n_rows:
             return self
         scaled = (self.data.points - self.center) / self.spread
-        triangle = np.asarray(np.linalg.qr(scaled.T, mode="r"))
-        points = np.ascontiguousarray(triangle.T)
+        points = rotated(scaled)
         data = Data.of(points, self.data.targets, weights=self.data.weights)
         zeros, ones = np.zeros(n_rows), np.ones(n_rows)
         return replace(self, data=data, groups=self.groups[:n_rows], center=zeros, spread=ones)

@@ -186,6 +186,13 @@ class LocalPrior:
         scale = self.feature_lengthscale
         return GaussianSpectrum().kernel(scaled_distances(a / scale, b / scale))
 
+    def extent_of(self, inputs: FloatArray) -> float:
+        """Largest coordinate of standardised inputs (n, d), in lengthscales of the local part."""
+        if self.structure.spectrum is None or not len(inputs):
+            return 0.0
+        ends = np.maximum(inputs.max(axis=0), -inputs.min(axis=0))
+        return float((ends / self.local_lengthscale).max())
+
     def local_covariance(self, pair: TablePair) -> FloatArray:
         """Covariance (n, p) of the local part between two tables."""
         if self.structure.spectrum is None:

@@ -53,7 +53,9 @@ class ExactGPRegressor(TableRegressor):
     fixed
         Names of hyperparameters the optimizer leaves alone.
     n_restarts
-        Number of starting points, besides the best one, from which L-BFGS is run as well.
+        Number of starting points, besides the best one, from which L-BFGS is run as well. Without
+        a `lengthscale` they come from a coarse profile of the evidence on at most 128 rows; on
+        tables that are searched whole twice as many are tried for a few steps.
     max_iter
         Largest number of iterations of L-BFGS. Where it ends there, a ConvergenceWarning is given.
     progress

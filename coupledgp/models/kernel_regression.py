@@ -28,7 +28,7 @@ from coupledgp.features.sklearn import (
     TableColumns,
     seed_from_random_state,
 )
-from coupledgp.gp.columns import column_spread
+from coupledgp.gp.columns import column_means, column_spread
 from coupledgp.memory import named_exhaustion
 from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
 from coupledgp.random import FloatArray
@@ -103,7 +103,7 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
         dim = inputs.shape[1]
         scale = scott_lengthscale(inputs) if self.lengthscale is None else self.lengthscale
         scaled = ScaledFeatures(
-            self._make_features(dim), check_lengthscale(scale, dim), inputs.mean(axis=0)
+            self._make_features(dim), check_lengthscale(scale, dim), column_means(inputs)
         )
         return FeatureSums.over(scaled, inputs, targets)
 
@@ -308,4 +308,5 @@ class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares
 def scott_lengthscale(inputs: FloatArray) -> FloatArray:
     """Scott's rule (d,): standard deviations times `n^(-1 / (d + 4))`; one for constant columns."""
     n, dim = inputs.shape
-    return column_spread(inputs, True) * n ** (-1.0 / (dim + 4))
+    spread: FloatArray = column_spread(inputs, True)
+    return spread * n ** (-1.0 / (dim + 4))

@@ -250,7 +250,7 @@ class LocalGPRegressor(TableRegressor):
             fitted = self.frequencies == "fitted"
             rounds = FITTING_ROUNDS if fitted else LOCAL_ROUNDS
             structure = problem.with_features(structure, self.n_frequencies, self.coupling, fitted)
-        found = fitter.search(structure, structure.start(), rounds)
+        found = fitter.search(structure, rounds)
         return found.after(n_screened)
 
 

@@ -136,7 +136,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         `("lengthscale",)` for Laplace features, whose evidence would trade the rule's low variance
         for an easier kernel.
     n_restarts
-        Number of starting points, besides the best one, from which L-BFGS is run as well.
+        Number of starting points, besides the best one, from which L-BFGS is run as well. Without
+        a `lengthscale` they come from a coarse profile of the evidence on at most 128 rows; on
+        tables that are searched whole twice as many are tried for a few steps.
     max_iter
         Largest number of iterations of L-BFGS, on each rung of a long table's ladder of rows. Where
         the last of them ends there, a ConvergenceWarning is given.

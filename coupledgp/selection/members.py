@@ -154,7 +154,7 @@ class MemberSearch:
     def _exact_search(self, name: str, problem: LocalProblem, fitter: LocalFitter) -> LocalSearch:
         k = min(EXACT_NEIGHBOURS, max(len(problem.data) - 1, 1))
         structure = problem.structure(self.trend, k, parse_spectrum(name))
-        return fitter.search(structure, structure.start(), EXACT_ROUNDS)
+        return fitter.search(structure, EXACT_ROUNDS)
 
     def _exact_of(
         self, found: LocalSearch, problem: LocalProblem, fitter: LocalFitter
@@ -245,7 +245,7 @@ class MemberSearch:
             structure = train.with_features(
                 structure, self.n_frequencies, "orthogonal+pnc", fitted=True
             )
-        found = fitter.search(structure, structure.start(), rounds).after(n_screened)
+        found = fitter.search(structure, rounds).after(n_screened)
         prior = train.prior(structure, found.vector)
         cut = f", {plan.effort:.0%} of the search" if plan.effort < 1 else ""
         name = f"{name_of(structure)}{self._sharing}{cut}"

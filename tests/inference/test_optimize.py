@@ -1,9 +1,12 @@
 """Maximisation of the evidence: optima, what is kept, bounds, and the subset of a long table."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.search import ladder, optimize
@@ -11,10 +14,10 @@ from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace, ma
 from coupledgp.inference.search.problem import EvidenceAtLengthscale
 from coupledgp.inference.search.profile import ScaleBounds
 from coupledgp.inference.search.runs import Search
-from coupledgp.inference.search.space import START_FACTORS
+from coupledgp.inference.search.starts import COARSE_ROWS, coarse_rows, proposed_starts
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.spectra import GaussianSpectrum
+from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
 DIM = 2
 
@@ -43,7 +46,7 @@ def test_the_result_is_a_stationary_point(
     n: int, joint: bool, ard: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Profiled or jointly, the same kind of point: no coordinate improves it."""
-    monkeypatch.setattr(FeatureEvidence, "eigendecomposition_dominates", joint)
+    monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
     problem = smooth_problem(n, rng)
     result = run(problem, SearchSpace(base=np.array([1.0, 2.0]), ard=ard))
     h = result.hyperparameters
@@ -71,7 +74,7 @@ def test_joint_and_profiled_searches_end_in_the_same_points(
     problem, start = smooth_problem(80, rng), None
     values = []
     for joint in (joint_first, not joint_first):
-        monkeypatch.setattr(FeatureEvidence, "eigendecomposition_dominates", joint)
+        monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
         result = run(problem, SearchSpace(np.ones(DIM), True, lengthscale=start), n_restarts=0)
         start = result.hyperparameters.lengthscale
         values.append(result.log_evidence)
@@ -85,7 +88,7 @@ def test_joint_and_profiled_searches_end_in_the_same_points(
 def test_what_is_not_free_is_kept(
     free: tuple[str, ...], joint: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FeatureEvidence, "eigendecomposition_dominates", joint)
+    monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
     problem = smooth_problem(40, rng)
     given = np.array([0.9, 1.7])
     space = SearchSpace(
@@ -136,7 +139,7 @@ def test_bounds_of_the_scales_hold(
 ) -> None:
     bounds = ScaleBounds((0.5, 0.6), (0.2, 0.25))
     for joint in (True, False):
-        monkeypatch.setattr(FeatureEvidence, "eigendecomposition_dominates", joint)
+        monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
         space = SearchSpace(base=np.ones(DIM), ard=True, bounds=bounds)
         h = run(smooth_problem(40, rng), space).hyperparameters
         assert 0.5 <= h.outputscale <= 0.6 * (1 + 1e-12)
@@ -149,15 +152,64 @@ def test_a_start_outside_the_range_is_kept_in(rng: np.random.Generator) -> None:
     assert np.isfinite(h.lengthscale).all()
 
 
-def test_starts(rng: np.random.Generator) -> None:
+def test_given_starts(rng: np.random.Generator) -> None:
     base = np.array([1.0, 3.0])
-    space = SearchSpace(base=base, ard=True)
-    starts = space.starts(2, rng)
-    assert len(starts) == len(START_FACTORS) + 2
-    np.testing.assert_allclose(space.lengthscales(starts[0]), START_FACTORS[0] * base)
+    assert SearchSpace(base=base, ard=True).given_starts(2, rng) == []
     given = SearchSpace(base=base, ard=False, lengthscale=2 * base)
-    assert len(given.starts(0, rng)) == 1
-    np.testing.assert_allclose(given.lengthscales(given.starts(0, rng)[0]), 2 * base)
+    assert len(given.given_starts(2, rng)) == 3
+    np.testing.assert_allclose(given.lengthscales(given.given_starts(0, rng)[0]), 2 * base)
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "matern-1/2", "matern-5/2"])
+def test_starts_see_what_varies_fast(kernel: str, rng: np.random.Generator) -> None:
+    """A function of many periods, in one of two columns, is not taken for noise."""
+    n = 120
+    X = np.column_stack([np.linspace(0, 4, n), rng.normal(size=n)])
+    y = (np.sin(20 * X[:, 0]) + 0.05 * rng.normal(size=n))[:, None]
+    problem = ExactEvidence(parse_spectrum(kernel), X, y)
+    space = SearchSpace(base=X.std(axis=0) * np.sqrt(2), ard=True)
+    starts, n_evaluations = proposed_starts(problem, space, 4)
+    assert 0 < n_evaluations < 150
+    assert space.lengthscales(starts[0])[0] < 0.3 < space.lengthscales(starts[0])[1]
+    found = maximise_evidence(problem, space, rng=rng).hyperparameters
+    assert found.noise < 0.01 < found.outputscale
+
+
+def test_starts_are_apart_and_the_best_is_first(rng: np.random.Generator) -> None:
+    X = rng.uniform(size=(60, 3))
+    y = np.sin(9 * X[:, :1]) + np.sin(7 * X[:, 1:2]) + 0.1 * rng.normal(size=(60, 1))
+    problem = ExactEvidence(GaussianSpectrum(), X, y)
+    space = SearchSpace(base=X.std(axis=0), ard=True)
+    starts, _ = proposed_starts(problem, space, 6)
+    values = [Search(problem, space, lambda text: None).value(start) for start in starts]
+    assert np.argmin(values) in (0, 1)  # ranked on a grid of variances
+    for k, start in enumerate(starts):
+        assert all(np.abs(start - other).max() > 1.0 for other in starts[:k])
+
+
+def test_some_rows_of_a_long_table_are_near_each_other(rng: np.random.Generator) -> None:
+    X = rng.uniform(size=(5000, 1))
+    problem = ExactEvidence(GaussianSpectrum(), X, X)
+    rows = coarse_rows(problem, np.ones(1))
+    assert rows is not None
+    assert COARSE_ROWS - 4 <= rows.size <= COARSE_ROWS
+    gaps = np.sort(np.diff(np.sort(X[rows, 0])))
+    assert gaps[20] < 20 / 5000
+    np.testing.assert_array_equal(rows, coarse_rows(problem, np.ones(1)))
+    assert coarse_rows(problem.subset(np.arange(COARSE_ROWS)), np.ones(1)) is None
+
+
+def test_a_failing_factor_does_not_end_a_search(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no Cholesky factor exists at a start, the variances are profiled out."""
+    problem = smooth_problem(30, rng)
+
+    def fail(*given: object) -> None:
+        raise NumericalError("not positive definite")
+
+    monkeypatch.setattr(Search, "jointly", fail)
+    assert np.isfinite(run(problem, SearchSpace(np.ones(DIM), True)).log_evidence)
 
 
 def test_long_tables_start_on_a_subset(

@@ -14,6 +14,7 @@ from coupledgp.gp.exact import DensePrior, ExactGP, StationaryPrior
 from coupledgp.gp.noise import GaussianNoise, Likelihood
 from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.units import Units
+from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
@@ -156,8 +157,8 @@ class StatedKernel:
         """Rows (n, d) in units of the lengthscales; None for a kernel that is a function."""
         if not isinstance(self.prior, StationaryPrior):
             return None
-        found: FloatArray = self.inputs(X) / self.prior.hyperparameters.lengthscale
-        return found
+        inputs = self.inputs(X)
+        return in_lengthscales(inputs, self.prior.hyperparameters.lengthscale, inputs)
 
     def problem(self, X: FloatArray, y: FloatArray) -> Problem:
         """The exact process of training rows as equations to solve."""

@@ -14,6 +14,7 @@ from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, resid
 from coupledgp.diagnostics.verdicts.gathering import usual_groups
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.gp.left_out import LeftOut
+from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.random import FloatArray, IntArray
 
 # Most observations whose joint law is drawn from.
@@ -88,7 +89,7 @@ def _chosen(task: LeftOutTask, most: int, seed: int) -> IntArray:
     scale = np.asarray(getattr(task.process.hyperparameters, "lengthscale", 0.0), dtype=np.float64)
     if points.ndim != 2 or scale.shape != points.shape[1:]:
         return np.sort(rng.choice(task.rows.size, most, replace=False))
-    inputs = points / scale
+    inputs = in_lengthscales(points, scale, points)
     first = rng.choice(task.rows.size, most // 2, replace=False)
     near = cKDTree(inputs).query(inputs[first], k=2)[1]
     other = np.where(near[:, 0] == first, near[:, 1], near[:, 0])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.devices import CPU
-from coupledgp.inference.search.problem import SMALL_SIDE, EvidenceProblem, GramAtLengthscale
+from coupledgp.inference.search.problem import EvidenceProblem, GramAtLengthscale
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.search.stationary import distances_on, kernel_of, slope_of
 from coupledgp.random import FloatArray
@@ -23,6 +23,19 @@ _DEVICE_VALUES = 2**25
 _WIDE = 64
 # Columns whose differences are formed at once: a hundred rows of them fit the processor's cache.
 _COLUMNS = 4096
+
+
+def in_lengthscales(points: FloatArray, lengthscale: FloatArray, rows: FloatArray) -> FloatArray:
+    """Points (p, d) in units of the lengthscales (d,), from the middle of rows (n, d).
+
+    The middle is a value of each column that half of the rows are at most. Near it differences of
+    floating-point numbers are exact, so that an offset of all rows changes nothing; quotients
+    first would be rounded to the digits of the offset.
+    """
+    half = len(rows) // 2
+    middle = np.partition(rows, half, axis=0)[half] if len(rows) else 0.0
+    found: FloatArray = (points - middle) / lengthscale
+    return found
 
 
 def scaled_distances(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -76,13 +89,13 @@ class ExactEvidence(EvidenceProblem):
         self.n_rows, self.n_outputs = targets.shape
 
     @property
-    def eigendecomposition_dominates(self) -> bool:
-        """See the base class; an eigendecomposition costs about ten Cholesky factors."""
-        return self.n_rows > SMALL_SIDE
+    def inputs(self) -> FloatArray:
+        """See the base class."""
+        return self.X
 
     def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:
         """Return the evidence at lengthscales (d,)."""
-        inputs = self.X / lengthscale
+        inputs = in_lengthscales(self.X, lengthscale, self.X)
         return KernelAtLengthscale(self.spectrum, inputs, self.targets, self.weights, self.device)
 
     def subset(self, rows: NDArray[np.intp]) -> ExactEvidence:

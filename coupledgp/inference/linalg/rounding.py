@@ -21,6 +21,8 @@ MOST = 1e6
 GRAM_ROUNDINGS = 2.0
 # Rounding of an entry of a kernel matrix, as a multiple of that of one operation.
 ENTRY_ROUNDINGS = 2.0
+# Coordinates, in lengthscales, whose rounding is that of an entry.
+FAR_EXTENT = 8.0
 # Columns and steps of the iteration that estimates the size of an inverse.
 PROBES, STEPS = 4, 3
 
@@ -50,7 +52,9 @@ def inverse_sizes(factor: Tensor) -> tuple[float, float]:
     return trace, norm
 
 
-def dense_error(covariance: Tensor, solved: Tensor, targets: Tensor, noise: float) -> float:
+def dense_error(
+    covariance: Tensor, solved: Tensor, targets: Tensor, noise: float, extent: float = 0.0
+) -> float:
     """Estimated error of a posterior by rounding of its covariance, in standard deviations.
 
     The mean at any input is `a' y`, and its variance at least `s |a|^2` (MATH section 6): errors
@@ -68,12 +72,24 @@ def dense_error(covariance: Tensor, solved: Tensor, targets: Tensor, noise: floa
         y (n, k).
     noise
         Least noise variance s of a row.
+    extent
+        Largest coordinate of a row, in lengthscales: distances are rounded relative to it.
     """
-    eps = ENTRY_ROUNDINGS * torch.finfo(covariance.dtype).eps
+    roundings = coordinate_roundings(extent)
+    eps = roundings * ENTRY_ROUNDINGS * torch.finfo(covariance.dtype).eps
     residual = targets - covariance @ solved
     entries = eps * (covariance.square() @ solved.square()).sum(0).sqrt()
     largest = float(covariance.diagonal().max())
-    return error_of_residual(residual, entries, largest, noise)
+    return error_of_residual(residual, entries, roundings * largest, noise)
+
+
+def coordinate_roundings(extent: float) -> float:
+    """Rounding of a kernel of coordinates, over that of one whose distances are exact.
+
+    A coordinate u, in lengthscales, is off by `eps |u| / 2`, and a kernel falls by at most its own
+    size over a lengthscale.
+    """
+    return math.hypot(1.0, extent / FAR_EXTENT)
 
 
 def error_of_residual(residual: Tensor, entries: Tensor, largest: float, noise: float) -> float:

@@ -18,6 +18,7 @@ from coupledgp.inference.search.minimise import Experienced, Minimum, Stopping, 
 from coupledgp.inference.search.problem import EvidenceGradient, LadderProblem
 from coupledgp.inference.search.runs import Search
 from coupledgp.inference.search.space import SearchSpace
+from coupledgp.inference.search.starts import proposed_starts
 from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
@@ -25,6 +26,8 @@ from coupledgp.random import FloatArray
 FIRST_ROWS, GROWTH = 1024, 4
 # A subset of more than half of the rows would save little: then the next rung is the whole table.
 LEAST_SAVING = 2
+# Starts that are proposed for each that is improved.
+PROPOSED = 3
 # Largest number of iterations from each start on the first rung; the second one goes on.
 FIRST_ITERATIONS = 30
 # One of this many rows is held out, and no more than this number: their mean log density then has
@@ -177,7 +180,7 @@ def climb(
     space
         Free and kept hyperparameters, bounds and the optimiser.
     starts
-        Points theta (q,), whose evidence is compared on the first rung.
+        Points theta (q,), whose evidence is compared on the first rung; none: they are proposed.
     n_kept
         Number of starts, the best ones, that are improved there.
     max_iterations
@@ -236,6 +239,9 @@ class _Climb:
         """Improve the best of some starts on the first rung; return the best point."""
         part = self._part(size)
         trial = Search(part, self.space, self._telling(size))
+        if not starts:
+            starts, n_proposed = proposed_starts(part, self.space, PROPOSED * n_kept)
+            self.n_evaluations += n_proposed
         ranked = sorted(starts, key=trial.value)[:n_kept]
         self.n_evaluations += trial.n_evaluations
         limit = min(FIRST_ITERATIONS, self.max_iterations)

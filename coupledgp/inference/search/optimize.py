@@ -6,13 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coupledgp.errors import NumericalError
 from coupledgp.inference.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
-from coupledgp.inference.search.minimise import Stopping
+from coupledgp.inference.search.minimise import Minimum, Stopping
 from coupledgp.inference.search.problem import EvidenceProblem, LadderProblem
 from coupledgp.inference.search.runs import Search
 from coupledgp.inference.search.space import Hyperparameters as Hyperparameters
 from coupledgp.inference.search.space import SearchSpace as SearchSpace
 from coupledgp.inference.search.space import first_places as first_places
+from coupledgp.inference.search.starts import proposed_starts
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
@@ -20,6 +22,9 @@ from coupledgp.random import FloatArray
 SUBSET_ROWS = 1024
 # Largest number of iterations on the subset before the search goes on with every row.
 SUBSET_ITERATIONS = 30
+# Iterations after which only the best of several searches goes on: most have ended by then. Each of
+# the searches that are asked for is the best of two.
+TRIAL_ITERATIONS, TRIALS = 8, 2
 # Tolerances of the value and of the gradient, per target: further digits of the hyperparameters
 # change no prediction that the data could tell apart.
 TOLERANCES = (1e-9, 1e-5)
@@ -60,16 +65,15 @@ def maximise_evidence(
     rng: np.random.Generator,
     report: Progress = silent,
 ) -> OptimizationResult:
-    """Maximise the log evidence over log lengthscales, the variances profiled out.
+    """Maximise the log evidence over log lengthscales and log variances.
 
-    At each lengthscale the best outputscale and noise follow from one eigendecomposition, so the
-    search runs over lengthscales only; by the envelope theorem the gradient of the profiled
-    evidence is the partial derivative at these variances. Where an eigendecomposition would be most
-    of the cost the variances are variables of their own, and a Cholesky factor is enough.
-
-    Starts are compared on a subset of rows, the best `1 + n_restarts` of them are improved there,
-    and the winner is improved on more rows: on the rungs of a `Ladder` where the problem has one,
-    otherwise on every row. Tables of at most 2048 rows are searched whole at once.
+    Starts are given, or proposed by a coarse profile of the evidence on at most 128 rows
+    (`starts`). The best `1 + n_restarts` of them, on a table that is searched whole twice as many,
+    are improved for a few steps, and the winner is improved to the end: on the rungs of a `Ladder`
+    where the problem has one, otherwise on every row. Tables of at most 2048 rows are searched
+    whole at once. Where a Cholesky factor fails, the variances are profiled out by an
+    eigendecomposition; by the envelope theorem the gradient of the profiled evidence is the partial
+    derivative at the best variances.
 
     Parameters
     ----------
@@ -78,19 +82,19 @@ def maximise_evidence(
     space
         Free and kept hyperparameters, starts, bounds and the optimiser.
     n_restarts
-        Number of starts that are improved besides the best one, and of random starts that join the
-        grid.
+        Number of starts that are improved besides the best one. Beside given lengthscales they are
+        random.
     max_iterations
         Largest number of iterations of the optimiser on the whole table, or on each rung.
     rng
-        Source of the subset and the random starts.
+        Source of the subset and of random starts.
     report
         Called with a line of progress after each evaluation.
     """
     if "lengthscale" not in space.free:
         kept = space.base if space.lengthscale is None else space.lengthscale
         return _finished(problem, space, kept, Ladder(problem.n_rows), 0, report)
-    starts = space.starts(n_restarts, rng)
+    starts = space.given_starts(n_restarts, rng)
     given = (starts, 1 + n_restarts, max_iterations, rng, report)
     if isinstance(problem, LadderProblem) and len(rung_sizes(problem.n_rows)) > 1:
         found = climb(problem, space, *given)
@@ -116,15 +120,30 @@ def _whole(
         rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))
         small = problem.subset(rows)
     trial = Search(small, space, lambda text: report(f"start values: {text}"))
-    ranked = sorted(starts, key=trial.value)[:n_kept]
+    n_proposed = 0
+    if not starts:
+        starts, n_proposed = proposed_starts(small, space, TRIALS * n_kept)
     iterations = max_iterations if small is problem else SUBSET_ITERATIONS
-    runs = [trial.run(start, Stopping(iterations, *TOLERANCES)) for start in ranked]
+    first = min(iterations, TRIAL_ITERATIONS)
+    runs = [_improved(trial, start, first) for start in starts]
     best = min(runs, key=lambda run: run.value)
+    if not best.converged and first < iterations:
+        best = _improved(trial, best.point, iterations)
     if small is not problem:
-        best = search.run(best.point, Stopping(max_iterations, *TOLERANCES))
-    evaluations = trial.n_evaluations + search.n_evaluations
+        best = _improved(search, best.point, max_iterations)
+    evaluations = n_proposed + trial.n_evaluations + search.n_evaluations
     rung = Rung(problem.n_rows, evaluations, best.n_iterations, best.converged)
     return Climbed(best.point, Ladder(problem.n_rows, 0, (rung,)), evaluations)
+
+
+def _improved(search: Search, start: FloatArray, max_iterations: int) -> Minimum:
+    """Run from a point (q,); where a Cholesky factor fails, with the variances profiled out."""
+    stopping = Stopping(max_iterations, *TOLERANCES)
+    try:
+        return search.run(start, stopping)
+    except NumericalError:
+        search.joint = False
+        return search.run(start, stopping)
 
 
 def _finished(

@@ -26,9 +26,6 @@ from coupledgp.inference.linalg.rounding import ENTRY_ROUNDINGS, bounded, invers
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
 
-# Below this size an eigendecomposition takes milliseconds, and fewer evaluations count for more.
-SMALL_SIDE = 256
-
 
 @dataclass(frozen=True)
 class EvidenceGradient:
@@ -91,9 +88,9 @@ class EvidenceProblem(ABC):
         return self.n_rows if self.weights is None else self.weights.n_counted
 
     @property
-    @abstractmethod
-    def eigendecomposition_dominates(self) -> bool:
-        """Whether an eigendecomposition costs more than the rest of an evaluation."""
+    def inputs(self) -> FloatArray | None:
+        """Inputs (n, d), by which near rows are found; None where they are not at hand."""
+        return None
 
     @abstractmethod
     def at(self, lengthscale: FloatArray) -> EvidenceAtLengthscale:

@@ -31,6 +31,8 @@ def profile_scales(
     bounds: ScaleBounds,
     outputscale: float | None = None,
     noise: float | None = None,
+    *,
+    polish: bool = True,
 ) -> tuple[float, float]:
     """Return the (outputscale, noise) of greatest evidence in the box.
 
@@ -48,6 +50,8 @@ def profile_scales(
         The box.
     outputscale, noise
         A value that is kept; None for one that is searched for.
+    polish
+        Whether the peaks are polished; otherwise the best point of the grid is returned.
     """
     if outputscale is not None and noise is not None:
         return outputscale, noise
@@ -56,11 +60,11 @@ def profile_scales(
     if noise is not None:
         low, high = bounds.outputscale
         high = max(min(high, noise / max(least_ratio, np.finfo(float).tiny)), low)
-        return _maximise(lambda v: evidence.value(v, noise), (low, high)), noise
+        return _maximise(lambda v: evidence.value(v, noise), (low, high), polish), noise
     if outputscale is not None:
         low, high = bounds.noise
         low = min(max(low, least_ratio * outputscale), high)
-        return outputscale, _maximise(lambda s: evidence.value(outputscale, s), (low, high))
+        return outputscale, _maximise(lambda s: evidence.value(outputscale, s), (low, high), polish)
 
     def best_in_box(lam: FloatArray | float) -> FloatArray:
         low = np.maximum(bounds.outputscale[0], bounds.noise[0] / lam)
@@ -77,7 +81,7 @@ def profile_scales(
     )
     # At the ratios of the other two corners two bounds meet: the maximum may be a cusp there.
     corners = (bounds.noise[0] / bounds.outputscale[0], bounds.noise[1] / bounds.outputscale[1])
-    lam = _maximise(along_ratio, ratio_bounds, corners)
+    lam = _maximise(along_ratio, ratio_bounds, polish, corners)
     v = float(best_in_box(lam))
     return v, float(np.clip(lam * v, *bounds.noise))
 
@@ -85,17 +89,20 @@ def profile_scales(
 def _maximise(
     function: Callable[[FloatArray], FloatArray],
     interval: tuple[float, float],
+    polish: bool,
     cusps: tuple[float, ...] = (),
     n_grid: int = 65,
 ) -> float:
     """Return the positive number of an interval at which a vectorised function is greatest.
 
     The function is evaluated on a logarithmic grid, to which the `cusps` in the interval are added,
-    and the highest peaks of the grid are polished by Brent's method.
+    and with `polish` the highest peaks of the grid are polished by Brent's method.
     """
     inner = [cusp for cusp in cusps if interval[0] < cusp < interval[1]]
     grid = np.sort(np.log([*np.geomspace(*interval, n_grid), *inner]))
     values = function(np.exp(grid))
+    if not polish:
+        return float(np.exp(grid[np.argmax(values)]))
     fence = np.pad(values, 1, constant_values=-np.inf)
     peaks = np.flatnonzero((values >= fence[:-2]) & (values >= fence[2:]))
     points = []

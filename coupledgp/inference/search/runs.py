@@ -22,9 +22,9 @@ from coupledgp.random import FloatArray
 class Search:
     """Search on one problem, over log lengthscales alone or together with the log variances.
 
-    Either the variances are profiled out by an eigendecomposition in each evaluation, or they are
-    two more variables and a Cholesky factor is enough. The first way takes fewer evaluations; the
-    second takes cheaper ones where an eigendecomposition would be most of the cost.
+    The variances are two more variables, so that a Cholesky factor is enough for an evaluation, or
+    they are profiled out by an eigendecomposition, which keeps them in bounds where there is no
+    such factor.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class Search:
     report
         Called with a line of progress after each evaluation.
     joint
-        Whether the variances are variables; None: as the problem says.
+        Whether the variances are variables.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class Search:
         problem: EvidenceProblem,
         space: SearchSpace,
         report: Progress,
-        joint: bool | None = None,
+        joint: bool = True,
     ) -> None:
         self.problem, self.space, self.report = problem, space, report
         self.n_evaluations = 0
         self.count = problem.n_counted * problem.n_outputs
         self.free_scales = [name for name in ("outputscale", "noise") if name in space.free]
-        self.joint = problem.eigendecomposition_dominates if joint is None else joint
+        self.joint = joint
 
     def scales(self, here: EvidenceAtLengthscale) -> tuple[float, float]:
         """Return the best (outputscale, noise) at fixed lengthscales; those that are kept stay."""

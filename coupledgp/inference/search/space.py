@@ -11,9 +11,6 @@ from coupledgp.inference.search.minimise import Minimiser, lbfgs
 from coupledgp.inference.search.profile import ScaleBounds
 from coupledgp.random import FloatArray, IntArray
 
-# Multiples of the data-driven lengthscale from which the search may start.
-START_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
-
 
 @dataclass(frozen=True)
 class Hyperparameters:
@@ -115,14 +112,15 @@ class SearchSpace:
             return by_log_lengthscale
         return np.add.reduceat(by_log_lengthscale, first_places(self.groups))
 
-    def starts(self, n_restarts: int, rng: np.random.Generator) -> list[FloatArray]:
-        """Starting points theta (q,): given or a grid, and `n_restarts` random ones."""
-        size = self.n_lengthscales
-        if self.lengthscale is not None:
-            first = [self.logarithms(self.lengthscale)]
-        else:
-            first = [np.full(size, np.log(factor)) for factor in START_FACTORS]
-        return first + [rng.normal(0.0, 1.0, size) for _ in range(n_restarts)]
+    def given_starts(self, n_restarts: int, rng: np.random.Generator) -> list[FloatArray]:
+        """Starting points theta (q,): the given lengthscales, and `n_restarts` random ones.
+
+        Without given lengthscales there are none.
+        """
+        if self.lengthscale is None:
+            return []
+        size, first = self.n_lengthscales, self.logarithms(self.lengthscale)
+        return [first] + [rng.normal(0.0, 1.0, size) for _ in range(n_restarts)]
 
 
 def first_places(groups: IntArray) -> IntArray:

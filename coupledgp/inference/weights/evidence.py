@@ -21,7 +21,6 @@ from torch import Tensor
 
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.inference.search.problem import (
-    SMALL_SIDE,
     EvidenceGradient,
     GramAtLengthscale,
     LadderProblem,
@@ -76,10 +75,10 @@ class FeatureEvidence(LadderProblem):
         self.n_rows, self.n_outputs = targets.shape
 
     @property
-    def eigendecomposition_dominates(self) -> bool:
-        """See the base class; an eigendecomposition costs about as much as products of M rows."""
-        n_features = self.stream.feature_map.n_features
-        return n_features > SMALL_SIDE and self.n_rows < 1.5 * n_features
+    def inputs(self) -> FloatArray:
+        """See the base class."""
+        rows = self.stream.rows
+        return self.stream.X if rows is None else self.stream.X[rows]
 
     def at(self, lengthscale: FloatArray) -> PredictiveEvidence:
         """Return the evidence at lengthscales (d,), from the smaller of the two Gram matrices."""

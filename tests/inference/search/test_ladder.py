@@ -99,10 +99,6 @@ class Pretend(LadderProblem):
         self.n_rows, self.gains = n_rows, gains
         self.optimum = np.log(n_rows / 64) / np.log(4)
 
-    @property
-    def eigendecomposition_dominates(self) -> bool:
-        return False
-
     def at(self, lengthscale: np.ndarray) -> PretendAt:
         return PretendAt(self, lengthscale)
 

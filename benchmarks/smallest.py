@@ -77,6 +77,8 @@ def main() -> int:
         for script, text in arguments().items()
         if not options.names or any(name in script for name in options.names)
     }
+    if not os.environ.get("COUPLEDGP_DATA"):
+        parser.error("COUPLEDGP_DATA: expected the folder of the data, got nothing")
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         for done in pool.map(run, given, given.values()):

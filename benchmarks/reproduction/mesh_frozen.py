@@ -56,12 +56,12 @@ def prior_products(gp: Model, V: FloatArray) -> FloatArray:
 
 
 def exact_truth(problem: Task, teacher: Model) -> Truth:
-    """The exact posterior at a teacher's hyperparameters.
+    """The exact posterior at a teacher's hyperparameters, which all components of the graph share.
 
     Kernel errors are exact on graphs of at most 2000 nodes, and from 64 random sign vectors (to
     about 2 %) on larger ones.
     """
-    exact, n = teacher.exact_twin(), problem.graph.n_nodes
+    exact, n = at_frozen(teacher, problem, 1, 0, PAPERS).exact_twin(), problem.graph.n_nodes
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (n, N_PROBES))
     probes = np.eye(n) if n <= DENSE_ERROR_LIMIT else signs
     law = exact.predict(problem.test, return_cov=True)

@@ -82,7 +82,7 @@ def unfolded_bytes(file_size: int) -> int:
 
     200 times its size and a third of the memory at most, and 64 MB in any case.
     """
-    return max(FREE_BYTES, min(MOST_TIMES * file_size, int(available_bytes() / COPIES)))
+    return max(FREE_BYTES, int(min(MOST_TIMES * file_size, available_bytes() / COPIES)))
 
 
 # Beginnings of messages of torch's and other libraries' errors, which are RuntimeErrors.

@@ -124,6 +124,19 @@ class ShardedFitter(LocalFitter):
         """See the base class."""
         return self.n_table
 
+    def among(self, places: NDArray[np.int64]) -> OrderedRows:
+        """See the base class."""
+        rows = self.table.among(places)
+        return OrderedRows.of(rows.inputs, self._targets(rows))
+
+    def near(self, places: NDArray[np.int64], scale: FloatArray, k: int) -> NDArray[np.int64]:
+        """See the base class."""
+        return self.table.near(places, scale, k)
+
+    def _targets(self, rows: RankedRows) -> FloatArray:
+        """Targets (n, k) of rows, normalised."""
+        return self.units.normalized(rows.columns[:, :-1] + self.offset)
+
     def evidence(
         self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
     ) -> BatchEvidence:
@@ -134,9 +147,9 @@ class ShardedFitter(LocalFitter):
             near = self.table.near(batch, scale, structure.n_neighbours)
         rows = self.table.among(np.union1d(batch, near))
         neighbours = Neighbours.of(rows.places(batch), rows.places(near))
-        targets = self.units.normalized(rows.columns[:, :-1] + self.offset)
         return BatchEvidence(
-            structure, neighbours, torch.as_tensor(rows.inputs), torch.as_tensor(targets),
+            structure, neighbours, torch.as_tensor(rows.inputs),
+            torch.as_tensor(self._targets(rows)),
             torch.ones(len(rows.ranks), dtype=torch.float64), float(batch.size),
             float(self.n_table),
         )  # fmt: skip

@@ -23,13 +23,19 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
 from coupledgp.inference.search.minimise import Minimum, Stopping, lbfgs
 from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.search.runs import Search
 from coupledgp.inference.search.space import SearchSpace
-from coupledgp.inference.search.starts import coarse_rows, proposed_starts
+from coupledgp.inference.search.starts import (
+    COARSE_ROWS,
+    N_CENTRES,
+    NEAR_ROWS,
+    proposed_starts,
+)
 from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
@@ -220,6 +226,27 @@ class LocalFitter:
 
         return lbfgs(counted, vector, structure.box(), Stopping(max_iterations, VALUE_TOLERANCE))
 
+    def coarse(self, base: FloatArray) -> OrderedRows:
+        """Rows on which starts are compared: all of a short table, else the first of the order.
+
+        Some are near the last ones, in units of `base` (d,), as in `search.starts.coarse_rows`.
+        """
+        n = self.n_rows
+        if n <= COARSE_ROWS:
+            return self.among(np.arange(n))
+        centres = np.arange(n - N_CENTRES, n)
+        near = self.near(centres, base, NEAR_ROWS - 1)
+        first = np.arange(COARSE_ROWS - N_CENTRES * NEAR_ROWS)
+        return self.among(np.unique(np.concatenate([first, centres, near.ravel()])))
+
+    def among(self, places: NDArray[np.int64]) -> OrderedRows:
+        """Rows by their places in the order, ascending ones."""
+        return self.rows.take(places)
+
+    def near(self, places: NDArray[np.int64], scale: FloatArray, k: int) -> NDArray[np.int64]:
+        """Places (w, k) of rows near to those at places, in units of `scale` (d,), and before."""
+        return nearest_earlier(self.rows.inputs / scale, places, k)
+
     def proposals(self, structure: Structure, count: list[int]) -> list[FloatArray]:
         """Starts at which one part alone, under its exact kernel, has great evidence on some rows.
 
@@ -232,10 +259,7 @@ class LocalFitter:
         n_scales = int(structure.groups.max()) + 1
         base = np.full(structure.dim, np.sqrt(n_scales))
         kernel = structure.spectrum or GaussianSpectrum()
-        rows, known = self.rows, structure.known_noise
-        chosen = coarse_rows(ExactEvidence(kernel, rows.inputs, rows.targets), base)
-        if chosen is not None:
-            rows = rows.take(chosen)
+        rows, known = self.coarse(base), structure.known_noise
         inputs, targets = rows.inputs, rows.targets
         columns = trend_columns(torch.as_tensor(inputs), structure.trend).numpy()
         if 0 < 2 * columns.shape[1] <= len(columns):

@@ -292,10 +292,11 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
             if digests is not None:
                 own = digests_of(process, data, digests.salt, digests.with_targets)
                 digests = digests.joined(own)
-        seen = record.seen  # of rows that are kept it follows from these
-        if seen is not None:
-            seen = seen.joined(Seen.of(data.points, data.targets))
-        self._fitted = record.with_process(process, digests, seen)
+            seen = record.seen  # of rows that are kept it follows from these
+            if seen is not None:
+                seen = seen.joined(Seen.of(data.points, data.targets))
+            record = record.with_process(process, digests, seen)
+        self._fitted = record
         return self
 
     def _around(self, process: GaussianProcess) -> Self:

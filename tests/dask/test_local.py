@@ -28,7 +28,7 @@ def _rows_stay_there(monkeypatch):
 
 @pytest.fixture(scope="module")
 def table():
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     table = pd.DataFrame(rng.normal(size=(N, 2)), columns=["a", "b"])
     table["y"] = np.sin(3 * table["a"]) + np.abs(table["b"]) + 0.1 * rng.normal(size=N)
     return table

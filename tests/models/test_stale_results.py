@@ -24,14 +24,14 @@ RENEWED = {
     "lengthscale_names_",
     "n_features_in_", "feature_names_in_", "encoding_", "features_", "n_frequencies_", "kernel_",
     "kernels_", "operator_", "members_", "member_weights_", "weights_", "n_walks_", "plan_",
-    "truncation_", "first_process_", "method_", "method_reason_",
+    "truncation_", "first_process_", "method_", "method_reason_", "component_models_",
 }  # fmt: skip
 OF_THE_SEARCH = {
     "n_evaluations_", "n_iter_", "converged_", "search_", "n_rounds_", "steps_",
     "n_effective_draws_", "choice_", "forecast_",
 }  # fmt: skip
 # Compared by what they hold, which other entries of the table name.
-CONTAINERS = {"process_", "first_process_", "fitted_", "members_"}
+CONTAINERS = {"process_", "first_process_", "fitted_", "members_", "component_models_"}
 
 rng = np.random.default_rng(11)
 X = rng.normal(size=(30, 2))

@@ -116,7 +116,8 @@ def test_a_file_predicts_the_same(fitted, tmp_path):
     gp, X, _ = fitted
     gp.save(tmp_path / "wide.model")
     again = cgp.load_model(tmp_path / "wide.model")
-    np.testing.assert_array_equal(again.predict(X), gp.predict(X))
+    # Files hold no dense factors; those of the fit are of rotated columns.
+    np.testing.assert_allclose(again.predict(X), gp.predict(X), rtol=1e-12)
     assert again.explain() == gp.explain()
 
 

@@ -24,8 +24,9 @@ Box: TypeAlias = Sequence[tuple[float, float]]
 # Least curvature along a step that counts as convex, and bounds of the units of variables.
 LEAST_CURVATURE = 1e-10
 UNITS = (0.1, 10.0)
-# Largest entry of the projected gradient, nats for each target, at which a line search that finds
-# no lower value has met rounding: in single precision values of the evidence are off by 1e-6.
+# Largest entry of the projected gradient, nats for each target and relative to the value where that
+# exceeds one, at which a line search that finds no lower value has met rounding: in single
+# precision values of the evidence are off by 1e-6.
 ROUNDING_GRADIENT = 1e-3
 # What stands for a value, in nats for each target, where a matrix has no Cholesky factor.
 UNFIT = 1e4
@@ -135,7 +136,8 @@ def lbfgs(function: ValueAndGradient, start: FloatArray, box: Box, stopping: Sto
     if not converged and result.nit < stopping.max_iterations:
         low, high = np.transpose(box)
         projected = np.clip(result.x - result.jac, low, high) - result.x
-        converged = float(np.abs(projected).max()) <= ROUNDING_GRADIENT
+        least = ROUNDING_GRADIENT * max(1.0, abs(float(result.fun)))
+        converged = float(np.abs(projected).max()) <= least
     return Minimum(result.x, float(result.fun), result.nit, converged)
 
 

@@ -38,6 +38,8 @@ N_DRAWS = 16
 ENTRY_SECONDS, ENTRY_COLUMN_SECONDS = 3.1e-8, 1.4e-9
 FEATURE_SECONDS, GRAM_SECONDS, STEP_SECONDS = 2.5e-7, 2e-10, 1e-7
 DISTANCE_SECONDS = 1.2e-9
+# What an evaluation takes besides, whatever the table, and what it takes to propose starts.
+EVALUATION_SECONDS, PROPOSAL_SECONDS = 1.5e-3, 0.15
 # Least share of its iterations with which a search is worth its cost.
 LEAST_EFFORT = 0.25
 # L-BFGS takes about this many evaluations an iteration.
@@ -147,7 +149,8 @@ class Size:
         if averages(self.n_rows, self.dim):
             draws = N_DRAWS
             evaluations = 2 * ((1 if self.shared else self.dim) + 4) + draws
-            seconds += evaluations * self.n_rows * k**2 * self._searched._entry
+            entries = self.n_rows * k**2 * self._searched._entry
+            seconds += evaluations * (entries + EVALUATION_SECONDS)
         # Distances of all rows for two processes of each draw, and the rotation.
         return seconds + (2 * draws + 1) * self.n_rows**2 * self.dim * DISTANCE_SECONDS
 
@@ -158,11 +161,11 @@ class Size:
 
     def _search(self, rounds: tuple[Round, ...], k: int, features: int) -> float:
         columns = features + self.dim + 1
-        return sum(
+        row = k**2 * self._entry + columns * FEATURE_SECONDS + columns**2 * GRAM_SECONDS
+        return PROPOSAL_SECONDS + sum(
             EVALUATIONS_PER_ITERATION
             * part.max_iterations
-            * min(part.batch_rows, self.n_rows)
-            * (k**2 * self._entry + columns * FEATURE_SECONDS + columns**2 * GRAM_SECONDS)
+            * (min(part.batch_rows, self.n_rows) * row + EVALUATION_SECONDS)
             for part in rounds
         )
 

@@ -12,8 +12,8 @@ import pytest
 from tests.processors import available_settings
 
 ROOT = Path(__file__).parents[1]
-# Roots of singular covariances have half of the digits.
-TOLERANCE = 1e-6
+# Roots of singular covariances have half of the digits; searches end by a tolerance.
+TOLERANCE, OF_SEARCHES = 1e-6, 1e-4
 
 
 def drawn(path, settings):
@@ -44,10 +44,9 @@ def test_choices_and_draws_are_the_same_on_another_processor(everywhere):
         if values.dtype.kind == "i":
             np.testing.assert_array_equal(oldest[name], values, name)
         else:
-            scale = np.abs(values).max()
-            np.testing.assert_allclose(
-                oldest[name], values, TOLERANCE, TOLERANCE * scale, err_msg=name
-            )
+            least = OF_SEARCHES if name.startswith("averaged") else TOLERANCE
+            gap = np.abs(oldest[name] - values).max()
+            assert gap <= least * np.abs(values).max(), name
 
 
 def test_the_other_settings_change_rounding(everywhere):

@@ -67,7 +67,7 @@ def test_a_search_whose_last_rung_is_the_whole_table(client, table):
     many = cgp.dask.fit(model(**settings), rows, "y", client=client)
     assert [rung.n_rows for rung in many.search_.rungs] == [1024, N]
     np.testing.assert_allclose(many.lengthscale_, one.lengthscale_, rtol=1e-3)
-    assert_same(many, one, table[["a", "b"]][:50])
+    assert_same(many, one, table[["a", "b"]][:50], 1e-3)  # as far as the search converges
 
 
 def test_arrays_with_weights_and_two_outputs(client, table):
@@ -80,7 +80,7 @@ def test_arrays_with_weights_and_two_outputs(client, table):
     mean, std = cgp.dask.predict(many, parts[0], return_std=True)
     assert mean.chunks == (parts[0].chunks[0], (2,))
     found = dask.compute(mean, std)
-    np.testing.assert_array_equal(found, many.predict(X, return_std=True))
+    np.testing.assert_allclose(found, many.predict(X, return_std=True), rtol=1e-10, atol=1e-10)
 
 
 def test_delayed_partitions_some_of_them_empty(client, table, one):
@@ -103,8 +103,9 @@ def test_predictions_keep_index_and_partitions(client, table, one):
     found, spread = dask.compute(mean, std)
     pd.testing.assert_index_equal(found.index, shuffled.index)
     expected = one.predict(shuffled, return_std=True, latent=True)
-    np.testing.assert_array_equal(found, expected[0])
-    np.testing.assert_array_equal(spread, expected[1])
+    # Products of partitions and of the whole round otherwise on some processors.
+    np.testing.assert_allclose(found, expected[0], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(spread, expected[1], rtol=1e-10)
     second = mean.partitions[1].compute()
     np.testing.assert_array_equal(second, found.loc[second.index])
 

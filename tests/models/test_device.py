@@ -89,7 +89,7 @@ def results(model: Any) -> dict[str, np.ndarray]:
 def assert_same(found: Any, expected: Any, rtol: float = 1e-6) -> None:
     values = results(found)
     for name, value in results(expected).items():
-        np.testing.assert_allclose(values[name], value, rtol, 1e-8, err_msg=name)
+        np.testing.assert_allclose(values[name], value, rtol, 1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -18,8 +18,11 @@ import tempfile
 import time
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
+
+import torch
 
 FOLDER = Path(__file__).parent
 LIMIT = 300.0  # seconds of one script
@@ -33,10 +36,15 @@ class Run(NamedTuple):
     fault: str
 
 
-def arguments() -> dict[str, str]:
-    """Arguments of the smallest run of each script, by its path below `benchmarks/`."""
+def table(name: str) -> dict[str, str]:
+    """A table of `smallest.toml`, by the paths of scripts below `benchmarks/`."""
     with open(FOLDER / "smallest.toml", "rb") as file:
-        return tomllib.load(file)["arguments"]
+        return tomllib.load(file)[name]
+
+
+def is_there(need: str) -> bool:
+    """Whether this machine has what a script needs, a module or `cuda`."""
+    return torch.cuda.is_available() if need == "cuda" else find_spec(need) is not None
 
 
 def scripts() -> list[str]:
@@ -74,11 +82,15 @@ def main() -> int:
     options = parser.parse_args()
     given = {
         script: text
-        for script, text in arguments().items()
+        for script, text in table("arguments").items()
         if not options.names or any(name in script for name in options.names)
     }
     if not os.environ.get("COUPLEDGP_DATA"):
         parser.error("COUPLEDGP_DATA: expected the folder of the data, got nothing")
+    for script, need in table("needs").items():
+        if script in given and not is_there(need):
+            del given[script]
+            print(f"left out: {script} needs {need}")
     failed = 0
     with ThreadPoolExecutor(options.jobs) as pool:
         for done in pool.map(run, given, given.values()):

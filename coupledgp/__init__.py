@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from coupledgp.forks import follow_forks
-from coupledgp.lazy import attach
+from coupledgp.ground.forks import follow_forks
+from coupledgp.ground.lazy import attach
+from coupledgp.ground.moved import follow_moves
 
 if TYPE_CHECKING:
     from coupledgp import couplings as couplings
@@ -81,4 +82,7 @@ else:
         modules=["couplings", "dask", "datasets", "diagnostics", "features", "kernels", "theory"],
     )
 
+__version__ = "0.1.0"
+
 follow_forks()
+follow_moves()

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import (
     GeometricLaw,
     SigmaLengths,
@@ -28,8 +27,9 @@ from coupledgp.features.walks.engine import walk_ends
 from coupledgp.features.walks.reference import plain_ends
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph
+from coupledgp.ground.counter import LengthUniforms
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.validation import check_positive_int
 
 PAGERANK_ORDER = 10  # quantiles of the lengths that sigma permutes, as in the paper
 LENGTH_TOLERANCE = 1e-12  # chance of a longer walk: far below the error of any estimate

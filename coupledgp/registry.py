@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.validation import unknown_choice
+from coupledgp.ground.validation import unknown_choice
 
 Kind = TypeVar("Kind")
 # Estimators take "auto" where they take a name.

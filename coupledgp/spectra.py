@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray
 from coupledgp.registry import Registry, Vocabulary
-from coupledgp.validation import check_positive
 
 
 class Spectrum(ABC):

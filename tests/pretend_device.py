@@ -124,7 +124,7 @@ def _as_cpu(value: Any) -> Any:
 def pretend_device(free: float = 2.0**40) -> Iterator[PretendDevice]:
     """Let `DEVICE` be there, the current and last of its kind, with that many bytes free."""
     found = {"cuda_devices": lambda: (DEVICE.index + 1, DEVICE.index), "free_bytes": lambda _: free}
-    with patch.multiple("coupledgp.devices", **found), PretendDevice() as mode:
+    with patch.multiple("coupledgp.ground.devices", **found), PretendDevice() as mode:
         yield mode
 
 

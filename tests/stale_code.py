@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 
 import coupledgp
-from coupledgp import compiled
+from coupledgp.ground import compiled
 
 ROOT = Path(str(coupledgp.__file__)).parent
 
@@ -15,7 +15,7 @@ def compiled_modules() -> list[ModuleType]:
     paths = [
         path.relative_to(ROOT.parent).with_suffix("")
         for path in sorted(ROOT.rglob("*.py"))
-        if "from coupledgp.compiled import" in path.read_text(encoding="utf-8")
+        if "from coupledgp.ground.compiled import" in path.read_text(encoding="utf-8")
     ]
     return [import_module(".".join(path.parts)) for path in paths]
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp import memory
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.memory import available_bytes, check_memory, named_exhaustion
+from coupledgp.ground import memory
+from coupledgp.ground.memory import available_bytes, check_memory, named_exhaustion
 
 GIB = 2**30
 MEMINFO = "MemTotal:       67108864 kB\nMemFree: 1 kB\nMemAvailable:   33554432 kB\n"

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import coupledgp as cgp
-from coupledgp.compiled import compiled, part, share_rows, without_denormals
 from coupledgp.features import sample_walks
+from coupledgp.ground.compiled import compiled, part, share_rows, without_denormals
 from tests.stale_code import compiled_functions
 
 N_NODES = 40

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from coupledgp.descent import CHECK_EVERY, Adam, Check, constant, cosine, descend
+from coupledgp.ground.descent import CHECK_EVERY, Adam, Check, constant, cosine, descend
 
 
 def test_adam_is_torch_s():

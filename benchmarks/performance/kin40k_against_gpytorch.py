@@ -80,8 +80,8 @@ def make_ours(X: np.ndarray, y: np.ndarray, dtype: torch.dtype) -> Callable[[], 
 
     Eigendecomposition, profile over outputscale and noise, gradient in the lengthscales.
     """
-    from coupledgp.inference.search.runs import Search
-    from coupledgp.inference.search.space import SearchSpace
+    from coupledgp.search.runs import Search
+    from coupledgp.search.space import SearchSpace
 
     features = cgp.features.FourierFeatures(
         X.shape[1], N_FREQUENCIES, "orthogonal+pnc", generator=0, dtype=dtype

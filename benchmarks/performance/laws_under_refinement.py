@@ -23,8 +23,8 @@ from scipy import linalg
 import coupledgp as cgp
 from coupledgp.datasets import meshes
 from coupledgp.gp.node_priors import ExactRecipe
-from coupledgp.inference.linalg.sparse_cholesky import SparseFactor, elimination_order
 from coupledgp.kernels import RegularizedLaplacianKernel
+from coupledgp.linalg.sparse_cholesky import SparseFactor, elimination_order
 from coupledgp.random import FloatArray, IntArray
 
 NAMES = ("icosphere", "idler_riser", "busted", "torus")

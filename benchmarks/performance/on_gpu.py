@@ -31,8 +31,8 @@ import torch
 import coupledgp as cgp
 from benchmarks.performance.fitted_against_svgp import fit_svgp, split
 from benchmarks.performance.kin40k_against_gpytorch import fit_peer
-from coupledgp.devices import parse_device
 from coupledgp.errors import CoupledGPError
+from coupledgp.ground.devices import parse_device
 
 Table = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 FIGURES = ("seconds", "rmse", "nlpd")

@@ -41,7 +41,7 @@ from sklearn.linear_model import SGDRegressor
 from sklearn.preprocessing import StandardScaler
 
 import coupledgp as cgp
-from coupledgp.output import write_text
+from coupledgp.ground.output import write_text
 
 COLUMNS, BATCH_ROWS, TEST_ROWS = 8, 65536, 20_000
 SIZES = (100_000, 1_000_000, 3_000_000, 10_000_000, 20_000_000)

@@ -32,8 +32,8 @@ from graph_common import (
 from study_options import Results, add_options, chosen, parse_options
 
 from coupledgp.datasets import graphs
+from coupledgp.ground.progress import reporter
 from coupledgp.kernels import RegularizedLaplacianKernel
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 
 KERNEL = RegularizedLaplacianKernel(1.0, 2.0)

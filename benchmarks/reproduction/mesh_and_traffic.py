@@ -46,7 +46,7 @@ from mesh_tasks import PAPERS, SIGMA, Settings, Task, task
 
 from coupledgp import ExactGraphGPRegressor, GraphGPRegressor
 from coupledgp.diagnostics import coverage, gaussian_kl, nlpd, rmse
-from coupledgp.progress import reporter
+from coupledgp.ground.progress import reporter
 
 Tick = Callable[[str], None]
 

@@ -34,8 +34,8 @@ from coupledgp.diagnostics import gaussian_kl
 from coupledgp.features import WalkFeatures, plan_hops, sample_walks
 from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
+from coupledgp.ground.progress import reporter
 from coupledgp.kernels import HeatKernel, dense_spectrum
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, IntArray
 
 NOISE, OBSERVED = 0.1, 0.5

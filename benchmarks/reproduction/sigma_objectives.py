@@ -35,8 +35,8 @@ from coupledgp.couplings import (
     solve_sigma,
 )
 from coupledgp.datasets import graphs
+from coupledgp.ground.progress import reporter
 from coupledgp.kernels import RegularizedLaplacianKernel
-from coupledgp.progress import reporter
 
 KERNEL = RegularizedLaplacianKernel(1.0, 2.0)
 OBJECTIVES = ("linear", "quadratic")

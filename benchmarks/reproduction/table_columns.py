@@ -31,8 +31,8 @@ from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.optimize import SearchSpace, maximise_evidence
 from coupledgp.spectra import parse_spectrum
 
 TRAIN, TEST = 400, 1000

@@ -36,8 +36,8 @@ from study_options import Results, add_options, chosen, parse_options
 from coupledgp.couplings import WalkerCouplingLike, available_walker_couplings
 from coupledgp.datasets import graphs
 from coupledgp.features.walks.hops import HopNodes
+from coupledgp.ground.progress import reporter
 from coupledgp.kernels import GraphKernel, HeatKernel, RegularizedLaplacianKernel
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 
 KERNELS: dict[str, GraphKernel] = {

@@ -10,8 +10,8 @@ from torch import Tensor
 from coupledgp.attention.linear import attend
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.complex_exponential import exponents
+from coupledgp.ground.validation import check_positive
 from coupledgp.inference.spectra.posterior_kl import check_frequencies
-from coupledgp.validation import check_positive
 
 
 class AttentionLoss:

@@ -13,8 +13,8 @@ from coupledgp.attention.masks import as_additive, check_attention_inputs, split
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import ComplexExponentialFeatures
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
-from coupledgp.validation import check_positive_int
 
 REDUCED = (torch.bfloat16, torch.float16)  # too coarse for exponentials and their sums
 

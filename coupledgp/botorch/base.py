@@ -20,19 +20,19 @@ from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
 from coupledgp.features.registry import FeaturesLike, make_features
 from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread, laplace_lengthscale
-from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.statistics import DataStatistics
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import (
+from coupledgp.ground.validation import (
     check_choice,
     check_lengthscale,
     check_magnitude,
     check_positive,
 )
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.statistics import DataStatistics
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.spectra import SpectrumLike
 
 
 class WeightSpaceModel(Model):

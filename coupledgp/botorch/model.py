@@ -18,9 +18,9 @@ from torch import Tensor
 from coupledgp.botorch.base import WeightSpaceModel
 from coupledgp.botorch.paths import MatheronPath, PathwiseSample
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.weights.conditioning import Conditioning
 from coupledgp.random import Seed, as_rng
-from coupledgp.validation import check_positive_int
 
 
 class SparseSpectrumGP(WeightSpaceModel, FantasizeMixin):

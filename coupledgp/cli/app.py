@@ -20,7 +20,7 @@ from coupledgp.cli.commands.predict import predict
 from coupledgp.cli.commands.report import report
 from coupledgp.cli.readers.files import pipes_kept
 from coupledgp.errors import CoupledGPError
-from coupledgp.visible import visible
+from coupledgp.ground.visible import visible
 
 HELP = """Gaussian process regression with coupled random features.
 

@@ -27,9 +27,9 @@ from coupledgp.errors import ExtrapolationWarning
 from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.transformed import TransformedGP
+from coupledgp.ground.validation import check_choice
 from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
 
 # CPU seconds that the solves of kin40k took, its number of training rows, and the share of the time
 # that does not depend on the number of test points, which was 128.

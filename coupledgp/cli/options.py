@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.output import find_clash
+from coupledgp.ground.output import find_clash
 
 AUTO = "auto"
 # Digits of the largest whole numbers of options.

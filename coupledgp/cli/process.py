@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TextIO
 
-from coupledgp.temporary import ENDING, discard_all
+from coupledgp.ground.temporary import ENDING, discard_all
 
 STDOUT = "standard output"
 # Seconds that compiled code has to return to Python before the process ends without waiting for it.

@@ -28,8 +28,8 @@ from coupledgp.columns.arrow import (
 )
 from coupledgp.columns.points import PRIME, are_exact, category_points
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice
 
 # Cycles of dates by name, in days. A date gets those of which the training dates span two periods,
 # the median time between different dates included, and whose half is longer than this time.

@@ -21,8 +21,8 @@ from coupledgp.columns.codes import (
 )
 from coupledgp.columns.summaries import ColumnSummary, summary_of
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice
 
 # Values of the parameter `missing` of estimators.
 MISSING = ("raise", "indicator")

@@ -40,8 +40,8 @@ from coupledgp.columns.codes import (
 )
 from coupledgp.columns.points import are_exact
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice, varies
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice, varies
 
 # Most levels of a category that are counted over the parts of a table: their points take 130 MB.
 MOST_LEVELS = 2**18

@@ -9,7 +9,7 @@ Walkers on a graph are lengths times steps, `lengths[+steps]` in text; nodes are
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.couplings.frequencies.base import FrequencyCoupling as FrequencyCoupling

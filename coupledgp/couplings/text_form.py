@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import unknown_choice
 from coupledgp.registry import Registry
-from coupledgp.validation import unknown_choice
 
 First = TypeVar("First")
 Second = TypeVar("Second")

@@ -12,9 +12,9 @@ from coupledgp.dask.nodes import fit_nodes
 from coupledgp.dask.partitions import partitions_of
 from coupledgp.dask.predictions import predict_partitions
 from coupledgp.dask.tables import fit_table
-from coupledgp.devices import CPU, parse_device
 from coupledgp.errors import InvalidInputError
-from coupledgp.memory import named_exhaustion
+from coupledgp.ground.devices import CPU, parse_device
+from coupledgp.ground.memory import named_exhaustion
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.node_estimator import NodeRegressor

@@ -17,7 +17,6 @@ from coupledgp.dask.local_process import ShardedLocalGP
 from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
 from coupledgp.dask.partitions import Partitions
 from coupledgp.dask.passes import DaskPasses, Reading
-from coupledgp.devices import CPU, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.batched_evidence import KEPT_ROWS
 from coupledgp.gp.local_fit import MOMENT_ROWS, LocalFitter, LocalProblem, searched_order
@@ -25,13 +24,14 @@ from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import random_order
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.devices import CPU, parse_device
+from coupledgp.ground.progress import reporter
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedPosterior
 from coupledgp.models.estimator import FittedModel
 from coupledgp.models.local import LocalGPRegressor, column_groups
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 
 

@@ -25,9 +25,9 @@ from coupledgp.gp.protocol import (
     Want,
 )
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.nearest import Places
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 

@@ -24,10 +24,10 @@ from coupledgp.gp.table_passes import (
     part_statistics,
 )
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.table_parts import TablePart, data_moments, encoded_data, n_rows_of
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray, IntArray
 
 

@@ -11,7 +11,7 @@ and files in R's format need the extra `data`: `pip install "coupledgp[data]"`.
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.datasets import classification as classification

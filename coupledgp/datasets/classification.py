@@ -19,8 +19,8 @@ from sklearn.datasets import load_digits
 
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder
 from coupledgp.errors import DataNotFoundError, InvalidInputError
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
 
 
 @dataclass(frozen=True, eq=False)

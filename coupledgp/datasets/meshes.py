@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE, data_folder, download
 from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibraryError
 from coupledgp.graphs import Graph
-from coupledgp.memory import available_bytes, check_memory, unfolded_bytes
-from coupledgp.validation import unknown_choice
+from coupledgp.ground.memory import available_bytes, check_memory, unfolded_bytes
+from coupledgp.ground.validation import unknown_choice
 
 # Endings of files that are read. trimesh opens others too, among them archives of any size.
 ENDINGS = (".stl", ".ply", ".obj", ".off", ".glb", ".gltf", ".3mf", ".dae")

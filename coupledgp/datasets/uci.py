@@ -26,8 +26,8 @@ from sklearn.datasets import fetch_openml, load_diabetes
 
 from coupledgp.datasets.files import ENVIRONMENT_VARIABLE
 from coupledgp.errors import DataNotFoundError, InvalidInputError
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
 
 
 @dataclass(frozen=True, eq=False)

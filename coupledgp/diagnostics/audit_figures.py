@@ -28,7 +28,7 @@ from coupledgp.diagnostics.score_table import PREFIXES, SCORES, JointScore
 from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
 from coupledgp.diagnostics.verdicts.gathering import with_cost
 from coupledgp.gp.exact import StationaryPrior
-from coupledgp.progress import Progress
+from coupledgp.ground.progress import Progress
 from coupledgp.random import FloatArray
 
 

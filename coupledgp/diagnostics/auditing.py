@@ -20,10 +20,10 @@ from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
-from coupledgp.progress import reporter
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.random import IntArray
 from coupledgp.spectra import Spectrum
-from coupledgp.validation import check_choice, check_positive
 
 # Most test points that are judged where there is no exact process, whose joint law is dense.
 MAX_ALONE = 5000

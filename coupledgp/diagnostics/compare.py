@@ -30,9 +30,9 @@ from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.diagnostics.verdicts.judging import judged
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, reporter
-from coupledgp.validation import check_choice
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.validation import check_choice
 
 # Matrices (p, p) of float64 alive at once at the peak of a comparison: covariances, priors, factors
 # and correlations of both laws.

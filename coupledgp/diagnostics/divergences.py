@@ -7,9 +7,9 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_solve, solve_triangular
 
-from coupledgp.inference.linalg.cholesky import cholesky
+from coupledgp.ground.validation import check_gaussian
+from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_gaussian
 
 
 def gaussian_kl(mean_p: ArrayLike, cov_p: ArrayLike, mean_q: ArrayLike, cov_q: ArrayLike) -> float:

@@ -37,9 +37,9 @@ from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.inference.linalg.system import LinearSystem, predictive_law
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress
+from coupledgp.linalg.system import LinearSystem, predictive_law
 from coupledgp.random import FloatArray
 
 # Factors on the tolerance of the solves: the errors of covariances are of second order in the

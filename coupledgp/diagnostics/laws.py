@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
-from coupledgp.inference.linalg.system import BoundedLaw
+from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
+from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import LARGEST_PRODUCT, check_magnitude, real_array
 
 
 @dataclass(frozen=True)

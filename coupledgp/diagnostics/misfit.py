@@ -12,8 +12,8 @@ from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, resid
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import IntArray
-from coupledgp.validation import check_positive_int
 
 
 def residual_correlation(

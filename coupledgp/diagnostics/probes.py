@@ -18,10 +18,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.lanczos import Lanczos, gauss, with_node
-from coupledgp.inference.linalg.probe_errors import widened_error
-from coupledgp.inference.linalg.system import LinearSystem
-from coupledgp.progress import Progress
+from coupledgp.ground.progress import Progress
+from coupledgp.linalg.lanczos import Lanczos, gauss, with_node
+from coupledgp.linalg.probe_errors import widened_error
+from coupledgp.linalg.system import LinearSystem
 from coupledgp.random import FloatArray
 
 # Largest number of Lanczos steps: each stores one more basis vector for each probe.

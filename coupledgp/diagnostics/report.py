@@ -13,9 +13,9 @@ from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.scores import point_crps, point_nlpd
 from coupledgp.errors import InvalidInputError
-from coupledgp.output import write_text
+from coupledgp.ground.output import write_text
+from coupledgp.ground.validation import check_positive_int, json_values
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int, json_values
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.page import Page

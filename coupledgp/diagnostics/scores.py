@@ -11,8 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from coupledgp.diagnostics.divergences import covariance_root
 from coupledgp.errors import InvalidInputError
-from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import (
+from coupledgp.ground.validation import (
     LARGEST_PRODUCT,
     SMALLEST_PRODUCT,
     check_magnitude,
@@ -20,6 +19,7 @@ from coupledgp.validation import (
     check_sizes,
     real_array,
 )
+from coupledgp.random import FloatArray, IntArray
 
 # Nominal levels of the central intervals in a report: half of the targets, most, and all but few.
 LEVELS = (0.5, 0.8, 0.95)
@@ -37,7 +37,7 @@ class MeanOverPoints(NamedTuple):
 def check_law(y: FloatArray | None, mean: FloatArray | None, std: FloatArray | None = None) -> None:
     """Refuse targets, means and standard deviations that are no numbers or beyond the limits.
 
-    Scores of what is within the limits of `coupledgp.validation` are finite.
+    Scores of what is within the limits of `coupledgp.ground.validation` are finite.
 
     Raises
     ------

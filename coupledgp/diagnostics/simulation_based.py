@@ -23,9 +23,9 @@ from coupledgp.diagnostics.rank_statistics import RankCheck, SimulatedCalibratio
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
-from coupledgp.progress import reporter
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_positive_int, real_array
 from coupledgp.random import FloatArray, Seed, as_rng, symmetric_root
-from coupledgp.validation import check_positive_int, real_array
 
 Values: TypeAlias = Mapping[str, ArrayLike]
 Simulate: TypeAlias = Callable[[np.random.Generator], tuple[Values, Any]]

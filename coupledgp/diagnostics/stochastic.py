@@ -10,9 +10,9 @@ from coupledgp.diagnostics.laws import Law, in_units, law_of
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Points, Problem
-from coupledgp.inference.linalg.system import SystemOptions, predictive_law
-from coupledgp.progress import Progress
-from coupledgp.validation import check_choice, check_positive, check_positive_int
+from coupledgp.ground.progress import Progress
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.linalg.system import SystemOptions, predictive_law
 
 # Precisions of the solver's steps.
 DTYPES = {"float32": torch.float32, "float64": torch.float64}

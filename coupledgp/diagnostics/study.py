@@ -23,8 +23,8 @@ from coupledgp.diagnostics.studies.tables import (
     summary_table,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.output import write_text
-from coupledgp.validation import check_choice
+from coupledgp.ground.output import write_text
+from coupledgp.ground.validation import check_choice
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ are sampled once.
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.features.base import FeatureMap as FeatureMap

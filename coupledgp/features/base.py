@@ -14,9 +14,9 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hadamard import HadamardTransform
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_positive_int
 
 
 class FeatureMap(torch.nn.Module, ABC):

@@ -20,9 +20,9 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike, DirectionsAndNorms, FrequencyCoupling, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng, open_uniforms
 from coupledgp.spectra import GaussianSpectrum
-from coupledgp.validation import check_positive_int
 
 INDEPENDENT = DirectionsAndNorms()
 # Number of candidates per frequency under two laws, from which the frequencies are resampled.

@@ -26,14 +26,14 @@ from coupledgp.couplings import (
     parse_coupling,
 )
 from coupledgp.couplings.frequencies.registry import norms_from_uniforms
-from coupledgp.descent import constant, descend
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.registry import FeaturesLike, make_features, parse_features
-from coupledgp.progress import reporter
+from coupledgp.ground.descent import constant, descend
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_positive, check_positive_int
 
 FrequencyLoss: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -168,7 +168,7 @@ def learn_copula(
         Every ten steps the mean loss of `n_held_out` other draws, always the same, is taken; after
         `patience` such checks without improvement the fit stops. The best correlations are kept.
     progress
-        As in `coupledgp.progress.reporter`.
+        As in `coupledgp.ground.progress.reporter`.
 
     Raises
     ------

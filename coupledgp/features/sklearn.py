@@ -26,9 +26,9 @@ from coupledgp.features.base import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.fourier import FourierFeatures
 from coupledgp.features.laplace import LaplaceFeatures
+from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive_int
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import check_lengthscale, check_magnitude, check_positive_int
 
 Record = TypeVar("Record")
 

@@ -13,7 +13,7 @@ VTK files need the extra `formats` (meshio), roads the extra `roads` (geopandas 
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.formats.meshes import write_mesh as write_mesh

@@ -17,9 +17,9 @@ from coupledgp.formats.colours import value_colours
 from coupledgp.formats.gltf import gltf_bytes
 from coupledgp.formats.libraries import library
 from coupledgp.formats.ply import ply_bytes
-from coupledgp.output import writing, written_whole
+from coupledgp.ground.output import writing, written_whole
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice
 
 Location = Literal["vertices", "faces"]
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -10,7 +10,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.road_graphs import from_graph, parse_markup, with_int_names
 from coupledgp.formats.road_lines import from_table, read_lines
 from coupledgp.formats.roads import RoadNetwork
-from coupledgp.validation import check_positive
+from coupledgp.ground.validation import check_positive
 
 LINES = (".gpkg", ".geojson", ".json", ".shp", ".fgb")
 MARKUP = (".graphml", ".gml")

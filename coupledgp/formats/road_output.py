@@ -21,9 +21,9 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.roads import RoadNetwork
-from coupledgp.output import writing, written_whole
+from coupledgp.ground.output import writing, written_whole
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
 
 DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON"}
 # Columns that the files have besides the fields.

@@ -13,7 +13,7 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
 from coupledgp.formats.road_output import DRIVERS, save_roads
-from coupledgp.output import written_whole
+from coupledgp.ground.output import written_whole
 from coupledgp.random import FloatArray
 
 PURPOSE = "writing maps over time"

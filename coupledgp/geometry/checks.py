@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import check_edge_values
+from coupledgp.ground.validation import check_choice, check_positive, real_array
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice, check_positive, real_array
 
 MaxEdge = float | Literal["auto"] | None
 # Offset beyond an edge's ends, relative to its length, that passes for rounding.

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import real_array
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import real_array
 
 # Digits of the weights by which places are told apart: more than a sensor's position has.
 PLACE_DIGITS = 9

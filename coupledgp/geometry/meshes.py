@@ -8,8 +8,8 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.checks import as_numbers, check_extent
+from coupledgp.ground.validation import plain_array
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import plain_array
 
 # Area, relative to the squared diameter, below which a mesh counts as a curve or a point.
 LEAST_AREA = 1e-14

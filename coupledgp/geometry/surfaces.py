@@ -15,8 +15,8 @@ from coupledgp.geometry.locations import as_points
 from coupledgp.geometry.meshes import CleanMesh, extent, read, weld
 from coupledgp.geometry.nearest import nearest_places
 from coupledgp.geometry.refinement import Refined, centroid_places, refine
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int
 
 # "auto" of surfaces: the diameter over this number.
 AUTO_SHARE = 25.0

@@ -25,10 +25,10 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_from
 from coupledgp.gp.tables import Box, Tables
 from coupledgp.gp.units import Units
-from coupledgp.inference.linalg.conjugate_gradients import solve_refined
-from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions
-from coupledgp.progress import Progress
+from coupledgp.ground.progress import Progress
+from coupledgp.linalg.conjugate_gradients import solve_refined
+from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.random import FloatArray
 
 Process = TypeVar("Process")

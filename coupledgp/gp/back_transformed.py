@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from coupledgp.gp import hermite
 from coupledgp.gp.protocol import PredictiveLaw
 from coupledgp.gp.transforms import TargetTransform
+from coupledgp.ground.validation import varies
 from coupledgp.random import FloatArray
-from coupledgp.validation import varies
 
 # Ranges of the training targets, beyond these, to which targets are clipped where a law has no sane
 # moments. A standard deviation is not sane above the largest of a law between these ends.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from coupledgp.ground.validation import varies
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import varies
 
 # Most rows over whose pairs the mean of |x_i + x_j| in the Laplace rule is taken: four million
 # pairs, which take a fraction of a second.

@@ -31,8 +31,8 @@ from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, silent
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
 Part: TypeAlias = NodeGP | MixtureGP

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from coupledgp.errors import CoupledGPError, ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import check_integer, require_type
-from coupledgp.output import write_bytes
+from coupledgp.ground.output import write_bytes
 
 FORMAT, FORMAT_VERSION = "coupledgp-model", 1
 # Types of the arrays of a file, by their names in safetensors.

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.devices import CPU, check_device_memory
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.inverse_covariance import DenseInverse
 from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
@@ -34,15 +33,16 @@ from coupledgp.gp.state import (
     units_from,
 )
 from coupledgp.gp.units import Units
+from coupledgp.ground.devices import CPU, check_device_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.inference.linalg.cholesky import cholesky
-from coupledgp.inference.linalg.rounding import dense_error, warn_if_imprecise
-from coupledgp.inference.search.optimize import Hyperparameters
-from coupledgp.inference.search.problem import log_evidence
-from coupledgp.inference.search.stationary import distances_on, kernel_of
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.random import FloatArray, symmetric_root
+from coupledgp.search.optimize import Hyperparameters
+from coupledgp.search.problem import log_evidence
+from coupledgp.search.stationary import distances_on, kernel_of
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Name of `K + s R` in errors.

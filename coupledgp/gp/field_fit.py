@@ -22,6 +22,7 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
 from coupledgp.kernels.fields import (
@@ -31,7 +32,6 @@ from coupledgp.kernels.fields import (
     PositionKernel,
     WhittleMatern,
 )
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
 # Fewest places whose observations say anything about a kernel.

@@ -19,11 +19,11 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_fit import PRECISE_ALPHAS, fit_precise
 from coupledgp.gp.protocol import Data
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.grid import FieldCandidate
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress
 
 # Number of places beyond which the precision route is taken.
 COLUMNS_LIMIT = 400

@@ -19,10 +19,10 @@ from coupledgp.gp.schema import ROUNDING, Entries, check_number, check_shares
 from coupledgp.gp.state import positive_scale
 from coupledgp.gp.units import Units
 from coupledgp.graphs.assembly import check_labels
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 # Prior variance of the constant mean over the mean square of the normalised targets: as good as

@@ -10,14 +10,8 @@ from torch import Tensor
 
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search.optimize import (
-    Hyperparameters,
-    OptimizationResult,
-    SearchSpace,
-    maximise_evidence,
-)
-from coupledgp.inference.search.problem import EvidenceProblem
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.members import (
     EvidenceSettings,
@@ -37,8 +31,14 @@ from coupledgp.inference.spectra.training import (
     fit_posterior_kl,
 )
 from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
+from coupledgp.search.optimize import (
+    Hyperparameters,
+    OptimizationResult,
+    SearchSpace,
+    maximise_evidence,
+)
+from coupledgp.search.problem import EvidenceProblem
 
 # Prior counts of the weights of members, in held-out rows: few held-out rows tell little about
 # which members are over-confident, and then the sampled spectrum keeps a large weight.

@@ -19,12 +19,12 @@ from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.inference.search.problem import SpectralEvidence
-from coupledgp.inference.search.profile import ScaleBounds, profile_scales
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.search.problem import SpectralEvidence
+from coupledgp.search.profile import ScaleBounds, profile_scales
 from coupledgp.spectra import Spectrum
 
 # Rows on which a transform is chosen: an evaluation of the evidence of 500 takes about 50 ms.

@@ -39,6 +39,8 @@ from coupledgp.gp.site_state import sites_from, sites_state
 from coupledgp.gp.space_time_rows import SpaceTimeRows, StoredRows, units_of
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.gaps import time_covariance
 from coupledgp.inference.space_time.learned_sites import under_kernel
@@ -47,8 +49,6 @@ from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
 from coupledgp.inference.space_time.rounds import gap_system
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters, expected_periodogram
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.grids import continued
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.learned import learned_covariance
@@ -26,7 +27,6 @@ from coupledgp.inference.space_time.rounds import (
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, TimeKernel
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray, IntArray
 
 # Shares of the variance of the data at which the search starts.

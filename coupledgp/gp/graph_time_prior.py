@@ -13,10 +13,10 @@ from coupledgp.gp.exact import DensePrior, ExactGP
 from coupledgp.gp.noise import GaussianNoise, Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, PredictiveLaw, Want
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.gaps import time_covariance
 from coupledgp.inference.space_time.sites import Sites
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
 

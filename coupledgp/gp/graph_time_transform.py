@@ -11,10 +11,10 @@ from coupledgp.gp.graph_time_fit import SpaceTimeModel
 from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
 from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.rounds import Rounds, SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
 # Most sensors and last steps on which a transform is chosen.

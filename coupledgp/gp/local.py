@@ -35,13 +35,13 @@ from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, units_from
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
-from coupledgp.inference.linalg.rounding import (
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
+from coupledgp.linalg.rounding import (
     ENTRY_ROUNDINGS,
     coordinate_roundings,
     warn_if_imprecise,
 )
-from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, symmetric_root
 from coupledgp.spectra import GaussianSpectrum
 

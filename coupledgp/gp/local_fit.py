@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike
-from coupledgp.devices import CPU, DeviceLike, check_device_memory, parse_device
 from coupledgp.errors import NumericalError
 from coupledgp.features.registry import make_features
 from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread
@@ -21,25 +20,26 @@ from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse_device
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.validation import varies
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
-from coupledgp.inference.search.minimise import Minimum, Stopping, lbfgs
-from coupledgp.inference.search.rows import RowWeights
-from coupledgp.inference.search.runs import Search
-from coupledgp.inference.search.space import SearchSpace
-from coupledgp.inference.search.starts import (
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimum, Stopping, lbfgs
+from coupledgp.search.rows import RowWeights
+from coupledgp.search.runs import Search
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import (
     COARSE_ROWS,
     N_CENTRES,
     NEAR_ROWS,
     proposed_starts,
 )
-from coupledgp.progress import Progress, silent
-from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum
-from coupledgp.validation import varies
 
 Evidence: TypeAlias = BatchEvidence | SharedEvidence
 Process = TypeVar("Process")

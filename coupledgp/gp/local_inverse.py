@@ -23,8 +23,8 @@ from torch import Tensor
 from coupledgp.gp.inverse_covariance import InverseCovariance, batches, inverse_of
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Kriged, Table, krige_from
-from coupledgp.inference.linalg.cholesky import cholesky
 from coupledgp.inference.neighbours.nearest import nearest_outside
+from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray, IntArray
 
 

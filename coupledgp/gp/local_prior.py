@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.devices import CPU, moved
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.noise import GaussianNoise, Likelihood, check_stored
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
 from coupledgp.gp.tables import Box, TablePair, Tables, standardised
+from coupledgp.ground.devices import CPU, moved
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.neighbours.parameters import TRENDS, Scales, Structure
 from coupledgp.random import FloatArray

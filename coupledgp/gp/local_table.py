@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from coupledgp.devices import CPU, moved
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.tables import Box, TablePair
 from coupledgp.gp.units import Units
+from coupledgp.ground.devices import CPU, moved
+from coupledgp.ground.memory import check_memory
 from coupledgp.inference.neighbours.conditionals import (
     Conditionals,
     Neighbourhoods,
@@ -26,7 +27,6 @@ from coupledgp.inference.neighbours.conditionals import (
 from coupledgp.inference.neighbours.evidence import laws_given_neighbours
 from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_earlier
 from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedSums
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray
 
 # Rows that are whitened, or points that are predicted, at once.

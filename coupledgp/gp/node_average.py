@@ -29,9 +29,9 @@ from coupledgp.inference.nodes.exact_search import FixedHyperparameters
 from coupledgp.inference.nodes.forecast import Forecast, Step
 from coupledgp.inference.nodes.moments import BlockColumns, ChebyshevMoments, SpectralMoments
 from coupledgp.inference.nodes.routes import Observations, dense_route, moments_route
-from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
+from coupledgp.search.averaging import HyperparameterPrior
 
 # Seconds, by forecast, and nodes of a graph, that averaging may take where it was not asked for.
 PATIENCE, MOST_NODES = 15.0, 50_000

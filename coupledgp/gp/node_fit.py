@@ -18,15 +18,15 @@ from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeS
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
 from coupledgp.inference.nodes.exact_search import EvaluatedKernel, FixedHyperparameters
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
 from coupledgp.inference.nodes.routes import Observations
-from coupledgp.inference.search.minimise import Minimiser, lbfgs
 from coupledgp.kernels import GraphKernel
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimiser, lbfgs
 
 
 class NodeSearch(NamedTuple):

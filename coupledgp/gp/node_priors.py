@@ -13,7 +13,6 @@ import torch
 from coupledgp.couplings import LengthLaw, MatchedLaw, WalkerCoupling, parse_walker_coupling
 from coupledgp.couplings.walkers.length_laws import LENGTH_LIMIT
 from coupledgp.couplings.walkers.registry import LengthLawLike, parse_length_law
-from coupledgp.devices import CPU
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import HopPlan, plan_hops, walked_series
 from coupledgp.features.walks.hops import (
@@ -25,6 +24,7 @@ from coupledgp.features.walks.hops import (
 )
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density
+from coupledgp.ground.devices import CPU
 from coupledgp.inference.nodes.cholesky_prior import (
     SolveChoice,
     SolvePrior,

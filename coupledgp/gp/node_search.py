@@ -17,6 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
 from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
 from coupledgp.inference.nodes.exact_search import (
@@ -38,9 +39,8 @@ from coupledgp.inference.nodes.routes import (
     cheapest_route,
     dense_route,
 )
-from coupledgp.inference.search.minimise import Limited, Minimiser, lbfgs
 from coupledgp.kernels import GraphKernel
-from coupledgp.progress import Progress
+from coupledgp.search.minimise import Limited, Minimiser, lbfgs
 
 # Evaluations of a family's search over starting points, and of one that goes on from a part; the
 # fewest that are worth their preparations.

@@ -29,7 +29,8 @@ from coupledgp.gp.schema import LARGEST, Entries, check_number, require_type
 from coupledgp.gp.state import units_from
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.inference.linalg.rounding import warn_if_imprecise
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, precision_pays
 from coupledgp.inference.nodes.evidence import (
     DenseEvidence,
@@ -54,8 +55,7 @@ from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.rounding import warn_if_imprecise
 from coupledgp.random import FloatArray, draw_seed
 
 # Most random vectors that a file may ask for.

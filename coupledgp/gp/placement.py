@@ -16,6 +16,8 @@ import numpy as np
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import GaussianProcess, Points
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import DENSE_RATE, Budget, Forecast
 from coupledgp.inference.placement.downdated import Downdated
 from coupledgp.inference.placement.greedy import TIE, Chosen, greedy
@@ -27,8 +29,6 @@ from coupledgp.inference.placement.objectives import (
     objective_of,
 )
 from coupledgp.inference.placement.result import Placement
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
 # Places whose covariance is formed where there is another way, and places of a sample where there

@@ -37,11 +37,11 @@ from coupledgp.gp.protocol import (
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_arrays, data_from, text_of, units_from
 from coupledgp.gp.units import Units
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
-from coupledgp.inference.search.problem import log_evidence
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.problem import log_evidence
 
 # Places, and draws at all vertices, that are computed at once.
 BLOCK_ROWS, BLOCK_DRAWS = 4096, 64

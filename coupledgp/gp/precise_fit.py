@@ -24,6 +24,7 @@ from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.precise_prior import PrecisePrior, center_of, check_factor_size
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
@@ -39,7 +40,6 @@ from coupledgp.inference.fields.precision_search import (
     SearchSettings,
 )
 from coupledgp.kernels.fields import POSITION_KERNELS, FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 # Values of alpha with a sparse precision, by the dimension of the operator.

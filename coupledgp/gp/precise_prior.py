@@ -13,6 +13,7 @@ from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import location_rows
 from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
 from coupledgp.gp.protocol import Points
+from coupledgp.ground.memory import check_memory
 from coupledgp.inference.fields.precision import (
     BoolArray,
     FieldPrecision,
@@ -20,7 +21,6 @@ from coupledgp.inference.fields.precision import (
     flat_variance,
 )
 from coupledgp.kernels.fields import WhittleMatern
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray
 
 

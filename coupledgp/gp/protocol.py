@@ -32,10 +32,10 @@ from coupledgp.gp.left_out import (
 )
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.units import Units
-from coupledgp.inference.linalg.system import LinearSystem, SystemOptions
-from coupledgp.inference.search.rows import RowWeights
-from coupledgp.progress import Progress, silent
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.linalg.system import LinearSystem, SystemOptions
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.rows import RowWeights
 
 Points: TypeAlias = NDArray[Any]
 Want: TypeAlias = Literal["mean", "variance", "covariance"]

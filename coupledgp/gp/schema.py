@@ -17,7 +17,7 @@ from torch import Tensor
 
 from coupledgp.errors import ModelFileError
 from coupledgp.gp.protocol import Arrays, Header
-from coupledgp.validation import LARGEST_PRODUCT
+from coupledgp.ground.validation import LARGEST_PRODUCT
 
 FLOAT64 = (torch.float64,)
 FLOATS = (torch.float32, torch.float64)

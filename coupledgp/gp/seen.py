@@ -11,8 +11,8 @@ from coupledgp.errors import ModelFileError
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays
 from coupledgp.gp.schema import Entries
+from coupledgp.ground.validation import ROUNDING, SMALLEST, varies
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import ROUNDING, SMALLEST, varies
 
 # Share of a column's range that a gap between its values has to exceed to be kept, and most columns
 # of which gaps are kept: a table has at most eight gaps a column.

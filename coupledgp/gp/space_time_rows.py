@@ -13,10 +13,10 @@ from coupledgp.gp.graph_time_prior import SensorScales, sites_of_points
 from coupledgp.gp.graph_time_state import GridCells
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.ground.memory import check_memory
 from coupledgp.inference.nodes.groups import telling_rows
 from coupledgp.inference.space_time.rounds import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
 
 # Grids of sensors and times that are alive at once while a process is conditioned.

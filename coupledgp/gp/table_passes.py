@@ -20,11 +20,11 @@ from coupledgp.gp.protocol import Batch, Data
 from coupledgp.gp.seen import Seen
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
-from coupledgp.inference.search.optimize import OptimizationResult
 from coupledgp.inference.weights.evidence import feature_gradients, weighted_rows
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.optimize import OptimizationResult
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,11 +33,11 @@ from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.gp.units import Units
-from coupledgp.inference.linalg.rounding import levels_to_caller
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.validation import MOST_NAMED
 from coupledgp.inference.spectra.mixture import precision_weighted_mean
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
-from coupledgp.validation import MOST_NAMED
 
 OBSERVED = "y_observed"
 # Share of a mixture whose parts have no sane moments, from which it is told.

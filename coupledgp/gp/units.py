@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.gp.column_moments import ColumnMoments
+from coupledgp.ground.validation import SMALLEST, check_spread, varies
 from coupledgp.random import FloatArray
-from coupledgp.validation import SMALLEST, check_spread, varies
 
 # Scale of constant targets over their magnitude, such that a tenth of its square is no rounding.
 CONSTANT_SCALE = float(np.sqrt(np.finfo(float).eps))

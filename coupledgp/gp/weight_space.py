@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.devices import moved
 from coupledgp.errors import NumericalError
 from coupledgp.features import FeatureMap
 from coupledgp.features.registry import make_features, restore_features
@@ -45,17 +44,18 @@ from coupledgp.gp.state import (
     units_from,
 )
 from coupledgp.gp.units import Units, safe_scale
+from coupledgp.ground.devices import moved
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.system import ExactProblem
-from coupledgp.inference.linalg.rounding import LIMIT, warn_if_imprecise
-from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.square_root import SquareRoot
 from coupledgp.inference.weights.statistics import Chunk, DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.inference.weights.weighted_sums import row_factors
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.rounding import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
+from coupledgp.search.optimize import Hyperparameters
 
 FITTED_REMARK = (
     "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.graphs.assembly import lengths_to_weights as lengths_to_weights

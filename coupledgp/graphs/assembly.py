@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import LARGEST, SMALLEST, real_array
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import LARGEST, SMALLEST, real_array
 
 # Least and largest weight or length of an edge.
 LEAST_WEIGHT, LARGEST_WEIGHT = SMALLEST, LARGEST

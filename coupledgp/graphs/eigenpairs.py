@@ -8,17 +8,17 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from coupledgp.compiled import compiled
 from coupledgp.graphs import Graph
 from coupledgp.graphs.elimination import loopless_laplacian, shifted_laplacian
 from coupledgp.graphs.krylov import BLOCK, Operator, top_pairs
 from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs
-from coupledgp.inference.linalg.block_factor import BlockFactor
-from coupledgp.inference.linalg.lanczos import Lanczos, gauss
-from coupledgp.inference.linalg.selected_inverse import canonical
-from coupledgp.inference.linalg.sparse_cholesky import factor_entries, minimum_degree
-from coupledgp.inference.linalg.supernodes import Supernodes
+from coupledgp.ground.compiled import compiled
+from coupledgp.linalg.block_factor import BlockFactor
+from coupledgp.linalg.lanczos import Lanczos, gauss
+from coupledgp.linalg.selected_inverse import canonical
+from coupledgp.linalg.sparse_cholesky import factor_entries, minimum_degree
+from coupledgp.linalg.supernodes import Supernodes
 from coupledgp.random import FloatArray, IntArray
 
 # Residual of a pair that is kept; the error of its eigenvalue is about the square of that.

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 
 from coupledgp.graphs.graph import Graph
-from coupledgp.inference.linalg.sparse_cholesky import SparseFactor
+from coupledgp.linalg.sparse_cholesky import SparseFactor
 from coupledgp.random import IntArray
 
 

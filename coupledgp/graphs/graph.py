@@ -25,8 +25,8 @@ from coupledgp.graphs.assembly import (
     lengths_to_weights,
     plain_label,
 )
+from coupledgp.ground.validation import check_positive, check_positive_int, check_sizes, real_array
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_positive, check_positive_int, check_sizes, real_array
 
 # Node numbers above a million and above a hundred times the number of edges can only be labels.
 SPARSE_NUMBERS, NODES_PER_EDGE = 1_000_000, 100

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy import sparse
 
-from coupledgp.compiled import compiled, share_rows
 from coupledgp.graphs.graph import Graph
+from coupledgp.ground.compiled import compiled, share_rows
 from coupledgp.random import FloatArray
 
 # Multiply-adds from which threads share the rows: below, starting them takes longer than the work.

@@ -12,8 +12,13 @@ from scipy.spatial import cKDTree
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.assembly import LARGEST_WEIGHT, LEAST_WEIGHT, MOST_NODES
+from coupledgp.ground.validation import (
+    check_choice,
+    check_magnitude,
+    check_positive_int,
+    real_array,
+)
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice, check_magnitude, check_positive_int, real_array
 
 # Relative difference of an entry and the one across the diagonal that passes for rounding.
 SYMMETRY = 1e-12

@@ -5,7 +5,7 @@ gpytorch is imported only when one of its kernels is asked for.
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice, check_positive
 from coupledgp.spectra import Spectrum, parse_spectrum
-from coupledgp.validation import check_choice, check_positive
 
 # Whole numbers alpha by the dimension of the operator. On a surface alpha = 1 has no limit: its
 # variance grows without bound as the mesh is refined.

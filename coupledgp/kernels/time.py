@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray
 from coupledgp.registry import Registry
-from coupledgp.validation import check_positive, check_positive_int
 
 # Shortest lengthscale of a fit in steps of the axis, and longest one in spans of it.
 SHORTEST, LONGEST = 0.2, 10.0

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.models.exact import ExactGPRegressor as ExactGPRegressor
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from coupledgp.models.nodes import ExactGraphGPRegressor as ExactGraphGPRegressor
     from coupledgp.models.nodes import GraphGPRegressor as GraphGPRegressor
     from coupledgp.models.other_models.judge import alternatives as alternatives
+    from coupledgp.models.other_models.reports import audit as audit
+    from coupledgp.models.other_models.reports import posterior_report as posterior_report
     from coupledgp.models.regressor import GPRegressor as GPRegressor
-    from coupledgp.models.reports import audit as audit
-    from coupledgp.models.reports import posterior_report as posterior_report
     from coupledgp.models.sparse_spectrum import (
         SparseSpectrumGPRegressor as SparseSpectrumGPRegressor,
     )
@@ -52,7 +52,7 @@ else:
             "coupledgp.models.table_encoder": ["TableEncoder"],
             "coupledgp.selection.graphs": ["GraphChoice", "choose_graph"],
             "coupledgp.selection.search": ["Selection", "select"],
-            "coupledgp.models.reports": ["audit", "posterior_report"],
+            "coupledgp.models.other_models.reports": ["audit", "posterior_report"],
             "coupledgp.selection.study": ["coupling_study"],
         },
     )

@@ -12,7 +12,6 @@ import numpy as np
 
 from coupledgp.batches import BatchSource, TableBatch
 from coupledgp.batches.sources import rows_of_batch
-from coupledgp.devices import moved
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Data, Header
@@ -27,7 +26,8 @@ from coupledgp.gp.table_passes import (
     part_statistics,
 )
 from coupledgp.gp.units import Units
-from coupledgp.inference.search.optimize import OptimizationResult
+from coupledgp.ground.devices import moved
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.checkpoint_states import (
@@ -52,8 +52,8 @@ from coupledgp.models.table_parts import (
     n_rows_of,
     row_values,
 )
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.optimize import OptimizationResult
 
 # Rows that features are made of between two looks at the clock.
 BLOCK_ROWS = 65536

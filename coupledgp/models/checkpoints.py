@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from coupledgp.batches import BatchSource
-from coupledgp.devices import parse_device
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
 from coupledgp.gp.protocol import Arrays, Header
 from coupledgp.gp.schema import Entries
+from coupledgp.ground.devices import parse_device
 
 T = TypeVar("T")
 FORMAT_VERSION = 2

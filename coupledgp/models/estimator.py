@@ -38,10 +38,10 @@ from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.schema import check_integer, check_number, require_type
 from coupledgp.gp.seen import Seen
 from coupledgp.gp.transformed import has_data
-from coupledgp.memory import named_exhaustion
-from coupledgp.progress import Progress, reporter, silent
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import Progress, reporter, silent
+from coupledgp.ground.validation import check_positive_int, check_vector
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int, check_vector
 
 # Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a
 # fit tell of its search, and stay; `docs/guarantees.md` lists both.

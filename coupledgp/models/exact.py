@@ -7,23 +7,23 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import MATRICES_AT_ONCE, ExactGP, StationaryPrior, check_dense_size
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.units import Units
+from coupledgp.ground.devices import DeviceLike, parse_device
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
-from coupledgp.inference.search.averaging import HyperparameterPrior
-from coupledgp.inference.search.optimize import Hyperparameters, maximise_evidence
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import FittedModel
 from coupledgp.models.tables import TableRegressor, averaged_results, search_results
 from coupledgp.models.targets import TransformLike, fit_transformed
-from coupledgp.progress import reporter
+from coupledgp.search.averaging import HyperparameterPrior
+from coupledgp.search.optimize import Hyperparameters, maximise_evidence
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import check_positive_int
 
 
 class ExactGPRegressor(TableRegressor):

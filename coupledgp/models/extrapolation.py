@@ -10,9 +10,9 @@ import numpy as np
 from coupledgp.errors import ExtrapolationWarning
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.seen import DISTANT, FAR_RANGES, MOST_DISTANT, Seen
-from coupledgp.inference.linalg.rounding import levels_to_caller
+from coupledgp.ground.validation import MOST_NAMED
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
-from coupledgp.validation import MOST_NAMED
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,6 +20,9 @@ from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points
 from coupledgp.gp.state import text_of
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.nodes.groups import telling_rows, warn_of_small
 from coupledgp.inference.placement.objectives import Criterion
@@ -30,7 +33,6 @@ from coupledgp.kernels.fields import (
     as_field_kernel,
     parse_field_kernels,
 )
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import (
     FittedModel,
     ProcessRegressor,
@@ -50,9 +52,7 @@ from coupledgp.models.field_places import (
 )
 from coupledgp.models.node_estimator import check_node_targets
 from coupledgp.models.placement import asked_points, place_sensors, without_observed
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
-from coupledgp.validation import check_choice, check_positive_int
 
 # Fitted numbers that a file holds if the model has them.
 STORED_RESULTS = ("n_evaluations_", "converged_")

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 import torch
 
-from coupledgp.devices import CPU, DeviceLike, parse_device
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp import container
+from coupledgp.ground.devices import CPU, DeviceLike, parse_device
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.fields import FieldGPRegressor

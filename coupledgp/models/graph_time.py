@@ -21,13 +21,15 @@ from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors, units_o
 from coupledgp.gp.state import text_of
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.groups import warn_of_small
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import Sites, as_domain, sites_of
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import (
     FittedModel,
     plain_seed,
@@ -47,11 +49,9 @@ from coupledgp.models.graph_time_parts import (
     transformed_rows,
 )
 from coupledgp.models.targets import TransformLike
-from coupledgp.progress import Progress, reporter
 from coupledgp.random import draw_seed
 from coupledgp.selection.protocol import is_auto
 from coupledgp.series import Panel, TimeAxis
-from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 OUTLIER_CHOICES = ("reject", "student-t")
 SENSOR_NOISE = ("shared", "own")

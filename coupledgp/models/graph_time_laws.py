@@ -21,6 +21,8 @@ from coupledgp.gp.graph_time_fit import (
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TargetTransform
+from coupledgp.ground.memory import check_memory, named_exhaustion
+from coupledgp.ground.validation import check_magnitude, check_positive_int, check_vector
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement
@@ -32,7 +34,6 @@ from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.placement import stationary_placement
 from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.memory import check_memory, named_exhaustion
 from coupledgp.models.estimator import (
     ProcessRegressor,
     check_probabilities,
@@ -40,7 +41,6 @@ from coupledgp.models.estimator import (
 from coupledgp.models.graph_time_parts import longest_run, term_names
 from coupledgp.random import FloatArray, IntArray, draw_seed
 from coupledgp.series import Panel, TimeAxis
-from coupledgp.validation import check_magnitude, check_positive_int, check_vector
 
 # Seconds that a forecast may take beyond those of one step where no budget is given.
 FORECAST_SECONDS = 60.0

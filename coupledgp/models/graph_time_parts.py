@@ -18,13 +18,13 @@ from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import TargetTransform
+from coupledgp.ground.validation import check_sizes
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, TimeAxis, as_panel
 from coupledgp.series.axis import LARGEST_SECONDS
 from coupledgp.series.zones import zone_of_name
-from coupledgp.validation import check_sizes
 
 # Names of terms in `components`.
 MOVING, USUAL, OWN, BIAS = "moving", "usual", "own moving", "own usual"

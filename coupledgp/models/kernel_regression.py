@@ -29,16 +29,16 @@ from coupledgp.features.sklearn import (
     seed_from_random_state,
 )
 from coupledgp.gp.columns import column_means, column_spread
-from coupledgp.memory import named_exhaustion
-from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
-from coupledgp.random import FloatArray
-from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import (
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.validation import (
     check_lengthscale,
     check_magnitude,
     check_positive_int,
     check_spread,
 )
+from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
+from coupledgp.random import FloatArray
+from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 FeaturesLike: TypeAlias = str | Callable[..., Features]
 

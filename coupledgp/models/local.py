@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.couplings import CouplingLike, parse_coupling
-from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_fit import (
@@ -22,14 +21,15 @@ from coupledgp.gp.local_fit import (
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
+from coupledgp.ground.devices import DeviceLike, parse_device
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import TransformLike, fit_transformed
-from coupledgp.progress import reporter
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import check_choice, check_positive_int
 
 # Kernels among which `kernel="auto"` chooses.
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.devices import CPU, DeviceLike
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.component_fit import fit_components
 from coupledgp.gp.components import ComponentsGP, Part
@@ -28,18 +27,27 @@ from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header, Points,
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.ground.devices import CPU, DeviceLike
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import (
+    check_choice,
+    check_magnitude,
+    check_positive,
+    check_positive_int,
+    forward_array,
+    plain_array,
+    real_array,
+)
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement
-from coupledgp.inference.search.averaging import HyperparameterPrior, as_hyperparameter_prior
-from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
 from coupledgp.kernels import (
     GraphKernel,
     GraphKernelLike,
     RegularizedLaplacianKernel,
     parse_graph_kernel,
 )
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import (
     FittedModel,
     ProcessRegressor,
@@ -50,18 +58,10 @@ from coupledgp.models.estimator import (
     restored_results,
 )
 from coupledgp.models.placement import asked_points, place_sensors, without_observed
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, draw_seed
+from coupledgp.search.averaging import HyperparameterPrior, as_hyperparameter_prior
+from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.selection.member_plans import AVERAGED_ROWS
-from coupledgp.validation import (
-    check_choice,
-    check_magnitude,
-    check_positive,
-    check_positive_int,
-    forward_array,
-    plain_array,
-    real_array,
-)
 
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
 # Families that `kernel="auto"` compares, in this order.

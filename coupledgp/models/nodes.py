@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 
 from coupledgp.couplings import WalkerCouplingLike, parse_walker_coupling
 from coupledgp.couplings.walkers.registry import LengthLawLike, check_length_law
-from coupledgp.devices import CPU, DeviceLike, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import HopPlan, Truncation
 from coupledgp.features.walks.hops import HopNodes
@@ -27,14 +26,15 @@ from coupledgp.gp.node_priors import (
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
+from coupledgp.ground.devices import CPU, DeviceLike, parse_device
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.priors import WalkPrior
-from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.kernels import GraphKernelLike
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.random import draw_seed
-from coupledgp.validation import check_choice, check_positive, check_positive_int
+from coupledgp.search.averaging import HyperparameterPrior
 
 # Couplings that "auto" compares, and the sizes between which it looks.
 WALKER_COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.devices import check_device_memory, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.directions import check_directions
 from coupledgp.features.registry import features_class
@@ -20,21 +19,22 @@ from coupledgp.gp.columns import (
 from coupledgp.gp.table_passes import TablePasses, TableSummary
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.memory import check_memory
-from coupledgp.models.pass_forecast import forecast_of
-from coupledgp.models.rows import noise_of_level
-from coupledgp.models.spectrum_options import MATRICES, check_frequencies
-from coupledgp.models.tables import HYPERPARAMETER_CHOICES, search_results
-from coupledgp.progress import Progress
-from coupledgp.random import FloatArray
-from coupledgp.validation import (
+from coupledgp.ground.devices import check_device_memory, parse_device
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress
+from coupledgp.ground.validation import (
     check_choice,
     check_magnitude,
     check_positive_int,
     check_vector,
 )
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.models.pass_forecast import forecast_of
+from coupledgp.models.rows import noise_of_level
+from coupledgp.models.spectrum_options import MATRICES, check_frequencies
+from coupledgp.models.tables import HYPERPARAMETER_CHOICES, search_results
+from coupledgp.random import FloatArray
+from coupledgp.search.optimize import SearchSpace, maximise_evidence
 
 # Copies of the random rows of the search that are alive at once.
 COPIES = 3

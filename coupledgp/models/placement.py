@@ -10,10 +10,10 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.placement import Places, next_places
 from coupledgp.gp.protocol import GaussianProcess, Points
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.result import Placement, check_request
-from coupledgp.memory import named_exhaustion
-from coupledgp.progress import reporter
 from coupledgp.random import IntArray, draw_seed
 
 

@@ -8,26 +8,26 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
+from coupledgp.ground.devices import DeviceLike, parse_device
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.estimator import fitted_result
 from coupledgp.models.local import column_groups
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import TransformLike, fit_transformed
-from coupledgp.progress import reporter
 from coupledgp.selection.fitted_members import Choice, MemberChoice
 from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
 from coupledgp.selection.members import MemberSearch
 from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import check_choice, check_positive, check_positive_int
 
 
 class GPRegressor(TableRegressor):

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_sizes, real_array
 from coupledgp.random import FloatArray
-from coupledgp.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_sizes, real_array
+from coupledgp.search.rows import RowWeights
 
 
 @dataclass(frozen=True)

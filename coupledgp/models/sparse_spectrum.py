@@ -14,7 +14,6 @@ from torch import Tensor
 
 from coupledgp.batches import as_source
 from coupledgp.couplings import CouplingLike, parse_coupling
-from coupledgp.devices import DeviceLike, parse_device
 from coupledgp.features import FeatureMap
 from coupledgp.features.directions import check_directions
 from coupledgp.features.hybrid.registry import refuse_as_covariance
@@ -37,11 +36,18 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.inference.search.averaging import HyperparameterPrior
-from coupledgp.inference.search.optimize import SearchSpace, first_places
+from coupledgp.ground.devices import DeviceLike, parse_device
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.validation import (
+    check_choice,
+    check_magnitude,
+    check_positive,
+    check_positive_int,
+    check_vector,
+)
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.memory import named_exhaustion
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.batch_passes import BatchPasses
 from coupledgp.models.checkpoints import Checkpoint, identity_of
@@ -61,17 +67,11 @@ from coupledgp.models.tables import (
     search_results,
 )
 from coupledgp.models.targets import TransformLike, fit_transformed
-from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.averaging import HyperparameterPrior
+from coupledgp.search.optimize import SearchSpace, first_places
 from coupledgp.selection.protocol import with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import (
-    check_choice,
-    check_magnitude,
-    check_positive,
-    check_positive_int,
-    check_vector,
-)
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # The largest size that "auto" tries: its matrix of 16384 features takes 2 GiB.

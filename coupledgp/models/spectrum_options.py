@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from coupledgp.devices import check_device_memory
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import parse_features
+from coupledgp.ground.devices import check_device_memory
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.weights.stream import CHUNK_BYTES
-from coupledgp.validation import check_choice, check_positive_int
 
 SPECTRA = ("sampled", "fitted")
 OBJECTIVES = ("evidence", "posterior-kl")

@@ -18,6 +18,7 @@ from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import TableSummary
+from coupledgp.ground.validation import check_spread
 from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_rows import (
     carrier_of,
@@ -26,7 +27,6 @@ from coupledgp.models.table_rows import (
     plain_targets,
 )
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_spread
 
 NO_WEIGHT = "sample_weight: expected a weight that is not zero, all are zero"
 

@@ -22,8 +22,7 @@ from coupledgp.columns.encoding import summaries_of
 from coupledgp.columns.summaries import ColumnSummary
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, TableColumns
-from coupledgp.random import FloatArray
-from coupledgp.validation import (
+from coupledgp.ground.validation import (
     check_choice,
     check_magnitude,
     check_spread,
@@ -31,6 +30,7 @@ from coupledgp.validation import (
     plain_array,
     real_array,
 )
+from coupledgp.random import FloatArray
 
 _WITH_TARGETS: dict[str, Any] = {"dtype": np.float64, "multi_output": True, "y_numeric": True}
 
@@ -55,7 +55,7 @@ def learn_rows(
     ------
     InvalidInputError
         A column has no encoding, see `TableEncoding.learn`; or a magnitude or spread is beyond the
-        limits of `coupledgp.validation`.
+        limits of `coupledgp.ground.validation`.
     ValueError
         What scikit-learn's checks refuse.
     """

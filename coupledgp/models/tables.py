@@ -26,21 +26,14 @@ from coupledgp.gp.seen import Seen
 from coupledgp.gp.state import TEXTS, text_of
 from coupledgp.gp.transformed import TransformedGP, transformed_data, untransformed
 from coupledgp.gp.units import LEAST_CONSTANT, Units, are_constant
-from coupledgp.inference.linalg.rounding import levels_to_caller
-from coupledgp.inference.search.averaging import (
-    Average,
-    HyperparameterPrior,
-    as_hyperparameter_prior,
-    average_hyperparameters,
+from coupledgp.ground.progress import Progress
+from coupledgp.ground.validation import (
+    check_choice,
+    check_lengthscale,
+    check_positive,
+    check_positive_int,
 )
-from coupledgp.inference.search.minimise import lbfgs, parse_optimizer
-from coupledgp.inference.search.optimize import (
-    Hyperparameters,
-    OptimizationResult,
-    SearchSpace,
-    first_places,
-)
-from coupledgp.inference.search.problem import EvidenceProblem
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import (
     FittedModel,
     ProcessRegressor,
@@ -54,10 +47,22 @@ from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.models.rows import RowArguments, known_noise
 from coupledgp.models.table_rows import further_rows, further_rows_with_targets, learn_rows
 from coupledgp.models.targets import TransformLike, chosen_transforms
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.averaging import (
+    Average,
+    HyperparameterPrior,
+    as_hyperparameter_prior,
+    average_hyperparameters,
+)
+from coupledgp.search.minimise import lbfgs, parse_optimizer
+from coupledgp.search.optimize import (
+    Hyperparameters,
+    OptimizationResult,
+    SearchSpace,
+    first_places,
+)
+from coupledgp.search.problem import EvidenceProblem
 from coupledgp.spectra import SpectrumLike
-from coupledgp.validation import check_choice, check_lengthscale, check_positive, check_positive_int
 
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 # Values kept when the optimizer is off and none was given, in units of the normalised targets.

@@ -17,12 +17,12 @@ from coupledgp.diagnostics.compare import by_solves
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.progress import reporter
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_positive
 from coupledgp.random import IntArray
 from coupledgp.selection.held_out import MIN_ROWS, ROWS_A_QUERY
 from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.selection.search import ERRORS, Prediction, Selection, select
-from coupledgp.validation import check_positive
 
 # Most rounds of fitting, measuring the KL and growing: with MAX_GROWTH, up to 256 times a size.
 MAX_ROUNDS = 5

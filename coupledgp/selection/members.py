@@ -24,14 +24,14 @@ from coupledgp.gp.local_fit import (
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
-from coupledgp.inference.search.averaging import importance_draws
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import (
     gaussian_log_density,
     mixture_log_density,
     mixture_weights,
 )
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
+from coupledgp.search.averaging import importance_draws
 from coupledgp.selection.fitted_members import (
     Choice,
     FittedMember,

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
-from coupledgp.progress import Progress, reporter
+from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.selection.held_out import HeldOutRows
 from coupledgp.selection.protocol import check_selectable, named_couplings, with_parameters
-from coupledgp.validation import check_positive, check_positive_int
 
 # A size passes if mean + ERRORS standard errors of its draws lies below the target: one-sided, with
 # a confidence of about 97.5 percent.

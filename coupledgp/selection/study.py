@@ -38,10 +38,10 @@ from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.progress import Progress, reporter
+from coupledgp.ground.progress import Progress, reporter
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
 from coupledgp.selection.protocol import check_selectable, named_couplings
-from coupledgp.validation import check_positive_int
 
 
 def coupling_study(

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series import durations
 from coupledgp.series.grids import on_grid, regular_step, rounded
 from coupledgp.series.stamps import Labelled, Stamps, read_stamps
 from coupledgp.series.zones import as_datetimes, local_nanoseconds, seconds_of_day
-from coupledgp.validation import check_positive
 
 SECOND = 1_000_000_000  # nanoseconds
 LARGEST_SECONDS = 2**63 / SECOND

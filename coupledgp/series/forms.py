@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import MOST_NAMED, plain_array, real_array
 from coupledgp.random import FloatArray
 from coupledgp.series.stamps import Stamps, read_stamps
-from coupledgp.validation import MOST_NAMED, plain_array, real_array
 
 TIME_NAMES = ("time", "times", "t", "date", "datetime", "timestamp")
 Arrays = Mapping[str, NDArray[Any]]

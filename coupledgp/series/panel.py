@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.memory import check_memory
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.validation import check_magnitude
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.axis import TimeAxis
 from coupledgp.series.forms import (
@@ -23,7 +24,6 @@ from coupledgp.series.forms import (
     shown,
 )
 from coupledgp.series.stamps import Stamps, read_stamps
-from coupledgp.validation import check_magnitude
 
 FORMS = (
     "a DataArray of nodes and times, a wide table (rows times, columns nodes), nodes with times= "

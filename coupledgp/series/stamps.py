@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_magnitude
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.zones import EPOCH, UTC_NAMES, instants, zone_name
-from coupledgp.validation import check_magnitude
 
 # Years since 1970 that nanoseconds of 64 bits reach.
 FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970

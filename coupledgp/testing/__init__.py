@@ -11,7 +11,7 @@ Statistical tests hold for any `seed`: a correct law fails in less than one of a
 
 from typing import TYPE_CHECKING
 
-from coupledgp.lazy import attach
+from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
     from coupledgp.testing.couplings import CouplingContract as CouplingContract

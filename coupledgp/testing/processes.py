@@ -12,8 +12,8 @@ from scipy import stats
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
-from coupledgp.inference.linalg.system import SystemOptions, predictive_law
-from coupledgp.progress import silent
+from coupledgp.ground.progress import silent
+from coupledgp.linalg.system import SystemOptions, predictive_law
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.testing.checks import require, require_close, require_mean
 

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import GeometricLaw, LengthLaw, Lengths, MatchedLaw, Steps
+from coupledgp.ground.counter import LengthUniforms
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.testing.checks import require, require_law
 

@@ -42,9 +42,9 @@ from coupledgp.couplings import (
 )
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features.registry import FeaturesLike, features_class
+from coupledgp.ground.validation import check_magnitude, check_positive_int, check_vector
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum
-from coupledgp.validation import check_magnitude, check_positive_int, check_vector
 
 _DIRECTIONS = {
     IidDirections: "iid",

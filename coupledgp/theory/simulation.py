@@ -34,10 +34,10 @@ from coupledgp.couplings import (
 )
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.registry import FeaturesLike, features_class, make_features
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 from coupledgp.theory.closed_forms import check_pair, reduced
-from coupledgp.validation import check_positive_int
 
 # Directions whose joint law is the same under every rotation.
 _ROTATION_INVARIANT = (

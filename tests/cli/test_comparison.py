@@ -110,8 +110,8 @@ def test_the_cost_of_solves_is_said_only_if_it_is_long(capsys):
 
 def test_a_dense_exact_gp_that_does_not_fit_is_refused_before_the_fit(data, fails, monkeypatch):
     monkeypatch.setattr(cgp.SparseSpectrumGPRegressor, "fit", None)
-    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1000.0)
-    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
+    monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 1000.0)
+    monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
     assert "X: 48 rows of the exact GP need about" in fails(
         "fit", data, "-t", "price", "--compare", "dense"
     )

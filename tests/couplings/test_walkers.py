@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import (
     AntitheticLengths,
     GeometricLaw,
@@ -31,6 +30,7 @@ from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features import sample_walks
 from coupledgp.features.walks.reference import paths
 from coupledgp.graphs import Graph
+from coupledgp.ground.counter import LengthUniforms
 from coupledgp.random import FloatArray
 from coupledgp.testing.checks import require_law
 from tests.graph_cases import assert_mean_is, blocks, copies, plain_graph, weighted_graph

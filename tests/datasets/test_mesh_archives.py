@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from coupledgp import memory
 from coupledgp.datasets import meshes
 from coupledgp.errors import InvalidInputError, MemoryLimitError
+from coupledgp.ground import memory
 
 
 def archive(path, more):

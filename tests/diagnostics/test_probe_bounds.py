@@ -13,7 +13,7 @@ from coupledgp.diagnostics.probes import (
     divergences,
     quadratic_forms,
 )
-from coupledgp.inference.linalg.lanczos import Lanczos
+from coupledgp.linalg.lanczos import Lanczos
 
 VALUES = np.array([0.5, 0.8, 1.3, 4.0])
 ERROR = 1e-3

@@ -15,10 +15,10 @@ from coupledgp.diagnostics.pages.table import figure_rows
 from coupledgp.diagnostics.probes import quadratic_forms
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.dense.system import EuclideanSystem, kernel_of_exponents
-from coupledgp.inference.linalg.lanczos import Lanczos, gauss, with_node
-from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.inference.linalg.probe_errors import widened_error
-from coupledgp.inference.linalg.system import SystemOptions, predictive_law
+from coupledgp.linalg.lanczos import Lanczos, gauss, with_node
+from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.linalg.probe_errors import widened_error
+from coupledgp.linalg.system import SystemOptions, predictive_law
 from coupledgp.spectra import parse_spectrum
 
 FIGURES = (

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coupledgp.compiled import share_rows
-from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import GeometricLaw, LengthLaw, MatchedLaw, available_walker_couplings
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
@@ -31,6 +29,8 @@ from coupledgp.features.walks.sample import weights_of
 from coupledgp.features.walks.settings import task_of
 from coupledgp.features.walks.store import Store, Track
 from coupledgp.graphs import Graph
+from coupledgp.ground.compiled import share_rows
+from coupledgp.ground.counter import LengthUniforms
 from coupledgp.random import FloatArray, IntArray
 from tests.graph_cases import karate, weighted_graph
 

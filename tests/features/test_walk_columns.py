@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import GeometricLaw
 from coupledgp.couplings.walkers.steps import (
     INDEPENDENT,
@@ -28,6 +27,7 @@ from coupledgp.features.walks.visits import (
     weigh_back,
 )
 from coupledgp.graphs import Graph
+from coupledgp.ground.counter import LengthUniforms
 from tests.graph_cases import karate, plain_graph, weighted_graph
 from tests.walk_cases import counted, walk
 

@@ -4,7 +4,6 @@ import numba
 import numpy as np
 import pytest
 
-from coupledgp.counter import LengthUniforms, counter_uniforms, stream_key, uniform
 from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_walker_coupling
 from coupledgp.couplings.walkers.steps import (
     IndependentSteps,
@@ -19,6 +18,7 @@ from coupledgp.features.walks.reference import paths, plain_walk, visits_of
 from coupledgp.features.walks.settings import task_of
 from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
+from coupledgp.ground.counter import LengthUniforms, counter_uniforms, stream_key, uniform
 from tests.graph_cases import karate, plain_graph, weighted_graph
 from tests.walk_cases import walk
 

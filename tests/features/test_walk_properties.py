@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coupledgp.counter import LengthUniforms
 from coupledgp.couplings import GeometricLaw, available_walker_couplings, parse_walker_coupling
 from coupledgp.errors import MemoryLimitError
 from coupledgp.features import WalkFeatures, sample_walks
@@ -16,6 +15,7 @@ from coupledgp.features.walks.reference import plain_walk
 from coupledgp.features.walks.settings import task_of
 from coupledgp.features.walks.visits import Visits
 from coupledgp.graphs import Graph
+from coupledgp.ground.counter import LengthUniforms
 from tests.walk_cases import walk
 
 

@@ -12,6 +12,7 @@ from coupledgp.gp.fields import DENSE_SAMPLES, FieldHyperparameters, FieldPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.ground.progress import silent
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     FieldKernel,
@@ -19,7 +20,6 @@ from coupledgp.kernels.fields import (
     WhittleMatern,
     parse_field_kernels,
 )
-from coupledgp.progress import silent
 from coupledgp.testing import ProcessContract
 
 BOX = LaplaceOperator.from_trimesh(trimesh.creation.box((1.0, 2.0, 0.4)), max_edge=0.4)

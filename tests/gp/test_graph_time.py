@@ -18,13 +18,13 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.space_time_rows import SpaceTimeRows
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
-from coupledgp.inference.linalg.system import SystemOptions, predictive_law
+from coupledgp.ground.progress import silent
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.posterior import Cells
 from coupledgp.inference.space_time.sites import sites_of
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic
-from coupledgp.progress import silent
+from coupledgp.linalg.system import SystemOptions, predictive_law
 from coupledgp.testing import ProcessContract
 
 TERMS = (

@@ -20,7 +20,7 @@ from coupledgp.inference.nodes.hidden_posterior import HiddenPosterior
 from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(7)

@@ -21,8 +21,8 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision
-from coupledgp.inference.search.rows import RowWeights
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.search.rows import RowWeights
 from coupledgp.testing import ProcessContract
 from tests.geometry.shapes import slivers
 
@@ -360,8 +360,8 @@ def test_files_name_the_process():
 
 def test_a_factor_that_does_not_fit_is_refused(monkeypatch):
     made = process("sum")
-    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e4)
-    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
+    monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 1e4)
+    monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
     with pytest.raises(MemoryLimitError, match="use a coarser mesh"):
         made.conditioned(made.data)
     with pytest.raises(MemoryLimitError, match="joint law of 7 places"):

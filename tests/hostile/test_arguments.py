@@ -13,8 +13,8 @@ from coupledgp.errors import DataNotFoundError, InvalidInputError, MissingLibrar
 from coupledgp.formats import read_roads
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.graphs import Graph
+from coupledgp.ground.visible import visible
 from coupledgp.spectra import parse_spectrum
-from coupledgp.visible import visible
 from tests.hostile import meshes as hostile
 
 RNG = np.random.default_rng(2)

@@ -5,9 +5,9 @@ import gzip
 
 import pytest
 
-from coupledgp import memory
 from coupledgp.cli.readers.text import read_text_table
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground import memory
 
 
 def read(path, content):

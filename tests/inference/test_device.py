@@ -12,7 +12,7 @@ from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace, maximise_evidence
+from coupledgp.ground.progress import silent
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss
 from coupledgp.inference.spectra.members import (
     EvidenceSettings,
@@ -26,8 +26,8 @@ from coupledgp.inference.spectra.training import KLSettings, QueryPoints, fit_po
 from coupledgp.inference.weights.conditioning import Conditioning
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.progress import silent
 from coupledgp.random import FloatArray
+from coupledgp.search.optimize import Hyperparameters, SearchSpace, maximise_evidence
 from coupledgp.spectra import GaussianSpectrum
 from tests.pretend_device import DEVICE, PretendDevice, on_device, pretend_device
 

@@ -7,7 +7,6 @@ from scipy import stats
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss, log_evidence_of
 from coupledgp.inference.spectra.members import (
     EvidenceSettings,
@@ -33,6 +32,7 @@ from coupledgp.inference.spectra.training import (
     fit_posterior_kl,
 )
 from coupledgp.inference.weights import stream as stream_module
+from coupledgp.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 
 DIM, M, V, S = 3, 5, 1.7, 0.3

@@ -10,10 +10,10 @@ from scipy import linalg
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs.elimination import ShiftedLaplacianFactor, shifted_laplacian
-from coupledgp.inference.linalg.sparse_cholesky import factor_entries, minimum_degree
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphMaternKernel, HeatKernel, RegularizedLaplacianKernel
+from coupledgp.linalg.sparse_cholesky import factor_entries, minimum_degree
 
 RNG = np.random.default_rng(11)
 

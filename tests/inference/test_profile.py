@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from coupledgp.inference.search.problem import SpectralEvidence
-from coupledgp.inference.search.profile import ScaleBounds, profile_scales
+from coupledgp.search.problem import SpectralEvidence
+from coupledgp.search.profile import ScaleBounds, profile_scales
 
 WIDE = ScaleBounds()
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from coupledgp.devices import parse_device
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.graphs import Graph
+from coupledgp.ground.devices import parse_device
 from coupledgp.kernels import SeriesOperator
 from tests.pretend_device import DEVICE, pretend_device
 

@@ -16,11 +16,11 @@ from coupledgp.diagnostics.alternatives_table import alternatives_section
 from coupledgp.diagnostics.scores import point_nlpd
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data
+from coupledgp.ground.progress import reporter, silent, watched
 from coupledgp.models.other_models import contest as contest_module
 from coupledgp.models.other_models.boosting import boosted
 from coupledgp.models.other_models.contest import Candidate, Contest, Scored
 from coupledgp.models.other_models.judge import alternatives_of_predictions
-from coupledgp.progress import reporter, silent, watched
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-2, 2, (120, 2))

@@ -13,10 +13,10 @@ import torch
 from sklearn.base import clone
 
 import coupledgp as cgp
-from coupledgp.devices import free_bytes, parse_device
 from coupledgp.errors import InvalidInputError, MemoryLimitError
 from coupledgp.gp.batched_evidence import KEPT_ROWS
 from coupledgp.gp.local_fit import Round
+from coupledgp.ground.devices import free_bytes, parse_device
 from coupledgp.inference.spectra.training import KLSettings
 from tests.pretend_device import DEVICE, gradients_on, pretend_device
 

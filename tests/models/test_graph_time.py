@@ -12,9 +12,9 @@ import pytest
 from sklearn.base import clone
 
 import coupledgp as cgp
-from coupledgp import compiled
 from coupledgp.errors import InvalidInputError, MemoryLimitError, ModelFileError
 from coupledgp.gp import graph_time
+from coupledgp.ground import compiled
 from coupledgp.kernels.time import Constant, Matern12
 from tests.formats.mutations import opened, signed
 from tests.models.test_stale_results import (

@@ -139,8 +139,8 @@ def test_a_sample_stands_for_all_nodes_unless_they_are_named(monkeypatch, gp):
     named = GRAPH.label_all(np.arange(40, 54))
     monkeypatch.setattr(placement, "FORMED_PLACES", 5)
     assert "14 candidates, by the" in gp.next_sensors(2, candidates=named).reason
-    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
-    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 100.0)
+    monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
+    monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 100.0)
     with pytest.raises(MemoryLimitError, match="give fewer candidates"):
         gp.next_sensors(2, candidates=named)
 

@@ -12,8 +12,8 @@ import coupledgp as cgp
 from coupledgp.batches import TableBatch
 from coupledgp.errors import CoupledGPError, InvalidInputError, MemoryLimitError
 from coupledgp.gp import batched_evidence
-from coupledgp.inference.search.ladder import rung_sizes
 from coupledgp.models import out_of_core
+from coupledgp.search.ladder import rung_sizes
 
 N = 5000
 

@@ -8,8 +8,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
-from coupledgp.inference.search import ladder as ladder_module
-from coupledgp.inference.search.minimise import OPTIMIZERS, Minimum
+from coupledgp.search import ladder as ladder_module
+from coupledgp.search.minimise import OPTIMIZERS, Minimum
 
 
 def table(n: int) -> tuple[np.ndarray, np.ndarray]:

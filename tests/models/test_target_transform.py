@@ -15,9 +15,9 @@ from coupledgp.gp.fit_transform import TransformProblem, candidates, chosen, fit
 from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
-from coupledgp.inference.search.optimize import Hyperparameters
-from coupledgp.inference.search.profile import ScaleBounds, profile_scales
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.search.optimize import Hyperparameters
+from coupledgp.search.profile import ScaleBounds, profile_scales
+from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import GaussianSpectrum
 from tests.models.few_steps import take_few_steps
 

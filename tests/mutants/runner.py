@@ -22,7 +22,7 @@ from tests.mutants.trial import PRELOADED, run_tests
 CAUGHT, SURVIVED, BROKEN, TOO_LONG = "caught", "SURVIVED", "BROKEN", "TOO LONG"
 # pytest's exit codes: all passed, some failed; others mean that tests could not be collected.
 OUTCOMES = {0: SURVIVED, 1: CAUGHT}
-COMPILED = ("coupledgp.compiled", "coupledgp/couplings/walkers/")
+COMPILED = ("coupledgp.ground.compiled", "coupledgp/couplings/walkers/")
 
 
 @dataclass(frozen=True)

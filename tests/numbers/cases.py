@@ -12,8 +12,8 @@ import numpy as np
 import trimesh
 
 import coupledgp as cgp
+from coupledgp.ground.validation import json_values
 from coupledgp.random import FloatArray
-from coupledgp.validation import json_values
 
 rng = np.random.default_rng(0)
 X, X_TEST = rng.normal(size=(24, 2)), rng.normal(size=(9, 2))

@@ -14,7 +14,7 @@ import numpy as np
 
 import coupledgp as cgp
 from coupledgp.errors import CoupledGPError
-from coupledgp.validation import json_values
+from coupledgp.ground.validation import json_values
 from tests.numbers import cases
 
 # Exponents of ten: mostly near one, often near the limits, sometimes far beyond.

@@ -13,8 +13,7 @@ import torch
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp import schema
-from coupledgp.spectra import parse_spectrum
-from coupledgp.validation import (
+from coupledgp.ground.validation import (
     LARGEST,
     LARGEST_PRODUCT,
     SMALLEST,
@@ -26,6 +25,7 @@ from coupledgp.validation import (
     check_spread,
     json_values,
 )
+from coupledgp.spectra import parse_spectrum
 from tests.numbers import cases, fuzz
 from tests.numbers.cases import TABLES, X_TEST, Y_TEST, X, Y, answers, no_numbers
 

@@ -18,15 +18,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from coupledgp.output import write_bytes
-from coupledgp.temporary import PREFIX
+from coupledgp.ground.output import write_bytes
+from coupledgp.ground.temporary import PREFIX
 
 SIGNALS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 NAMES = ("a.model", "b.csv", "c.html")
 LONGEST = 0.25  # seconds between the first write and the signal
 WRITER = """
 import hashlib, os, sys
-from coupledgp.output import write_bytes
+from coupledgp.ground.output import write_bytes
 k = 0
 while True:
     for name in sys.argv[1:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from coupledgp.output import find_clash
+from coupledgp.ground.output import find_clash
 from tests.outputs.written import OLD
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from coupledgp.output import folder_written_whole
+from coupledgp.ground.output import folder_written_whole
 
 MARKS, KIND = ("mark",), "a store"
 

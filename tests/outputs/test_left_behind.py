@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from coupledgp.output import write_text, written_whole
-from coupledgp.temporary import discard_all
+from coupledgp.ground.output import write_text, written_whole
+from coupledgp.ground.temporary import discard_all
 from tests.outputs.written import OLD, temporary_files
 
 HALF_WRITTEN = """
 import sys
-from coupledgp.output import written_whole
+from coupledgp.ground.output import written_whole
 with written_whole(sys.argv[1]) as temporary:
     temporary.write_text("half")
     folder = temporary.with_name(temporary.name + ".folder")
@@ -102,7 +102,7 @@ def test_folders_of_a_process_end_with_it(tmp_path):
     (folder / "copy").write_text("rows")
     code = f"""
 import os, signal
-from coupledgp.temporary import ends_with_the_process
+from coupledgp.ground.temporary import ends_with_the_process
 from coupledgp.cli.process import watch_signals
 ends_with_the_process({str(folder)!r})
 watch_signals(lambda *_: None)

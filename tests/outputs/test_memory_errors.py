@@ -71,7 +71,7 @@ UNDER_A_LIMIT = """
 import resource, warnings
 import numpy as np, torch
 import coupledgp as cgp
-from coupledgp import memory
+from coupledgp.ground import memory
 from coupledgp.errors import MemoryLimitError
 
 torch.set_num_threads(1)
@@ -121,7 +121,7 @@ LIMITED = """
 import resource, sys
 import numpy as np, torch, pandas
 import coupledgp.models, coupledgp.cli.commands.table_tasks, coupledgp.cli.show.table
-from coupledgp import memory
+from coupledgp.ground import memory
 from coupledgp.cli import run
 
 torch.set_num_threads(1)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from coupledgp import output
-from coupledgp.output import write_text, written_whole
+from coupledgp.ground import output
+from coupledgp.ground.output import write_text, written_whole
 from tests.outputs.written import OLD, mode, umask
 
 
@@ -60,7 +60,7 @@ def test_owner_and_group_are_kept(tmp_path):
 
 OF_ANOTHER = """
 import os, sys, warnings
-from coupledgp.output import write_text
+from coupledgp.ground.output import write_text
 os.setgroups([]); os.setgid(4321); os.setuid(1234)
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")

@@ -55,7 +55,7 @@ def test_a_child_forked_while_another_thread_compiles():
     code = """
 import os, signal, threading, time
 import numba
-import coupledgp.compiled
+import coupledgp.ground.compiled
 
 def compile_many():
     for k in range(20):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coupledgp.temporary import PREFIX
+from coupledgp.ground.temporary import PREFIX
 from tests import new_process
 from tests.new_process import Started
 from tests.outputs.fuzz_kills import run_rounds

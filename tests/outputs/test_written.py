@@ -25,8 +25,8 @@ from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.print_figure import save_figure
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.formats.projection import Plane
+from coupledgp.ground.output import write_text, written_whole
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState
-from coupledgp.output import write_text, written_whole
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
 
 PACKAGE = Path(cgp.__file__).parent
@@ -252,7 +252,7 @@ def writes(tree: ast.AST) -> list[str]:
 
 # Files that write what `written_whole` yields, what it is made of, or copies of pipes.
 WITHIN = (
-    "output.py", "cli/readers/tables.py", "formats/meshes.py",
+    "ground/output.py", "cli/readers/tables.py", "formats/meshes.py",
     "formats/road_output.py", "cli/readers/files.py", "cli/commands/stream_tasks.py",
     "cli/commands/series_files.py",
 )  # fmt: skip

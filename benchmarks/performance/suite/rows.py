@@ -11,11 +11,11 @@ import coupledgp as cgp
 from benchmarks.performance.suite.comparison import Call, Comparison, Figures, Method, Target
 from coupledgp.diagnostics import compare
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.search.runs import Search
-from coupledgp.inference.search.space import SearchSpace
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.search.runs import Search
+from coupledgp.search.space import SearchSpace
 
 N_FEATURES, N_TEST = 256, 2000
 

@@ -123,9 +123,9 @@ def audit(
         tables,
     )
     from coupledgp.cli.readers.files import about
-    from coupledgp.models.reports import audit as audited
-    from coupledgp.output import write_text, written_whole
-    from coupledgp.validation import json_values
+    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.ground.validation import json_values
+    from coupledgp.models.other_models.reports import audit as audited
 
     check_budget(budget)
     check_distinct({"--output": output}, [train, test, predictions, model])

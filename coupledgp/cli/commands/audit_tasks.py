@@ -24,8 +24,8 @@ from coupledgp.diagnostics.pages.evidence import evidence_sections
 from coupledgp.diagnostics.pages.html import figures_section
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import IntArray
-from coupledgp.validation import check_choice, check_positive_int
 
 
 @dataclass(frozen=True)

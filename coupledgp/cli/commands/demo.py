@@ -33,8 +33,8 @@ def demo(
     from coupledgp.cli.commands import demo_study as study
     from coupledgp.cli.show import table as show
     from coupledgp.cli.show.console import PlainConsole
-    from coupledgp.output import write_text, written_whole
-    from coupledgp.validation import check_positive_int
+    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.ground.validation import check_positive_int
 
     check_positive_int(n_seeds, "--n-seeds")
     check_positive_int(seed, "--seed", minimum=0)

@@ -12,9 +12,9 @@ from coupledgp.cli.commands.field_run import FieldOptions, fitted_field
 from coupledgp.cli.readers.domains import DomainOptions, read_domain
 from coupledgp.cli.readers.places import PlaceOptions
 from coupledgp.cli.readers.tables import write_table
-from coupledgp.output import write_text, written_whole
+from coupledgp.ground.output import write_text, written_whole
+from coupledgp.ground.validation import json_values
 from coupledgp.random import FloatArray
-from coupledgp.validation import json_values
 
 NAME = "field"
 SHAPE, N_SENSORS, NOISE = "annulus", 40, 0.1

@@ -13,9 +13,9 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.datasets import meshes
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.pages.table import Section
+from coupledgp.ground.progress import reporter
 from coupledgp.kernels import HeatKernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, IntArray
 
 SHAPE = "icosphere"

@@ -14,8 +14,8 @@ from coupledgp.cli.show import graph as show_graph
 from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare
 from coupledgp.diagnostics.pages.table import Section
+from coupledgp.ground.progress import reporter
 from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray, IntArray
 
 COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")

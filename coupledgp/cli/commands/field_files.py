@@ -21,9 +21,9 @@ from coupledgp.formats.road_output import DRIVERS, road_format, road_layers, sav
 from coupledgp.formats.roads import RoadNetwork, RoadPlaces
 from coupledgp.geometry.locations import Locations, at_corners, location_positions
 from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.ground.validation import check_choice
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
 
 SURFACE_PLACES = ("vertices", "faces", "refined")
 NETWORK_PLACES = ("nodes", "edges")

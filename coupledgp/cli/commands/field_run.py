@@ -41,10 +41,10 @@ from coupledgp.cli.readers.places import PlaceOptions, Places, read_queries, rea
 from coupledgp.cli.show import field as show_field
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
+from coupledgp.ground.output import write_text, written_whole
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import json_values
 from coupledgp.models.fields import FieldGPRegressor
-from coupledgp.output import write_text, written_whole
-from coupledgp.progress import reporter
-from coupledgp.validation import json_values
 
 
 @dataclass(frozen=True)

@@ -258,10 +258,10 @@ def fit(
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.kinds import forced_kinds
     from coupledgp.cli.show import table as show
-    from coupledgp.devices import parse_device
+    from coupledgp.ground.devices import parse_device
+    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
     from coupledgp.models import save_model
-    from coupledgp.output import write_text, written_whole
-    from coupledgp.validation import check_choice, check_positive, check_positive_int
 
     options = dict(context.params)
     name = chosen_name(context, model)
@@ -314,7 +314,7 @@ def fit(
             save_model(estimator, model_path, include_data=include_data)
         if page_path is not None and comparison is not None:
             write_text(page_path, show.page(result, comparison))
-    from coupledgp.validation import json_values
+    from coupledgp.ground.validation import json_values
 
     warnings = () if overlap is None else overlap.warnings
     print(json.dumps(json_values(result), indent=2)) if as_json else show.fit(

@@ -27,11 +27,16 @@ from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
+from coupledgp.ground.output import write_text, written_whole
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import (
+    check_choice,
+    check_positive,
+    check_positive_int,
+    json_values,
+)
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models import GraphGPRegressor, choose_graph
-from coupledgp.output import write_text, written_whole
-from coupledgp.progress import reporter
-from coupledgp.validation import check_choice, check_positive, check_positive_int, json_values
 
 # Weights of a graph of faces that the evidence chooses between, today's first.
 FACE_WEIGHTS = ("unit", "inverse-distance")

@@ -277,7 +277,7 @@ def interpolate(
 ) -> None:  # fmt: skip
     """Check the options, choose the model and run it."""
     from coupledgp.cli.commands.interpolation import chosen_domain, field_options
-    from coupledgp.validation import check_positive_int
+    from coupledgp.ground.validation import check_positive_int
 
     share = _check_task(values, signal, hide, holdout)
     check_positive_int(seed, "--seed", minimum=0)
@@ -310,7 +310,7 @@ def _check_task(
     values: Path | None, signal: str | None, hide: float | None, holdout: float
 ) -> float:
     """Check the options of the task; return the share of the nodes to hide."""
-    from coupledgp.validation import check_choice
+    from coupledgp.ground.validation import check_choice
 
     if (values is None) == (signal is None):
         raise InvalidInputError(

@@ -13,10 +13,10 @@ from coupledgp.cli.readers.domains import Domain, DomainOptions, is_mesh, read_d
 from coupledgp.cli.readers.places import PlaceOptions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice
 from coupledgp.kernels import available_graph_kernels
 from coupledgp.kernels.fields import NAMES
-from coupledgp.progress import reporter
-from coupledgp.validation import check_choice
 
 CHOICES = ("auto", "field", "graph")
 # Options that only one of the models has.

@@ -10,7 +10,7 @@ import typer
 
 from coupledgp.cli.options import check_distinct, path
 from coupledgp.errors import InvalidInputError
-from coupledgp.progress import reporter
+from coupledgp.ground.progress import reporter
 
 
 def predict(
@@ -83,7 +83,7 @@ def predict(
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.tables import check_table_path, write_table
     from coupledgp.cli.show.console import PlainConsole
-    from coupledgp.output import written_whole
+    from coupledgp.ground.output import written_whole
 
     check_table_path(output, "--output")
     check_distinct({"--output": output}, [model, data])

@@ -20,7 +20,7 @@ from coupledgp.cli.options import (
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
-from coupledgp.progress import reporter
+from coupledgp.ground.progress import reporter
 
 
 def report(
@@ -138,9 +138,9 @@ def report(
     from coupledgp.cli.readers.models import read_model
     from coupledgp.diagnostics.compare import by_solves
     from coupledgp.diagnostics.overlap import overlap_of, without_overlap
+    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.ground.validation import check_choice, check_positive_int
     from coupledgp.models import posterior_report
-    from coupledgp.output import write_text, written_whole
-    from coupledgp.validation import check_choice, check_positive_int
 
     check_positive_int(seed, "--seed", minimum=0)
     check_choice(how, ("auto", "dense", "stochastic"), "--compare")
@@ -199,7 +199,7 @@ def report(
             result = replace(result, overlap=overlap)
         write_text(page, result.to_html())
     if as_json:
-        from coupledgp.validation import json_values
+        from coupledgp.ground.validation import json_values
 
         print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:
@@ -222,7 +222,7 @@ def left_out(
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.models import read_model
     from coupledgp.diagnostics import cross_validate
-    from coupledgp.output import write_text, written_whole
+    from coupledgp.ground.output import write_text, written_whole
 
     with ExitStack() as stack, about(model, groups_from):
         page = stack.enter_context(written_whole(output))
@@ -239,7 +239,7 @@ def left_out(
         )
         write_text(page, result.to_html())
     if as_json:
-        from coupledgp.validation import json_values
+        from coupledgp.ground.validation import json_values
 
         print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:

@@ -20,7 +20,7 @@ from coupledgp.cli.readers.networks import label_column
 from coupledgp.cli.readers.series import INSTALL, NETCDF, ZARR
 from coupledgp.cli.readers.tables import PARQUET, is_parquet
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.output import folder_written_whole, writing, written_whole
+from coupledgp.ground.output import folder_written_whole, writing, written_whole
 from coupledgp.random import FloatArray
 from coupledgp.series import TimeAxis
 

@@ -46,12 +46,12 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES
 from coupledgp.graphs import Graph
+from coupledgp.ground.output import written_whole
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice, json_values
 from coupledgp.models import GraphTimeGPRegressor, load_model, save_model
-from coupledgp.output import written_whole
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel
-from coupledgp.validation import check_choice, json_values
 
 MODELS = ("auto", "field", "graph")
 # Arguments of the model that are options of the same name.

@@ -32,10 +32,10 @@ from coupledgp.cli.readers.tables import is_parquet
 from coupledgp.columns.arrow import kind_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.columns import column_moments
+from coupledgp.ground.output import writing
+from coupledgp.ground.progress import Progress
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.models.extrapolation import Extrapolations
-from coupledgp.output import writing
-from coupledgp.progress import Progress
 
 
 def refuse_options(options: Mapping[str, Any]) -> None:

@@ -10,8 +10,8 @@ import typer
 from coupledgp.cli.options import number_or_auto, selection_of
 from coupledgp.couplings.frequencies.registry import describe_coupling
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice
 from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
-from coupledgp.validation import check_choice
 
 CHOICES = ("auto", "exact", "local", "hybrid", "features", "sparse-spectrum")
 # Names of models of the command line that are called otherwise in Python.

@@ -27,8 +27,8 @@ from coupledgp.columns.arrow import kind_of
 from coupledgp.diagnostics.overlap import Overlap, overlap_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.columns import column_moments
-from coupledgp.memory import named_exhaustion
-from coupledgp.progress import reporter
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
 from coupledgp.random import FloatArray
 
 SCHEMA_VERSION = 1

@@ -23,7 +23,7 @@ from coupledgp.cli.readers.kinds import HINT, typed
 from coupledgp.cli.readers.tables import check_columns, is_parquet
 from coupledgp.columns.arrow import CATEGORY, DATE
 from coupledgp.errors import InvalidInputError
-from coupledgp.memory import available_bytes
+from coupledgp.ground.memory import available_bytes
 
 # Copies of a table that a command in memory makes.
 COPIES = 4

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from coupledgp.errors import CoupledGPError, DataNotFoundError, InvalidInputError
-from coupledgp.memory import available_bytes, check_memory
-from coupledgp.temporary import ends_with_the_process
-from coupledgp.visible import visible
+from coupledgp.ground.memory import available_bytes, check_memory
+from coupledgp.ground.temporary import ends_with_the_process
+from coupledgp.ground.visible import visible
 
 # Seconds that a named pipe may take until a program opens it for writing.
 PATIENCE = 10.0

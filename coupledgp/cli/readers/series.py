@@ -15,7 +15,7 @@ from coupledgp.cli.readers.files import about, on_disk
 from coupledgp.cli.readers.node_values import numbers_or_nan
 from coupledgp.cli.readers.tables import check_columns, listed, numbers, read_table
 from coupledgp.errors import InvalidInputError, MissingLibraryError
-from coupledgp.memory import check_memory
+from coupledgp.ground.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series import Panel, as_panel
 from coupledgp.series.panel import Coded

@@ -18,8 +18,8 @@ import pyarrow.parquet
 from coupledgp.cli.readers.files import SMALL, on_disk
 from coupledgp.cli.readers.text import read_text_table
 from coupledgp.errors import InvalidInputError
-from coupledgp.memory import check_memory
-from coupledgp.output import writing
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.output import writing
 from coupledgp.random import FloatArray
 
 PARQUET = (".parquet", ".pq")

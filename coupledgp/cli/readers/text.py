@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.memory import MOST_TIMES, unfolded_bytes
+from coupledgp.ground.memory import MOST_TIMES, unfolded_bytes
 
 DELIMITERS = ",;\t"
 TRUE = ["true", "True", "TRUE", "yes", "Yes", "YES"]

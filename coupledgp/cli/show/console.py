@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.segment import Segment
 
-from coupledgp.visible import visible
+from coupledgp.ground.visible import visible
 
 
 class PlainConsole(Console):

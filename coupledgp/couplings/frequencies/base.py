@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from coupledgp.errors import CoupledGPError
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_positive_int
 
 if TYPE_CHECKING:
     from coupledgp.couplings.frequencies.hadamard import StructuredFrequencies

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import compiled, part, share_rows
+from coupledgp.ground.compiled import compiled, part, share_rows
 
 TILE = 16  # rows in a tile: two vectors of eight float64, or one of sixteen float32 (AVX-512)
 # Number of entries from which a product takes longer than the start of the threads.

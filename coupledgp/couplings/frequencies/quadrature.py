@@ -11,9 +11,9 @@ from scipy import special
 
 from coupledgp.couplings.frequencies.base import FrequencyCoupling
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_positive_int
 
 MAX_DIM = 3  # the number of points grows as q^d
 # Total weight of the points that may be left out of a finer rule, far below the rule's own error.

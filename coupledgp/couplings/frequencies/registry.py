@@ -28,10 +28,10 @@ from coupledgp.couplings.frequencies.quadrature import QuadratureFrequencies
 from coupledgp.couplings.frequencies.simplex import SimplexDirections, SimplexPlusDirections
 from coupledgp.couplings.text_form import TextForm, check_text
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive_int, unknown_choice
 from coupledgp.random import FloatArray, Seed, as_rng
 from coupledgp.registry import Registry, Vocabulary
 from coupledgp.spectra import GaussianSpectrum, Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_positive_int, unknown_choice
 
 ANTITHETIC, COPULA = "antithetic", "copula"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.compiled import compiled
 from coupledgp.couplings.frequencies.directions import Directions, haar_rows
 from coupledgp.errors import NumericalError
+from coupledgp.ground.compiled import compiled
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive, check_positive_int
 
 
 def simplex_product(Y: FloatArray) -> FloatArray:

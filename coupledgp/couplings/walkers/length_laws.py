@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_vector
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_vector
 
 LENGTH_TOLERANCE = 1e-6  # chance of a longer walk than `natural_length`
 LENGTH_LIMIT = 2**16 - 1  # longest walk: its steps are streams of random numbers below 2^16

@@ -13,8 +13,8 @@ from coupledgp.couplings.walkers.length_laws import LengthLaw
 from coupledgp.couplings.walkers.sigma import check_permutation, solved_permutation
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_positive_int
 
 UniformSource: TypeAlias = Callable[[int], FloatArray]
 

@@ -24,11 +24,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
-from coupledgp.compiled import compiled
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.ground.compiled import compiled
+from coupledgp.ground.validation import check_choice, check_positive_int, check_vector
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
-from coupledgp.validation import check_choice, check_positive_int, check_vector
 
 BRUTE_FORCE_LIMIT = 10  # largest order whose n! permutations are all tried, as in the papers
 REFERENCE_NODES = 100  # size of the reference graph, as in the papers

@@ -24,8 +24,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
+from coupledgp.ground.validation import check_positive, check_vector
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
-from coupledgp.validation import check_positive, check_vector
 
 
 def posterior_weights(

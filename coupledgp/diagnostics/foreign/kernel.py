@@ -14,11 +14,11 @@ from coupledgp.gp.exact import DensePrior, ExactGP, StationaryPrior
 from coupledgp.gp.noise import GaussianNoise, Likelihood
 from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.units import Units
+from coupledgp.ground.validation import check_positive, real_array
 from coupledgp.inference.dense.evidence import in_lengthscales
-from coupledgp.inference.search.optimize import Hyperparameters
 from coupledgp.random import FloatArray
+from coupledgp.search.optimize import Hyperparameters
 from coupledgp.spectra import Spectrum, parse_spectrum
-from coupledgp.validation import check_positive, real_array
 
 # Covariances (n, p) of f between rows (n, d) and (p, d).
 KernelFunction = Callable[[FloatArray, FloatArray], FloatArray]

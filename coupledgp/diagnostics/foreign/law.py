@@ -9,8 +9,8 @@ import numpy as np
 
 from coupledgp.diagnostics.laws import Law
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, check_sizes, real_array
 from coupledgp.random import FloatArray
-from coupledgp.validation import LARGEST_PRODUCT, check_magnitude, check_sizes, real_array
 
 # Largest difference across the diagonal of a covariance, in units of its largest variance: rounding
 # of single precision. A Cholesky factor that is given in its place has more.
@@ -46,7 +46,7 @@ class ForeignLaw:
         ------
         InvalidInputError
             Shapes do not fit, numbers are not finite or beyond the limits of
-            `coupledgp.validation`, a variance is not positive, or a covariance
+            `coupledgp.ground.validation`, a variance is not positive, or a covariance
             is not symmetric.
         """
         mean, spread = (_numbers(value) for value in (mean, spread))

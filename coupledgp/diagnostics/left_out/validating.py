@@ -24,8 +24,8 @@ from coupledgp.diagnostics.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int
 
 INDEPENDENT = (
     "How residuals that are left out go together is not at hand for this model: calibration is "

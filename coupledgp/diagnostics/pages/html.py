@@ -21,7 +21,7 @@ from coupledgp.diagnostics.pages.table import (
 )
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
-from coupledgp.visible import visible
+from coupledgp.ground.visible import visible
 
 # Signs and words of the colours of verdicts: nobody has to tell colours apart.
 SIGNS = {

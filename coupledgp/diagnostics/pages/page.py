@@ -12,8 +12,8 @@ from typing import TypeVar
 from coupledgp.diagnostics.pages.picture import FORMATS, Picture
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
-from coupledgp.output import write_text
-from coupledgp.validation import check_choice
+from coupledgp.ground.output import write_text
+from coupledgp.ground.validation import check_choice
 
 T = TypeVar("T")
 

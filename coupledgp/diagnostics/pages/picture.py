@@ -15,7 +15,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocat
 
 from coupledgp.diagnostics.pages.palette import GRID, INK, THEME
 from coupledgp.diagnostics.pages.scene import Scene
-from coupledgp.output import write_bytes, write_text
+from coupledgp.ground.output import write_bytes, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.output import write_bytes
+from coupledgp.ground.output import write_bytes
 
 # Letters of a figure are as large as the captions of most journals, its fonts are embedded whole,
 # and texts of an SVG stay texts.

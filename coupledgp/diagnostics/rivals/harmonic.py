@@ -19,8 +19,8 @@ from coupledgp.diagnostics.rivals.observations import Observations, Units
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.errors import NumericalError
 from coupledgp.gp.left_out import rows_of_groups
-from coupledgp.inference.linalg.conjugate_gradients import solve_columns
-from coupledgp.inference.linalg.sparse_cholesky import SparseFactor, elimination_order
+from coupledgp.linalg.conjugate_gradients import solve_columns
+from coupledgp.linalg.sparse_cholesky import SparseFactor, elimination_order
 from coupledgp.random import FloatArray, IntArray
 
 # Most units of site and group that are left out in closed form, which is cubic in them.

@@ -23,9 +23,9 @@ from coupledgp.diagnostics.rivals.nearest import (
 )
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.ground.validation import varies
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import varies
+from coupledgp.search.rows import RowWeights
 
 # Memory of the design of a linear model beyond which rows are drawn at random: 256 MiB of float64.
 MOST_ENTRIES = 2**25

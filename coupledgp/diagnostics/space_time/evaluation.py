@@ -15,8 +15,8 @@ from coupledgp.diagnostics.space_time.rivals import Rival, SpaceTimeLaw, chosen_
 from coupledgp.diagnostics.space_time.scoring import ScoreRow, score_rows
 from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit, SplitPlan
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import draw_seed
-from coupledgp.validation import check_positive_int
 
 Splits = int | SpaceTimeSplit | Sequence[SpaceTimeSplit]
 

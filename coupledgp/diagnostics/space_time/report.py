@@ -11,7 +11,7 @@ from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.space_time.map_layers import map_layers
 from coupledgp.formats.roads import RoadNetwork
 from coupledgp.formats.time_maps import write_time_map
-from coupledgp.output import write_text
+from coupledgp.ground.output import write_text
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.page import Page

@@ -27,9 +27,9 @@ from coupledgp.diagnostics.space_time.page_scores import (
 from coupledgp.diagnostics.space_time.report import SpaceTimeReport
 from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.space_time.sites import as_domain
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive_int
 
 # Most cells of a law on a map, and most times of a series.
 MAX_CELLS, MAX_SERIES_TIMES = 20_000_000, 20_000

@@ -13,8 +13,8 @@ import numpy as np
 
 from coupledgp.diagnostics.space_time.scoring import ALL, SCORES, ScoreRow
 from coupledgp.errors import InvalidInputError
-from coupledgp.output import write_text
-from coupledgp.validation import check_choice
+from coupledgp.ground.output import write_text
+from coupledgp.ground.validation import check_choice
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,8 +35,8 @@ from coupledgp.diagnostics.space_time.splits import SpaceTimeSplit
 from coupledgp.diagnostics.space_time.time_alone import gp_in_time
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.transforms import TargetTransform
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray, as_rng
-from coupledgp.validation import check_choice
 
 # Laws (p, n): means and, where a rival has them, standard deviations of observations. A mean is NaN
 # where a rival says nothing.

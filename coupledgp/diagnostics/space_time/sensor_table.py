@@ -13,7 +13,7 @@ from scipy import special
 
 from coupledgp.gp.back_transformed import mapped_back, mapped_moments
 from coupledgp.gp.transforms import TargetTransform
-from coupledgp.output import write_text
+from coupledgp.ground.output import write_text
 from coupledgp.random import FloatArray, IntArray
 
 # Standard deviations that hold 95 % of a Gaussian law on either side.

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import Seed, as_rng
-from coupledgp.validation import check_choice, check_positive_int
 
 Side: TypeAlias = Literal["query", "key"]
 KERNELS = ("softmax", "gaussian")

@@ -14,8 +14,8 @@ from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures
 from coupledgp.features.hybrid.complex_exponential import ComplexArray, exponents, real_features
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.validation import check_positive, check_positive_int
 
 
 class ClusteredHybridFeatures(SoftmaxFeatures):

@@ -14,8 +14,8 @@ from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, as_rows
 from coupledgp.features.registry import FeaturesLike, make_features
+from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import Seed
-from coupledgp.validation import check_positive, check_positive_int
 
 
 class Coefficient(torch.nn.Module, ABC):

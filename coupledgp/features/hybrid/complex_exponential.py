@@ -13,8 +13,8 @@ from torch import Tensor
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.hybrid.base import Side, SoftmaxFeatures, as_rows
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed
-from coupledgp.validation import check_positive_int
 
 ComplexArray = NDArray[np.complex128]
 # Largest condition number of A: beyond it the rounding of A^-T exceeds 1e-6.

@@ -25,8 +25,8 @@ from coupledgp.features.hybrid.coefficients import (
 )
 from coupledgp.features.hybrid.complex_exponential import ComplexExponentialFeatures
 from coupledgp.features.registry import FeaturesLike
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import Seed, as_rng
-from coupledgp.validation import check_positive_int
 
 
 class HybridFeatures(SoftmaxFeatures):

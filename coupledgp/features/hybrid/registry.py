@@ -20,9 +20,9 @@ from coupledgp.features.registry import (
     make_features,
     parse_features,
 )
+from coupledgp.ground.validation import unknown_choice
 from coupledgp.random import Seed
 from coupledgp.spectra import GaussianSpectrum, Spectrum
-from coupledgp.validation import unknown_choice
 
 SOFTMAX_FEATURES: FeatureRegistry[SoftmaxFeatures] = FeatureRegistry(
     SoftmaxFeatures,

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import share_rows
 from coupledgp.couplings.walkers.registry import WalkerCoupling
 from coupledgp.features.walks.columns import WIDTH, Columns, merge_columns, weigh_columns
 from coupledgp.features.walks.compiled_steps import Moves, moves_of
@@ -20,6 +19,7 @@ from coupledgp.features.walks.reference import plain_walk
 from coupledgp.features.walks.store import Store, Track
 from coupledgp.features.walks.visits import Form, Visits, form_of, weigh
 from coupledgp.graphs import Graph
+from coupledgp.ground.compiled import share_rows
 from coupledgp.random import FloatArray, IntArray
 
 # Visits of a block: their codes take half a megabyte, which stays in the cache until all is done.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import compiled, part
+from coupledgp.ground.compiled import compiled, part
 from coupledgp.random import IntArray
 
 # Rows that are sorted side by side: four registers of sixteen words.

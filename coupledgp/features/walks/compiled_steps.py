@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import compiled, part, share_rows
-from coupledgp.counter import GOLDEN, as_uniform, uniform
 from coupledgp.couplings.walkers.steps import REPELLING, SYSTEMATIC
 from coupledgp.graphs import Graph
+from coupledgp.ground.compiled import compiled, part, share_rows
+from coupledgp.ground.counter import GOLDEN, as_uniform, uniform
 from coupledgp.random import FloatArray, IntArray
 
 # Rows of a node's table of walkers, with an entry for each walker: the word of the node it stands

@@ -6,11 +6,11 @@ an unweighted graph, as in the papers). Its load then telescopes,
     L_t = prod_k W~[c_(k-1), c_k] / (P[c_(k-1), c_k] S_k / S_(k-1)) = sqrt(D_c0 / D_ct) / S_t ,
 
 so the engine only counts the walkers of node i that are at node j at step t. Every random number is
-a function of (seed, node, walker, step), see `coupledgp.counter`. The rows that a thread walks at a
-time step together, so that their loads from memory overlap; `compiled_steps` moves the walkers,
-`columns` sorts and counts their visits, and `store` keeps what is left in the order of the rows.
-`reference` does the work of all in plain Python, bit for bit the same. The machine code of this
-file contains parts from the other files, and numba does not see a change there:
+a function of (seed, node, walker, step), see `coupledgp.ground.counter`. The rows that a thread
+walks at a time step together, so that their loads from memory overlap; `compiled_steps` moves the
+walkers, `columns` sorts and counts their visits, and `store` keeps what is left in the order of the
+rows. `reference` does the work of all in plain Python, bit for bit the same. The machine code of
+this file contains parts from the other files, and numba does not see a change there:
 `tests/stale_code.py`.
 """
 
@@ -21,8 +21,6 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.compiled import compiled, part, share_rows
-from coupledgp.counter import SECOND_STREAMS, key_of_stream, mix, node_key, shift_of, stream_key
 from coupledgp.couplings.walkers.steps import INDEPENDENT
 from coupledgp.features.walks.columns import CodeArray, Columns, columns_for, place_of
 from coupledgp.features.walks.compiled_steps import (
@@ -40,6 +38,15 @@ from coupledgp.features.walks.compiled_steps import (
     scratch_for,
     used,
     word_of,
+)
+from coupledgp.ground.compiled import compiled, part, share_rows
+from coupledgp.ground.counter import (
+    SECOND_STREAMS,
+    key_of_stream,
+    mix,
+    node_key,
+    shift_of,
+    stream_key,
 )
 from coupledgp.random import IntArray
 

@@ -33,8 +33,8 @@ from coupledgp.features.walks.modulation import (
 )
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import lanczos_density, ritz_values
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice, check_positive_int
 
 HopNodes = Literal["chebyshev", "ritz", "power"]
 # Relative kernel error that does not show in a posterior.

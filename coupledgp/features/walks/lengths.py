@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.compiled import compiled, part
-from coupledgp.counter import LENGTH_STREAMS, LengthUniforms, key_of_stream, node_key, uniform
 from coupledgp.couplings.walkers.length_laws import LengthLaw
 from coupledgp.couplings.walkers.lengths import (
     AntitheticLengths,
@@ -17,6 +15,14 @@ from coupledgp.couplings.walkers.lengths import (
     Lengths,
     SigmaLengths,
     StratifiedLengths,
+)
+from coupledgp.ground.compiled import compiled, part
+from coupledgp.ground.counter import (
+    LENGTH_STREAMS,
+    LengthUniforms,
+    key_of_stream,
+    node_key,
+    uniform,
 )
 from coupledgp.random import IntArray
 

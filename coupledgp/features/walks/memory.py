@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coupledgp.features.walks.visits import form_of
-from coupledgp.memory import check_memory
+from coupledgp.ground.memory import check_memory
 from coupledgp.random import FloatArray
 
 

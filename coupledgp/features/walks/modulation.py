@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_vector
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_vector
 
 SERIES_TOLERANCE = 1e-6
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from coupledgp.counter import SECOND_STREAMS, counter_uniforms
 from coupledgp.couplings.walkers.steps import Steps
 from coupledgp.errors import CoupledGPError
 from coupledgp.features.walks.visits import Expanded, Visits, form_of, packed, starts
 from coupledgp.graphs import Graph
+from coupledgp.ground.counter import SECOND_STREAMS, counter_uniforms
 from coupledgp.random import FloatArray, IntArray
 
 

@@ -22,8 +22,8 @@ from coupledgp.features.walks.memory import check_walk_memory
 from coupledgp.features.walks.modulation import ModulationLike, coefficients, n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray, IntArray, Seed, as_rng
-from coupledgp.validation import check_positive_int
 
 # Most walkers of a node.
 WALKS_LIMIT = 2**16 - 1

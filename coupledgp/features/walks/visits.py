@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import compiled, share_rows
+from coupledgp.ground.compiled import compiled, share_rows
 from coupledgp.random import FloatArray, IntArray
 
 # Rows that one thread weighs at a time; their sums are added up in order.

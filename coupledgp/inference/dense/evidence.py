@@ -7,11 +7,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.devices import CPU
-from coupledgp.inference.search.problem import EvidenceProblem, GramAtLengthscale
-from coupledgp.inference.search.rows import RowWeights
-from coupledgp.inference.search.stationary import distances_on, kernel_of, slope_of
+from coupledgp.ground.devices import CPU
 from coupledgp.random import FloatArray
+from coupledgp.search.problem import EvidenceProblem, GramAtLengthscale
+from coupledgp.search.rows import RowWeights
+from coupledgp.search.stationary import distances_on, kernel_of, slope_of
 from coupledgp.spectra import Spectrum
 
 # Rows whose differences to all others are formed at once: they fit the processor's cache.

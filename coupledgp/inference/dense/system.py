@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.dense.evidence import scaled_distances
-from coupledgp.inference.linalg.conjugate_gradients import solve_refined
-from coupledgp.inference.linalg.low_rank import LowRankPlusNoise, partial_cholesky
-from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions
-from coupledgp.progress import Progress
+from coupledgp.linalg.conjugate_gradients import solve_refined
+from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
+from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 

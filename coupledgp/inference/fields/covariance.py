@@ -17,9 +17,9 @@ from coupledgp.inference.fields.precision_matrices import (
     is_exact_on_edges,
     shifted_stiffness,
 )
-from coupledgp.inference.linalg.selected_inverse import selected_inverse
-from coupledgp.inference.linalg.sparse_cholesky import SparseFactor, elimination_order
 from coupledgp.kernels.fields import ALPHAS, WhittleMatern
+from coupledgp.linalg.selected_inverse import selected_inverse
+from coupledgp.linalg.sparse_cholesky import SparseFactor, elimination_order
 from coupledgp.random import FloatArray, IntArray
 
 Value = TypeVar("Value")

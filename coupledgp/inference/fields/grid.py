@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from coupledgp.geometry.locations import place_numbers
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.evidence import (
     RatioEvidence,
     evidence_at_ratios,
@@ -31,7 +32,6 @@ from coupledgp.kernels.fields import (
     WhittleMatern,
     as_field_kernel,
 )
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
 
 # Free ranges and lengthscales, relative to the diameter of the operator, in steps by these factors;

@@ -26,9 +26,9 @@ from coupledgp.inference.fields.precision_matrices import (
     edge_precision,
     shifted_stiffness,
 )
-from coupledgp.inference.linalg.block_factor import BlockFactor
-from coupledgp.inference.linalg.sparse_cholesky import elimination_order
-from coupledgp.inference.linalg.supernodes import Supernodes
+from coupledgp.linalg.block_factor import BlockFactor
+from coupledgp.linalg.sparse_cholesky import elimination_order
+from coupledgp.linalg.supernodes import Supernodes
 from coupledgp.random import FloatArray, IntArray
 
 BoolArray: TypeAlias = NDArray[np.bool_]

@@ -20,7 +20,7 @@ from scipy import linalg, sparse
 
 from coupledgp.errors import NumericalError
 from coupledgp.inference.fields.precision import PriorPrecision, SparsePattern, as_pattern
-from coupledgp.inference.linalg.block_factor import BlockFactor
+from coupledgp.linalg.block_factor import BlockFactor
 from coupledgp.random import FloatArray, IntArray
 
 # Columns that are solved for at once.

@@ -9,15 +9,15 @@ from typing import NamedTuple
 import numpy as np
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.fields.precision_evidence import (
     PositionFeatures,
     PrecisionEvidence,
     Restricted,
     Scales,
 )
-from coupledgp.inference.search.minimise import Stopping, lbfgs, patient
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Stopping, lbfgs, patient
 
 # Ranges and lengthscales of the grid over the diameter, and noise ratios; features and field start
 # with equal variances.

@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.devices import CPU
 from coupledgp.errors import NumericalError
+from coupledgp.ground.devices import CPU
 from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
 from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
 from coupledgp.inference.neighbours.parameters import Scales, Structure
@@ -25,8 +25,8 @@ from coupledgp.inference.neighbours.whitening import (
     WhitenedPosterior,
     WhitenedSums,
 )
-from coupledgp.inference.search.rows import RowWeights
 from coupledgp.random import FloatArray
+from coupledgp.search.rows import RowWeights
 
 # Value of the objective where it cannot be computed: a search turns back.
 REFUSED = 1e10

@@ -10,8 +10,8 @@ import torch
 
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
-from coupledgp.inference.search.stationary import kernel_and_slope
 from coupledgp.random import FloatArray
+from coupledgp.search.stationary import kernel_and_slope
 
 # Most rows: an evaluation takes n^3 steps.
 MOST_ROWS = 512

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import embedding, embedding_bag
 
-from coupledgp.devices import CPU
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
+from coupledgp.ground.devices import CPU
 from coupledgp.inference.neighbours.conditionals import Conditionals, Neighbourhoods
 from coupledgp.inference.neighbours.nearest import MISSING, Places
+from coupledgp.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,12 +24,12 @@ from scipy.special import logsumexp
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import dense_spectrum, lanczos_density, ritz_values
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.validation import varies
 from coupledgp.inference.nodes.exact_search import FixedHyperparameters
-from coupledgp.inference.search.averaging import HyperparameterPrior
 from coupledgp.kernels import GraphKernel
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
-from coupledgp.validation import varies
+from coupledgp.search.averaging import HyperparameterPrior
 
 # Kernels of a family, and noise ratios, of the coarse and of the fine grid.
 COARSE, FINE = (16, 19), (20, 24)

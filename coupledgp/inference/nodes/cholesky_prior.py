@@ -9,13 +9,13 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
-from coupledgp.inference.linalg.block_factor import BlockFactor
+from coupledgp.ground.memory import available_bytes
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, factor_seconds
 from coupledgp.inference.nodes.precision import power_pattern, precision_work, root_precision
 from coupledgp.inference.nodes.priors import BLOCK_COLUMNS, GraphPrior, spread
 from coupledgp.kernels import GraphKernel, RegularizedLaplacianKernel
 from coupledgp.kernels.graph.exact import series_degree
-from coupledgp.memory import available_bytes
+from coupledgp.linalg.block_factor import BlockFactor
 from coupledgp.random import FloatArray, IntArray
 
 # Kernels of larger exponents lose accuracy to repeated solves and take the series instead.

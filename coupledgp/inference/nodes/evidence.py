@@ -17,13 +17,13 @@ from scipy import linalg
 from scipy.optimize import minimize_scalar
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.conjugate_gradients import (
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
 )
-from coupledgp.inference.linalg.lanczos import lanczos_quadrature
-from coupledgp.inference.linalg.probe_errors import widened_error
-from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.linalg.lanczos import lanczos_quadrature
+from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.random import FloatArray, IntArray
 
 # Bounds of the noise as a multiple of the mean diagonal of the kernel: from next to none to far

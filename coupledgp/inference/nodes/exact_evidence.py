@@ -21,7 +21,6 @@ from scipy import linalg
 
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import SpectralDensity, lanczos_density
-from coupledgp.inference.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.inference.nodes.moments import (
     BlockColumns,
     GraphMoments,
@@ -29,6 +28,7 @@ from coupledgp.inference.nodes.moments import (
     SpectralMoments,
 )
 from coupledgp.kernels import GraphKernel
+from coupledgp.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.random import FloatArray, IntArray
 
 # Sweeps that continue targets to hidden nodes. The evidence is right after any number of them; a

@@ -15,9 +15,9 @@ from coupledgp.errors import NumericalError
 from coupledgp.inference.nodes.evidence import Scales, ratio_bounds
 from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence
 from coupledgp.inference.nodes.rounds import Checkpoint, FitState
-from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimiser, Stopping, lbfgs
 
 # Multiples of the mean diagonal from which the noise starts: next to none, little, much.
 START_RATIOS = (1e-5, 1e-3, 1e-1)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.memory import available_bytes
-from coupledgp.validation import check_positive
+from coupledgp.ground.memory import available_bytes
+from coupledgp.ground.validation import check_positive
 
 # Multiply-adds a second: of dense products and factorisations, of products with a sparse matrix,
 # and of all eigenvectors of a dense matrix.

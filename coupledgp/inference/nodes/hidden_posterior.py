@@ -17,14 +17,14 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.graphs import Graph
-from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.exact_evidence import continued, inverse_of, tolerance_for
 from coupledgp.inference.nodes.posterior import DensePosterior, GraphPosterior, blocks_of
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, spread
 from coupledgp.inference.nodes.rational import diagonal_of
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT, series_degree
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.cholesky import Factor, covariance_factor
 from coupledgp.random import FloatArray, IntArray
 
 # Most hidden nodes, or observations, of which a block is factorised: two seconds.

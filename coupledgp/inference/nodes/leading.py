@@ -10,13 +10,13 @@ from scipy import linalg
 from coupledgp.errors import InvalidInputError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import Eigenpairs
-from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.moments import SERIES_DEGREE, leading_of
 from coupledgp.inference.nodes.posterior import GraphPosterior
 from coupledgp.inference.nodes.priors import SpectralPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.cholesky import Factor, covariance_factor
 from coupledgp.random import FloatArray, IntArray
 
 

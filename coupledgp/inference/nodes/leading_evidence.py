@@ -18,7 +18,6 @@ from scipy import linalg
 from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import eigenvalue_counts
 from coupledgp.graphs.spectrum import Eigenpairs
-from coupledgp.inference.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.inference.nodes.exact_evidence import (
     TOLERANCE_PER_RATIO,
     EvidenceTerms,
@@ -28,6 +27,7 @@ from coupledgp.inference.nodes.exact_evidence import (
 )
 from coupledgp.inference.nodes.moments import constant_below, leading_of
 from coupledgp.kernels import GraphKernel
+from coupledgp.linalg.cholesky import covariance_factor, log_determinant
 from coupledgp.random import FloatArray, IntArray
 
 # Share of the noise below which a pair is left out: it changes the last digit of the evidence.

@@ -19,8 +19,8 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.graphs.products import fused_product
 from coupledgp.graphs.spectrum import Eigenpairs, dense_spectrum
-from coupledgp.inference.linalg.probe_errors import widened_error
 from coupledgp.kernels.graph.exact import chebyshev_coefficients
+from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.random import FloatArray, IntArray
 
 SpectralFunction = Callable[[FloatArray], FloatArray]

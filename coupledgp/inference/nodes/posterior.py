@@ -10,16 +10,16 @@ import numpy as np
 import torch
 from scipy import linalg
 
-from coupledgp.inference.linalg.cholesky import Factor, covariance_factor
-from coupledgp.inference.linalg.conjugate_gradients import (
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.nodes.preconditioners import exact_preconditioner
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.linalg.cholesky import Factor, covariance_factor
+from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
 )
-from coupledgp.inference.linalg.lanczos import Product
-from coupledgp.inference.linalg.rounding import ENTRY_ROUNDINGS, error_of_residual
-from coupledgp.inference.nodes.preconditioners import exact_preconditioner
-from coupledgp.inference.nodes.priors import GraphPrior
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.lanczos import Product
+from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, error_of_residual
 from coupledgp.random import FloatArray, IntArray
 
 # Nodes or samples whose columns exist at once.

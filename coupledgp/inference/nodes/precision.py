@@ -16,19 +16,19 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.compiled import compiled
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.elimination import graph_laplacian
-from coupledgp.inference.linalg.block_factor import BlockFactor
-from coupledgp.inference.linalg.sparse_cholesky import (
+from coupledgp.ground.compiled import compiled
+from coupledgp.ground.memory import check_memory
+from coupledgp.linalg.block_factor import BlockFactor
+from coupledgp.linalg.sparse_cholesky import (
     column_counts,
     hanging_trees,
     minimum_degree,
     symmetric_pattern,
 )
-from coupledgp.inference.linalg.supernodes import Supernodes
-from coupledgp.memory import check_memory
+from coupledgp.linalg.supernodes import Supernodes
 from coupledgp.random import FloatArray, IntArray
 
 # Largest number of walks of p steps, which bounds the entries of `L~^p` from above, with which that

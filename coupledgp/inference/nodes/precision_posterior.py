@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior
 from coupledgp.inference.nodes.posterior import BLOCK, GraphPosterior
 from coupledgp.inference.nodes.precision import (
@@ -21,7 +22,6 @@ from coupledgp.inference.nodes.precision import (
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
 from coupledgp.inference.nodes.priors import GraphPrior, spread
 from coupledgp.inference.nodes.scaled_prior import unscaled
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
 # Values at all nodes that exist at once, as columns of a solve: 128 MiB.

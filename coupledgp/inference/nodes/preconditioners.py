@@ -16,8 +16,6 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.graphs import Graph
-from coupledgp.inference.linalg.cholesky import covariance_factor
-from coupledgp.inference.linalg.lanczos import Product
 from coupledgp.inference.nodes.exact_evidence import inverse_of, tolerance_for
 from coupledgp.inference.nodes.moments import (
     CONSTANT,
@@ -29,6 +27,8 @@ from coupledgp.inference.nodes.moments import (
 )
 from coupledgp.kernels import GraphKernel, SeriesOperator
 from coupledgp.kernels.graph.exact import series_degree
+from coupledgp.linalg.cholesky import covariance_factor
+from coupledgp.linalg.lanczos import Product
 from coupledgp.random import FloatArray, IntArray
 
 # Hidden nodes up to which the block of the inverse is factorised: a fraction of a second.

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from coupledgp.couplings import LengthLaw, WalkerCoupling
-from coupledgp.devices import CPU
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
 from coupledgp.features.walks.modulation import n_terms_for
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import Eigenpairs
+from coupledgp.ground.devices import CPU
 from coupledgp.inference.nodes.rational import diagonal_of
 from coupledgp.kernels import GraphKernel, SeriesOperator, dense_spectrum
 from coupledgp.random import FloatArray, IntArray

@@ -20,10 +20,10 @@ from scipy import linalg
 
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
-from coupledgp.inference.linalg.block_factor import BlockFactor
 from coupledgp.inference.nodes.moments import SpectralFunction
 from coupledgp.inference.nodes.precision import power_pattern
 from coupledgp.kernels import SeriesOperator
+from coupledgp.linalg.block_factor import BlockFactor
 from coupledgp.random import FloatArray, IntArray
 
 # Points of [0, 2] at which functions are fitted; a third of them are dense at zero, where `W~` has

@@ -18,12 +18,12 @@ from scipy.optimize import minimize_scalar
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
+from coupledgp.ground.output import write_text
 from coupledgp.inference.nodes.evidence import GraphEvidence, Scales
 from coupledgp.inference.nodes.priors import GraphPrior
-from coupledgp.inference.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.kernels import GraphKernel
-from coupledgp.output import write_text
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimiser, Stopping, lbfgs
 
 # Factor by which one round moves a parameter at most: as far as a matched length law is made for,
 # see `REDRAWN_FACTORS` of `gp.node_priors`.

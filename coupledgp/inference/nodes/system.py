@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from coupledgp.inference.linalg.conjugate_gradients import solve_refined
-from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.nodes.priors import GraphPrior
-from coupledgp.progress import Progress
+from coupledgp.linalg.conjugate_gradients import solve_refined
+from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
 from coupledgp.random import FloatArray, IntArray
 
 # Number of columns that exist on the whole graph at once.

@@ -22,8 +22,8 @@ from typing import Literal, NamedTuple, TypeAlias
 import numpy as np
 from scipy import linalg
 
-from coupledgp.inference.linalg.cholesky import covariance_factor
 from coupledgp.inference.placement.downdated import Downdated
+from coupledgp.linalg.cholesky import covariance_factor
 from coupledgp.random import FloatArray, IntArray
 
 Criterion: TypeAlias = Literal["variance", "total-variance", "mutual-information"]

@@ -8,10 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.placement.greedy import Chosen
 from coupledgp.inference.placement.objectives import CRITERIA, Criterion
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.validation import check_choice, check_positive_int
 
 
 @dataclass(frozen=True, eq=False)

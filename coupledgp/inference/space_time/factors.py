@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.compiled import compiled, part
+from coupledgp.ground.compiled import compiled, part
 from coupledgp.random import FloatArray
 
 # Series that are treated side by side.

@@ -11,6 +11,7 @@ from scipy.special import expit, logit
 
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import at_corners
+from coupledgp.ground.memory import check_memory
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.grid import LEAST_SCALE, RANGES
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
@@ -22,7 +23,6 @@ from coupledgp.kernels.fields import (
     PositionKernel,
     WhittleMatern,
 )
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
 
 # Range and lengthscale where none is given, and the longest ones of a search, over the diameter.

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.compiled import share_rows
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.compiled import share_rows
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.validation import check_positive, check_vector
 from coupledgp.inference.space_time.factors import LANES
 from coupledgp.inference.space_time.gains import ADVICE, Gains, Shared, gains_of
 from coupledgp.inference.space_time.lanes import Lanes, lanes_of, rows_in_order
@@ -25,9 +27,7 @@ from coupledgp.inference.space_time.terms import BoolArray, checked_eigenvalues,
 from coupledgp.inference.space_time.terms import Term as Term
 from coupledgp.inference.space_time.variances import posterior_variances
 from coupledgp.kernels.time import Constant
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive, check_vector
 
 # Normals that are drawn at once.
 DRAWN_AT_ONCE = 2**22

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import share_rows
+from coupledgp.ground.compiled import share_rows
+from coupledgp.ground.memory import check_memory
 from coupledgp.inference.space_time.factors import LANES, factor
 from coupledgp.inference.space_time.recursions import fill_records, solve_rows
 from coupledgp.inference.space_time.state_space import StateSpace
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray
 
 # Most groups of a block that a thread takes.

@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.conjugate_gradients import solve_columns
-from coupledgp.inference.linalg.lanczos import lanczos_quadrature
-from coupledgp.inference.linalg.probe_errors import widened_error
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.space_time.basis import Basis
 from coupledgp.inference.space_time.filters import SeriesFilter, Term
 from coupledgp.inference.space_time.toeplitz import (
@@ -32,7 +30,9 @@ from coupledgp.inference.space_time.toeplitz import (
     diagonals_of,
     first_columns,
 )
-from coupledgp.progress import Progress, silent
+from coupledgp.linalg.conjugate_gradients import solve_columns
+from coupledgp.linalg.lanczos import lanczos_quadrature
+from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.random import FloatArray, IntArray
 
 BoolArray = NDArray[np.bool_]

@@ -11,6 +11,7 @@ import numpy as np
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import dense_spectrum
+from coupledgp.ground.memory import check_memory
 from coupledgp.inference.nodes.cholesky_prior import SolvePrior, choose_solve
 from coupledgp.inference.nodes.exact_evidence import SPECTRAL_LIMIT
 from coupledgp.inference.nodes.forecast import EIGEN_RATE, EIGEN_WORK, Forecast
@@ -21,7 +22,6 @@ from coupledgp.inference.space_time.site_base import Sites, checked_theta
 from coupledgp.inference.space_time.site_moments import SiteMoments, VarianceMoments, expanded
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
 
 # Bytes for which nobody asks what is free: that takes longer than to compute them.

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.space_time.posterior import SpaceTimePosterior
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray
 
 # Relative residual of a sensor's row and the gaps, and most steps of conjugate gradients.

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import linalg
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.memory import check_memory
 from coupledgp.inference.nodes.forecast import DENSE_RATE, EIGEN_RATE, EIGEN_WORK, Budget, Forecast
 from coupledgp.inference.placement.downdated import Downdated
 from coupledgp.inference.placement.greedy import greedy
@@ -38,7 +39,6 @@ from coupledgp.inference.placement.objectives import (
 )
 from coupledgp.inference.placement.result import Placement, check_request, distinct
 from coupledgp.inference.space_time.site_base import Sites
-from coupledgp.memory import check_memory
 from coupledgp.random import FloatArray, IntArray
 
 # Groups of frequencies of like noise ratio.

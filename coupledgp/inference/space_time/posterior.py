@@ -15,12 +15,12 @@ from functools import cached_property
 
 import numpy as np
 
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.space_time.filters import SeriesFilter
 from coupledgp.inference.space_time.gap_variances import are_few, drawn_variances
 from coupledgp.inference.space_time.gaps import CompleteSystem, GapSystem
 from coupledgp.inference.space_time.sites import Sites
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray, IntArray, symmetric_root
 
 # Relative residuals of means, and of draws of unknown cells.

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.compiled import compiled, part
+from coupledgp.ground.compiled import compiled, part
 from coupledgp.inference.space_time.factors import LANES
 from coupledgp.inference.space_time.recursions import load, move, move_back, store
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.compiled import compiled, part
+from coupledgp.ground.compiled import compiled, part
 from coupledgp.inference.space_time.factors import LANES, predict, room_for_rows, spread, update
 
 # Times after which gains are compared, and the relative difference that counts as none.

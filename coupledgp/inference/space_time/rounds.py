@@ -13,14 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.inference.search.minimise import Stopping, around_failures, lbfgs
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.space_time.basis import Basis
 from coupledgp.inference.space_time.filter_evidence import FilterEvidence
 from coupledgp.inference.space_time.filters import SeriesFilter
 from coupledgp.inference.space_time.gaps import BoolArray, CompleteSystem, GapSystem
 from coupledgp.inference.space_time.whittle import Gram, SpaceTimeParameters, Whittle, box
-from coupledgp.progress import Progress, silent
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Stopping, around_failures, lbfgs
 
 # Draws of the gaps in a round, and relative residuals of their means and deviations.
 N_IMPUTATIONS, IMPUTATION_TOLERANCE, DEVIATION_TOLERANCE = 2, 1e-3, 1e-2

@@ -13,11 +13,11 @@ import numpy as np
 
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import column_blocks
-from coupledgp.inference.linalg.probe_errors import widened_error
+from coupledgp.ground.memory import available_bytes, check_memory
 from coupledgp.inference.nodes.forecast import SPARSE_RATE, Forecast
 from coupledgp.inference.nodes.moments import ChebyshevColumns, SpectralFunction
 from coupledgp.kernels.graph.exact import DEGREE_LIMIT, chebyshev_coefficients
-from coupledgp.memory import available_bytes, check_memory
+from coupledgp.linalg.probe_errors import widened_error
 from coupledgp.random import FloatArray, IntArray
 
 # Memory of recurrences that are kept to be continued at a higher degree: at most this, and at most

@@ -7,6 +7,7 @@ from typing import Any
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.graphs import Graph
+from coupledgp.ground.validation import check_positive
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.space_time.field_sites import FieldSites
 from coupledgp.inference.space_time.graph_sites import SITE_TOLERANCE, GraphSites
@@ -20,7 +21,6 @@ from coupledgp.kernels.fields import (
     parse_field_kernels,
 )
 from coupledgp.kernels.graph.registry import GraphKernelLike, parse_graph_kernel
-from coupledgp.validation import check_positive
 
 # Names of kernels with lengths; on an operator every other name is that of a graph kernel.
 FIELD_NAMES = ("matern", "position")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.compiled import compiled, part
+from coupledgp.ground.compiled import compiled, part
 from coupledgp.inference.space_time.factors import LANES, predict, room_for_rows, spread, update
 from coupledgp.inference.space_time.recursions import EVERY, STATIONARY
 

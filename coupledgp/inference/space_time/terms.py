@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_choice, check_positive, check_vector
 from coupledgp.kernels.time import TimeKernel
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice, check_positive, check_vector
 
 BoolArray = NDArray[np.bool_]
 # Negative eigenvalues of this size beside the largest one are rounding.

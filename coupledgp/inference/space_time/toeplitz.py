@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coupledgp.compiled import compiled, part, share_rows
+from coupledgp.ground.compiled import compiled, part, share_rows
 from coupledgp.random import FloatArray, IntArray
 
 

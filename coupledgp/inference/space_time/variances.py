@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coupledgp.compiled import share_rows
+from coupledgp.ground.compiled import share_rows
 from coupledgp.inference.space_time.factors import LANES
 from coupledgp.inference.space_time.gains import MOST_GROUPS, Gains, Shared
 from coupledgp.inference.space_time.products import multiply

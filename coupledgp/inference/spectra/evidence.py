@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.search.rows import RowWeights
 from coupledgp.inference.spectra.posterior_kl import (
     check_frequencies,
     check_hyperparameters,
@@ -33,6 +32,7 @@ from coupledgp.inference.weights.normal_equations import solve_ridge
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
+from coupledgp.search.rows import RowWeights
 
 
 @dataclass(frozen=True)

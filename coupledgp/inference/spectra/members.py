@@ -22,17 +22,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.descent import Check, constant, descend
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
-from coupledgp.inference.search.profile import ROUNDINGS
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.ground.descent import Check, constant, descend
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
 from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.inference.spectra.training import LEARNING_RATE
 from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
+from coupledgp.search.optimize import Hyperparameters, SearchSpace
+from coupledgp.search.profile import ROUNDINGS
+from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
 

@@ -22,13 +22,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive
 from coupledgp.inference.dense.evidence import scaled_distances
-from coupledgp.inference.linalg.cholesky import cholesky
-from coupledgp.inference.search.optimize import Hyperparameters
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray
+from coupledgp.search.optimize import Hyperparameters
+from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
-from coupledgp.validation import check_lengthscale, check_magnitude, check_positive
 
 
 @dataclass(frozen=True)

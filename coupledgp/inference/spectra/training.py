@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from coupledgp.descent import cosine, descend
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FeatureMap
+from coupledgp.ground.descent import cosine, descend
+from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
-from coupledgp.progress import Progress
 from coupledgp.random import FloatArray
 
 # `loss(frequencies, weights)`: a differentiable scalar of tensors (m, d) and (m,).

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coupledgp.inference.linalg.cholesky import batch_cholesky
+from coupledgp.linalg.cholesky import batch_cholesky
 
 
 @dataclass(frozen=True)

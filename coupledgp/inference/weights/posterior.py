@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.rounding import LIMIT
 from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
 from coupledgp.inference.weights.rounding import FeatureRounding, error_of_rows, error_of_sums
 from coupledgp.inference.weights.square_root import SquareRoot
+from coupledgp.linalg.rounding import LIMIT
 
 DOUBLE = FeatureRounding()
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coupledgp.inference.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.inference.weights.normal_equations import NormalEquations
+from coupledgp.linalg.rounding import GRAM_ROUNDINGS, bounded, inverse_sizes
 
 EPS = torch.finfo(torch.float64).eps
 # Errors of an orthogonal factor, as multiples of the rounding of one operation on the norm of the

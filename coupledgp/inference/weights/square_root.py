@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coupledgp.inference.search.problem import log_evidence
+from coupledgp.search.problem import log_evidence
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import SMALLEST
 from coupledgp.inference.weights.normal_equations import NormalEquations
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.stream import FeatureStream, add_gram, fill_lower
 from coupledgp.inference.weights.weighted_sums import WeightedSums, row_factors
 from coupledgp.random import FloatArray
-from coupledgp.validation import SMALLEST
 
 # Features (b, M) and targets (b, k) of b rows; a third tensor (b, 2) holds the relative noise r and
 # the count c of each row, see `RowWeights`, where rows differ in them.

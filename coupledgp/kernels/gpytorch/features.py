@@ -20,10 +20,10 @@ from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.errors import InvalidInputError
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
 from coupledgp.features.directions import check_directions
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.kernels.gpytorch.gram import FeatureGram
 from coupledgp.random import Seed, as_rng
 from coupledgp.spectra import SpectrumLike, parse_spectrum
-from coupledgp.validation import check_positive_int
 
 # Seeds are stored as signed integers of 64 bits.
 _LARGEST_SEED = 2**63 - 1

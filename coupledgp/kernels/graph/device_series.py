@@ -7,8 +7,8 @@ import warnings
 import torch
 from torch import Tensor
 
-from coupledgp.devices import check_device_memory
 from coupledgp.graphs import Graph
+from coupledgp.ground.devices import check_device_memory
 from coupledgp.random import FloatArray
 
 # Blocks of as many numbers as there are nodes and columns that are alive at once.

@@ -8,11 +8,11 @@ import numpy as np
 from scipy.fft import dct
 from scipy.sparse.linalg import LinearOperator
 
-from coupledgp.devices import CPU, DeviceLike, parse_device
 from coupledgp.errors import NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.graphs.products import PARALLEL_WORK, by_column_blocks, fused_product
 from coupledgp.graphs.spectrum import dense_spectrum
+from coupledgp.ground.devices import CPU, DeviceLike, parse_device
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.device_series import DeviceSeries
 from coupledgp.random import FloatArray

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive, check_positive_int, check_vector
 from coupledgp.kernels.graph.base import GraphKernel, deconvolve, difference
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive, check_positive_int, check_vector
 
 _NO_PARAMETERS = np.empty(0)
 # Diffusion times from which a fit may start: from a node's neighbours to hundreds of nodes.

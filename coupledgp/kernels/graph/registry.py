@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.families import (
     GraphMaternKernel,
@@ -18,7 +19,6 @@ from coupledgp.kernels.graph.families import (
     RegularizedLaplacianKernel,
 )
 from coupledgp.registry import Registry
-from coupledgp.validation import check_positive
 
 # Relative difference of a scale of a file from that of its lengthscale.
 ROUNDING = 1e-9

@@ -10,8 +10,8 @@ from sklearn.model_selection import KFold
 
 from coupledgp.diagnostics.scores import point_nlpd
 from coupledgp.gp.protocol import Data
+from coupledgp.ground.progress import Progress, reporter
 from coupledgp.models.other_models.contest import Scored
-from coupledgp.progress import Progress, reporter
 from coupledgp.random import FloatArray, IntArray
 
 FOLDS = 5

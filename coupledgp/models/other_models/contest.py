@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from coupledgp.diagnostics.alternatives import Alternative, Alternatives, Skipped
 from coupledgp.diagnostics.scores import paired_difference, rmse
 from coupledgp.errors import CoupledGPError
-from coupledgp.progress import Progress, watched
+from coupledgp.ground.progress import Progress, watched
 from coupledgp.random import FloatArray
 
 # A model that takes this many times its forecast is ended where others wait for the time; by so

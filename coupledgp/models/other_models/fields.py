@@ -10,6 +10,7 @@ from coupledgp.gp.field_routes import RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.ground.progress import reporter
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     FieldKernel,
@@ -19,7 +20,6 @@ from coupledgp.kernels.fields import (
 )
 from coupledgp.models.other_models.contest import Candidate, Scored
 from coupledgp.models.other_models.tables import scored
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 
 # Seconds of a fit of one family on one core of a server of 2023: at least, for each product of

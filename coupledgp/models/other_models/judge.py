@@ -19,6 +19,7 @@ from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
+from coupledgp.ground.progress import reporter
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models.node_estimator import NodeRegressor
 from coupledgp.models.other_models.contest import Candidate, Contest, Scored
@@ -26,7 +27,6 @@ from coupledgp.models.other_models.fields import FieldTask, field_member
 from coupledgp.models.other_models.nodes import NodeTask
 from coupledgp.models.other_models.tables import TableTask, scored
 from coupledgp.models.tables import TableRegressor
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 
 # Most test points at which models are scored; of more, so many are drawn at random.

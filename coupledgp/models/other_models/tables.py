@@ -14,6 +14,7 @@ from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import TransformedGP, transformed_data
 from coupledgp.gp.transforms import Identity
+from coupledgp.ground.progress import reporter
 from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.local import LocalGPRegressor
 from coupledgp.models.other_models import boosting
@@ -22,7 +23,6 @@ from coupledgp.models.regressor import GPRegressor
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import chosen_transforms
-from coupledgp.progress import reporter
 from coupledgp.random import FloatArray
 from coupledgp.selection.member_plans import Size
 from coupledgp.selection.protocol import is_auto, with_parameters

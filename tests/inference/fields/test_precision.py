@@ -11,6 +11,7 @@ from scipy import sparse
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import as_points, location_positions, location_rows
+from coupledgp.ground.progress import silent
 from coupledgp.inference.fields.precision import FieldPrecision, edge_slope, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
     PositionFeatures,
@@ -20,7 +21,6 @@ from coupledgp.inference.fields.precision_evidence import (
 from coupledgp.inference.fields.precision_matrices import edge_precision, shifted_stiffness
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.inference.fields.precision_search import PrecisionSearch, SearchSettings
-from coupledgp.progress import silent
 from tests.geometry.shapes import slivers, three_pages, town
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from coupledgp.inference.dense.system import EuclideanSystem, ExactProblem
-from coupledgp.inference.linalg.system import LinearSystem, Solution, SystemOptions, predictive_law
+from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions, predictive_law
 from coupledgp.spectra import parse_spectrum
 
 N, P, K = 12, 4, 3

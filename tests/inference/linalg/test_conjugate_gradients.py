@@ -5,12 +5,12 @@ import pytest
 import torch
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.conjugate_gradients import (
+from coupledgp.ground.progress import silent
+from coupledgp.linalg.conjugate_gradients import (
     DiagonalPreconditioner,
     solve_columns,
     solve_refined,
 )
-from coupledgp.progress import silent
 from coupledgp.random import FloatArray
 
 

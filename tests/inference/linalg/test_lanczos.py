@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coupledgp.inference.linalg.lanczos import Lanczos, gauss, lanczos_quadrature, with_node
+from coupledgp.linalg.lanczos import Lanczos, gauss, lanczos_quadrature, with_node
 
 
 def test_lanczos_quadrature_is_exact_for_few_distinct_eigenvalues() -> None:

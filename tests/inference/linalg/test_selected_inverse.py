@@ -10,16 +10,16 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
-from coupledgp.inference.linalg import selected_inverse as module
-from coupledgp.inference.linalg.block_factor import BlockFactor
-from coupledgp.inference.linalg.selected_inverse import canonical, selected_inverse
-from coupledgp.inference.linalg.sparse_cholesky import (
+from coupledgp.linalg import selected_inverse as module
+from coupledgp.linalg.block_factor import BlockFactor
+from coupledgp.linalg.selected_inverse import canonical, selected_inverse
+from coupledgp.linalg.sparse_cholesky import (
     elimination_order,
     factor_entries,
     minimum_degree,
     nested_dissection,
 )
-from coupledgp.inference.linalg.supernodes import Supernodes
+from coupledgp.linalg.supernodes import Supernodes
 from tests.inference.linalg.sparse_cases import arrow, grid_matrix, laplacian, path, random_matrix
 
 
@@ -188,8 +188,8 @@ def test_factors_that_do_not_fit_are_refused(monkeypatch):
     entries = factor_entries(matrix, minimum_degree(matrix))
     assert 24 * entries < asked[0] < 24 * 12 * entries
     monkeypatch.undo()
-    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e5)
-    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
+    monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 1e5)
+    monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
     with pytest.raises(MemoryLimitError, match="constant: 3 factors of a matrix of 900 rows"):
         selected_inverse(matrix, None, minimum_degree(matrix), 3)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import linalg, sparse
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.linalg.sparse_cholesky import (
+from coupledgp.linalg.sparse_cholesky import (
     SparseFactor,
     elimination_order,
     elimination_tree,

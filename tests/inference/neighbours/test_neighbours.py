@@ -15,7 +15,7 @@ from coupledgp.inference.neighbours.conditionals import Neighbourhoods, conditio
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_earlier
 from coupledgp.inference.neighbours.parameters import Scales, Structure
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8"]

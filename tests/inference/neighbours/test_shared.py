@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.shared import SharedEvidence
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "matern-0.8")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.inference.search import averaging
-from coupledgp.inference.search.averaging import importance_draws
+from coupledgp.search import averaging
+from coupledgp.search.averaging import importance_draws
 
 
 class Normal:

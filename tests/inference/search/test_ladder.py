@@ -10,8 +10,10 @@ import torch
 from scipy import stats
 
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
-from coupledgp.inference.search import ladder as ladder_module
-from coupledgp.inference.search.ladder import (
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.search import ladder as ladder_module
+from coupledgp.search.ladder import (
     SINGLE_ERROR,
     Ladder,
     Rung,
@@ -19,17 +21,15 @@ from coupledgp.inference.search.ladder import (
     rung_sizes,
     single_error,
 )
-from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.inference.search.problem import (
+from coupledgp.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.search.problem import (
     EvidenceGradient,
     LadderProblem,
     PredictiveEvidence,
     SpectralEvidence,
 )
-from coupledgp.inference.search.rows import RowWeights
-from coupledgp.inference.search.runs import Search
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.search.rows import RowWeights
+from coupledgp.search.runs import Search
 
 DIM = 2
 

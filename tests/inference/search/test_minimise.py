@@ -7,7 +7,10 @@ import pytest
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.features import FourierFeatures
-from coupledgp.inference.search.minimise import (
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import (
     OPTIMIZERS,
     Box,
     Experienced,
@@ -20,10 +23,7 @@ from coupledgp.inference.search.minimise import (
     parse_optimizer,
     patient,
 )
-from coupledgp.inference.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.random import FloatArray
+from coupledgp.search.optimize import SearchSpace, maximise_evidence
 
 
 def bowl(x: FloatArray) -> tuple[float, FloatArray]:

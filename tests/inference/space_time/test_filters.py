@@ -433,7 +433,7 @@ def test_rounding_below_zero_of_eigenvalues_counts_as_zero():
 
 
 def test_gains_that_do_not_fit_are_refused(monkeypatch):
-    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
-    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e3)
+    monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
+    monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 1e3)
     with pytest.raises(MemoryLimitError, match="gains of 8 series at 60 times"):
         made("irregular").log_determinants  # noqa: B018

@@ -175,8 +175,8 @@ def test_spectra_are_checked(parts):
 
 
 def test_memory_is_forecast(monkeypatch):
-    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
-    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e3)
+    monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
+    monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 1e3)
     law = Spectra(np.ones(2), np.ones(2), np.ones(2))
     with pytest.raises(MemoryLimitError, match="covariances of 14 places"):
         stationary_placement(sites_of(weighted_graph(), "heat"), np.array([3]), 2, law)

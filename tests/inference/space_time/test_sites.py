@@ -282,8 +282,8 @@ def test_site_numbers_are_checked(bad):
 
 
 def test_too_many_sites_are_refused_before_work(monkeypatch):
-    monkeypatch.setattr("coupledgp.memory.UNASKED", 0)
-    monkeypatch.setattr("coupledgp.memory.available_bytes", lambda: 1e4)
+    monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
+    monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 1e4)
     monkeypatch.setattr(graph_sites, "FREE_BYTES", 0.0)
     with pytest.raises(MemoryLimitError, match="60 sites"):
         sites_of(GRAPHS["path"], "heat").gram(np.arange(60))

@@ -17,10 +17,10 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from coupledgp.compiled import compiled, part, without_denormals
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.sparse_cholesky import REMEDY
-from coupledgp.inference.linalg.supernodes import Supernodes
+from coupledgp.ground.compiled import compiled, part, without_denormals
+from coupledgp.linalg.sparse_cholesky import REMEDY
+from coupledgp.linalg.supernodes import Supernodes
 from coupledgp.random import FloatArray
 
 # Rows of a triangle that are inverted one by one; larger ones are inverted by products of tiles.

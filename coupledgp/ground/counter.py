@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.compiled import part
+from coupledgp.ground.compiled import part
 from coupledgp.random import FloatArray, IntArray
 
 UIntArray = NDArray[np.uint64]

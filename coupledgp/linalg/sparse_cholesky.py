@@ -14,8 +14,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, spilu, splu
 
-from coupledgp.compiled import compiled
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.ground.compiled import compiled
 from coupledgp.random import FloatArray, IntArray
 
 # Options under which SuperLU takes the diagonal as pivots: the matrix is positive definite.

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
-from coupledgp.inference.search.minimise import Minimum, Stopping
-from coupledgp.inference.search.problem import EvidenceProblem, LadderProblem
-from coupledgp.inference.search.runs import Search
-from coupledgp.inference.search.space import Hyperparameters as Hyperparameters
-from coupledgp.inference.search.space import SearchSpace as SearchSpace
-from coupledgp.inference.search.space import first_places as first_places
-from coupledgp.inference.search.starts import proposed_starts
-from coupledgp.progress import Progress, silent
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.random import FloatArray
+from coupledgp.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
+from coupledgp.search.minimise import Minimum, Stopping
+from coupledgp.search.problem import EvidenceProblem, LadderProblem
+from coupledgp.search.runs import Search
+from coupledgp.search.space import Hyperparameters as Hyperparameters
+from coupledgp.search.space import SearchSpace as SearchSpace
+from coupledgp.search.space import first_places as first_places
+from coupledgp.search.starts import proposed_starts
 
 # Number of rows on which starting values are compared: they need not be exact.
 SUBSET_ROWS = 1024

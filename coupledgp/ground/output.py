@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from coupledgp.temporary import (
+from coupledgp.ground.temporary import (
     PREFIX,
     Temporary,
     given_name,

@@ -6,10 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.linalg.block_factor import BlockFactor
-from coupledgp.inference.linalg.sparse_cholesky import symmetric_pattern
-from coupledgp.inference.linalg.supernodes import Supernodes
-from coupledgp.memory import check_memory
+from coupledgp.ground.memory import check_memory
+from coupledgp.linalg.block_factor import BlockFactor
+from coupledgp.linalg.sparse_cholesky import symmetric_pattern
+from coupledgp.linalg.supernodes import Supernodes
 from coupledgp.random import FloatArray, IntArray
 
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from coupledgp.inference.linalg.rounding import warn_of_evidence
-from coupledgp.inference.search.minimise import Minimum, Stopping, around_failures
-from coupledgp.inference.search.problem import (
+from coupledgp.ground.progress import Progress
+from coupledgp.linalg.rounding import warn_of_evidence
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimum, Stopping, around_failures
+from coupledgp.search.problem import (
     EvidenceAtLengthscale,
     EvidenceGradient,
     EvidenceProblem,
 )
-from coupledgp.inference.search.profile import profile_scales
-from coupledgp.inference.search.space import Hyperparameters, SearchSpace
-from coupledgp.progress import Progress
-from coupledgp.random import FloatArray
+from coupledgp.search.profile import profile_scales
+from coupledgp.search.space import Hyperparameters, SearchSpace
 
 
 class Search:

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.optimize import minimize
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.validation import check_choice
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_choice
 
 # `x -> (value, gradient)` at a point (d,), the gradient of the same shape.
 ValueAndGradient: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]

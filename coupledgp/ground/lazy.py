@@ -52,7 +52,7 @@ def attach(
         return import_module(full)
 
     def listing() -> list[str]:
-        return sorted({*vars(this), *public})
+        return sorted([*public, *{"__version__"}.intersection(vars(this))])
 
     return public, get, listing
 

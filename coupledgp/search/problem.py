@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.inference.linalg.cholesky import cholesky
-from coupledgp.inference.linalg.rounding import ENTRY_ROUNDINGS, bounded, inverse_sizes
-from coupledgp.inference.search.rows import RowWeights
+from coupledgp.linalg.cholesky import cholesky
+from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.rows import RowWeights
 
 
 @dataclass(frozen=True)

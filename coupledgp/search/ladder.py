@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.search.minimise import Experienced, Minimum, Stopping, patient
-from coupledgp.inference.search.problem import EvidenceGradient, LadderProblem
-from coupledgp.inference.search.runs import Search
-from coupledgp.inference.search.space import SearchSpace
-from coupledgp.inference.search.starts import proposed_starts
-from coupledgp.progress import Progress
+from coupledgp.ground.progress import Progress
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Experienced, Minimum, Stopping, patient
+from coupledgp.search.problem import EvidenceGradient, LadderProblem
+from coupledgp.search.runs import Search
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import proposed_starts
 
 # Rows of the first rung, and the ratio of one rung to the last.
 FIRST_ROWS, GROWTH = 1024, 4

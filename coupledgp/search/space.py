@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.inference.search.minimise import Minimiser, lbfgs
-from coupledgp.inference.search.profile import ScaleBounds
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.minimise import Minimiser, lbfgs
+from coupledgp.search.profile import ScaleBounds
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from coupledgp.compiled import compiled
-from coupledgp.inference.linalg.sparse_cholesky import (
+from coupledgp.ground.compiled import compiled
+from coupledgp.linalg.sparse_cholesky import (
     column_counts,
     elimination_tree,
     postordered,

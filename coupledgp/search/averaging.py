@@ -19,12 +19,12 @@ from typing import Protocol
 import numpy as np
 
 from coupledgp.errors import InvalidInputError, NumericalError
-from coupledgp.inference.search.minimise import Stopping
-from coupledgp.inference.search.optimize import Hyperparameters, SearchSpace
-from coupledgp.inference.search.problem import EvidenceProblem
-from coupledgp.progress import Progress, silent
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray
-from coupledgp.validation import check_positive
+from coupledgp.search.minimise import Stopping
+from coupledgp.search.optimize import Hyperparameters, SearchSpace
+from coupledgp.search.problem import EvidenceProblem
 
 # Step of the differences of gradients, in log units: their error is of second order.
 HESSIAN_STEP = 0.01

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import NumericalError
-from coupledgp.inference.linalg.lanczos import Product
-from coupledgp.inference.linalg.system import Solution
-from coupledgp.progress import Progress, silent
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.linalg.lanczos import Product
+from coupledgp.linalg.system import Solution
 from coupledgp.random import FloatArray
 
 # `V -> A V` for columns V (n, k), in the dtype of V.

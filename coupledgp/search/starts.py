@@ -14,10 +14,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from coupledgp.inference.search.problem import EvidenceProblem
-from coupledgp.inference.search.profile import profile_scales
-from coupledgp.inference.search.space import SearchSpace
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.problem import EvidenceProblem
+from coupledgp.search.profile import profile_scales
+from coupledgp.search.space import SearchSpace
 
 # Rows of the coarse profile. In longer tables three quarters are random and the others are near
 # each other, for random rows of a long table are too far apart to see what varies fast.

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from coupledgp.memory import check_memory
-from coupledgp.progress import Progress
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress
 from coupledgp.random import FloatArray
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.memory import check_memory
+from coupledgp.ground.memory import check_memory
 
 DeviceLike: TypeAlias = torch.device | str | None
 Record = TypeVar("Record")

@@ -1,0 +1,81 @@
+"""Old import paths, which lead to the modules that took their place.
+
+`import coupledgp.old` and `from coupledgp.old.file import name` give the very module objects of the
+new path, so that classes are the same objects by either path and old pickles load.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# An old path, of a file or of a folder with all it holds, to the path that took its place.
+MOVED = {
+    **{
+        f"coupledgp.{name}": f"coupledgp.ground.{name}"
+        for name in (
+            "compiled", "counter", "descent", "devices", "forks", "lazy", "memory", "output",
+            "progress", "temporary", "validation", "visible",
+        )
+    },
+    "coupledgp.inference.linalg": "coupledgp.linalg",
+    "coupledgp.inference.search": "coupledgp.search",
+    "coupledgp.models.botorch_model": "coupledgp.botorch.model",
+    "coupledgp.models.reports": "coupledgp.models.other_models.reports",
+}  # fmt: skip
+
+
+class _Alias(Loader):
+    """Loads nothing: the module of the new path stands at the old one too."""
+
+    def __init__(self, new: str) -> None:
+        self.new = new
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(self.new)
+        # The import system writes the old spec into the module that it is given.
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec
+
+
+class MovedModules(MetaPathFinder):
+    """Finds modules by their old paths.
+
+    Parameters
+    ----------
+    moved
+        Old path of a file or folder to the new one.
+    """
+
+    def __init__(self, moved: Mapping[str, str]) -> None:
+        self.moved = dict(moved)
+
+    def new_path(self, name: str) -> str | None:
+        """The path that took the place of one, or None if none did."""
+        parts = name.split(".")
+        for n in range(len(parts), 1, -1):
+            if new := self.moved.get(".".join(parts[:n])):
+                return ".".join([new, *parts[n:]])
+        return None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith("coupledgp."):
+            return None
+        new = self.new_path(fullname)
+        return None if new is None else ModuleSpec(fullname, _Alias(new))
+
+
+def follow_moves() -> None:
+    """Let old import paths lead to new ones, from the package's first import on."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        # Before the others: they would load a file of a moved folder once more, by its old path.
+        sys.meta_path.insert(0, MovedModules(MOVED))

@@ -13,10 +13,13 @@ whatever its diffusion time.
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg
+from scipy.interpolate import AAA
 
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.graphs import Graph
@@ -101,7 +104,7 @@ def rational_fit(function: SpectralFunction, tolerance: float) -> RationalFit:
         return RationalFit(float(values.mean()), np.empty(0, complex), np.empty((0, 2)), tolerance)
     tolerance = max(tolerance, LEAST_ERROR)
     for share in (0.1, 1e-2, 1e-3):
-        fit = _with_coefficients(_aaa_poles(d, values / top, share * tolerance), d, values)
+        fit = _with_coefficients(_poles(d, values / top, share * tolerance), d, values)
         error = float(np.abs(fit.at(d) - values).max()) / top
         if error <= tolerance:
             break
@@ -113,27 +116,14 @@ def rational_fit(function: SpectralFunction, tolerance: float) -> RationalFit:
     return fit._replace(error=error)
 
 
-def _aaa_poles(x: FloatArray, values: FloatArray, tolerance: float) -> np.ndarray:
-    """Poles of the rational interpolant of values (k,) at x (k,) that the AAA algorithm finds."""
-    free = np.ones(x.size, dtype=bool)
-    fitted, chosen = np.full(x.size, values.mean()), np.empty(0, dtype=np.int64)
-    weights = np.empty(0)
-    while chosen.size < MOST_POLES:
-        errors = np.where(free, np.abs(values - fitted), 0.0)
-        if errors.max() <= tolerance:
-            break
-        chosen = np.append(chosen, np.argmax(errors))
-        free[chosen[-1]] = False
-        cauchy = 1.0 / (x[free, None] - x[chosen])
-        loewner = (values[free, None] - values[chosen]) * cauchy
-        weights = linalg.svd(linalg.qr(loewner, mode="r")[0][: chosen.size])[2][-1]
-        fitted = values.copy()
-        fitted[free] = cauchy @ (weights * values[chosen]) / (cauchy @ weights)
-    m = chosen.size
-    left, right = np.zeros((m + 1, m + 1)), np.eye(m + 1)
-    left[0, 1:], left[1:, 0], right[0, 0] = weights, 1.0, 0.0
-    left[np.arange(1, m + 1), np.arange(1, m + 1)] = x[chosen]
-    poles = linalg.eigvals(left, right)
+def _poles(x: FloatArray, values: FloatArray, tolerance: float) -> NDArray[np.complex128]:
+    """Poles of the rational interpolant of values (k,), at most one, at x (k,)."""
+    share = tolerance / float(np.abs(values).max())
+    with warnings.catch_warnings():
+        # The caller measures the error of the fit and asks for another one.
+        warnings.filterwarnings("ignore", "AAA failed to converge", RuntimeWarning)
+        fit = AAA(x, values, rtol=share, max_terms=MOST_POLES, clean_up=False)
+    poles: NDArray[np.complex128] = fit.poles()
     return poles[np.isfinite(poles)]
 
 

@@ -38,10 +38,11 @@ from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.readers.domains import Domain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.places import PlaceOptions, Places, read_queries, read_sensors
-from coupledgp.cli.show import field as show_field
+from coupledgp.cli.show.field import FieldFound, field_report
+from coupledgp.diagnostics.pages.terminal import print_report
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
-from coupledgp.ground.output import write_text, written_whole
+from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import json_values
 from coupledgp.models.fields import FieldGPRegressor
@@ -94,7 +95,7 @@ def run_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> None
     if options.as_json:
         print(json.dumps(json_values(result), indent=2))
     else:
-        show_field.interpolate(result)
+        print_report(field_report(FieldFound(result)))
 
 
 def fitted_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> dict[str, Any]:
@@ -134,7 +135,7 @@ def fitted_field(domain: Domain, options: FieldOptions, remarks: list[str]) -> d
             assert options.loo is not None
             write_left_out(sensors, task.sensors, run.loo, loo_path, options.loo)
         if page_path is not None:
-            write_text(page_path, show_field.page(result, run.shown()))
+            field_report(run.shown(result)).to_html(page_path)
     return result
 
 
@@ -217,20 +218,20 @@ class _Run:
             self._piecewise = piecewise(self.model, self.domain, self.options.latent)
         return self._piecewise
 
-    def shown(self) -> show_field.Shown:
+    def shown(self, result: dict[str, Any]) -> FieldFound:
         """The picture of the law, if there are positions, and the sensors left out."""
         from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap  # matplotlib is slow
 
         operator = self.domain.operator
         if operator.positions is None:
-            return show_field.Shown(None, self.loo)
+            return FieldFound(result, None, self.loo)
         sensors = location_positions(self.task.places.points, operator.positions)
         if not self.domain.is_surface:
             found = self.piecewise()
             picture = RoadMap(
                 found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
             )
-            return show_field.Shown(picture, self.loo)
+            return FieldFound(result, picture, self.loo)
         mean, std = self.model.predict(
             refined_places(operator), return_std=True, latent=self.options.latent
         )
@@ -243,7 +244,7 @@ class _Run:
             self.task.y,
             **self._observed(),
         )
-        return show_field.Shown(surface, self.loo)
+        return FieldFound(result, surface, self.loo)
 
     def _observed(self) -> dict[str, Any]:
         """Names of the sensors of a map, and their errors when they are left out."""

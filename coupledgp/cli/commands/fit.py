@@ -257,9 +257,10 @@ def fit(
     from coupledgp.cli.readers.batches import wants_batches
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.kinds import forced_kinds
-    from coupledgp.cli.show import table as show
+    from coupledgp.cli.show.table import fit_report
+    from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.ground.devices import parse_device
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.ground.output import written_whole
     from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
     from coupledgp.models import save_model
 
@@ -313,13 +314,14 @@ def fit(
         if model_path is not None:
             save_model(estimator, model_path, include_data=include_data)
         if page_path is not None and comparison is not None:
-            write_text(page_path, show.page(result, comparison))
+            fit_report(result, comparison).to_html(page_path)
     from coupledgp.ground.validation import json_values
 
     warnings = () if overlap is None else overlap.warnings
-    print(json.dumps(json_values(result), indent=2)) if as_json else show.fit(
-        result, comparison, warnings
-    )
+    if as_json:
+        print(json.dumps(json_values(result), indent=2))
+    else:
+        print_report(fit_report(result, comparison, warnings))
 
 
 def _check_holdout(test: Path | None, holdout: float | None) -> float:

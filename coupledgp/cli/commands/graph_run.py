@@ -22,12 +22,13 @@ from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
-from coupledgp.cli.show import graph as show_graph
+from coupledgp.cli.show.graph import GraphFound, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
+from coupledgp.diagnostics.pages.terminal import print_report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
-from coupledgp.ground.output import write_text, written_whole
+from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
@@ -124,13 +125,13 @@ def run_graph(options: Mapping[str, Any], share: float) -> None:
         # Where there was no choice of weights there is nothing to say of them.
         result["face_weights"] = choice.to_dict() if network.nodes == "faces" else None
         write_law(network, law, output_path, output)
+        found = GraphFound(result, network, task.nodes, law)
         if page_path is not None and comparison is not None:
-            page = show_graph.page(result, comparison, network, task.nodes, law)
-            write_text(page_path, page)
+            graph_report(found, comparison).to_html(page_path)
     if options["as_json"]:
         print(json.dumps(json_values(result), indent=2))
     else:
-        show_graph.interpolate(result, comparison)
+        print_report(graph_report(found, comparison))
 
 
 def face_graphs(network: Network, weights: str) -> dict[str, Graph]:

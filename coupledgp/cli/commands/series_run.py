@@ -40,8 +40,9 @@ from coupledgp.cli.readers.node_values import positions_of
 from coupledgp.cli.readers.series import Nodes, SeriesOptions, read_series
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
-from coupledgp.cli.show import series as show
+from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
+from coupledgp.diagnostics.pages.terminal import print_report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES
@@ -99,7 +100,7 @@ def run_series(options: Mapping[str, Any]) -> None:
     if options["as_json"]:
         print(json.dumps(json_values(result), indent=2))
     else:
-        show.interpolate(result)
+        print_report(series_report(result))
 
 
 def _check_options(options: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ FLOORS = [
     ["random"],
     ["ground"],
     ["registry"],
-    ["linalg"],
+    ["linalg", "likelihoods"],
     ["columns"],
     ["batches", "series"],
     ["spectra", "graphs"],

@@ -18,7 +18,6 @@ from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.feature_inverse import FeatureInverse
-from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
     Batch,
@@ -53,6 +52,9 @@ from coupledgp.inference.weights.square_root import SquareRoot
 from coupledgp.inference.weights.statistics import Chunk, DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.inference.weights.weighted_sums import row_factors
+from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.rounding import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import Hyperparameters
@@ -90,14 +92,14 @@ class FeaturePrior:
         Shift c of the inputs.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     """
 
     feature_map: FeatureMap
     center: FloatArray
     hyperparameters: Hyperparameters
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
 
     @property
     def stationary(self) -> StationaryPrior:
@@ -294,7 +296,7 @@ class WeightSpaceGP(NormalizedProcess):
         return self.feature_prior.hyperparameters
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.feature_prior.likelihood(self.hyperparameters.noise)
 

@@ -33,6 +33,7 @@ FLOORS = [
         "inference/neighbours",
         "inference/nodes",
         "inference/fields",
+        "inference/sites",
     ],
     ["inference/spectra", "inference/space_time"],
     ["gp"],

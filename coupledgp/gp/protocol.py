@@ -32,6 +32,7 @@ from coupledgp.gp.left_out import (
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.sites.priors import DenseSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import LinearSystem, SystemOptions
@@ -370,6 +371,24 @@ class GaussianProcess(ABC):
 
     def _left_out_anew(self, groups: Groups, members: list[IntArray]) -> LeftOut:
         """Laws by conditioning on the other observations, for each group; NaN for other rows."""
+        data = self.data
+        found = np.full((2, groups.n_rows, self.units.n_outputs), np.nan)
+        noise, _ = own_noise(self.noise.variance, data.weights)
+        spread = np.broadcast_to(noise, groups.n_rows)
+        for group, rest in self.without(members):
+            mean, variance = rest.law(data.points[group], "variance", latent=True)
+            assert variance is not None
+            found[:, group] = mean, variance + self.units.spread(spread[group])
+        return LeftOut.single(*found[:, groups.rows])
+
+    def without(self, members: list[IntArray]) -> Iterator[tuple[IntArray, GaussianProcess]]:
+        """Groups of observations by their numbers, each with the process given all others.
+
+        Raises
+        ------
+        InvalidInputError
+            There are more than `MOST_CONDITIONED` groups.
+        """
         if len(members) > MOST_CONDITIONED:
             raise InvalidInputError(
                 f"groups: expected at most {MOST_CONDITIONED} groups, since {type(self).__name__} "
@@ -377,15 +396,9 @@ class GaussianProcess(ABC):
                 "groups, or for some rows only (max_rows of a report)"
             )
         data = self.data
-        found = np.full((2, groups.n_rows, self.units.n_outputs), np.nan)
-        noise, _ = own_noise(self.noise.variance, data.weights)
-        spread = np.broadcast_to(noise, groups.n_rows)
         for group in members:
-            rest = self.conditioned(data.take(np.setdiff1d(np.arange(groups.n_rows), group)))
-            mean, variance = rest.law(data.points[group], "variance", latent=True)
-            assert variance is not None
-            found[:, group] = mean, variance + self.units.spread(spread[group])
-        return LeftOut.single(*found[:, groups.rows])
+            others = np.setdiff1d(np.arange(len(data)), group)
+            yield group, self.conditioned(data.take(others))
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
         """Means and variances (m, k) of observations given those of other groups, units of y.
@@ -482,6 +495,13 @@ class NormalizedProcess(GaussianProcess):
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
+
+    def site_prior(self, points: Points) -> SitePrior:
+        """Prior of f at points (n, ...), by which a `LatentGP` finds its sites; here a dense one.
+
+        Processes in the space of features override it, since theirs needs no matrix (n, n).
+        """
+        return DenseSites(torch.as_tensor(self.latent_prior(points)))
 
     @abstractmethod
     def latent_samples(

@@ -46,6 +46,7 @@ from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.square_root import SquareRoot
@@ -364,6 +365,11 @@ class WeightSpaceGP(NormalizedProcess):
         features = self.feature_prior.stream(points).dense()
         gram: FloatArray = (features @ features.T).cpu().numpy()
         return gram * self.hyperparameters.outputscale
+
+    def site_prior(self, points: Points) -> FeatureSites:
+        """See the base class."""
+        features = self.feature_prior.stream(points).dense().double()
+        return FeatureSites(features * math.sqrt(self.hyperparameters.outputscale))
 
     def inverse_covariance(self) -> FeatureInverse:
         """See the base class; O(n M) here, O(M^2) for each observation that is left out."""

@@ -37,8 +37,8 @@ FIRST_REACH = 4.0
 class Site(NamedTuple):
     """What observations say of the function near some values of it, to second order.
 
-    It is the log density of a pseudo-observation `f + slope / precision` of variance
-    `1 / precision`, up to a constant.
+    Where the log density is concave it is that of a pseudo-observation `f + slope / precision` of
+    variance `1 / precision`, up to a constant.
 
     Attributes
     ----------
@@ -46,13 +46,18 @@ class Site(NamedTuple):
         `log p(y | f)`.
     slope : Tensor (...)
         `d log p(y | f) / d f`.
-    precision : Tensor (...)
-        `-d^2 log p(y | f) / d f^2`, at least `LEAST_PRECISION`.
+    curvature : Tensor (...)
+        `-d^2 log p(y | f) / d f^2`, below zero where the law is not log-concave.
     """
 
     log_density: Tensor
     slope: Tensor
-    precision: Tensor
+    curvature: Tensor
+
+    @property
+    def precision(self) -> Tensor:
+        """Curvatures (...), at least `LEAST_PRECISION`."""
+        return self.curvature.clamp_min(LEAST_PRECISION)
 
 
 class Likelihood(ABC):
@@ -113,8 +118,7 @@ class Likelihood(ABC):
     def site(self, y: Tensor, f: Tensor) -> Site:
         """Log density of y about values f and its first two derivatives there, all (...).
 
-        They are differentiable themselves where f is. A law that is not log-concave may return a
-        larger precision than the curvature, by which steps are shorter.
+        They are differentiable themselves where f is.
         """
         with torch.enable_grad():
             at = f if f.requires_grad else f.detach().requires_grad_()
@@ -123,8 +127,7 @@ class Likelihood(ABC):
             (curvature,) = torch.autograd.grad(
                 slope.sum(), at, create_graph=True, materialize_grads=True
             )
-            precision = (-curvature).clamp_min(LEAST_PRECISION)
-        return Site(value, slope, precision)
+        return Site(value, slope, -curvature)
 
     def marginal_moments(
         self, mean: FloatArray, spread: FloatArray

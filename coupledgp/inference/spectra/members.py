@@ -26,9 +26,9 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.ground.descent import Check, constant, descend
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
-from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.inference.spectra.training import LEARNING_RATE
 from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.search.profile import ROUNDINGS

@@ -27,18 +27,19 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures
-from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent
 from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.evidence.problem import EvidenceProblem
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping, lbfgs
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.search.problem import EvidenceProblem
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.runs import Search
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.member_plans import EXACT_NEIGHBOURS, EXACT_ROUNDS
 from coupledgp.spectra import parse_spectrum
 

@@ -24,7 +24,7 @@ FLOORS = [
     ["datasets"],
     ["formats"],
     ["couplings"],
-    ["search", "inference/placement"],
+    ["inference/evidence", "inference/placement"],
     ["features"],
     ["theory", "kernels"],
     [
@@ -36,6 +36,7 @@ FLOORS = [
     ],
     ["inference/spectra", "inference/space_time"],
     ["gp"],
+    ["search"],
     ["diagnostics"],
     ["selection"],
     ["models", "botorch"],

@@ -33,9 +33,9 @@ from coupledgp.gp.left_out import (
 from coupledgp.gp.noise import Noise
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.linalg.system import LinearSystem, SystemOptions
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.rows import RowWeights
 
 Points: TypeAlias = NDArray[Any]
 Want: TypeAlias = Literal["mean", "variance", "covariance"]

@@ -47,6 +47,7 @@ from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.square_root import SquareRoot
@@ -55,7 +56,6 @@ from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.inference.weights.weighted_sums import row_factors
 from coupledgp.linalg.rounding import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters
 
 FITTED_REMARK = (
     "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "

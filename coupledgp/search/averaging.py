@@ -21,10 +21,10 @@ import numpy as np
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import check_positive
+from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping
-from coupledgp.search.optimize import Hyperparameters, SearchSpace
-from coupledgp.search.problem import EvidenceProblem
+from coupledgp.search.space import SearchSpace
 
 # Step of the differences of gradients, in log units: their error is of second order.
 HESSIAN_STEP = 0.01

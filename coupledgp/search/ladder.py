@@ -15,9 +15,9 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress
+from coupledgp.inference.evidence.problem import EvidenceGradient, LadderProblem
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Experienced, Minimum, Stopping, patient
-from coupledgp.search.problem import EvidenceGradient, LadderProblem
 from coupledgp.search.runs import Search
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import proposed_starts

@@ -8,12 +8,12 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.problem import EvidenceProblem, LadderProblem
+from coupledgp.inference.evidence.problem import Hyperparameters as Hyperparameters
 from coupledgp.random import FloatArray
 from coupledgp.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
 from coupledgp.search.minimise import Minimum, Stopping
-from coupledgp.search.problem import EvidenceProblem, LadderProblem
 from coupledgp.search.runs import Search
-from coupledgp.search.space import Hyperparameters as Hyperparameters
 from coupledgp.search.space import SearchSpace as SearchSpace
 from coupledgp.search.space import first_places as first_places
 from coupledgp.search.starts import proposed_starts

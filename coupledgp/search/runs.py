@@ -7,16 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from coupledgp.ground.progress import Progress
-from coupledgp.linalg.rounding import warn_of_evidence
-from coupledgp.random import FloatArray
-from coupledgp.search.minimise import Minimum, Stopping, around_failures
-from coupledgp.search.problem import (
+from coupledgp.inference.evidence.problem import (
     EvidenceAtLengthscale,
     EvidenceGradient,
     EvidenceProblem,
+    Hyperparameters,
 )
+from coupledgp.linalg.rounding import warn_of_evidence
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimum, Stopping, around_failures
 from coupledgp.search.profile import profile_scales
-from coupledgp.search.space import Hyperparameters, SearchSpace
+from coupledgp.search.space import SearchSpace
 
 
 class Search:

@@ -13,23 +13,6 @@ from coupledgp.search.profile import ScaleBounds
 
 
 @dataclass(frozen=True)
-class Hyperparameters:
-    """Hyperparameters of a stationary Gaussian process with noise.
-
-    Attributes
-    ----------
-    lengthscale : FloatArray (d,)
-        In units of the inputs.
-    outputscale, noise : float
-        Variances of f and of the noise, in units of the normalised targets.
-    """
-
-    lengthscale: FloatArray
-    outputscale: float
-    noise: float
-
-
-@dataclass(frozen=True)
 class SearchSpace:
     """Free hyperparameters, where the search for them starts, how it goes on and how far.
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from coupledgp.inference.evidence.problem import EvidenceProblem
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.problem import EvidenceProblem
 from coupledgp.search.profile import profile_scales
 from coupledgp.search.space import SearchSpace
 

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from coupledgp.gp.additive import ExactAdditiveGP
-from coupledgp.gp.local_fit import LocalFitter, LocalSearch
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.random import FloatArray
+from coupledgp.search.tables.local import LocalFitter, LocalSearch
 
 
 @dataclass(frozen=True, eq=False)

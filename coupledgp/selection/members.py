@@ -12,15 +12,6 @@ import numpy as np
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.local import LocalGP
-from coupledgp.gp.local_fit import (
-    FITTING_ROUNDS,
-    LOCAL_ROUNDS,
-    ROUNDING,
-    SCREENING,
-    LocalFitter,
-    LocalProblem,
-    LocalSearch,
-)
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -32,6 +23,15 @@ from coupledgp.inference.spectra.mixture import (
 )
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
+from coupledgp.search.tables.local import (
+    FITTING_ROUNDS,
+    LOCAL_ROUNDS,
+    ROUNDING,
+    SCREENING,
+    LocalFitter,
+    LocalProblem,
+    LocalSearch,
+)
 from coupledgp.selection.fitted_members import (
     Choice,
     FittedMember,

@@ -9,12 +9,13 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.search.averaging import (
     HyperparameterPrior,
     LogPosterior,
     average_hyperparameters,
 )
-from coupledgp.search.optimize import Hyperparameters, SearchSpace
+from coupledgp.search.space import SearchSpace
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(8)

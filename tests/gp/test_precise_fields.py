@@ -15,14 +15,14 @@ from coupledgp.geometry.locations import as_points, location_positions
 from coupledgp.gp.fields import FieldHyperparameters, FieldPrior
 from coupledgp.gp.mixture import restored_process
 from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.precise_fit import fit_precise
 from coupledgp.gp.precise_prior import PrecisePrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.search.rows import RowWeights
+from coupledgp.search.fields.precise import fit_precise
 from coupledgp.testing import ProcessContract
 from tests.geometry.shapes import slivers
 

@@ -9,13 +9,14 @@ from scipy.optimize import approx_fprime
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import EvidenceAtLengthscale, Hyperparameters
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.search import ladder, optimize
-from coupledgp.search.optimize import Hyperparameters, SearchSpace, maximise_evidence
-from coupledgp.search.problem import EvidenceAtLengthscale
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.profile import ScaleBounds
 from coupledgp.search.runs import Search
+from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import COARSE_ROWS, coarse_rows, proposed_starts
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 

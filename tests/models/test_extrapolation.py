@@ -8,11 +8,11 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, NumericalError
-from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection import members
 from coupledgp.spectra import parse_spectrum
 from tests.models.few_steps import search_little

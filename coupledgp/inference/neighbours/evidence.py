@@ -17,6 +17,7 @@ from torch import Tensor
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.devices import CPU
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
 from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
 from coupledgp.inference.neighbours.parameters import Scales, Structure
@@ -26,7 +27,6 @@ from coupledgp.inference.neighbours.whitening import (
     WhitenedSums,
 )
 from coupledgp.random import FloatArray
-from coupledgp.search.rows import RowWeights
 
 # Value of the objective where it cannot be computed: a search turns back.
 REFUSED = 1e10
@@ -43,7 +43,7 @@ class OrderedRows:
     targets : FloatArray (n, k)
         Normalised targets.
     noise : FloatArray (n,)
-        Relative noise variances, `r / c` of `inference.search.rows`.
+        Relative noise variances, `r / c` of `inference.evidence.rows`.
     counts : FloatArray (n,)
         How often each row counts.
     """

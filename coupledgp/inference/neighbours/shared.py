@@ -8,10 +8,10 @@ import numpy as np
 import scipy.linalg
 import torch
 
+from coupledgp.inference.evidence.stationary import kernel_and_slope
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.random import FloatArray
-from coupledgp.search.stationary import kernel_and_slope
 
 # Most rows: an evaluation takes n^3 steps.
 MOST_ROWS = 512

@@ -20,7 +20,7 @@ from coupledgp.inference.fields.precision_evidence import (
 )
 from coupledgp.inference.fields.precision_matrices import edge_precision, shifted_stiffness
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
-from coupledgp.inference.fields.precision_search import PrecisionSearch, SearchSettings
+from coupledgp.search.fields.precision_search import PrecisionSearch, SearchSettings
 from tests.geometry.shapes import slivers, three_pages, town
 
 

@@ -10,12 +10,12 @@ from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
 from coupledgp.errors import NumericalError
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours import nearest as module
 from coupledgp.inference.neighbours.conditionals import Neighbourhoods, conditionals
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_earlier
 from coupledgp.inference.neighbours.parameters import Scales, Structure
-from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8"]

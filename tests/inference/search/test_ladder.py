@@ -10,6 +10,13 @@ import torch
 from scipy import stats
 
 from coupledgp.features import FeatureMap, FourierFeatures, LaplaceFeatures
+from coupledgp.inference.evidence.problem import (
+    EvidenceGradient,
+    LadderProblem,
+    PredictiveEvidence,
+    SpectralEvidence,
+)
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.search import ladder as ladder_module
@@ -21,15 +28,9 @@ from coupledgp.search.ladder import (
     rung_sizes,
     single_error,
 )
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.search.problem import (
-    EvidenceGradient,
-    LadderProblem,
-    PredictiveEvidence,
-    SpectralEvidence,
-)
-from coupledgp.search.rows import RowWeights
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.runs import Search
+from coupledgp.search.space import SearchSpace
 
 DIM = 2
 

@@ -9,9 +9,9 @@ import pytest
 
 from coupledgp.inference.space_time.filter_evidence import FilterEvidence
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.rounds import Rounds
 from coupledgp.inference.space_time.whittle import RIDGE, SpaceTimeParameters, Whittle
 from coupledgp.kernels.time import Constant, Matern12
+from coupledgp.search.space_time.rounds import Rounds
 from tests.inference.space_time.dense import made
 
 BURSTS = np.concatenate([20.0 * k + np.arange(8) for k in range(10)])

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.rounds import Imputer, Rounds, SpaceTimeData
+from coupledgp.inference.space_time.imputation import Imputer, SpaceTimeData
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32
+from coupledgp.search.space_time.rounds import Rounds
 from tests.inference.space_time.dense import made
 
 MOST = 5.5

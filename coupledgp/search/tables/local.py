@@ -24,13 +24,13 @@ from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import varies
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Minimum, Stopping, lbfgs
-from coupledgp.search.rows import RowWeights
 from coupledgp.search.runs import Search
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import (

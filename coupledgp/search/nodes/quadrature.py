@@ -26,7 +26,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import dense_spectrum, lanczos_density, ritz_values
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import varies
-from coupledgp.inference.nodes.exact_search import FixedHyperparameters
+from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import HyperparameterPrior

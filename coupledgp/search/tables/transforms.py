@@ -21,10 +21,11 @@ from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransfor
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import SpectralEvidence
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.search.problem import SpectralEvidence
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.profile import ScaleBounds, profile_scales
+from coupledgp.search.space import SearchSpace
 from coupledgp.spectra import Spectrum
 
 # Rows on which a transform is chosen: an evaluation of the evidence of 500 takes about 50 ms.

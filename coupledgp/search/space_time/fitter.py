@@ -15,19 +15,14 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS
 from coupledgp.inference.space_time.filters import Term
+from coupledgp.inference.space_time.imputation import N_IMPUTATIONS, Imputer, SpaceTimeData
 from coupledgp.inference.space_time.learned import learned_covariance
 from coupledgp.inference.space_time.learned_sites import LearnedSites
-from coupledgp.inference.space_time.rounds import (
-    N_IMPUTATIONS,
-    Imputer,
-    Rounds,
-    SpaceTimeData,
-    SpaceTimeFit,
-)
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, TimeKernel
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.space_time.rounds import Rounds, SpaceTimeFit
 
 # Shares of the variance of the data at which the search starts.
 START_MOVING, START_USUAL, START_CYCLE, START_OWN, START_NOISE = 0.4, 0.2, 0.1, 0.1, 0.1

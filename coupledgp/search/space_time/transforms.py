@@ -7,15 +7,16 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from coupledgp.gp.graph_time_fit import SpaceTimeModel
 from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
 from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.space_time.rounds import Rounds, SpaceTimeData
+from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.random import FloatArray
+from coupledgp.search.space_time.fitter import SpaceTimeModel
+from coupledgp.search.space_time.rounds import Rounds
 
 # Most sensors and last steps on which a transform is chosen.
 MOST_SENSORS, MOST_STEPS = 64, 1024

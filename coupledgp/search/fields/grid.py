@@ -26,7 +26,9 @@ from coupledgp.inference.fields.evidence import (
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     ALPHAS,
+    LEAST_SCALE,
     POSITION_KERNELS,
+    RANGES,
     FieldKernel,
     PositionKernel,
     WhittleMatern,
@@ -34,11 +36,10 @@ from coupledgp.kernels.fields import (
 )
 from coupledgp.random import FloatArray
 
-# Free ranges and lengthscales, relative to the diameter of the operator, in steps by these factors;
-# smaller ones are added down to the distance between neighbouring sensors, and half of it. A range
+# Free lengthscales, relative to the diameter of the operator; smaller lengthscales and ranges are
+# added down to the distance between neighbouring sensors, and half of it. A range
 # costs a factorisation, a lengthscale nearly nothing, and halved steps of it lessen the error of
 # smooth fields by some 5 %.
-RANGES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 LENGTHSCALES = tuple(0.05 * 2 ** (step / 2) for step in range(11))
 # Free shares of the surface in the variance of a sum; 0 and 1 are families of their own.
 SHARES = (0.1, 0.5, 0.9)
@@ -53,8 +54,6 @@ MAX_MEMBERS, LEAST_SHARE = 12, 0.01
 DRAWN_OBSERVATIONS = 200
 # Least weight of a member of the mixture.
 LEAST_WEIGHT = 1e-3
-# Lengths below this share of the diameter are not tried.
-LEAST_SCALE = 0.002
 
 Part: TypeAlias = WhittleMatern | PositionKernel
 

@@ -32,15 +32,15 @@ from coupledgp.inference.fields.precision_evidence import (
     PrecisionEvidence,
     Scales,
 )
-from coupledgp.inference.fields.precision_search import (
+from coupledgp.kernels.fields import POSITION_KERNELS, FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.random import FloatArray
+from coupledgp.search.fields.precision_search import (
     EDGES,
     MAX_ITERATIONS,
     Found,
     PrecisionSearch,
     SearchSettings,
 )
-from coupledgp.kernels.fields import POSITION_KERNELS, FieldKernel, PositionKernel, WhittleMatern
-from coupledgp.random import FloatArray
 
 # Values of alpha with a sparse precision, by the dimension of the operator.
 PRECISE_ALPHAS = {1: (1, 2), 2: (2,)}

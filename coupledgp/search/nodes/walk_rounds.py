@@ -19,7 +19,7 @@ from scipy.optimize import minimize_scalar
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.ground.output import write_text
-from coupledgp.inference.nodes.evidence import GraphEvidence, Scales
+from coupledgp.inference.nodes.objectives import EvidenceFactory, RoundObjective
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
@@ -35,11 +35,8 @@ MAX_ROUNDS = 8
 # Tolerance of the kernel's parameters, in log units: redrawn walks move the maximum by more.
 THETA_TOLERANCE = 1e-3
 STOPPING = Stopping(max_iterations=60, gradient_tolerance=THETA_TOLERANCE)
-# Objective, in nats, of a place where walks give no usable kernel.
-REFUSED = 1e15
 
 PriorFactory = Callable[[GraphKernel], GraphPrior]
-EvidenceFactory = Callable[[GraphPrior], GraphEvidence]
 
 
 @dataclass
@@ -127,61 +124,6 @@ class Checkpoint:
         if self.path is None:
             return
         write_text(self.path, json.dumps({"problem": self.problem, "state": vars(state)}))
-
-
-class RoundObjective:
-    """Negative log evidence plus the kernel's penalty, as a function of theta.
-
-    The scales are profiled out.
-
-    Parameters
-    ----------
-    prior
-        A prior, which is evaluated at other parameters of its kernel with its draw kept.
-    evidence
-        Makes the evidence of a prior.
-    outputscale, noise
-        Values to keep; None to profile out.
-    """
-
-    def __init__(
-        self,
-        prior: GraphPrior,
-        evidence: EvidenceFactory,
-        outputscale: float | None,
-        noise: float | None,
-    ) -> None:
-        self.prior, self._evidence = prior, evidence
-        self._fixed = (outputscale, noise)
-        self.best: tuple[float, FloatArray] = (np.inf, prior.kernel.theta)
-        self.n_evaluations = 0
-
-    def value(self, theta: FloatArray) -> float:
-        """The objective at theta (n_parameters,); `REFUSED` without a usable kernel there."""
-        try:
-            return self._evaluate(theta)[0]
-        except NumericalError:
-            return REFUSED
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """The objective at theta (n_parameters,) and its gradient; `REFUSED` without a kernel."""
-        try:
-            value, evidence, scales, kernel = self._evaluate(theta)
-            return value, kernel.penalty()[1] - evidence.gradient(scales)
-        except NumericalError:
-            return REFUSED, np.zeros(np.size(theta))
-
-    def _evaluate(self, theta: FloatArray) -> tuple[float, GraphEvidence, Scales, GraphKernel]:
-        self.n_evaluations += 1
-        kernel = self.prior.kernel.with_theta(np.asarray(theta))
-        evidence = self._evidence(self.prior.at(kernel))
-        scales = evidence.measures.profile(*self._fixed)
-        value = kernel.penalty()[0] - scales.log_evidence
-        if not np.isfinite(value):
-            raise NumericalError(f"evidence: expected a finite value at {kernel!r}, got {value}")
-        if value < self.best[0]:
-            self.best = (value, kernel.theta)
-        return value, evidence, scales, kernel
 
 
 def fit_kernel(

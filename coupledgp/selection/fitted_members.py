@@ -113,7 +113,7 @@ class LogPosterior:
         A known noise is no variable: its entry has a standard normal law that nothing depends on.
         """
         kept = self.with_known_noise(point)
-        value, gradient = self.evidence.negative(kept)
+        value, gradient = self.evidence.value_and_gradient(kept)
         if value >= REFUSED:
             return -value, gradient
         value, gradient = -self.scale * value, -self.scale * gradient

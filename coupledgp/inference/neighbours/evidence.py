@@ -20,7 +20,7 @@ from coupledgp.ground.devices import CPU
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
 from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
-from coupledgp.inference.neighbours.parameters import Scales, Structure
+from coupledgp.inference.neighbours.parameters import LocalObjective, Scales, Structure
 from coupledgp.inference.neighbours.whitening import (
     Neighbours,
     WhitenedPosterior,
@@ -105,7 +105,7 @@ def _hashes(parts: Iterable[FloatArray]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchEvidence:
+class BatchEvidence(LocalObjective):
     """Evidence of some rows given their neighbours, per observation, with the priors.
 
     Attributes
@@ -175,7 +175,7 @@ class BatchEvidence:
             self.structure, scales, self.neighbours, self.inputs, self.noise
         )
 
-    def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+    def value_and_gradient(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log posterior of hyperparameters per observation, and its gradient."""
         leaf = torch.tensor(vector, device=self.inputs.device).requires_grad_()
         named = self.structure.named(leaf)

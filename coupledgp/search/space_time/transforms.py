@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
 from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
@@ -15,13 +14,14 @@ from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import along_line
 from coupledgp.search.space_time.fitter import SpaceTimeModel
 from coupledgp.search.space_time.rounds import Rounds
 
 # Most sensors and last steps on which a transform is chosen.
 MOST_SENSORS, MOST_STEPS = 64, 1024
-# Shapes on a grid, and the accuracy to which the best one is polished.
-N_SHAPES, SHAPE_TOLERANCE = 9, 0.02
+# Shapes on a grid, the accuracy to which the best one is polished, and most evaluations for that.
+N_SHAPES, SHAPE_TOLERANCE, SHAPE_ITERATIONS = 9, 0.02, 8
 # Nats by which the evidence of a transform must exceed that of none, besides log(n) / 2.
 MARGIN = 5.0
 
@@ -88,15 +88,11 @@ class TransformSearch:
         adapted = transform.adapted(self.values.reshape(-1), None)
         if not adapted.is_free or adapted.shape_bounds is None:
             return adapted
-        grid = np.linspace(*adapted.shape_bounds, N_SHAPES)
-        losses = [self.loss(adapted.with_shape(float(shape))) for shape in grid]
-        k = int(np.argmin(losses))
-        ends = grid[max(k - 1, 0)], grid[min(k + 1, N_SHAPES - 1)]
-        found = minimize_scalar(
-            lambda shape: self.loss(adapted.with_shape(float(shape))),
-            bounds=ends, method="bounded", options={"xatol": SHAPE_TOLERANCE, "maxiter": 8},
+        shape = along_line(
+            lambda shape: self.loss(adapted.with_shape(shape)), adapted.shape_bounds, N_SHAPES,
+            SHAPE_TOLERANCE, SHAPE_ITERATIONS,
         )  # fmt: skip
-        return adapted.with_shape(float(found.x if found.fun < losses[k] else grid[k]))
+        return adapted.with_shape(shape)
 
 
 def chosen_transform(

@@ -29,8 +29,9 @@ from coupledgp.search.ladder import (
     single_error,
 )
 from coupledgp.search.optimize import maximise_evidence
-from coupledgp.search.runs import Search
+from coupledgp.search.search import Search
 from coupledgp.search.space import SearchSpace
+from coupledgp.search.table_objective import TableObjective
 
 DIM = 2
 
@@ -276,9 +277,9 @@ class TestSearch:
         problem = problem_of(400, rng)
         found = searched(problem)
         space = SearchSpace(base=np.ones(DIM), ard=True)
-        search = Search(problem, space, lambda message: None)
+        objective = TableObjective(problem, space, lambda message: None)
         start = space.logarithms(found.hyperparameters.lengthscale)  # type: ignore[attr-defined]
-        best = search.run(start, ladder_module.Stopping(100, 1e-12, 1e-8))
+        best = Search().improved(objective, start, ladder_module.Stopping(100, 1e-12, 1e-8))
         assert found.log_evidence / 400 >= -best.value - 3e-3  # type: ignore[attr-defined]
 
     def test_same_seed_same_bits(self, rng: np.random.Generator) -> None:

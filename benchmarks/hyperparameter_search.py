@@ -137,7 +137,7 @@ def _of_evidence(drawn: Drawn, problem: EvidenceProblem) -> Searched:
     seconds = time.process_time() - start
 
     def random_run(rng: np.random.Generator) -> float:
-        objective = TableObjective(problem, space, silent, joint=False)
+        objective = TableObjective(problem, space, joint=False)
         run = Search().improved(objective, rng.uniform(*WIDEST, d), STOPPING)
         return -run.value * objective.count
 

@@ -89,7 +89,7 @@ def make_ours(X: np.ndarray, y: np.ndarray, dtype: torch.dtype) -> Callable[[], 
     ones = np.ones(X.shape[1])
     problem = FeatureEvidence(FeatureStream(features, X, X.mean(0), ones), y[:, None])
     space = SearchSpace(np.sqrt(X.shape[1]) * ones, ard=True)
-    objective = TableObjective(problem, space, lambda _: None, joint=False)
+    objective = TableObjective(problem, space, joint=False)
     return lambda: objective.value_and_gradient(np.zeros(X.shape[1]))
 
 

@@ -192,8 +192,8 @@ def climb(
     report
         Called with a line of progress after each evaluation and each rung.
     """
-    search = Search(Experienced(patient(space.minimise, WINDOW, LEAST_RISE)))
-    rungs = _Rungs(problem, space, max_iterations, rng, report)
+    search = Search(Experienced(patient(space.minimise, WINDOW, LEAST_RISE)), report)
+    rungs = _Rungs(problem, space, max_iterations, rng)
     found = search.in_rounds(rungs, rungs.first(search, starts, n_kept))
     ladder = Ladder(problem.n_rows, rungs.held_out.size, tuple(rungs.done))
     report(ladder.explain())
@@ -209,9 +209,8 @@ class _Rungs(Rounds[FloatArray]):
         space: SearchSpace,
         max_iterations: int,
         rng: np.random.Generator,
-        report: Progress,
     ) -> None:
-        self.problem, self.space, self.report = problem, space, report
+        self.problem, self.space = problem, space
         self.max_iterations = max_iterations
         self.sizes = rung_sizes(problem.n_rows, problem.most_rows)
         n_held_out = min(problem.n_rows // ROWS_A_HELD_OUT, MAX_HELD_OUT)
@@ -235,7 +234,7 @@ class _Rungs(Rounds[FloatArray]):
         part = self._part(size)
         if not starts:
             starts, search.n_evaluations = proposed_starts(part, self.space, PROPOSED * n_kept)
-        trial = TableObjective(part, self.space, self._telling(size))
+        trial = TableObjective(part, self.space)
         ranked = search.ranked(lambda _: trial, starts)[:n_kept]
         limit = min(FIRST_ITERATIONS, self.max_iterations)
         runs = [self._improved(search, part, start, limit) for start in ranked]
@@ -267,25 +266,25 @@ class _Rungs(Rounds[FloatArray]):
             return self.problem
         return self.problem.subset(np.sort(self.rest[:size]))
 
-    def _telling(self, size: int) -> Progress:
+    def _title(self, size: int) -> str:
         first = "start values: " if not self.done else ""
-        return lambda text: self.report(f"{first}{size} of {self.problem.n_rows} rows: {text}")
+        return f"{first}{size} of {self.problem.n_rows} rows: "
 
     def _improved(
         self, search: Search, part: LadderProblem, start: FloatArray, limit: int
     ) -> SearchResult[FloatArray]:
         """Run from a point, in single precision as long as its errors stay small."""
-        stopping, telling = Stopping(limit, *TOLERANCES), self._telling(part.n_rows)
+        stopping, title = Stopping(limit, *TOLERANCES), self._title(part.n_rows)
         single = part.single_precision() if self.single else None
         if single is not None:
-            quick = TableObjective(single, self.space, telling, falls_back=False)
+            quick = TableObjective(single, self.space, title, falls_back=False)
             with suppress(NumericalError):
                 found = search.improved(quick, start, stopping)
                 if self._is_close(search, part, single, found.point):
                     return found
                 start = found.point
         self.single = False
-        return search.improved(TableObjective(part, self.space, telling), start, stopping)
+        return search.improved(TableObjective(part, self.space, title), start, stopping)
 
     def _is_close(
         self, search: Search, part: LadderProblem, single: LadderProblem, point: FloatArray

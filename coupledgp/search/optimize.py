@@ -92,7 +92,7 @@ def maximise_evidence(
     """
     if "lengthscale" not in space.free:
         kept = space.base if space.lengthscale is None else space.lengthscale
-        return _finished(problem, space, kept, Ladder(problem.n_rows), 0, report)
+        return _finished(problem, space, kept, Ladder(problem.n_rows), 0)
     starts = space.given_starts(n_restarts, rng)
     given = (starts, 1 + n_restarts, max_iterations, rng, report)
     if isinstance(problem, LadderProblem) and len(rung_sizes(problem.n_rows)) > 1:
@@ -100,7 +100,7 @@ def maximise_evidence(
     else:
         found = _whole(problem, space, *given)
     lengthscale = space.lengthscales(found.point)
-    return _finished(problem, space, lengthscale, found.ladder, found.n_evaluations, report)
+    return _finished(problem, space, lengthscale, found.ladder, found.n_evaluations)
 
 
 def _whole(
@@ -117,8 +117,8 @@ def _whole(
     if problem.n_rows > 2 * SUBSET_ROWS:
         rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))
         small = problem.subset(rows)
-    search = Search(space.minimise)
-    trial = TableObjective(small, space, lambda text: report(f"start values: {text}"))
+    search = Search(space.minimise, report)
+    trial = TableObjective(small, space, "start values: ")
     if not starts:
         starts, search.n_evaluations = proposed_starts(small, space, TRIALS * n_kept)
     iterations = max_iterations if small is problem else SUBSET_ITERATIONS
@@ -127,7 +127,7 @@ def _whole(
     if not best.converged and first < iterations:
         best = search.improved(trial, best.point, Stopping(iterations, *TOLERANCES))
     if small is not problem:
-        whole = TableObjective(problem, space, report)
+        whole = TableObjective(problem, space)
         best = search.improved(whole, best.point, Stopping(max_iterations, *TOLERANCES))
     rung = Rung(problem.n_rows, search.n_evaluations, best.n_iterations, best.converged)
     return Climbed(best.point, Ladder(problem.n_rows, 0, (rung,)), search.n_evaluations)
@@ -139,10 +139,9 @@ def _finished(
     lengthscale: FloatArray,
     ladder: Ladder,
     n_evaluations: int,
-    report: Progress,
 ) -> OptimizationResult:
     """The result at the final lengthscales (d,), with the best variances on every row."""
-    best, value = TableObjective(problem.in_double(), space, report).finished(lengthscale)
+    best, value = TableObjective(problem.in_double(), space).finished(lengthscale)
     chosen = ladder.chosen
     iterations = 1 if chosen is None else max(chosen.n_iterations, 1)
     converged = chosen is None or chosen.converged

@@ -16,6 +16,7 @@ from typing import Generic, TypeAlias
 import numpy as np
 
 from coupledgp.errors import NumericalError
+from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.objective import Objective, Point
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Minimiser, Stopping, around_failures, brent, lbfgs
@@ -75,11 +76,14 @@ class Search:
     ----------
     minimise
         The optimiser.
+    report
+        Called with a line of progress after each evaluation with a gradient.
     n_evaluations
         Evaluations of all objectives so far; one that finds no value for its point is not counted.
     """
 
     minimise: Minimiser = lbfgs
+    report: Progress = silent
     n_evaluations: int = 0
 
     def value(self, objective: Objective[Point], point: Point) -> float:
@@ -119,6 +123,10 @@ class Search:
         def counted(x: FloatArray) -> tuple[float, FloatArray]:
             found = objective.value_and_gradient(x)
             self.n_evaluations += 1
+            self.report(
+                f"{objective.title}evaluation {self.n_evaluations}, log evidence "
+                f"{-found[0]:.4f}{objective.unit}"
+            )
             return found
 
         if objective.line_tolerance is not None and variables.size == 1:

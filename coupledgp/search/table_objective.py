@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.objective import Box, Objective
 from coupledgp.inference.evidence.problem import (
     EvidenceAtLengthscale,
-    EvidenceGradient,
     EvidenceProblem,
     Hyperparameters,
 )
@@ -31,8 +29,8 @@ class TableObjective(Objective[FloatArray]):
         The evidence.
     space
         Free and kept hyperparameters and bounds.
-    report
-        Called with a line of progress after each evaluation.
+    title
+        Words before each line of progress.
     joint
         Whether the variances are variables.
     falls_back
@@ -43,14 +41,14 @@ class TableObjective(Objective[FloatArray]):
         self,
         problem: EvidenceProblem,
         space: SearchSpace,
-        report: Progress,
+        title: str = "",
+        *,
         joint: bool = True,
         falls_back: bool = True,
     ) -> None:
-        self.problem, self.space, self.report, self.joint = problem, space, report, joint
+        self.problem, self.space, self.title, self.joint = problem, space, title, joint
         self.falls_back = falls_back
         self.count = problem.n_counted * problem.n_outputs
-        self.n_reported = 0
 
     @property
     def free_scales(self) -> list[str]:
@@ -92,21 +90,12 @@ class TableObjective(Objective[FloatArray]):
         if self.joint:
             scales = {"outputscale": self.space.outputscale, "noise": self.space.noise}
             scales |= dict(zip(names, np.exp(variables[theta.size :]).tolist(), strict=True))
-            evidence = self._evaluated(here, scales["outputscale"], scales["noise"])
+            evidence = here.evaluate(scales["outputscale"], scales["noise"])
         else:
-            evidence = self._evaluated(here, *self.space.scales(here))
+            evidence = here.evaluate(*self.space.scales(here))
         by_scale = [getattr(evidence, name) for name in names]
         gradient = np.concatenate([self.space.gradient(evidence.lengthscale), by_scale])
         return -evidence.value / self.count, -gradient / self.count
-
-    def _evaluated(
-        self, here: EvidenceAtLengthscale, outputscale: float, noise: float
-    ) -> EvidenceGradient:
-        evidence = here.evaluate(outputscale, noise)
-        self.n_reported += 1
-        per_row = evidence.value / self.count
-        self.report(f"evaluation {self.n_reported}, log evidence {per_row:.4f} a row")
-        return evidence
 
     def safer(self) -> TableObjective | None:
         """The same objective with the variances profiled out, from now on."""

@@ -121,7 +121,7 @@ def test_gradients_of_the_objectives(joint: bool, ard: bool, rng: np.random.Gene
     """The envelope theorem, too: the profiled objective moves its variances along."""
     problem = smooth_problem(40, rng)
     space = SearchSpace(base=np.array([1.0, 0.6]), ard=ard)
-    table = TableObjective(problem, space, lambda message: None, joint=joint)
+    table = TableObjective(problem, space, joint=joint)
     theta = rng.normal(size=2 if ard else 1) / 4
     point = np.concatenate([theta, [0.3, -1.0]]) if joint else theta
     objective = table.value_and_gradient
@@ -182,7 +182,7 @@ def test_starts_are_apart_and_the_best_is_first(rng: np.random.Generator) -> Non
     problem = ExactEvidence(GaussianSpectrum(), X, y)
     space = SearchSpace(base=X.std(axis=0), ard=True)
     starts, _ = proposed_starts(problem, space, 6)
-    values = [TableObjective(problem, space, lambda text: None).value(start) for start in starts]
+    values = [TableObjective(problem, space).value(start) for start in starts]
     assert np.argmin(values) in (0, 1)  # ranked on a grid of variances
     for k, start in enumerate(starts):
         assert all(np.abs(start - other).max() > 1.0 for other in starts[:k])

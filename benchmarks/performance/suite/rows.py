@@ -116,7 +116,7 @@ def our_evidence(task: Table) -> Call:
     stream = FeatureStream(features, task.X, task.X.mean(axis=0), np.ones(d))
     problem = FeatureEvidence(stream, task.y[:, None])
     space = SearchSpace(np.sqrt(d) * np.ones(d), ard=True)
-    objective = TableObjective(problem, space, lambda _: None, joint=False)
+    objective = TableObjective(problem, space, joint=False)
 
     def call() -> None:
         objective.value_and_gradient(np.zeros(d))

@@ -22,11 +22,17 @@ class Objective(ABC, Generic[Point]):
 
     Attributes
     ----------
+    title : str
+        Words before each line of progress.
+    unit : str
+        What the objective is counted for, after its value in words.
     line_tolerance : float or None
         Accuracy of a search over a single variable by values alone; None: every search uses the
         gradient.
     """
 
+    title: str = ""
+    unit: str = " a target"
     line_tolerance: float | None = None
 
     @abstractmethod

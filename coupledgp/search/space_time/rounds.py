@@ -9,16 +9,18 @@ round fills gaps along time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.objective import Box, Objective
 from coupledgp.inference.space_time.filter_evidence import FilterEvidence
 from coupledgp.inference.space_time.imputation import N_IMPUTATIONS, Imputer, SpaceTimeData
 from coupledgp.inference.space_time.whittle import Gram, SpaceTimeParameters, Whittle, box
 from coupledgp.random import FloatArray
-from coupledgp.search.minimise import Stopping, around_failures, lbfgs
+from coupledgp.search.minimise import Stopping
+from coupledgp.search.search import Rounds, Search, SearchResult
 
 # Rounds at least and at most, and gain in nats of a round that counts as none: new draws of the
 # gaps move variables that hardly matter.
@@ -28,31 +30,45 @@ STOPPING = Stopping(60, value_tolerance=1e-7, gradient_tolerance=1e-3)
 SHORT = Stopping(12, value_tolerance=1e-6, gradient_tolerance=1e-2)
 
 
-@dataclass(frozen=True, eq=False)
-class SpaceTimeFit:
-    """Result of a search for hyperparameters.
+class SpaceTimeObjective(Objective[SpaceTimeParameters]):
+    """Minus the log evidence of complete data, nats, near a start.
 
-    Attributes
+    Parameters
     ----------
-    parameters : SpaceTimeParameters
-    n_rounds : int
-    n_evaluations : int
-        Evaluations of the evidence of complete data.
-    converged : bool
-        Whether the last round gained hardly any evidence.
-    loss : float
-        Last value of the loss, nats; it compares candidates after their first round.
+    evidence
+        The evidence, by frequencies or by filters.
+    start
+        Parameters whose terms it has.
+    limits
+        Bounds of the variables.
     """
 
-    parameters: SpaceTimeParameters
-    n_rounds: int
-    n_evaluations: int
-    converged: bool
-    loss: float
+    unit = " nats"
+
+    def __init__(
+        self, evidence: Whittle | FilterEvidence, start: SpaceTimeParameters, limits: Box
+    ) -> None:
+        self.evidence, self.start, self.limits = evidence, start, limits
+
+    def variables(self, point: SpaceTimeParameters) -> FloatArray:
+        """See the base class; within the bounds."""
+        return np.clip(point.variables, *np.array(self.limits).T)
+
+    def point(self, variables: FloatArray) -> SpaceTimeParameters:
+        """See the base class."""
+        return self.start.at(variables)
+
+    def box(self, start: SpaceTimeParameters) -> Box:
+        """See the base class."""
+        return self.limits
+
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """See the base class."""
+        return self.evidence.loss(variables)
 
 
-class Rounds:
-    """The search.
+class ImputationRounds(Rounds[SpaceTimeParameters]):
+    """The search, in which gaps are drawn anew before each round.
 
     Parameters
     ----------
@@ -64,11 +80,15 @@ class Rounds:
         Bounds of theta.
     own_scales
         Whether each sensor has a scale of its own for its noise and own terms.
+    fixed_noise
+        Whether the noise is kept.
     seed
         Seed of the imputations.
     report
         Progress.
     """
+
+    most = MOST_ROUNDS
 
     def __init__(
         self,
@@ -84,57 +104,54 @@ class Rounds:
         self.data, self.gram, self.bounds_of_sites = data, gram, bounds_of_sites
         self.own_scales, self.fixed_noise, self.report = own_scales, fixed_noise, report
         self.imputer = Imputer(data, gram, np.random.default_rng(seed))
-        self.n_evaluations = 0
+        self.complete = bool(data.observed.all())
+        self.filled = data.interpolated()[None]
 
-    def run(self, starts: Sequence[SpaceTimeParameters]) -> SpaceTimeFit:
-        """Search from several starts, which may have different time kernels; keep the best."""
-        Z = self.data.interpolated()[None]
-        found = starts[0]
+    def run(self, starts: Sequence[SpaceTimeParameters]) -> SearchResult[SpaceTimeParameters]:
+        """Search from several starts, which may have different time kernels; keep the best.
+
+        The value is the last one of the objective, in nats. The search has converged where the last
+        round gained hardly any evidence.
+        """
+        search = Search(report=self.report)
+        found = SearchResult(starts[0], np.inf)
         if len(starts) > 1:
-            firsts = [self._searched(Z, start, SHORT) for start in starts]
-            found = min(firsts, key=lambda item: item[1])[0]
-        loss, settled, n_rounds = np.inf, False, 0
-        complete = bool(self.data.observed.all())
-        while n_rounds < MOST_ROUNDS and not (settled and n_rounds >= LEAST_ROUNDS):
-            if (n_rounds or len(starts) == 1) and not complete:
-                self.report(f"round {n_rounds + 1}: draws of the gaps")
-                Z = self.imputer.drawn(found, N_IMPUTATIONS)
-            start = self._evidence(Z, found).loss(found.variables)[0]
-            found, loss = self._searched(Z, found, STOPPING)
-            if self.own_scales:
-                found = self._whittle(Z, found).rescaled(found)
-            n_rounds += 1
-            settled = start - loss < SETTLED
-            if complete and not self.own_scales:
-                settled = True
-                break
-        return SpaceTimeFit(found, n_rounds, self.n_evaluations, settled, loss)
+            found = search.best(self.objective, starts, SHORT)
+        found = search.in_rounds(self, found)
+        return replace(found, converged=found.settled)
 
-    def _whittle(self, Z: FloatArray, start: SpaceTimeParameters) -> Whittle:
-        return Whittle(Z, self.data.step, self.gram, start)
+    def improved(
+        self, search: Search, before: SearchResult[SpaceTimeParameters]
+    ) -> SearchResult[SpaceTimeParameters]:
+        """See the base class."""
+        n_rounds, start = before.n_rounds, before.point
+        was_short = not n_rounds and before.n_evaluations > 0  # and has not used up the first gaps
+        if not self.complete and not was_short:
+            self.report(f"round {n_rounds + 1}: draws of the gaps")
+            self.filled = self.imputer.drawn(start, N_IMPUTATIONS)
+        objective = self.objective(start)
+        value = objective.evidence.loss(start.variables)[0]
+        found = search.improved(objective, start, STOPPING)
+        is_settled = value - found.value < SETTLED and n_rounds + 1 >= LEAST_ROUNDS
+        if self.own_scales:
+            found = replace(found, point=self._whittle(found.point).rescaled(found.point))
+        elif self.complete:
+            is_settled = True
+        return replace(found, settled=is_settled)
 
-    def _evidence(self, Z: FloatArray, start: SpaceTimeParameters) -> Whittle | FilterEvidence:
-        """The evidence of complete data: by frequencies where steps are alike, else by filters."""
-        if self.data.is_regular:
-            return self._whittle(Z, start)
-        return FilterEvidence(Z, self.data.times, self.gram, start)
-
-    def _searched(
-        self, Z: FloatArray, start: SpaceTimeParameters, stopping: Stopping
-    ) -> tuple[SpaceTimeParameters, float]:
-        """The parameters of greatest evidence of complete data, and the loss."""
-        evidence = self._evidence(Z, start)
-
-        def loss(variables: FloatArray) -> tuple[float, FloatArray]:
-            self.n_evaluations += 1
-            self.report(f"evidence, evaluation {self.n_evaluations}")
-            return evidence.loss(variables)
-
+    def objective(self, start: SpaceTimeParameters) -> SpaceTimeObjective:
+        """The evidence of complete data near a start, whose noise may be kept."""
         span = float(np.ptp(self.data.times))
         limits = box(start, self.bounds_of_sites, self.data.step, span)
-        x = start.variables
         if self.fixed_noise:
-            limits[-1] = (x[-1], x[-1])
-        x = np.clip(x, *np.array(limits).T)
-        found = lbfgs(around_failures(loss), x, limits, stopping)
-        return start.at(found.point), found.value
+            limits[-1] = (start.variables[-1], start.variables[-1])
+        return SpaceTimeObjective(self._evidence(start), start, limits)
+
+    def _whittle(self, start: SpaceTimeParameters) -> Whittle:
+        return Whittle(self.filled, self.data.step, self.gram, start)
+
+    def _evidence(self, start: SpaceTimeParameters) -> Whittle | FilterEvidence:
+        """The evidence of complete data: by frequencies where steps are alike, else by filters."""
+        if self.data.is_regular:
+            return self._whittle(start)
+        return FilterEvidence(self.filled, self.data.times, self.gram, start)

@@ -16,7 +16,7 @@ from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import along_line
 from coupledgp.search.space_time.fitter import SpaceTimeModel
-from coupledgp.search.space_time.rounds import Rounds
+from coupledgp.search.space_time.rounds import ImputationRounds
 
 # Most sensors and last steps on which a transform is chosen.
 MOST_SENSORS, MOST_STEPS = 64, 1024
@@ -69,7 +69,7 @@ class TransformSearch:
         data = SpaceTimeData(
             normalized, np.ones(z.size, bool).reshape(normalized.shape), self.times
         )
-        rounds = Rounds(
+        rounds = ImputationRounds(
             data, self._gram, self.sites.bounds(), own_scales=False,
             fixed_noise=False, seed=self.model.seed, report=self.report,
         )  # fmt: skip
@@ -77,8 +77,8 @@ class TransformSearch:
             self.last or replace(self.model, noise=None).starts(data, self.sites.theta, units)[0]
         )
         found = rounds.run([start])
-        self.last = found.parameters
-        return found.loss + units.log_jacobian(z.size) - slopes
+        self.last = found.point
+        return found.value + units.log_jacobian(z.size) - slopes
 
     def _gram(self, theta: FloatArray) -> FloatArray:
         return np.asarray(self.sites.with_theta(theta).gram(self.sensors))

@@ -139,7 +139,7 @@ def _of_evidence(drawn: Drawn, problem: EvidenceProblem) -> Searched:
     def random_run(rng: np.random.Generator) -> float:
         objective = TableObjective(problem, space, joint=False)
         run = Search().improved(objective, rng.uniform(*WIDEST, d), STOPPING)
-        return -run.value * objective.count
+        return -run.value * objective.size
 
     return Searched(found, seconds, random_run)
 

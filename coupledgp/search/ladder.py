@@ -234,8 +234,8 @@ class _Rungs(Rounds[FloatArray]):
         part = self._part(size)
         if not starts:
             starts, search.n_evaluations = proposed_starts(part, self.space, PROPOSED * n_kept)
-        trial = TableObjective(part, self.space)
-        ranked = search.ranked(lambda _: trial, starts)[:n_kept]
+        trial = TableObjective(part, self.space, self._title(size))
+        ranked = [each.point for each in search.ranked(lambda _: trial, starts)[:n_kept]]
         limit = min(FIRST_ITERATIONS, self.max_iterations)
         runs = [self._improved(search, part, start, limit) for start in ranked]
         best = min(runs, key=lambda run: run.value)

@@ -77,7 +77,7 @@ class Search:
     minimise
         The optimiser.
     report
-        Called with a line of progress after each evaluation with a gradient.
+        Called with a line of progress after each evaluation.
     n_evaluations
         Evaluations of all objectives so far; one that finds no value for its point is not counted.
     """
@@ -89,13 +89,39 @@ class Search:
     def value(self, objective: Objective[Point], point: Point) -> float:
         """The objective at a point."""
         value = objective.value(point)
-        self.n_evaluations += 1
+        self._count(objective, value)
         return value
 
-    def ranked(self, make: MakeObjective[Point], starts: Sequence[Point]) -> list[Point]:
-        """Starts by the value of the objective that is made for each, the least first."""
-        values = [self.value(make(start), start) for start in starts]
-        return [starts[k] for k in np.argsort(values, kind="stable")]
+    def _count(self, objective: Objective[Point], value: float) -> None:
+        self.n_evaluations += 1
+        self.report(
+            f"{objective.title}evaluation {self.n_evaluations}, log evidence "
+            f"{-value * objective.size:.2f}"
+        )
+
+    def ranked(
+        self, make: MakeObjective[Point], starts: Sequence[Point]
+    ) -> list[SearchResult[Point]]:
+        """Starts and the values of the objective that is made for each, the least first.
+
+        Those without a value are left out.
+
+        Raises
+        ------
+        NumericalError
+            None has a value.
+        """
+        found: list[SearchResult[Point]] = []
+        for start in starts:
+            try:
+                value = self.value(make(start), start)
+            except NumericalError as error:
+                failed = error
+            else:
+                found.append(SearchResult(start, value, n_evaluations=self.n_evaluations))
+        if not found:
+            raise failed
+        return sorted(found, key=lambda result: result.value)
 
     def improved(
         self, objective: Objective[Point], start: Point, stopping: Stopping
@@ -122,11 +148,7 @@ class Search:
 
         def counted(x: FloatArray) -> tuple[float, FloatArray]:
             found = objective.value_and_gradient(x)
-            self.n_evaluations += 1
-            self.report(
-                f"{objective.title}evaluation {self.n_evaluations}, log evidence "
-                f"{-found[0]:.4f}{objective.unit}"
-            )
+            self._count(objective, found[0])
             return found
 
         if objective.line_tolerance is not None and variables.size == 1:
@@ -153,7 +175,7 @@ class Search:
         Each start has the objective that is made for it.
         """
         if n_kept is not None:
-            starts = self.ranked(make, starts)[:n_kept]
+            starts = [each.point for each in self.ranked(make, starts)[:n_kept]]
         runs = [self.improved(make(start), start, stopping) for start in starts]
         return replace(min(runs, key=lambda run: run.value), n_evaluations=self.n_evaluations)
 

@@ -48,7 +48,7 @@ class TableObjective(Objective[FloatArray]):
     ) -> None:
         self.problem, self.space, self.title, self.joint = problem, space, title, joint
         self.falls_back = falls_back
-        self.count = problem.n_counted * problem.n_outputs
+        self.size = problem.n_counted * problem.n_outputs
 
     @property
     def free_scales(self) -> list[str]:
@@ -81,7 +81,7 @@ class TableObjective(Objective[FloatArray]):
     def value(self, point: FloatArray) -> float:
         """The objective with the best variances."""
         here = self.at(point)
-        return -here.value(*self.space.scales(here)) / self.count
+        return -here.value(*self.space.scales(here)) / self.size
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
         """See the base class."""
@@ -95,7 +95,7 @@ class TableObjective(Objective[FloatArray]):
             evidence = here.evaluate(*self.space.scales(here))
         by_scale = [getattr(evidence, name) for name in names]
         gradient = np.concatenate([self.space.gradient(evidence.lengthscale), by_scale])
-        return -evidence.value / self.count, -gradient / self.count
+        return -evidence.value / self.size, -gradient / self.size
 
     def safer(self) -> TableObjective | None:
         """The same objective with the variances profiled out, from now on."""
@@ -113,5 +113,5 @@ class TableObjective(Objective[FloatArray]):
         outputscale, noise = self.space.scales(here)
         best = Hyperparameters(lengthscale, outputscale, noise)
         if self.space.free:
-            warn_of_evidence(here.error(outputscale, noise), self.count)
+            warn_of_evidence(here.error(outputscale, noise), self.size)
         return best, here.value(outputscale, noise)

@@ -24,15 +24,15 @@ class Objective(ABC, Generic[Point]):
     ----------
     title : str
         Words before each line of progress.
-    unit : str
-        What the objective is counted for, after its value in words.
+    size : float
+        Number that nats are divided by: the objective is a mean over so many targets, or a sum.
     line_tolerance : float or None
         Accuracy of a search over a single variable by values alone; None: every search uses the
         gradient.
     """
 
     title: str = ""
-    unit: str = " a target"
+    size: float = 1.0
     line_tolerance: float | None = None
 
     @abstractmethod

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from coupledgp.errors import NumericalError
+from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.nodes.evidence import GraphEvidence, Scales, ratio_bounds
 from coupledgp.inference.nodes.exact_evidence import EvidenceTerms, ExactKernelEvidence
 from coupledgp.inference.nodes.priors import GraphPrior
@@ -23,6 +24,11 @@ from coupledgp.random import FloatArray
 STEP = 1.5
 # Objective, in nats for each target, of a place where the covariance has no Cholesky factor.
 UNFIT = 1e4
+# Factor by which one round moves a parameter at most: as far as a matched length law is made for,
+# see `REDRAWN_FACTORS` of `gp.node_priors`.
+REACH = 2.0
+# Tolerance of the kernel's parameters, in log units: redrawn walks move the maximum by more.
+THETA_TOLERANCE = 1e-3
 # Objective, in nats, of a place where walks give no usable kernel.
 REFUSED = 1e15
 
@@ -73,7 +79,7 @@ class EvaluatedKernel:
     error: float
 
 
-class ExactKernelObjective:
+class ExactKernelObjective(VectorObjective):
     """Negative log evidence plus penalty, as a function of the free ones among `(theta, u)`.
 
     Parameters
@@ -84,8 +90,9 @@ class ExactKernelObjective:
         A kernel of the family.
     kept
         Hyperparameters that are not searched for.
-    report
-        Called with a line of progress after each evaluation.
+    per_target
+        Whether the objective is divided by the number of targets: then the first step of a run is
+        in proportion to the mean slope.
     """
 
     def __init__(
@@ -93,9 +100,10 @@ class ExactKernelObjective:
         evidence: ExactKernelEvidence,
         start: GraphKernel,
         kept: FixedHyperparameters,
-        report: Callable[[str], None] = lambda message: None,
+        per_target: bool = False,
     ) -> None:
-        self.evidence, self.start, self.kept, self.report = evidence, start, kept, report
+        self.evidence, self.start, self.kept = evidence, start, kept
+        self.size = float(evidence.n_targets * evidence.n_outputs) if per_target else 1.0
         self.n_parameters = 0 if kept.kernel else start.theta.size
         both = kept.outputscale is not None and kept.noise is not None
         self.ratio = kept.noise / kept.outputscale if both else None  # type: ignore[operator]
@@ -116,7 +124,14 @@ class ExactKernelObjective:
         kernel = [STEP] * self.n_parameters
         return kernel if self.ratio is not None else [*kernel, 4 * STEP]
 
-    def variables(self, kernel: GraphKernel, start_ratio: float) -> FloatArray:
+    def box(self, start: FloatArray) -> Box:
+        """See the base class; one run does not leave `steps` about its start."""
+        return [
+            (max(low, float(t) - step), min(high, float(t) + step))
+            for t, step, (low, high) in zip(start, self.steps, self.bounds, strict=True)
+        ]
+
+    def near(self, kernel: GraphKernel, start_ratio: float) -> FloatArray:
         """Free variables (n_free,) of a kernel and a noise that is a multiple of its diagonal."""
         theta = kernel.theta[: self.n_parameters]
         return theta if self.ratio is not None else np.append(theta, np.log(start_ratio))
@@ -124,7 +139,7 @@ class ExactKernelObjective:
     def at_ratio(self, kernel: GraphKernel, ratio: float) -> FloatArray:
         """Free variables (n_free,) of a kernel and a noise ratio, within their bounds."""
         mean = self.evidence.traces(kernel)[0] / self.evidence.graph.n_nodes
-        variables = self.variables(kernel, ratio / mean)
+        variables = self.near(kernel, ratio / mean)
         return np.clip(variables, *np.transpose(self.bounds)) if variables.size else variables
 
     def at(self, variables: FloatArray) -> EvaluatedKernel:
@@ -150,7 +165,6 @@ class ExactKernelObjective:
         error = 0.5 * self.evidence.n_outputs * terms.log_determinant_error
         point = EvaluatedKernel(kernel, scales, penalty - scales.log_evidence, free, error)
         self.n_evaluations += 1
-        self.report(f"evaluation {self.n_evaluations}, log evidence {scales.log_evidence:.2f}")
         if self.best is None or point.value < self.best.value:
             self.best = point
         return point
@@ -162,8 +176,9 @@ class ExactKernelObjective:
         except NumericalError:
             self.evidence.n_refused += 1
             worst = 0.0 if self.best is None else self.best.value
-            return worst + UNFIT * self.evidence.n_targets, np.zeros(variables.size)
-        return point.value, point.gradient
+            refused = worst + UNFIT * self.evidence.n_targets
+            return refused / self.size, np.zeros(variables.size)
+        return point.value / self.size, point.gradient / self.size
 
     def _ratio(self, kernel: GraphKernel, variables: FloatArray) -> tuple[float, FloatArray]:
         """The ratio r, and `d log r / dtheta` at fixed u."""
@@ -189,8 +204,8 @@ class ExactKernelObjective:
         return Scales(v, ratio * v, -0.5 * float(value)), 0.5 * slope
 
 
-class RoundObjective:
-    """Negative log evidence plus the kernel's penalty, as a function of theta.
+class RoundObjective(VectorObjective):
+    """Negative log evidence plus the kernel's penalty, as a function of theta, near one draw.
 
     The scales are profiled out.
 
@@ -213,26 +228,34 @@ class RoundObjective:
     ) -> None:
         self.prior, self._evidence = prior, evidence
         self._fixed = (outputscale, noise)
+        self.line_tolerance = 10 * THETA_TOLERANCE
         self.best: tuple[float, FloatArray] = (np.inf, prior.kernel.theta)
-        self.n_evaluations = 0
 
-    def value(self, theta: FloatArray) -> float:
+    def box(self, start: FloatArray) -> Box:
+        """See the base class; within a factor `REACH` of the start."""
+        reach = np.log(REACH)
+        bounds = self.prior.kernel.bounds_on(self.prior.graph)
+        return [
+            (max(low, float(t) - reach), min(high, float(t) + reach))
+            for t, (low, high) in zip(start, bounds, strict=True)
+        ]
+
+    def value(self, point: FloatArray) -> float:
         """The objective at theta (n_parameters,); `REFUSED` without a usable kernel there."""
         try:
-            return self._evaluate(theta)[0]
+            return self._evaluate(point)[0]
         except NumericalError:
             return REFUSED
 
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
         """The objective at theta (n_parameters,) and its gradient; `REFUSED` without a kernel."""
         try:
-            value, evidence, scales, kernel = self._evaluate(theta)
+            value, evidence, scales, kernel = self._evaluate(variables)
             return value, kernel.penalty()[1] - evidence.gradient(scales)
         except NumericalError:
-            return REFUSED, np.zeros(np.size(theta))
+            return REFUSED, np.zeros(np.size(variables))
 
     def _evaluate(self, theta: FloatArray) -> tuple[float, GraphEvidence, Scales, GraphKernel]:
-        self.n_evaluations += 1
         kernel = self.prior.kernel.with_theta(np.asarray(theta))
         evidence = self._evidence(self.prior.at(kernel))
         scales = evidence.measures.profile(*self._fixed)

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress
+from coupledgp.inference.evidence.objective import Box, Objective
 from coupledgp.inference.fields.precision_evidence import (
     PositionFeatures,
     PrecisionEvidence,
-    Restricted,
     Scales,
 )
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping, lbfgs, patient
+from coupledgp.search.search import Search, SearchResult
 
 # Ranges and lengthscales of the grid over the diameter, and noise ratios; features and field start
 # with equal variances.
@@ -97,28 +99,65 @@ class SearchSettings(NamedTuple):
         return [kappas, *logs]
 
 
-@dataclass
-class Found:
-    """The best hyperparameters so far.
-
-    Attributes
-    ----------
-    evidence : PrecisionEvidence
-        Model that they belong to.
-    scales : Scales
-    value : float
-        Restricted log evidence, nats.
-    n_evaluations : int
-        Number of evaluations so far.
-    converged : bool
-        Whether L-BFGS ended by a tolerance.
-    """
+class FieldPoint(NamedTuple):
+    """Hyperparameters of a sparse field, and the model that they belong to."""
 
     evidence: PrecisionEvidence
     scales: Scales
-    value: float = -np.inf
-    n_evaluations: int = 0
-    converged: bool = False
+
+
+class PrecisionObjective(Objective[FieldPoint]):
+    """Minus the restricted log evidence of a sparse field per target, in the logarithms of scales.
+
+    Parameters
+    ----------
+    settings
+        What is free and what is given.
+    evidence
+        The model.
+    """
+
+    def __init__(self, settings: SearchSettings, evidence: PrecisionEvidence) -> None:
+        self.settings, self.evidence = settings, evidence
+        self.size = evidence.targets.size
+
+    def variables(self, point: FieldPoint) -> FloatArray:
+        """The free ones of the scales, within their bounds."""
+        box = self.box(point)
+        return np.clip(np.array(point.scales[: len(box)]), *np.transpose(box))
+
+    def point(self, variables: FloatArray) -> FieldPoint:
+        """See the base class."""
+        return FieldPoint(self.evidence, self._tied(Scales(*variables))[0])
+
+    def box(self, start: FieldPoint) -> Box:
+        """See the base class."""
+        return self.settings.box[: 2 if self.evidence.features is None else 4]
+
+    def value(self, point: FieldPoint) -> float:
+        """See the base class."""
+        found = self.evidence.at(self._tied(point.scales)[0], False)
+        return -found.log_evidence / self.size
+
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """See the base class; `FAILED` where a matrix is not positive definite."""
+        scales, slope = self._tied(Scales(*variables))
+        try:
+            found = self.evidence.at(scales, True)
+        except NumericalError:
+            return FAILED, np.zeros(variables.size)
+        gradient = found.gradient.copy()
+        if slope is not None:
+            gradient[0] += slope * gradient[2]
+            gradient[2] = 0.0
+        return -found.log_evidence / self.size, -gradient / self.size
+
+    def _tied(self, scales: Scales) -> tuple[Scales, float | None]:
+        """Scales with the ratio of a share that is kept, and the ratio's derivative."""
+        if self.settings.log_ratio is None or not np.isfinite(scales.features):
+            return scales, None
+        ratio, slope = self.settings.log_ratio(scales.kappa)
+        return scales._replace(features=ratio), slope
 
 
 @dataclass
@@ -128,97 +167,60 @@ class PrecisionSearch:
     Attributes
     ----------
     settings : SearchSettings
-    report : Progress
-        Called with a line at each evaluation.
-    n_evaluations : int
-        Number of evaluations so far.
+    search : Search
+        What runs it.
     """
 
     settings: SearchSettings
-    report: Progress
-    n_evaluations: int = 0
-    errors: list[NumericalError] = field(default_factory=list)
+    search: Search
 
-    def scan(self, evidence: PrecisionEvidence) -> Found:
-        """The best of a grid of ranges, and then of noise ratios, without features."""
-        ranges = [self.settings.log_kappa(r) for r in self.settings.ranges]
-        best = self._best(evidence, [Scales(kappa, np.log(FIRST_NOISE)) for kappa in ranges])
-        ratios = [best.scales._replace(noise=float(np.log(g))) for g in NOISE_RATIOS]
-        return self._best(evidence, ratios, best)
+    def objective(self, point: FieldPoint) -> PrecisionObjective:
+        """The objective of a point's model."""
+        return PrecisionObjective(self.settings, point.evidence)
 
-    def scan_features(self, plain: Found, features: Sequence[PositionFeatures]) -> Found:
-        """The best of a grid of lengthscales and ratios of features, from the best without any."""
-        best = replace(plain, value=-np.inf)
-        for kind in features:
-            evidence = plain.evidence.with_features(kind)
-            grid = [
-                plain.scales._replace(features=0.0, lengthscale=float(np.log(scale)))
-                for scale in self.settings.lengthscales
-            ]
-            best = self._best(evidence, grid, best)
+    def scan(self, evidence: PrecisionEvidence) -> SearchResult[FieldPoint]:
+        """The best of a grid of ranges, and then of noise ratios, without features.
+
+        Raises
+        ------
+        NumericalError
+            No range has a positive definite matrix.
+        """
+        noise = float(np.log(FIRST_NOISE))
+        grid = [Scales(self.settings.log_kappa(r), noise) for r in self.settings.ranges]
+        best = self._best([FieldPoint(evidence, scales) for scales in grid])
+        scales = [best.point.scales._replace(noise=float(np.log(g))) for g in NOISE_RATIOS]
+        with suppress(NumericalError):
+            other = self._best([FieldPoint(evidence, own) for own in scales])
+            best = min(best, other, key=lambda found: found.value)
         return best
 
-    def climb(self, start: Found) -> Found:
-        """Maximise the evidence by L-BFGS."""
-        n_scales = 2 if start.evidence.features is None else 4
-        size = start.evidence.targets.size
-        stopping = Stopping(self.settings.max_iterations, *TOLERANCES)
-        box = self.settings.box[:n_scales]
-        x = np.clip(np.array(start.scales[:n_scales]), *np.transpose(box))
-        minimise = patient(lbfgs, PATIENCE, TOLERANCES[0])
-        minimum = minimise(lambda x: self.loss(start.evidence, x), x, box, stopping)
-        scales = self._tied(Scales(*minimum.point))[0]
-        return Found(
-            start.evidence, scales, -minimum.value * size, self.n_evaluations, minimum.converged
-        )
-
-    def loss(self, evidence: PrecisionEvidence, x: FloatArray) -> tuple[float, FloatArray]:
-        """Minus the log evidence per target, and its gradient, at the free ones of `Scales`."""
-        found, slope = self._evaluated(evidence, Scales(*x), True)
-        if found is None:
-            return FAILED, np.zeros(x.size)
-        gradient = found.gradient.copy()
-        if slope is not None:
-            gradient[0] += slope * gradient[2]
-            gradient[2] = 0.0
-        size = evidence.targets.size
-        return -found.log_evidence / size, -gradient / size
-
-    def _best(
-        self, evidence: PrecisionEvidence, grid: Sequence[Scales], best: Found | None = None
-    ) -> Found:
-        """The best of a grid and of what was found before.
+    def scan_features(
+        self, plain: FieldPoint, features: Sequence[PositionFeatures]
+    ) -> SearchResult[FieldPoint]:
+        """The best of a grid of lengthscales and ratios of features, from the best without any.
 
         Raises
         ------
         NumericalError
             None of them has a positive definite matrix.
         """
-        best = best or Found(evidence, grid[0])
-        for scales in grid:
-            found, _ = self._evaluated(evidence, scales, False)
-            if found is not None and found.log_evidence > best.value:
-                best = Found(evidence, scales, found.log_evidence)
-        if not np.isfinite(best.value):
-            raise self.errors[-1]
-        return best
+        grid = [
+            plain.scales._replace(features=0.0, lengthscale=float(np.log(scale)))
+            for scale in self.settings.lengthscales
+        ]
+        evidences = [plain.evidence.with_features(kind) for kind in features]
+        return self._best([FieldPoint(own, scales) for own in evidences for scales in grid])
 
-    def _tied(self, scales: Scales) -> tuple[Scales, float | None]:
-        """Scales with the ratio of a share that is kept, and the ratio's derivative."""
-        if self.settings.log_ratio is None or not np.isfinite(scales.features):
-            return scales, None
-        ratio, slope = self.settings.log_ratio(scales.kappa)
-        return scales._replace(features=ratio), slope
+    def climb(self, start: FieldPoint) -> SearchResult[FieldPoint]:
+        """Maximise the evidence by L-BFGS."""
+        stopping = Stopping(self.settings.max_iterations, *TOLERANCES)
+        return self.search.improved(self.objective(start), start, stopping)
 
-    def _evaluated(
-        self, evidence: PrecisionEvidence, scales: Scales, with_gradient: bool
-    ) -> tuple[Restricted | None, float | None]:
-        self.n_evaluations += 1
-        scales, slope = self._tied(scales)
-        try:
-            found = evidence.at(scales, with_gradient)
-        except NumericalError as error:
-            self.errors.append(error)
-            return None, None
-        self.report(f"evaluation {self.n_evaluations}: log evidence {found.log_evidence:.2f}")
-        return found, slope
+    def _best(self, starts: Sequence[FieldPoint]) -> SearchResult[FieldPoint]:
+        return self.search.ranked(self.objective, starts)[0]
+
+
+def precision_search(report: Progress) -> Search:
+    """What runs searches for sparse fields; a run also ends where it hardly gains any more."""
+    return Search(patient(lbfgs, PATIENCE, TOLERANCES[0]), report)

@@ -135,7 +135,7 @@ def _precise(
         coupling=settings.coupling, seed=settings.seed, report=report,
     )  # fmt: skip
     hyper = process.hyperparameters
-    member = FieldCandidate(hyper.kernel, hyper.outputscale, hyper.noise, search.log_evidence)
+    member = FieldCandidate(hyper.kernel, hyper.outputscale, hyper.noise, -search.value)
     reason = (
         f"one kernel of greatest evidence, by a sparse precision ({search.n_evaluations} "
         f"evaluations), since there are more than {COLUMNS_LIMIT} places or it was asked for"

@@ -18,9 +18,9 @@ from coupledgp.inference.nodes.objectives import (
     FixedHyperparameters,
 )
 from coupledgp.kernels import GraphKernel
-from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Minimiser, Stopping, lbfgs
 from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState
+from coupledgp.search.search import Search
 
 # Multiples of the mean diagonal from which the noise starts: next to none, little, much.
 START_RATIOS = (1e-5, 1e-3, 1e-1)
@@ -78,15 +78,16 @@ def fit_families(
     """
     state = checkpoint.load()
     each = evidence if isinstance(evidence, Sequence) else [evidence] * len(starts)
+    search = Search(minimise, report)
     objectives = [
-        ExactKernelObjective(own, start, kept, report)
+        ExactKernelObjective(own, start, kept, ratios is not None)
         for own, start in zip(each, starts, strict=True)
     ]
 
     def begin(family: int) -> FitState:
         if ratios is None:
-            return _compare(objectives[family], starts[family], n_starts)
-        return _begin_at(objectives[family], starts[family], ratios[family])
+            return _compare(search, objectives[family], starts[family], n_starts)
+        return _begin_at(search, objectives[family], starts[family], ratios[family])
 
     stopping = STOPPING if ratios is None else FINISHING
     family = 0 if state is None else state.family
@@ -95,7 +96,7 @@ def fit_families(
             state = begin(family)
             checkpoint.save(state)
         while not state.settled:
-            state = _improve(objectives[family], state, minimise, stopping)
+            state = _improve(search, objectives[family], state, stopping)
             checkpoint.save(state)
         results = [*state.finished, (state.theta, state.objective)]
         if len(results) == len(starts):
@@ -115,25 +116,28 @@ def fit_families(
     return point, replace(state, family=best)
 
 
-def _compare(objective: ExactKernelObjective, start: GraphKernel, n_starts: int) -> FitState:
+def _compare(
+    search: Search, objective: ExactKernelObjective, start: GraphKernel, n_starts: int
+) -> FitState:
     """Round one: the state of the best starting point, the best ones of all kernels pending."""
-    graph = objective.evidence.graph
-    kernels = [start, *start.scan_on(graph)] if objective.n_parameters else [start]
+    kernels = (
+        [start, *start.scan_on(objective.evidence.graph)] if objective.n_parameters else [start]
+    )
     ratios = START_RATIOS if objective.ratio is None else START_RATIOS[:1]
-    best: list[tuple[float, list[float]]] = []
-    for kernel in dict.fromkeys(kernels):
-        found = []
-        for ratio in ratios:
-            variables = objective.variables(kernel, ratio)
-            found.append((objective.value_and_gradient(variables)[0], variables.tolist()))
-        best.append(min(found))
-    best.sort()
-    value, chosen = best[0]
-    pending = [start for _, start in best[:n_starts]] if chosen else []
-    return FitState(chosen, -value, 1, objective.n_evaluations, not pending, pending, STAGE)
+    best = [
+        search.ranked(lambda _: objective, [objective.near(kernel, ratio) for ratio in ratios])[0]
+        for kernel in dict.fromkeys(kernels)
+    ]
+    best.sort(key=lambda each: each.value)
+    chosen = best[0].point.tolist()
+    pending = [each.point.tolist() for each in best[:n_starts]] if chosen else []
+    value = -best[0].value * objective.size
+    return FitState(chosen, value, 1, objective.n_evaluations, not pending, pending, STAGE)
 
 
-def _begin_at(objective: ExactKernelObjective, start: GraphKernel, ratio: float) -> FitState:
+def _begin_at(
+    search: Search, objective: ExactKernelObjective, start: GraphKernel, ratio: float
+) -> FitState:
     """The state of one starting point, with its noise ratio or, where that is tiny, a better one.
 
     A part of the observations hardly tells a small noise from none, and there the evidence is flat.
@@ -144,48 +148,35 @@ def _begin_at(objective: ExactKernelObjective, start: GraphKernel, ratio: float)
     candidates = [chosen]
     if objective.ratio is None and chosen[-1] < np.log(START_RATIOS[1]):
         candidates += [np.append(chosen[:-1], np.log(other)) for other in START_RATIOS[1:]]
-    values = [objective.value_and_gradient(variables)[0] for variables in candidates]
-    best = int(np.argmin(values))
-    point = candidates[best].tolist()
-    return FitState(point, -values[best], 1, objective.n_evaluations, False, [point], STAGE)
+    best = search.ranked(lambda _: objective, candidates)[0]
+    point, value = best.point.tolist(), -best.value * objective.size
+    return FitState(point, value, 1, objective.n_evaluations, False, [point], STAGE)
 
 
 def _improve(
-    objective: ExactKernelObjective, state: FitState, minimise: Minimiser, stopping: Stopping
+    search: Search, objective: ExactKernelObjective, state: FitState, stopping: Stopping
 ) -> FitState:
-    """Search from the first pending start."""
+    """Search from the first pending start; one that ends at the edge of its box is pending again."""
     origin, *pending = state.pending
     before = objective.n_evaluations
-    box = [
-        (max(low, t - step), min(high, t + step))
-        for t, step, (low, high) in zip(origin, objective.steps, objective.bounds, strict=True)
-    ]
-    # A search that goes on takes steps in proportion to the slope of the mean over observations.
-    unit = 1.0
-    if stopping is FINISHING:
-        unit = float(objective.evidence.n_targets * objective.evidence.n_outputs)
-        stopping = replace(
-            stopping,
-            value_tolerance=stopping.value_tolerance / unit,
-            gradient_tolerance=stopping.gradient_tolerance / unit,
-        )
-
-    def function(variables: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = objective.value_and_gradient(variables)
-        return value / unit, gradient / unit
-
-    found = minimise(function, np.array(origin), box, stopping)
-    found = replace(found, value=found.value * unit)
-    better = -found.value > state.objective
+    stopping = replace(
+        stopping,
+        value_tolerance=stopping.value_tolerance / objective.size,
+        gradient_tolerance=stopping.gradient_tolerance / objective.size,
+    )
+    found = search.improved(objective, np.array(origin), stopping)
+    point, value = found.point.tolist(), -found.value * objective.size
     if any(
         x in ends and x not in bounds
-        for x, ends, bounds in zip(found.point.tolist(), box, objective.bounds, strict=True)
+        for x, ends, bounds in zip(
+            point, objective.box(np.array(origin)), objective.bounds, strict=True
+        )
     ):
-        pending = [found.point.tolist(), *pending]
+        pending = [point, *pending]
     return replace(
         state,
-        theta=found.point.tolist() if better else state.theta,
-        objective=max(-found.value, state.objective),
+        theta=point if value > state.objective else state.theta,
+        objective=max(value, state.objective),
         n_rounds=state.n_rounds + 1,
         n_evaluations=state.n_evaluations + objective.n_evaluations - before,
         settled=not pending,

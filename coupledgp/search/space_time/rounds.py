@@ -43,8 +43,6 @@ class SpaceTimeObjective(Objective[SpaceTimeParameters]):
         Bounds of the variables.
     """
 
-    unit = " nats"
-
     def __init__(
         self, evidence: Whittle | FilterEvidence, start: SpaceTimeParameters, limits: Box
     ) -> None:

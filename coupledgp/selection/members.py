@@ -35,8 +35,8 @@ from coupledgp.search.tables.local import (
 from coupledgp.selection.fitted_members import (
     Choice,
     FittedMember,
-    LogPosterior,
     MemberChoice,
+    MemberPosterior,
     leave_one_out,
     name_of,
 )
@@ -172,7 +172,7 @@ class MemberSearch:
         """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
         if not averages(n_rows, len(self.problem.groups)) or not fitter.varies:
             return found.vector[None], np.ones(1)
-        density = LogPosterior(fitter, found)
+        density = MemberPosterior(fitter, found)
         rng = np.random.default_rng([self.problem.seed, 3])
         draws, weights = importance_draws(density, found.vector, N_DRAWS, rng, self.report)
         kept = weights > LEAST_DRAW_WEIGHT

@@ -118,7 +118,7 @@ def test_objective_is_the_density_and_its_gradient(kept: FixedHyperparameters, k
     objective = ExactKernelObjective(
         kind(GRID, NODES, Y, ChebyshevMoments), GraphMaternKernel(), kept
     )
-    variables = objective.variables(GraphMaternKernel(4.0), 0.05)
+    variables = objective.near(GraphMaternKernel(4.0), 0.05)
     point = objective.at(variables)
     v, s = point.scales.outputscale, point.scales.noise
     A = v * dense_kernel(GRID, point.kernel)[np.ix_(NODES, NODES)] + s * np.eye(NODES.size)

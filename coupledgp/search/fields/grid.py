@@ -35,6 +35,7 @@ from coupledgp.kernels.fields import (
     as_field_kernel,
 )
 from coupledgp.random import FloatArray
+from coupledgp.search.averaging import systematic_draws
 
 # Free lengthscales, relative to the diameter of the operator; smaller lengthscales and ranges are
 # added down to the distance between neighbouring sensors, and half of it. A range
@@ -151,9 +152,7 @@ class FieldGrid:
             logs.append(values - np.log(n_candidates))
         chances = np.exp(np.concatenate(logs) - logsumexp(np.concatenate(logs)))
         n_draws = MAX_MEMBERS * len(families)
-        middles = (np.arange(n_draws) + 0.5) / n_draws
-        cumulated = np.cumsum(chances) / chances.sum()
-        places, counts = np.unique(np.searchsorted(cumulated, middles), return_counts=True)
+        places, counts = systematic_draws(chances, n_draws)
         everyone = [member for members, _ in grids for member in members]
         order = np.lexsort((-chances[places], -counts))
         kept = [

@@ -156,7 +156,7 @@ def _begin_at(
 def _improve(
     search: Search, objective: ExactKernelObjective, state: FitState, stopping: Stopping
 ) -> FitState:
-    """Search from the first pending start; one that ends at the edge of its box is pending again."""
+    """Search from the first pending start; an end at the edge of its box is pending again."""
     origin, *pending = state.pending
     before = objective.n_evaluations
     stopping = replace(

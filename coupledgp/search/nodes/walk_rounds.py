@@ -187,8 +187,7 @@ def fit_kernel(
         settled=state.settled or not theta.size,
     )  # fmt: skip
     found = search.in_rounds(rounds, found)
-    kernel = start.with_theta(found.point)
-    return kernel, rounds.state(found) if found.n_rounds > state.n_rounds else state
+    return start.with_theta(found.point), rounds.state(found)
 
 
 @dataclass

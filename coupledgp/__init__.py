@@ -46,41 +46,7 @@ if TYPE_CHECKING:
     from coupledgp.models import select as select
     from coupledgp.pagerank import pagerank as pagerank
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.attention": ["CoupledAttention", "attention_loss"],
-            "coupledgp.features": ["gram_loss"],
-            "coupledgp.geometry": ["LaplaceOperator"],
-            "coupledgp.formats": ["RoadNetwork", "read_roads", "write_mesh", "write_roads"],
-            "coupledgp.graphs": ["Graph"],
-            "coupledgp.inference.spectra.evidence": ["evidence_loss"],
-            "coupledgp.inference.spectra.posterior_kl": ["posterior_kl_loss"],
-            "coupledgp.models": [
-                "ExactGPRegressor",
-                "GPRegressor",
-                "LocalGPRegressor",
-                "ExactGraphGPRegressor",
-                "FieldGPRegressor",
-                "GraphGPRegressor",
-                "GraphTimeGPRegressor",
-                "KernelRegressionClassifier",
-                "KernelRegressionRegressor",
-                "SparseSpectrumGPRegressor",
-                "TableEncoder",
-                "alternatives",
-                "audit",
-                "choose_graph",
-                "coupling_study",
-                "load_model",
-                "posterior_report",
-                "save_model",
-                "select",
-            ],
-            "coupledgp.pagerank": ["pagerank"],
-        },
-        modules=["couplings", "dask", "datasets", "diagnostics", "features", "kernels", "theory"],
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)
 
 __version__ = "0.1.0"
 

@@ -177,7 +177,7 @@ from package.lazy import attach
 if TYPE_CHECKING:
     from package.high import value as value
 else:
-    __all__, __getattr__, __dir__ = attach(__name__, {"package.high": ["value"]})
+    __all__, __getattr__, __dir__ = attach(__name__)
 """
 
 

@@ -16,6 +16,7 @@ from types import ModuleType
 import pytest
 
 import coupledgp
+from coupledgp.ground.lazy import public_names
 
 ROOT = Path(coupledgp.__file__).parent
 README = (ROOT.parent / "README.md").read_text(encoding="utf-8")
@@ -202,17 +203,15 @@ def files_with_attached_names() -> list[Path]:
     "path", files_with_attached_names(), ids=lambda p: str(p.parent.relative_to(ROOT.parent))
 )
 def test_type_checkers_see_the_names_that_are_attached(path):
-    """Both lists of a package agree: its imports for type checkers, its names for Python."""
+    """The interpreter reads the very imports that type checkers read."""
     package = ".".join(path.parent.relative_to(ROOT.parent).parts)
     (branch,) = (n for n in ast.parse(path.read_text("utf-8")).body if isinstance(n, ast.If))
     imports = [n for n in branch.body if isinstance(n, ast.ImportFrom)]
     seen = {(n.module, alias.name) for n in imports for alias in n.names}
     assert all(alias.name == alias.asname for n in imports for alias in n.names)
-    (call,) = (n for n in ast.walk(branch) if isinstance(n, ast.Call))
-    names = ast.literal_eval(call.args[1])
-    modules = [ast.literal_eval(k.value) for k in call.keywords if k.arg == "modules"]
-    attached = {(module, name) for module, group in names.items() for name in group}
-    assert seen == attached | {(package, name) for group in modules for name in group}
+    package_itself = importlib.import_module(package)
+    assert seen == {(module, name) for name, module in public_names(package_itself).items()}
+    assert package_itself.__all__ == sorted(name for _, name in seen)
 
 
 ORDERS = {
@@ -281,3 +280,10 @@ def test_public_classes_can_be_pickled():
     model = coupledgp.SparseSpectrumGPRegressor(n_frequencies=7)
     assert pickle.loads(pickle.dumps(model)).n_frequencies == 7
     assert copy.deepcopy(coupledgp.kernels.HeatKernel()) == coupledgp.kernels.HeatKernel()
+
+
+def test_a_package_without_its_text_is_refused():
+    package = ModuleType("packed")
+    package.__spec__ = importlib.machinery.ModuleSpec("packed", loader=None)
+    with pytest.raises(ImportError, match="packed: expected its source"):
+        public_names(package)

@@ -13,11 +13,4 @@ if TYPE_CHECKING:
     from coupledgp.attention.module import CoupledAttention as CoupledAttention
     from coupledgp.attention.module import PositiveFeatures as PositiveFeatures
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.attention.linear": ["attend", "causal_attention", "full_attention"],
-            "coupledgp.attention.loss": ["AttentionLoss", "attention_loss"],
-            "coupledgp.attention.module": ["CoupledAttention", "PositiveFeatures"],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

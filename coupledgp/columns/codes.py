@@ -1,4 +1,4 @@
-"""What each kind of column becomes: numbers with an indicator of missing ones, points, cycles.
+"""Codes of columns: numbers with an indicator of missing values, points, cycles.
 
 A code is learnt from a column of the training table and never changes. It makes the columns of one
 or more parts, each of which has a lengthscale of its own, and is stored as values of JSON.
@@ -39,7 +39,7 @@ LARGEST = 1e300
 
 
 class Found(NamedTuple):
-    """A column turned into numbers, and what was in it that the training column did not have.
+    """A column turned into numbers, and its values that the training column did not have.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Found(NamedTuple):
 
 
 class ColumnCode(ABC):
-    """How one column of a table becomes columns of numbers.
+    """The code that turns one column of a table into columns of numbers.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class ColumnCode(ABC):
     @property
     @abstractmethod
     def suffixes(self) -> tuple[str, ...]:
-        """What follows the name of the column in the names (w,) of the columns it becomes."""
+        """Endings (w,) that make names of the encoded columns from the name of the column."""
 
     @abstractmethod
     def encoded(self, column: Column, where: str) -> Found:

@@ -36,7 +36,7 @@ LEAST_ROWS = 10
 
 @dataclass(frozen=True, eq=False)
 class TableEncoding:
-    """How the d columns of a table become D columns of float64 in q parts.
+    """The code that turns d columns of a table into D columns of float64 in q parts.
 
     Attributes
     ----------

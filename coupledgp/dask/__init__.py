@@ -8,4 +8,4 @@ if TYPE_CHECKING:
     from coupledgp.dask.front import fit as fit
     from coupledgp.dask.front import predict as predict
 else:
-    __all__, __getattr__, __dir__ = attach(__name__, {"coupledgp.dask.front": ["fit", "predict"]})
+    __all__, __getattr__, __dir__ = attach(__name__)

@@ -22,8 +22,4 @@ if TYPE_CHECKING:
     from coupledgp.datasets import uci as uci
     from coupledgp.datasets.uci import RegressionData as RegressionData
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {"coupledgp.datasets.uci": ["RegressionData"]},
-        modules=["classification", "graphs", "meshes", "traffic", "traffic_series", "uci"],
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

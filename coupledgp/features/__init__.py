@@ -47,41 +47,4 @@ if TYPE_CHECKING:
     from coupledgp.features.walks.sample import sample_walk_features as sample_walk_features
     from coupledgp.features.walks.sample import sample_walks as sample_walks
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.features.base": ["FeatureMap"],
-            "coupledgp.features.fourier": ["FourierFeatures"],
-            "coupledgp.features.hybrid.base": ["SoftmaxFeatures"],
-            "coupledgp.features.hybrid.clustered": ["ClusteredHybridFeatures"],
-            "coupledgp.features.hybrid.coefficients": [
-                "AngularCoefficient",
-                "Coefficient",
-                "GaussianCoefficient",
-            ],
-            "coupledgp.features.hybrid.complex_exponential": ["ComplexExponentialFeatures"],
-            "coupledgp.features.hybrid.hybrid": [
-                "AngularHybridFeatures",
-                "GaussianHybridFeatures",
-                "HybridFeatures",
-            ],
-            "coupledgp.features.hybrid.registry": ["register_softmax_features"],
-            "coupledgp.features.importance": ["ImportanceLaplaceFeatures", "least_mean_variance"],
-            "coupledgp.features.laplace": ["LaplaceFeatures"],
-            "coupledgp.features.learned_copula": ["LearnedCopula", "gram_loss", "learn_copula"],
-            "coupledgp.features.registry": [
-                "available_features",
-                "parse_features",
-                "register_features",
-            ],
-            "coupledgp.features.sklearn": ["FourierSampler", "LaplaceSampler"],
-            "coupledgp.features.walks.hops": ["HopPlan", "plan_hops", "walked_series"],
-            "coupledgp.features.walks.operator": ["WalkFeatures"],
-            "coupledgp.features.walks.sample": [
-                "Truncation",
-                "Walks",
-                "sample_walk_features",
-                "sample_walks",
-            ],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

@@ -23,13 +23,4 @@ if TYPE_CHECKING:
     from coupledgp.formats.time_maps import TimeLayer as TimeLayer
     from coupledgp.formats.time_maps import write_time_map as write_time_map
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.formats.meshes": ["write_mesh"],
-            "coupledgp.formats.road_files": ["read_roads"],
-            "coupledgp.formats.road_output": ["write_roads"],
-            "coupledgp.formats.roads": ["RoadNetwork"],
-            "coupledgp.formats.time_maps": ["TimeLayer", "write_time_map"],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

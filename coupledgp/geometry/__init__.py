@@ -8,10 +8,4 @@ if TYPE_CHECKING:
     from coupledgp.geometry.locations import Locations as Locations
     from coupledgp.geometry.operator import LaplaceOperator as LaplaceOperator
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.geometry.locations": ["Locations"],
-            "coupledgp.geometry.operator": ["LaplaceOperator"],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

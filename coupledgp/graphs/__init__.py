@@ -8,10 +8,4 @@ if TYPE_CHECKING:
     from coupledgp.graphs.assembly import lengths_to_weights as lengths_to_weights
     from coupledgp.graphs.graph import Graph as Graph
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.graphs.assembly": ["lengths_to_weights"],
-            "coupledgp.graphs.graph": ["Graph"],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

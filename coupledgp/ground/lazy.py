@@ -1,49 +1,55 @@
 """Public names of a package that are imported at their first use (PEP 562).
 
-A package lists its names twice, for type checkers and for the interpreter:
+A package lists its names once, as type checkers read them; the interpreter reads the same lines:
 
     if TYPE_CHECKING:
         from coupledgp.graphs.graph import Graph as Graph
     else:
-        __all__, __getattr__, __dir__ = attach(__name__, {"coupledgp.graphs.graph": ["Graph"]})
+        __all__, __getattr__, __dir__ = attach(__name__)
 """
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 Attached = tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]
+# `from module import name as name`, also over several lines in parentheses.
+PUBLIC = re.compile(r"^    from ([\w.]+) import \(?\s*(\w+) as \2\b", re.MULTILINE)
 
 
-def attach(
-    package: str, names: Mapping[str, Sequence[str]], modules: Sequence[str] = ()
-) -> Attached:
+def attach(package: str) -> Attached:
     """Return `__all__`, `__getattr__` and `__dir__` of a package.
+
+    The public names are those that the package's own text imports for type checkers. One that is
+    imported from the package itself is a submodule. Any other submodule is imported as well when
+    it is asked for as an attribute, but not listed.
 
     Parameters
     ----------
     package
         The package's full name.
-    names
-        Full name of a module to the public names that are imported from it.
-    modules
-        Submodules that are public names themselves. Any other submodule is imported as well when
-        it is asked for as an attribute, but not listed.
+
+    Raises
+    ------
+    ImportError
+        The package was installed without its text.
     """
     this = sys.modules[package]
-    homes = {name: module for module, group in names.items() for name in group}
-    public = sorted([*homes, *modules])
+    homes = public_names(this)
+    public = sorted(homes)
     if any(module == f"{package}.{name}" for name, module in homes.items()):
         this.__class__ = _Package
 
     def get(name: str) -> Any:
-        if name in homes:
-            value = getattr(import_module(homes[name]), name)
+        module = homes.get(name, package)
+        if module != package:
+            value = getattr(import_module(module), name)
             setattr(this, name, value)
             return value
         full = f"{package}.{name}"
@@ -55,6 +61,17 @@ def attach(
         return sorted([*public, *{"__version__"}.intersection(vars(this))])
 
     return public, get, listing
+
+
+def public_names(package: ModuleType) -> dict[str, str]:
+    """Public name to the full name of the module that a package's text imports it from."""
+    loader = package.__spec__.loader if package.__spec__ is not None else None
+    text = getattr(loader, "get_source", lambda name: None)(package.__name__)
+    if text is None:
+        raise ImportError(
+            f"{package.__name__}: expected its source beside its compiled code, got none"
+        )
+    return {name: module for module, name in PUBLIC.findall(text)}
 
 
 class _Package(ModuleType):

@@ -41,40 +41,4 @@ if TYPE_CHECKING:
     from coupledgp.kernels.time import parse_time_kernel as parse_time_kernel
     from coupledgp.kernels.time import register_time_kernel as register_time_kernel
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.graphs.spectrum": ["dense_spectrum"],
-            "coupledgp.kernels.fields": ["FieldKernel", "PositionKernel", "WhittleMatern"],
-            "coupledgp.kernels.gpytorch.features": ["FourierFeatureKernel", "LaplaceFeatureKernel"],
-            "coupledgp.kernels.gpytorch.walks": ["GraphFeatureKernel"],
-            "coupledgp.kernels.graph.base": ["GraphKernel"],
-            "coupledgp.kernels.graph.exact": ["SeriesOperator", "dense_kernel"],
-            "coupledgp.kernels.graph.families": [
-                "GraphMaternKernel",
-                "HeatKernel",
-                "InverseCosineKernel",
-                "LearnedKernel",
-                "RandomWalkKernel",
-                "RegularizedLaplacianKernel",
-            ],
-            "coupledgp.kernels.graph.registry": [
-                "GraphKernelLike",
-                "available_graph_kernels",
-                "parse_graph_kernel",
-                "register_graph_kernel",
-            ],
-            "coupledgp.kernels.time": [
-                "Constant",
-                "Matern12",
-                "Matern32",
-                "Periodic",
-                "TimeKernel",
-                "TimeKernelLike",
-                "White",
-                "available_time_kernels",
-                "parse_time_kernel",
-                "register_time_kernel",
-            ],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

@@ -33,26 +33,4 @@ if TYPE_CHECKING:
     from coupledgp.selection.search import select as select
     from coupledgp.selection.study import coupling_study as coupling_study
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.models.exact": ["ExactGPRegressor"],
-            "coupledgp.models.fields": ["FieldGPRegressor"],
-            "coupledgp.models.graph_time": ["GraphTimeGPRegressor"],
-            "coupledgp.models.local": ["LocalGPRegressor"],
-            "coupledgp.models.other_models.judge": ["alternatives"],
-            "coupledgp.models.regressor": ["GPRegressor"],
-            "coupledgp.models.kernel_regression": [
-                "KernelRegressionClassifier",
-                "KernelRegressionRegressor",
-            ],
-            "coupledgp.models.nodes": ["ExactGraphGPRegressor", "GraphGPRegressor"],
-            "coupledgp.models.files": ["load_model", "save_model"],
-            "coupledgp.models.sparse_spectrum": ["SparseSpectrumGPRegressor"],
-            "coupledgp.models.table_encoder": ["TableEncoder"],
-            "coupledgp.selection.graphs": ["GraphChoice", "choose_graph"],
-            "coupledgp.selection.search": ["Selection", "select"],
-            "coupledgp.models.other_models.reports": ["audit", "posterior_report"],
-            "coupledgp.selection.study": ["coupling_study"],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

@@ -23,17 +23,4 @@ if TYPE_CHECKING:
     from coupledgp.testing.walkers import LengthsContract as LengthsContract
     from coupledgp.testing.walkers import StepsContract as StepsContract
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.testing.couplings": [
-                "CouplingContract",
-                "DirectionsContract",
-                "NormsContract",
-            ],
-            "coupledgp.testing.features": ["FeatureMapContract"],
-            "coupledgp.testing.graph_kernels": ["GraphKernelContract"],
-            "coupledgp.testing.processes": ["ProcessContract"],
-            "coupledgp.testing.walkers": ["LengthsContract", "StepsContract"],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

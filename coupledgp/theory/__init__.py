@@ -14,20 +14,4 @@ if TYPE_CHECKING:
     from coupledgp.theory.simulation import simulated_distance_mse as simulated_distance_mse
     from coupledgp.theory.simulation import simulated_mse as simulated_mse
 else:
-    __all__, __getattr__, __dir__ = attach(
-        __name__,
-        {
-            "coupledgp.theory.closed_forms": [
-                "conformity",
-                "distance_mse",
-                "expected_mse",
-                "has_closed_form",
-                "orthogonality_gap",
-            ],
-            "coupledgp.theory.simulation": [
-                "SimulatedError",
-                "simulated_distance_mse",
-                "simulated_mse",
-            ],
-        },
-    )
+    __all__, __getattr__, __dir__ = attach(__name__)

@@ -89,7 +89,7 @@ Found = tuple[Sequence[IntArray], Sequence[Sequence[NDArray[Any]]]]
 
 
 class Result(ABC):
-    """What is kept of the visits of a block of rows, made in one thread."""
+    """Visits of a block of rows that are kept, made in one thread."""
 
     def __init__(self, task: Task, *dtypes: Any) -> None:
         self.task = task
@@ -104,11 +104,11 @@ class Result(ABC):
 
     @abstractmethod
     def of_columns(self, first: int, columns: Columns) -> Found:
-        """What is kept of the sorted codes of rows from `first` on."""
+        """The result for sorted codes of rows from `first` on."""
 
     @abstractmethod
     def of_visits(self, first: int, visits: Visits) -> Found:
-        """The same of their visits."""
+        """The result for the visits of rows."""
 
 
 class Counted(Result):
@@ -181,7 +181,7 @@ def collect_sums(
 
 
 def _fill(store: Store, task: Task, result: Callable[[], Result], block_visits: int) -> None:
-    """Walk blocks of rows, and add what is kept of each to the store."""
+    """Walk blocks of rows, and add the visits that are kept to the store."""
     moves = moves_of(task.graph, task.per_row * task.rows.size)
 
     def work(blocks: Iterator[tuple[int, int]]) -> None:

@@ -52,7 +52,7 @@ class Columns(NamedTuple):
 
     @property
     def read(self) -> tuple[CodeArray, IntArray, int, int]:
-        """What is read of sorted columns."""
+        """The visits that sorted columns hold."""
         return self.codes, self.n_codes, self.width, self.height
 
 

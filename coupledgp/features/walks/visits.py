@@ -23,7 +23,7 @@ LEAST_VISITS = 2**17
 
 
 class Form(NamedTuple):
-    """How a distinct visit is packed: `(is_first << step_bits | step) << count_bits | count - 1`.
+    """Bits of a packed visit: `(is_first << step_bits | step) << count_bits | count - 1`.
 
     `is_first` marks the first visit of its node, `count` is the number of walkers.
     """

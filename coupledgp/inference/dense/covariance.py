@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from coupledgp.search.stationary import kernel_and_slope
+from coupledgp.inference.evidence.stationary import kernel_and_slope
 from coupledgp.spectra import Spectrum
 
 

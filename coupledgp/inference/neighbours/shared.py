@@ -11,7 +11,6 @@ import torch
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.random import FloatArray
-from coupledgp.search.stationary import kernel_and_slope
 
 # Most rows: an evaluation takes n^3 steps.
 MOST_ROWS = 512
@@ -98,8 +97,8 @@ class SharedEvidence:
         assert self.structure.spectrum is not None
         scales = {name: float(value.exp()) for name, value in self.structure.named(vector).items()}
         scaled = self.squares / scales["lengthscale"] ** 2
-        kernel, slope = (a.numpy() for a in kernel_and_slope(
-            self.structure.spectrum, torch.as_tensor(scaled)))  # fmt: skip
+        found = self.structure.spectrum.kernel_and_slope(torch.as_tensor(scaled))
+        kernel, slope = (a.numpy() for a in found)
         amount, level = scales["outputscale"], scales["noise"]
         covariance = amount * kernel + scales.get("trend", 0.0) * self.trend
         covariance.flat[:: len(covariance) + 1] += level * self.noise

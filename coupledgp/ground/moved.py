@@ -22,6 +22,8 @@ MOVED = {
             "progress", "temporary", "validation", "visible",
         )
     },
+    "coupledgp.cli.evaluate": "coupledgp.cli.shared.evaluate",
+    "coupledgp.cli.options": "coupledgp.cli.shared.options",
     "coupledgp.inference.linalg": "coupledgp.linalg",
     "coupledgp.inference.search": "coupledgp.search",
     "coupledgp.models.botorch_model": "coupledgp.botorch.model",

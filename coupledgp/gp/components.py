@@ -16,7 +16,6 @@ from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import GRAPH, NODE_ARRAYS, graph_from, graph_state
 from coupledgp.gp.nodes import NodeGP, NodeHyperparameters, NodeSettings
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -33,6 +32,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 
 Part: TypeAlias = NodeGP | MixtureGP
@@ -101,7 +101,7 @@ class ComponentsGP(GaussianProcess):
         return self.rows
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class; the value of the first part."""
         return self.parts[0].noise
 
@@ -228,11 +228,14 @@ class ComponentsGP(GaussianProcess):
             points, shape, lambda part, at: part.cdf(points[at], targets[at], report=report)
         )
 
-    def parts_of_law(self, points: Points) -> LeftOut:
+    def parts_of_law(self, points: Points) -> LeftOut | None:
         """See the base class; each point has the law of its part."""
         split = list(self._split(points))
-        every = LeftOut.side_by_side([part.parts_of_law(points[at]) for part, at in split])
-        return every.take(np.argsort(np.concatenate([at for _, at in split])))
+        parts = [part.parts_of_law(points[at]) for part, at in split]
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return LeftOut.side_by_side(known).take(np.argsort(np.concatenate([at for _, at in split])))
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class; components are independent."""

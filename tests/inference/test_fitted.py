@@ -7,32 +7,33 @@ from scipy import stats
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss, log_evidence_of
-from coupledgp.inference.spectra.members import (
-    EvidenceSettings,
-    HeldOutRows,
-    JitterStage,
-    Member,
-    Trajectory,
-    fit_members,
-    hold_out,
-    log_densities,
-    spectral_penalty,
-)
 from coupledgp.inference.spectra.mixture import (
     mixture_log_density,
     mixture_weights,
     precision_weighted_mean,
 )
 from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
-from coupledgp.inference.spectra.training import (
+from coupledgp.inference.weights import stream as stream_module
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.spectrum_descent import (
     KLSettings,
     QueryPoints,
     fit_loss,
     fit_posterior_kl,
 )
-from coupledgp.inference.weights import stream as stream_module
-from coupledgp.search.optimize import Hyperparameters, SearchSpace
+from coupledgp.search.tables.spectrum_members import (
+    EvidenceSettings,
+    JitterStage,
+    Member,
+    Trajectory,
+    UnseenRows,
+    fit_members,
+    hold_out,
+    log_densities,
+    spectral_penalty,
+)
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 
 DIM, M, V, S = 3, 5, 1.7, 0.3
@@ -215,7 +216,7 @@ def problem_and_rest(rng, n=120):
     equal = torch.full((M,), 1 / M, dtype=torch.float64)
     member = Member(start.frequencies, equal, Hyperparameters(np.ones(DIM), 1.0, 0.2))
     space = SearchSpace(np.ones(DIM), ard=True)
-    held_out = HeldOutRows(X[held], y[held])
+    held_out = UnseenRows(X[held], y[held])
     return SpectrumEvidence(X[train], y[train]), held_out, member, space
 
 

@@ -27,7 +27,7 @@ from coupledgp.diagnostics.sections.section import Section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.formats.projection import Plane
 from coupledgp.ground.output import write_text, written_whole
-from coupledgp.inference.nodes.rounds import Checkpoint, FitState
+from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
 
 PACKAGE = Path(cgp.__file__).parent
@@ -174,7 +174,7 @@ def long_report() -> Report:
 
 
 def checkpoint(path: Path) -> None:
-    Checkpoint(path, {"values": list(range(10_000))}).save(FitState([0.0], 0.0))
+    SearchCheckpoint(path, {"values": list(range(10_000))}).save(FitState([0.0], 0.0))
 
 
 WRITERS: dict[str, Callable[[Path], Any]] = {

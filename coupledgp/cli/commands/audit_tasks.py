@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.commands.table_tasks import load
-from coupledgp.cli.evaluate import Rows, announce
-from coupledgp.cli.options import MAX_SOLVED_ROWS
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.shared.evaluate import Rows, announce
+from coupledgp.cli.shared.options import MAX_SOLVED_ROWS
 from coupledgp.diagnostics.auditing import MAX_ALONE
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.stochastic import StochasticOptions

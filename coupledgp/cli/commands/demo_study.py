@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from coupledgp.cli.commands import demo_field, demo_mesh, demo_pages
-from coupledgp.cli.evaluate import Stopwatch
+from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.cli.show.graph import node_map
 from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare

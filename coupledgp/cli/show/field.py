@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.cli.commands.field_tasks import LEVEL, LeftOut
+from coupledgp.cli.shared.left_out import LEVEL, LeftOut
 from coupledgp.cli.show.table import score_rows
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import Section, register_section, sections_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from coupledgp.cli.evaluate import Comparison
-from coupledgp.cli.options import selection_line
 from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.options import selection_line
 from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
 from coupledgp.diagnostics.sections.report import Report

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coupledgp.cli.evaluate import Comparison
-from coupledgp.cli.options import selection_line
+from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.options import selection_line
 from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import Section, register_section, sections_of

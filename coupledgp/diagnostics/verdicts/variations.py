@@ -25,8 +25,8 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.state import text_of
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
 # Training and test rows that each variation is given, of more a random subset: a few hundredths of
@@ -163,11 +163,8 @@ def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, str, StationaryPrior]
 
 def _others(spectrum: Spectrum) -> Iterator[tuple[Spectrum, float]]:
     """Kernels of another smoothness, and factors on the lengthscales that fit them."""
-    if isinstance(spectrum, GaussianSpectrum):
-        own = np.inf
-    elif isinstance(spectrum, MaternSpectrum):
-        own = float(spectrum.nu)
-    else:
+    own = spectrum.smoothness
+    if own is None:
         return
     ratio = float(np.interp(own, list(SMOOTHNESS)[:3], list(SMOOTHNESS.values())[:3]))
     ratio = SMOOTHNESS[np.inf] if np.isinf(own) else ratio

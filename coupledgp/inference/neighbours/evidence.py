@@ -17,16 +17,16 @@ from torch import Tensor
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.devices import CPU
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
 from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
-from coupledgp.inference.neighbours.parameters import Scales, Structure
+from coupledgp.inference.neighbours.parameters import LocalObjective, LocalScales, Structure
 from coupledgp.inference.neighbours.whitening import (
     Neighbours,
     WhitenedPosterior,
     WhitenedSums,
 )
 from coupledgp.random import FloatArray
-from coupledgp.search.rows import RowWeights
 
 # Value of the objective where it cannot be computed: a search turns back.
 REFUSED = 1e10
@@ -43,7 +43,7 @@ class OrderedRows:
     targets : FloatArray (n, k)
         Normalised targets.
     noise : FloatArray (n,)
-        Relative noise variances, `r / c` of `inference.search.rows`.
+        Relative noise variances, `r / c` of `inference.evidence.rows`.
     counts : FloatArray (n,)
         How often each row counts.
     """
@@ -105,7 +105,7 @@ def _hashes(parts: Iterable[FloatArray]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchEvidence:
+class BatchEvidence(LocalObjective):
     """Evidence of some rows given their neighbours, per observation, with the priors.
 
     Attributes
@@ -158,7 +158,7 @@ class BatchEvidence:
         """Number of rows of the batch."""
         return len(self.neighbours.own)
 
-    def log_evidence(self, scales: Scales) -> Tensor:
+    def log_evidence(self, scales: LocalScales) -> Tensor:
         """Log evidence of the batch, nats, a differentiable tensor ()."""
         laws = self.laws(scales)
         features = scales.features(self.inputs, self.structure.trend)
@@ -169,19 +169,19 @@ class BatchEvidence:
         repeated = self.targets.shape[1] * (self.n_counted - len(whitened))
         return WhitenedPosterior.of(sums).log_evidence - 0.5 * repeated * scales.log_noise
 
-    def laws(self, scales: Scales) -> Conditionals:
+    def laws(self, scales: LocalScales) -> Conditionals:
         """Kriging weights and variances of the rows of the batch."""
         return laws_given_neighbours(
             self.structure, scales, self.neighbours, self.inputs, self.noise
         )
 
-    def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+    def value_and_gradient(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log posterior of hyperparameters per observation, and its gradient."""
         leaf = torch.tensor(vector, device=self.inputs.device).requires_grad_()
         named = self.structure.named(leaf)
         n_outputs = self.targets.shape[1]
         try:
-            evidence = self.log_evidence(Scales.of(self.structure, named))
+            evidence = self.log_evidence(LocalScales.of(self.structure, named))
         except NumericalError:
             return REFUSED, np.zeros_like(vector)
         loss = -evidence / (self.n_counted * n_outputs)
@@ -193,7 +193,7 @@ class BatchEvidence:
 
 
 def laws_given_neighbours(
-    structure: Structure, scales: Scales, neighbours: Neighbours, inputs: Tensor, noise: Tensor
+    structure: Structure, scales: LocalScales, neighbours: Neighbours, inputs: Tensor, noise: Tensor
 ) -> Conditionals:
     """Kriging weights (b, k) and variances (b,); without a local part no weights, and the noise."""
     if structure.spectrum is None:

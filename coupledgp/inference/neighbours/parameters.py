@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -140,7 +141,23 @@ class Structure:
         return total
 
 
-class Scales(NamedTuple):
+class LocalObjective(VectorObjective):
+    """Minus the log posterior of a vector of hyperparameters per observation of a table.
+
+    Attributes
+    ----------
+    structure : Structure
+        The model.
+    """
+
+    structure: Structure
+
+    def box(self, start: FloatArray) -> Box:
+        """See the base class."""
+        return self.structure.box()
+
+
+class LocalScales(NamedTuple):
     """Hyperparameters of all columns, as tensors.
 
     Attributes
@@ -163,7 +180,7 @@ class Scales(NamedTuple):
     frequencies: Tensor | None
 
     @classmethod
-    def of(cls, structure: Structure, named: dict[str, Tensor]) -> Scales:
+    def of(cls, structure: Structure, named: dict[str, Tensor]) -> LocalScales:
         """Scales of the hyperparameters by name, lengthscales spread over the columns."""
         zero = named["noise"].new_zeros(())
         groups = torch.as_tensor(structure.groups, device=zero.device)

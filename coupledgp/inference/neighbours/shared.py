@@ -9,16 +9,15 @@ import scipy.linalg
 import torch
 
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
-from coupledgp.inference.neighbours.parameters import Structure, trend_columns
+from coupledgp.inference.neighbours.parameters import LocalObjective, Structure, trend_columns
 from coupledgp.random import FloatArray
-from coupledgp.search.stationary import kernel_and_slope
 
 # Most rows: an evaluation takes n^3 steps.
 MOST_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
-class SharedEvidence:
+class SharedEvidence(LocalObjective):
     """Evidence of all rows, whose squared distances and trend products are computed once.
 
     With squares Q (n, n) and the product T of the trend's columns,
@@ -71,7 +70,7 @@ class SharedEvidence:
         """Number of rows."""
         return len(self.targets)
 
-    def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+    def value_and_gradient(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log posterior of hyperparameters per observation, and its gradient."""
         leaf = torch.tensor(vector, requires_grad=True)
         log_prior = self.structure.log_prior(self.structure.named(leaf))
@@ -98,8 +97,8 @@ class SharedEvidence:
         assert self.structure.spectrum is not None
         scales = {name: float(value.exp()) for name, value in self.structure.named(vector).items()}
         scaled = self.squares / scales["lengthscale"] ** 2
-        kernel, slope = (a.numpy() for a in kernel_and_slope(
-            self.structure.spectrum, torch.as_tensor(scaled)))  # fmt: skip
+        found = self.structure.spectrum.kernel_and_slope(torch.as_tensor(scaled))
+        kernel, slope = (a.numpy() for a in found)
         amount, level = scales["outputscale"], scales["noise"]
         covariance = amount * kernel + scales.get("trend", 0.0) * self.trend
         covariance.flat[:: len(covariance) + 1] += level * self.noise

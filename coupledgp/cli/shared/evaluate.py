@@ -1,0 +1,297 @@
+"""Scores on test rows and the distance from the exact GP, as `coupledgp fit` reports them."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from coupledgp.cli.shared.options import (
+    COMPARISONS,
+    MAX_SOLVED_ROWS,
+    MAX_TEST_ROWS,
+    SUBSET_ROWS,
+    WHOLE_ROWS,
+)
+from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
+from coupledgp.diagnostics.limits import DENSE_ROWS
+from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.errors import ExtrapolationWarning
+from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
+from coupledgp.gp.protocol import GaussianProcess
+from coupledgp.gp.transformed import TransformedGP
+from coupledgp.ground.validation import check_choice
+from coupledgp.models.extrapolation import Extrapolations
+from coupledgp.random import FloatArray
+
+# CPU seconds that the solves of kin40k took, its number of training rows, and the share of the time
+# that does not depend on the number of test points, which was 128.
+MEASURED_SECONDS, MEASURED_ROWS, FIXED_SHARE = 240.0, 36_000, 0.5
+# CPU seconds above which the expected time of a comparison is announced before it starts.
+LONG_SECONDS = 10.0
+# Rows predicted at once: the exact GP needs a matrix of this many rows times its training rows.
+BATCH_ROWS = 8192
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a data set.
+
+    Attributes
+    ----------
+    X : pyarrow.Table
+        Inputs, n rows of d columns: float64, Booleans, text and timestamps.
+    y : FloatArray (n,)
+        Targets.
+    weights : Mapping of str to FloatArray (n,)
+        Weights or noise variances of the rows, if any, by the name of the argument of a fit.
+    """
+
+    X: pa.Table
+    y: FloatArray
+    weights: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, indices: FloatArray) -> Rows:
+        """The rows at indices (m,)."""
+        weights = {name: values[indices] for name, values in self.weights.items()}
+        return Rows(self.X.take(pa.array(indices)), self.y[indices], weights)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """At most n rows, drawn without replacement, in their order."""
+        if len(self) <= n:
+            return self
+        return self.take(np.sort(rng.choice(len(self), n, replace=False)))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a comparison with the exact GP.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of training rows that both are given: all, or those of a random subset.
+    method : str
+        Method of `compare`, `"dense"` or `"stochastic"`.
+    max_points : int
+        Largest number of test points.
+    """
+
+    n_rows: int
+    method: str
+    max_points: int
+
+    def check_size(self) -> None:
+        """Refuse a dense exact GP that memory cannot hold."""
+        if self.method == "dense":
+            check_dense_size(self.n_rows, MATRICES_AT_ONCE)
+
+
+def solve_seconds(n_rows: int, n_points: int) -> float:
+    """Expected CPU seconds of a comparison by solves, which grow with n_rows^2 and n_points."""
+    share = FIXED_SHARE + (1 - FIXED_SHARE) * n_points / MAX_SOLVED_ROWS
+    return MEASURED_SECONDS * share * (n_rows / MEASURED_ROWS) ** 2
+
+
+def announce(n_rows: int, n_points: int, hint: str) -> None:
+    """Print on stderr the expected time of a comparison by solves, if it is long."""
+    seconds = solve_seconds(n_rows, n_points)
+    if seconds < LONG_SECONDS:
+        return
+    amount = f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+    print(
+        f"coupledgp: comparing with the exact GP of {n_rows} rows at {n_points} points by "
+        f"iterative solves: about {amount} of CPU time, some times that if the noise is small; "
+        f"{hint}",
+        file=sys.stderr,
+        flush=True,
+    )
+
+
+def plan_comparison(how: str, n_rows: int, exact_rows: int | None) -> Plan | None:
+    """Return the settings of the comparison that the options ask for; None for no comparison.
+
+    Parameters
+    ----------
+    how
+        One of `COMPARISONS`. `"auto"`: the whole model, by dense algebra for few rows and by
+        solves for more; above 40 000 rows a subset.
+    n_rows
+        Number of training rows.
+    exact_rows
+        Largest number of rows that the exact GP is given; None: all, or `SUBSET_ROWS` if `how` or
+        the number of rows asks for a subset.
+    """
+    check_choice(how, COMPARISONS, "--compare")
+    if how == "none" or exact_rows == 0:
+        return None
+    if exact_rows is None:
+        whole = how in ("dense", "stochastic") or (how == "auto" and n_rows <= WHOLE_ROWS)
+        exact_rows = n_rows if whole else SUBSET_ROWS
+    kept = min(exact_rows, n_rows)
+    solved = how == "stochastic" or (how != "dense" and kept > DENSE_ROWS)
+    if solved:
+        return Plan(kept, "stochastic", MAX_SOLVED_ROWS)
+    return Plan(kept, "dense", MAX_TEST_ROWS)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A posterior report with its numbers of rows.
+
+    Attributes
+    ----------
+    report : PosteriorReport
+        Figures of the comparison.
+    n_train, n_test : int
+        Number of rows given to both processes, and of points at which they are compared.
+    at_training_inputs : bool
+        Whether these points are training inputs, for want of test rows.
+    """
+
+    report: PosteriorReport
+    n_train: int
+    n_test: int
+    at_training_inputs: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as plain values."""
+        return {
+            "n_train": self.n_train,
+            "n_test": self.n_test,
+            "at_training_inputs": self.at_training_inputs,
+            **self.report.to_dict(),
+        }
+
+
+class Stopwatch:
+    """Seconds that the parts of the work took, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str) -> Iterator[None]:
+        """Time the body under a name."""
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = time.perf_counter() - start
+
+
+def split(rows: Rows, share: float, seed: int) -> tuple[Rows, Rows]:
+    """Split rows into training rows, at least one, and a random share of test rows."""
+    n_test = min(round(share * len(rows)), len(rows) - 1)
+    order = np.random.default_rng(seed).permutation(len(rows))
+    return rows.take(np.sort(order[n_test:])), rows.take(np.sort(order[:n_test]))
+
+
+def predict_in_batches(model: Any, X: Any, latent: bool = False) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation (p,) or (p, k) at p rows, a few thousand at a time.
+
+    It warns of no extrapolation: who asks for the law of a whole table does so once.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtrapolationWarning)
+        parts = [
+            model.predict(X[start : start + BATCH_ROWS], return_std=True, latent=latent)
+            for start in range(0, len(X), BATCH_ROWS)
+        ]
+    if not parts:
+        return np.zeros(0), np.zeros(0)
+    means, stds = zip(*parts, strict=True)
+    return np.concatenate(means), np.concatenate(stds)
+
+
+def extrapolations_in_batches(model: Any, X: Any, mean: FloatArray) -> Extrapolations | None:
+    """Which of p rows of means (p,) or (p, k) are extrapolations; None where it is not known."""
+    if not hasattr(model, "extrapolations"):  # a model of a graph or a field
+        return None
+    found = Extrapolations(np.zeros(0))
+    for start in range(0, len(X), BATCH_ROWS):
+        rows = slice(start, start + BATCH_ROWS)
+        more = model.extrapolations(model.points(X[rows]), mean[rows].reshape(len(mean[rows]), -1))
+        if more is None:
+            return None
+        found = found.followed_by(more)
+    return found
+
+
+def intervals_in_batches(model: Any, X: Any, level: float) -> tuple[FloatArray, FloatArray]:
+    """Ends (p,) or (p, k) of the central interval at p rows, as `predict_in_batches`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExtrapolationWarning)
+        parts = [
+            model.predict_interval(X[start : start + BATCH_ROWS], level)
+            for start in range(0, len(X), BATCH_ROWS)
+        ]
+    if not parts:
+        return np.zeros(0), np.zeros(0)
+    lower, upper = zip(*parts, strict=True)
+    return np.concatenate(lower), np.concatenate(upper)
+
+
+def scores(process: GaussianProcess, points: FloatArray, y: FloatArray) -> dict[str, Any] | None:
+    """Scores of a process at all test rows, points (p, D) and targets (p,); None without any.
+
+    The NLPD and the intervals are those of the process' own law, a mixture's where it is one.
+    """
+    if not len(points):
+        return None
+    starts = range(0, len(points), BATCH_ROWS)
+    parts = [_scored(process, points[k : k + BATCH_ROWS], y[k : k + BATCH_ROWS]) for k in starts]
+    mean, std, densities, lower, upper = (np.concatenate(part) for part in zip(*parts, strict=True))
+    spread = float(np.std(y))
+    error = rmse(y, mean)
+    covered = coverage(y, mean, std)
+    if not process.is_gaussian:
+        inside = ((lower <= y[:, None]) & (y[:, None] <= upper)).mean(axis=0)
+        covered = dict(zip(LEVELS, inside.tolist(), strict=True))
+    is_transformed = isinstance(process, TransformedGP)
+    density = "transformed" if is_transformed else "gaussian" if process.is_gaussian else "mixture"
+    return {
+        "n_test": len(y),
+        "rmse": error,
+        "r2": 1 - (error / spread) ** 2 if spread > 0 else None,
+        "density": density,
+        "nlpd": -float(np.mean(densities)),
+        "coverage": covered,
+    }
+
+
+def _scored(process: GaussianProcess, points: FloatArray, y: FloatArray) -> tuple[FloatArray, ...]:
+    """Means, standard deviations and log densities (p,), and ends (p, l) of intervals."""
+    mean, variance = process.law(points, "variance")
+    assert variance is not None
+    densities = process.log_density(points, y[:, None])
+    ends = np.zeros((len(y), 2 * len(LEVELS)))
+    if not process.is_gaussian:
+        tails = 0.5 * (1 - np.array(LEVELS))
+        ends = process.quantiles(points, np.concatenate([tails, 1 - tails]))[:, 0]
+    return mean[:, 0], np.sqrt(variance[:, 0]), densities, *np.hsplit(ends, 2)
+
+
+def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> Comparison:
+    """Compare a model with the exact GP at its hyperparameters.
+
+    If the plan has fewer rows than there are training rows, both are given the same random subset.
+    Without test rows they are compared at training inputs.
+    """
+    rng = np.random.default_rng([seed, 1])
+    kept = train.sample(plan.n_rows, rng)
+    local = model if kept is train else model.conditioned_on(kept.X, kept.y, **kept.weights)
+    points = (test if len(test) else train).sample(plan.max_points, rng)
+    if plan.method == "stochastic":
+        announce(len(kept), len(points), "--compare subset is quicker, none leaves it out")
+    y = points.y if len(test) else None
+    report = compare(local, points.X, y, method=plan.method)
+    return Comparison(report, len(kept), len(points), not len(test))

@@ -6,7 +6,9 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 import coupledgp as cgp
-from coupledgp.diagnostics import StochasticOptions, compare
+from coupledgp.diagnostics import MarginalScore, StochasticOptions, compare
+from coupledgp.diagnostics.score_table import SCORES
+from coupledgp.gp.left_out import LeftOut
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(160, 2))
@@ -119,3 +121,13 @@ def test_the_report_says_so(model):
     assert f"a mixture of {len(model.members_)} Gaussian laws" in remark
     assert "the mixture&#39;s" in report.to_html()
     assert compare(model.members_[0], X[TEST], Y[TEST]).remarks == ()
+
+
+def test_intervals_of_two_far_parts_are_their_own():
+    """At 11.5 the mixture of N(0, 1) and N(10, 1) has F = 0.967, a normal of its moments 0.898."""
+    law = LeftOut(np.array([[[0.0]], [[10.0]]]), np.ones((2, 1, 1)), np.array([0.5, 0.5]))
+    score = SCORES["coverage"]
+    assert isinstance(score, MarginalScore)
+    y, mean, std = np.array([[11.5]]), np.array([[5.0]]), np.array([[26.0**0.5]])
+    assert score.value(y, mean, std) == {0.5: 0.0, 0.8: 1.0, 0.95: 1.0}
+    assert score.value(y, mean, std, law) == {0.5: 0.0, 0.8: 0.0, 0.95: 1.0}

@@ -11,6 +11,7 @@ from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.overlap import Overlap
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.verdicts.adequacy import SAME
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.judging import advised, judged
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, Advice, Verdict
@@ -56,6 +57,29 @@ class ComparisonResult:
     def warnings(self) -> tuple[str, ...]:
         """Sentences that a reader should see before any figure."""
         return () if self.overlap is None else self.overlap.warnings
+
+    @property
+    def has_other_reference(self) -> bool:
+        """Whether there is a reference from which the model differs by more than rounding.
+
+        An exact model is its own reference: it has no distance from it.
+        """
+        kl = self.figures.kl_per_point
+        if kl is None:
+            return False
+        bounds = self.accuracy.bounds.get("kl_per_point", (0.0, 0.0))
+        return kl + bounds[1] >= SAME
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there is anything else to pick: baselines, other models, a reference."""
+        scored = self.has_other_reference and bool((self.figures.differences or {}).get("nlpd"))
+        return bool(self.baselines or self.alternatives or scored)
+
+    @property
+    def scores_title(self) -> str:
+        """Heading of the scores."""
+        return "Beside the reference" if self.has_other_reference else "Scores"
 
     @property
     def baselines(self) -> tuple[BesideBaseline, ...]:

@@ -60,11 +60,11 @@ def audit(options: AuditOptions) -> None:
         hyperparameters,
         prediction,
         settings,
-        show_audit,
         tables,
     )
     from coupledgp.cli.readers.files import about
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.diagnostics.pages.terminal import print_report
+    from coupledgp.ground.output import written_whole
     from coupledgp.ground.validation import json_values
     from coupledgp.models.other_models.reports import audit as audited
 
@@ -107,8 +107,8 @@ def audit(options: AuditOptions) -> None:
             ),
             **stated,
         )
-        write_text(page, report.to_html())
+        report.to_html(page)
     if options.as_json:
         print(json.dumps(json_values(report.to_dict() | {"output": str(options.output)}), indent=2))
     else:
-        show_audit(report, options.output)
+        print_report(report.layout(), written=options.output)

@@ -24,13 +24,11 @@ class DemoOptions(Options):
 
 def demo(options: DemoOptions) -> None:
     """Run the study, write all files, print the tables."""
-    from rich.text import Text
     from threadpoolctl import threadpool_limits
 
     from coupledgp.cli.commands import demo_field, demo_pages
     from coupledgp.cli.commands import demo_study as study
-    from coupledgp.cli.show import table as show
-    from coupledgp.cli.show.console import PlainConsole
+    from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.ground.output import write_text, written_whole
     from coupledgp.ground.validation import check_positive_int
 
@@ -51,18 +49,10 @@ def demo(options: DemoOptions) -> None:
             demo_field.write_field(options.output, field_page, field_figures, options.seed)
         text = json.dumps(found.to_dict(), indent=2, allow_nan=False)
         write_text(figures, text + "\n")
-        write_text(page, study.page_of(found))
+        report = study.study_report(found)
+        report.to_html(page)
     if options.as_json:
         print(text)
         return
-    console = PlainConsole()
-    for line in study.lead_of(found):
-        console.print(Text(line), soft_wrap=True)
-    console.print()
-    show.print_section(console, study.section_of(found))
-    console.print()
-    show.print_section(console, found.mesh.section())
-    console.print()
-    pages = [options.output / f"{name}.html" for name in names]
-    written = ", ".join(map(str, pages))
-    console.print(Text(f"Written: {written}, and a .json beside each"), soft_wrap=True)
+    pages = ", ".join(str(options.output / f"{name}.html") for name in names)
+    print_report(report, written=f"{pages}, and a .json beside each")

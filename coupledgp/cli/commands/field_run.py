@@ -33,10 +33,10 @@ from coupledgp.cli.readers.places import PlaceOptions, Places, read_queries, rea
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.left_out import LeftOut
 from coupledgp.cli.shared.parameters import further_parameters
-from coupledgp.cli.show import field as show_field
+from coupledgp.cli.show.field import FieldFound, field_report
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
-from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import reporter
 from coupledgp.models.fields import FieldGPRegressor
 
@@ -136,10 +136,10 @@ class FieldDomain(Domain):
                 self.sensors, self.task.sensors, self.loo, paths["loo"], self.options.loo
             )
         if paths["report"] is not None:
-            write_text(paths["report"], show_field.page(result, self.shown()))
+            field_report(self.shown(result)).to_html(paths["report"])
 
-    def show(self, result: dict[str, Any]) -> None:
-        show_field.interpolate(result)
+    def report(self, result: dict[str, Any]) -> Report:
+        return field_report(FieldFound(result))
 
     def _write_law(self, path: Path) -> None:
         """Write the law where it is asked for."""
@@ -162,20 +162,20 @@ class FieldDomain(Domain):
             self._piecewise = piecewise(self.model, self.domain, self.options.latent)
         return self._piecewise
 
-    def shown(self) -> show_field.Shown:
+    def shown(self, result: dict[str, Any]) -> FieldFound:
         """The picture of the law, if there are positions, and the sensors left out."""
         from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap  # matplotlib is slow
 
         operator = self.domain.operator
         if operator.positions is None:
-            return show_field.Shown(None, self.loo)
+            return FieldFound(result, None, self.loo)
         sensors = location_positions(self.task.places.points, operator.positions)
         if not self.domain.is_surface:
             found = self.piecewise()
             picture = RoadMap(
                 found.pieces.lines, *found.law, sensors, self.task.y, **self._observed()
             )
-            return show_field.Shown(picture, self.loo)
+            return FieldFound(result, picture, self.loo)
         mean, std = self.model.predict(
             refined_places(operator), return_std=True, latent=self.options.latent
         )
@@ -188,7 +188,7 @@ class FieldDomain(Domain):
             self.task.y,
             **self._observed(),
         )
-        return show_field.Shown(surface, self.loo)
+        return FieldFound(result, surface, self.loo)
 
     def _observed(self) -> dict[str, Any]:
         """Names of the sensors of a map, and their errors when they are left out."""

@@ -22,12 +22,12 @@ from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import Comparison
 from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import further_parameters
-from coupledgp.cli.show import graph as show_graph
+from coupledgp.cli.show.graph import GraphFound, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
-from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
@@ -150,13 +150,11 @@ class GraphDomain(Domain):
         assert output is not None
         write_law(self.network, self.predicted, output, self.options.output)
         if page is not None and self.comparison is not None:
-            found = show_graph.page(
-                result, self.comparison, self.network, self.task.nodes, self.predicted
-            )
-            write_text(page, found)
+            self.report(result).to_html(page)
 
-    def show(self, result: dict[str, Any]) -> None:
-        show_graph.interpolate(result, self.comparison)
+    def report(self, result: dict[str, Any]) -> Report:
+        found = GraphFound(result, self.network, self.task.nodes, self.predicted)
+        return graph_report(found, self.comparison)
 
 
 def face_graphs(network: Network, weights: str) -> dict[str, Graph]:

@@ -46,7 +46,7 @@ def predict(options: PredictOptions) -> None:
     from coupledgp.cli.readers.batches import wants_batches
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.tables import check_table_path, write_table
-    from coupledgp.cli.show.console import PlainConsole
+    from coupledgp.diagnostics.pages.terminal import PlainConsole
     from coupledgp.ground.output import written_whole
 
     check_table_path(options.output, "--output")

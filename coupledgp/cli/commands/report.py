@@ -85,7 +85,6 @@ def report(options: ReportOptions) -> None:
         chosen,
         described,
         rows_at,
-        show_report,
         test_data,
     )
     from coupledgp.cli.readers.files import about
@@ -93,7 +92,8 @@ def report(options: ReportOptions) -> None:
     from coupledgp.cli.shared.evaluate import announce
     from coupledgp.diagnostics.compare import by_solves
     from coupledgp.diagnostics.overlap import overlap_of, without_overlap
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.diagnostics.pages.terminal import print_report
+    from coupledgp.ground.output import written_whole
     from coupledgp.ground.validation import check_choice, check_positive_int
     from coupledgp.models import posterior_report
 
@@ -176,13 +176,13 @@ def report(options: ReportOptions) -> None:
         )
         if overlap.left_out:
             result = replace(result, overlap=overlap)
-        write_text(page, result.to_html())
+        result.to_html(page)
     if options.as_json:
         from coupledgp.ground.validation import json_values
 
         print(json.dumps(json_values(result.to_dict() | {"output": str(options.output)}), indent=2))
     else:
-        show_report(result, options.output)
+        print_report(result.layout(), written=options.output)
 
 
 def left_out(
@@ -197,11 +197,12 @@ def left_out(
     as_json: bool,
 ) -> None:
     """Write the page on what the training rows say of each other and print the figures."""
-    from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of, show_left_out
+    from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.models import read_model
     from coupledgp.diagnostics import cross_validate
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.diagnostics.pages.terminal import print_report
+    from coupledgp.ground.output import written_whole
 
     with ExitStack() as stack, about(model, groups_from):
         page = stack.enter_context(written_whole(output))
@@ -216,13 +217,13 @@ def left_out(
             random_state=seed,
             **({} if max_rows is None else {"max_rows": max_rows}),
         )
-        write_text(page, result.to_html())
+        result.to_html(page)
     if as_json:
         from coupledgp.ground.validation import json_values
 
         print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:
-        show_left_out(result, output)
+        print_report(result.layout(), written=output)
 
 
 def _numbers(text: str) -> list[int]:

@@ -13,12 +13,12 @@ from coupledgp.cli.readers.kinds import forced_kinds
 from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import Comparison, beside_exact, plan_comparison, scores
 from coupledgp.cli.shared.options import COMPARISONS, check_distinct
-from coupledgp.cli.show import table as show
+from coupledgp.cli.show.table import fit_report
 from coupledgp.diagnostics.overlap import Overlap, overlap_of
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import parse_device
 from coupledgp.ground.memory import named_exhaustion
-from coupledgp.ground.output import write_text
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.models import save_model
@@ -131,8 +131,8 @@ class TableDomain(Domain):
         if model_path is not None:
             save_model(self.model, model_path, include_data=self.options.include_data)
         if page is not None and self.comparison is not None:
-            write_text(page, show.page(result, self.comparison))
+            fit_report(result, self.comparison).to_html(page)
 
-    def show(self, result: dict[str, Any]) -> None:
+    def report(self, result: dict[str, Any]) -> Report:
         warnings = () if self.overlap is None else self.overlap.warnings
-        show.fit(result, self.comparison, warnings)
+        return fit_report(result, self.comparison, warnings)

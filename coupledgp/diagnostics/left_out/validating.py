@@ -15,10 +15,10 @@ from coupledgp.diagnostics.left_out.judging import Judged, judged
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
 from coupledgp.diagnostics.left_out.scores import beside, scores_over_groups
-from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.subject import process_of
 from coupledgp.diagnostics.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence

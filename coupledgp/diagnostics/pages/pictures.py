@@ -20,24 +20,7 @@ SIZE, WIDE = (3.9, 3.2), (7.6, 4.0)
 LEVEL = 0.95
 
 
-def comparison_pictures(
-    report: ComparisonResult, first: tuple[float, float] = WIDE
-) -> list[Picture]:
-    """Return the pictures of a comparison: `first`, in inches, is the size of the first of them.
-
-    It is the one that says the most.
-    """
-    drawn = []
-    if report.predictions.y is not None:
-        drawn = [truth(report, first), calibration(report), pit(report)]
-    if report.predictions.reference_mean is not None:
-        drawn.append(means(report, SIZE if drawn else first))
-    if report.kernel_errors is not None:
-        drawn.append(kernel_map(report.kernel_errors))
-    return drawn
-
-
-def truth(report: ComparisonResult, size: tuple[float, float] = WIDE) -> Picture:
+def truth(report: ComparisonResult) -> Picture:
     """Draw targets against predictions with their intervals, those outside apart."""
     p = report.predictions
     assert p.y is not None
@@ -45,7 +28,7 @@ def truth(report: ComparisonResult, size: tuple[float, float] = WIDE) -> Picture
     width = ndtri((1 + LEVEL) / 2) * std
     shown = np.unique(np.linspace(0, y.size - 1, min(y.size, MAX_BARS)).astype(int))
     inside = np.abs(y - mean)[shown] <= width[shown]
-    figure, axes = axes_of(*size)
+    figure, axes = axes_of(*WIDE)
     parts = ((inside, MODEL, "inside"), (~inside, ALERT, "outside"))
     for chosen, colour, label in parts:
         rows = shown[chosen]
@@ -65,7 +48,7 @@ def truth(report: ComparisonResult, size: tuple[float, float] = WIDE) -> Picture
         f"Observed targets against predictions with {100 * LEVEL:.0f} % intervals; on the line "
         f"they are equal{part}"
     )
-    return Picture("predictions", caption, figure)
+    return Picture("predictions", caption, figure, wide=True)
 
 
 def calibration(report: ComparisonResult) -> Picture:
@@ -80,7 +63,8 @@ def calibration(report: ComparisonResult) -> Picture:
         alpha=0.2, linewidth=0, label="chance, 2 s.e.",
     )  # fmt: skip
     axes.plot([0, 1], [0, 1], color=GUIDE, linewidth=1)
-    for prefix, mean, std in reversed(list(p.laws())):
+    laws = list(p.laws()) if report.has_other_reference else list(p.laws())[:1]
+    for prefix, mean, std in reversed(laws):
         label, color = ("reference", REFERENCE) if prefix else ("model", MODEL)
         axes.plot(nominal, _observed_shares(p.y, mean, std, nominal), color=color, label=label)
     axes.set_xlabel("nominal level of the central interval")
@@ -98,11 +82,11 @@ def _observed_shares(
     return np.searchsorted(level, nominal, side="right") / level.size
 
 
-def means(report: ComparisonResult, size: tuple[float, float] = SIZE) -> Picture:
+def means(report: ComparisonResult) -> Picture:
     """Draw the means of the model against those of the reference."""
     p = report.predictions
     assert p.reference_mean is not None
-    figure, axes = axes_of(*size)
+    figure, axes = axes_of(*SIZE)
     axes.plot(p.reference_mean.ravel(), p.mean.ravel(), ".", color=MODEL, alpha=0.6)
     middle = float(p.reference_mean.mean())
     axes.axline((middle, middle), slope=1, color=GUIDE, linewidth=1)
@@ -126,7 +110,7 @@ def pit(report: ComparisonResult) -> Picture:
     spread = 2 * np.sqrt(share * (1 - share) / max(f.n_test, 1))
     axes.axhspan(share - spread, share + spread, color=GUIDE, alpha=0.2, linewidth=0,
                  label="chance, 2 s.e.")  # fmt: skip
-    if f.reference_pit is not None:
+    if f.reference_pit is not None and report.has_other_reference:
         axes.stairs(f.reference_pit, edges, color=REFERENCE, linewidth=1.5, label="reference")
     axes.stairs(f.pit, edges, fill=True, color=MODEL, alpha=0.45, label="model")
     axes.set_xlabel("predictive probability below the target")

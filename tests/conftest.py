@@ -11,6 +11,9 @@ from typing import Any
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 # Read when numba is first imported: lets tests ask for 4 threads on a smaller machine.
 os.environ.setdefault("NUMBA_NUM_THREADS", "4")
+# Threads of processes that parallel workers start would fight over the cores.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Processes that tests start import the package: without byte code each compiles it from source.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 

@@ -106,7 +106,7 @@ def _format(path: Path) -> str:
 
 
 def _csv_format(first: Path, as_text: Sequence[str] | None) -> Any:
-    """How CSV files are read, by the first one of them."""
+    """The options for reading CSV files, told by the first file."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.dataset as ds
@@ -217,7 +217,7 @@ def _scan_options(dataset: Any) -> dict[str, Any]:
 
 @contextmanager
 def named_errors() -> Iterator[None]:
-    """Let errors of pyarrow, damaged compressed text among them, be those of an input."""
+    """Turn errors of pyarrow, damaged compressed text included, into errors of an input."""
     import pyarrow as pa
 
     try:

@@ -1,4 +1,4 @@
-"""What a table in batches is, and those made of arrays and of iterables."""
+"""Tables in batches: their protocol, and tables of arrays and of iterables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a code needs to know of a column, of one part of a table after the other.
+"""Summaries of columns from which codes are learnt, one part of a table after the other.
 
 A summary is learnt from one part of a column; those of all parts merge, in any order, into the
 summary of the whole, from which the code of the column follows. Their memory does not grow with the
@@ -97,7 +97,7 @@ class KnownNumbers:
 
 
 class ColumnSummary(ABC):
-    """What is known of a column, or of a part of it.
+    """Summary of a column, or of a part of it.
 
     Attributes
     ----------

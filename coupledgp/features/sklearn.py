@@ -107,7 +107,7 @@ class Fitted(Generic[Record]):
 
 
 class FittedToTable(Fitted[Record]):
-    """The same for a record that holds the `columns` of a table."""
+    """Checks of inputs by a fitted record that holds the `columns` of a table."""
 
     @property
     def _columns(self) -> Columns:
@@ -130,7 +130,7 @@ class FittedToTable(Fitted[Record]):
 
 @dataclass(frozen=True, eq=False)
 class DrawnFeatures:
-    """What the fit of a transformer found: columns, lengthscales (d,) and the feature map."""
+    """Result of the fit of a transformer: columns, lengthscales (d,) and the feature map."""
 
     columns: Columns
     lengthscale: FloatArray

@@ -192,7 +192,7 @@ def _values(given: ArrayLike, name: str) -> FloatArray:
 
 
 def _location(name: str, size: int, counts: Mapping[str, int], given: str | None) -> str:
-    """Where the values of a field are."""
+    """Location of the values of a field: vertices or faces."""
     fitting = [place for place, count in counts.items() if count == size]
     if given in fitting:
         return given

@@ -98,7 +98,7 @@ def location_positions(points: ArrayLike, positions: FloatArray) -> FloatArray:
 
 
 def canonical(points: ArrayLike) -> FloatArray:
-    """The same row for the same place, (p, 2 c).
+    """Rows (p, 2 c) in one form, so that equal places have equal rows.
 
     A vertex is a corner of several elements, and a place on an edge is on two triangles: corners
     without weight repeat the heaviest one, corners ascend, and weights have `PLACE_DIGITS` digits.

@@ -91,7 +91,7 @@ def leading_eigenpairs(graph: Graph, n_pairs: int) -> Eigenpairs:
 
 
 class PairsPlan(NamedTuple):
-    """How eigenpairs are computed.
+    """The chosen way to compute eigenpairs.
 
     Attributes
     ----------

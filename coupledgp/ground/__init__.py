@@ -1,1 +1,1 @@
-"""What every other folder stands on: checks, files written whole, memory, threads, progress."""
+"""Ground of every other folder: checks, files written whole, memory, threads, progress."""

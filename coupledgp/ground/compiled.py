@@ -74,7 +74,7 @@ class Lazy:
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba asks of an object that a compiled function names."""
+        """Numba's type of the function, for compiled functions that name it."""
         return self.dispatcher._numba_type_
 
 

@@ -58,7 +58,7 @@ def stream_key(seed, node, stream):  # type: ignore[no-untyped-def]
 
 @part
 def shift_of(walker):  # type: ignore[no-untyped-def]
-    """What a walker adds to the key of a stream."""
+    """The number that a walker adds to the key of a stream."""
     return (np.uint64(walker) + ONE) * GOLDEN
 
 

@@ -70,7 +70,7 @@ def cuda_devices() -> tuple[int, int]:
 
 
 def _told(count: int) -> str:
-    """What torch found, as part of an error."""
+    """The devices that torch found, as part of an error."""
     if count:
         return f"torch {torch.__version__} finds cuda:0" + f" to cuda:{count - 1}" * (count > 1)
     built = "" if torch.version.cuda else ", which is built without CUDA,"

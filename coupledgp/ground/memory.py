@@ -18,7 +18,7 @@ except ImportError:  # Windows
     _limits = None
 
 # Bytes that a computation may take unasked: to ask what is available reads a dozen files.
-UNASKED = 2**20
+UNASKED = 2**24
 # Bytes that a compressed file may unfold into however small it is, the most times its size, and
 # copies of them that are alive at once while they are read.
 FREE_BYTES, MOST_TIMES, COPIES = 2**26, 200, 3
@@ -53,7 +53,7 @@ def check_memory(
     Parameters
     ----------
     needed
-        Bytes alive at once. A mebibyte and less is never refused without a limit.
+        Bytes alive at once. 16 MiB and less are never refused without a limit.
     what
         Subject of the message, in the plural, as in "X: 100000 rows of the exact GP".
     advice

@@ -275,7 +275,7 @@ def _system_error(error: OSError, name: str) -> OSError:
 
 
 def _identity(path: Path) -> Identity:
-    """What two paths to one file have in common, if it exists, else the folder and the name."""
+    """Key that is equal for two paths to one file; of a new file its folder and name."""
     if "\0" in str(path):
         return (str(path),)  # no file has such a name
     try:

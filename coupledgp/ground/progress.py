@@ -23,7 +23,7 @@ def silent(message: str) -> None:
 
 @contextmanager
 def watched(watch: Progress) -> Iterator[None]:
-    """Tell a function of every step of the work inside; what it raises ends the work."""
+    """Call a function at every step of the work inside; an error that it raises ends the work."""
     token = _WATCH.set(watch)
     try:
         yield

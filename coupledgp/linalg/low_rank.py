@@ -1,4 +1,4 @@
-"""A low-rank part plus noise: the preconditioner of systems of a kernel, and a lower bound of them.
+"""A low-rank part plus noise: preconditioner and lower bound of systems of a kernel.
 
 `L = F F' + s I` with `F F' <= K`, hence `L <= K + s I` and `R' (K + s I)^-1 R <= R' L^-1 R`.
 """

@@ -1,4 +1,4 @@
-"""Sizes of rounding errors of equations in a positive definite matrix, and the warning of them."""
+"""Sizes of rounding errors of equations in a positive definite matrix, and their warning."""
 
 from __future__ import annotations
 

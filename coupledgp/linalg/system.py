@@ -20,7 +20,7 @@ from coupledgp.random import FloatArray
 
 @dataclass(frozen=True)
 class SystemOptions:
-    """How systems of a Euclidean kernel are solved.
+    """Options of the solver of systems of a Euclidean kernel.
 
     Attributes
     ----------

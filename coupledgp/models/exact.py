@@ -16,10 +16,11 @@ from coupledgp.ground.devices import parse_device
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel
 from coupledgp.models.stationary import StationaryRegressor, averaged_results, search_results
-from coupledgp.search.optimize import Hyperparameters, maximise_evidence
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 

@@ -13,8 +13,6 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import place_numbers
-from coupledgp.gp.field_fit import selection_from, selection_state
-from coupledgp.gp.field_routes import ROUTES, RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP, kernel_from
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.precise_fields import PreciseFieldGP
@@ -41,10 +39,14 @@ from coupledgp.models.field_places import (
 )
 from coupledgp.models.node_targets import check_node_targets
 from coupledgp.models.options import estimator, points_named
-from coupledgp.models.placement import SensorPlacement
+from coupledgp.models.placement import (
+    SensorPlacement,
+)
 from coupledgp.models.record import FittedModel
 from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
 from coupledgp.random import FloatArray, IntArray, draw_seed
+from coupledgp.search.fields.mixture import selection_from, selection_state
+from coupledgp.search.fields.routes import ROUTES, RouteSettings, fit_field
 
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP
-from coupledgp.gp.graph_time_fit import Outliers
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TargetTransform
@@ -28,6 +27,7 @@ from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.models.graph_time_parts import longest_run
 from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.space_time.fitter import Outliers
 from coupledgp.series import Panel, TimeAxis
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
@@ -20,6 +19,7 @@ from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
+from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.fitted_members import Choice, MemberChoice
 from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
 from coupledgp.selection.members import MemberSearch

@@ -30,7 +30,6 @@ from coupledgp.gp.columns import (
     laplace_lengthscale,
     spread_lengthscale,
 )
-from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
@@ -64,7 +63,8 @@ from coupledgp.models.spectrum_options import (
 from coupledgp.models.stationary import StationaryRegressor, averaged_results, search_results
 from coupledgp.models.table_rows import named_rows
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.optimize import SearchSpace, first_places
+from coupledgp.search.space import SearchSpace, first_places
+from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
 from coupledgp.selection.protocol import with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 

@@ -21,6 +21,7 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
+from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.options import estimator
 from coupledgp.models.record import fitted_result
@@ -34,8 +35,8 @@ from coupledgp.search.averaging import (
     average_hyperparameters,
 )
 from coupledgp.search.minimise import lbfgs, parse_optimizer
-from coupledgp.search.optimize import Hyperparameters, OptimizationResult, SearchSpace
-from coupledgp.search.problem import EvidenceProblem
+from coupledgp.search.optimize import OptimizationResult
+from coupledgp.search.space import SearchSpace
 from coupledgp.spectra import SpectrumLike
 
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")

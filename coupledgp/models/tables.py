@@ -34,9 +34,7 @@ from coupledgp.models.stored import restored_ndim, restored_parameters, restored
 from coupledgp.models.table_rows import further_rows, further_rows_with_targets, learn_rows
 from coupledgp.models.targets import TransformLike, chosen_transforms, fit_transformed
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import (
-    first_places,
-)
+from coupledgp.search.space import first_places
 from coupledgp.spectra import SpectrumLike
 
 

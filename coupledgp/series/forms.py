@@ -31,7 +31,7 @@ class Form(ABC):
 
 @dataclass(frozen=True)
 class ArrayForm(Form):
-    """Arrays (nodes, times): one, or a tuple of them."""
+    """Arrays (nodes, times): one, or a tuple of several outputs."""
 
     name: str = "arrays"
 
@@ -43,7 +43,7 @@ class ArrayForm(Form):
 
 @dataclass(frozen=True, eq=False)
 class FrameForm(Form):
-    """Wide tables of pandas, rows times and columns nodes: one, or a tuple of them."""
+    """Wide tables of pandas, rows times and columns nodes: one, or a tuple of several outputs."""
 
     index: Any
     columns: Any

@@ -1,4 +1,4 @@
-"""Values of sensors over times, from every form in which people have them."""
+"""Values of sensors over times, read from arrays, tables and long forms."""
 
 from __future__ import annotations
 

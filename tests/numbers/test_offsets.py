@@ -56,7 +56,8 @@ def test_one_far_point_leaves_the_law_of_the_others() -> None:
     far = np.vstack([np.full((3, 2), 1e60), X_TEST])
     with pytest.warns(ExtrapolationWarning, match="3 of"):
         found = model.predict(far)
-    np.testing.assert_array_equal(found[3:], model.predict(X_TEST))
+    # Products with other numbers of rows are rounded otherwise.
+    np.testing.assert_allclose(found[3:], model.predict(X_TEST), rtol=1e-12, atol=1e-13)
 
 
 def test_moments_have_the_digits_of_the_spread() -> None:

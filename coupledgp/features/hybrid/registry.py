@@ -88,7 +88,7 @@ def make_kernel_features(
 
 
 def _feature_map(features: Any) -> FeatureFactory:
-    """What makes the feature map that a value is, or names; names of either kind are listed."""
+    """The class or function of a feature map, given itself or its name; errors list all names."""
     if not isinstance(features, str):
         return parse_features(features)
     make = FEATURE_MAPS.find(features)
@@ -99,7 +99,7 @@ def _feature_map(features: Any) -> FeatureFactory:
 
 
 def _checked(made: Any) -> FeatureMap | SoftmaxFeatures:
-    """Return what a function has made, if it is features."""
+    """Return the features that a function has made, and refuse anything else."""
     if not isinstance(made, (FeatureMap, SoftmaxFeatures)):
         raise InvalidInputError(
             "features: expected a function that makes a FeatureMap or SoftmaxFeatures, got one "

@@ -263,7 +263,7 @@ def root_degrees(graph: Graph) -> FloatArray:
 def weights_of(
     graph: Graph, nodes: IntArray, n_walks: int, survival: FloatArray, f: ModulationLike
 ) -> Weights:
-    """What a visit at step t of a walker from i to j counts: `f_t sqrt(D_i / D_j) / (m S_t)`."""
+    """Weight of a visit at step t of a walker from i to j: `f_t sqrt(D_i / D_j) / (m S_t)`."""
     given = coefficients(check_modulation(f), survival.size)
     scale = n_walks * survival
     per_step = np.divide(given, scale, out=np.zeros(scale.size), where=scale > 0)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from coupledgp.inference.evidence.stationary import kernel_and_slope
 from coupledgp.linalg.cholesky import batch_cholesky
-from coupledgp.search.stationary import kernel_and_slope
 from coupledgp.spectra import Spectrum
 
 # Entries of the neighbours' covariances that are formed at once: they stay in a processor's cache,

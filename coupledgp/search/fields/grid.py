@@ -1,0 +1,291 @@
+"""Families of field kernels on grids of their free parameters, compared by evidence.
+
+A family is `surface`, `position` or `sum`. Its evidence is the mean over its grid, so that families
+have equal prior mass however many members they have. Few observations leave many kernels likely:
+there the members that are mixed are systematic draws from the posterior of all grids, lined up and
+cut into parts of equal mass, of each of which the middle is taken. Of many observations those of
+greatest evidence of each family are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from scipy.special import logsumexp
+
+from coupledgp.geometry.locations import place_numbers
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.fields.evidence import (
+    RatioEvidence,
+    evidence_at_ratios,
+    integrated_amplitude,
+)
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.kernels.fields import (
+    ALPHAS,
+    LEAST_SCALE,
+    POSITION_KERNELS,
+    RANGES,
+    FieldKernel,
+    PositionKernel,
+    WhittleMatern,
+    as_field_kernel,
+)
+from coupledgp.random import FloatArray
+from coupledgp.search.averaging import systematic_draws
+
+# Free lengthscales, relative to the diameter of the operator; smaller lengthscales and ranges are
+# added down to the distance between neighbouring sensors, and half of it. A range
+# costs a factorisation, a lengthscale nearly nothing, and halved steps of it lessen the error of
+# smooth fields by some 5 %.
+LENGTHSCALES = tuple(0.05 * 2 ** (step / 2) for step in range(11))
+# Free shares of the surface in the variance of a sum; 0 and 1 are families of their own.
+SHARES = (0.1, 0.5, 0.9)
+# Ratios of the variances of noise and field.
+NOISE_RATIOS = np.logspace(-5, 1, 13)
+# Number of observations beyond which sums are made of the kernels that are best alone, and how many
+# of each: an eigendecomposition for each pair would take minutes.
+ALL_PAIRS, BEST_ALONE = 100, 4
+# Most members of a family that are kept, and the least share of the evidence of their family.
+MAX_MEMBERS, LEAST_SHARE = 12, 0.01
+# Observations up to which members are drawn from the posterior: the best alone are too sure there.
+DRAWN_OBSERVATIONS = 200
+# Least weight of a member of the mixture.
+LEAST_WEIGHT = 1e-3
+
+Part: TypeAlias = WhittleMatern | PositionKernel
+
+
+@dataclass(frozen=True)
+class FieldCandidate:
+    """A kernel without free parameters, with variances, and its evidence.
+
+    Attributes
+    ----------
+    kernel : FieldKernel
+        The kernel.
+    outputscale, noise : float
+        Variances of the field and of the noise, in units of the normalised targets.
+    log_evidence : float
+        Restricted log likelihood up to a constant that all candidates share, nats.
+    weight : float
+        Weight in the mixture of all candidates that are kept.
+    """
+
+    kernel: FieldKernel
+    outputscale: float
+    noise: float
+    log_evidence: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class FamilyEvidence:
+    """A family as it was compared.
+
+    Attributes
+    ----------
+    name : str
+        `"position"`, `"surface"` or `"sum"`; on a network `"network"`, with its alpha.
+    n_candidates : int
+        Number of kernels and noise ratios.
+    log_evidence : float
+        Logarithm of the mean evidence, up to the same constant for all families.
+    weight : float
+        Share of the families' evidence.
+    """
+
+    name: str
+    n_candidates: int
+    log_evidence: float
+    weight: float
+
+
+class FieldGrid:
+    """Grids of kernels over observations.
+
+    Parameters
+    ----------
+    covariance
+        Covariances on the operator.
+    points
+        Locations of the observations (n, ...).
+    targets
+        Normalised targets (n, k).
+    noise_ratios
+        Ratios (r,) of the variances of noise and field.
+    """
+
+    def __init__(
+        self,
+        covariance: FieldCovariance,
+        points: FloatArray,
+        targets: FloatArray,
+        noise_ratios: FloatArray = NOISE_RATIOS,
+    ) -> None:
+        self.covariance, self.points = covariance, points
+        self.targets, self.noise_ratios = targets, noise_ratios
+        self._grams: dict[Part, FloatArray] = {}
+        self._evidence: dict[FieldKernel, RatioEvidence] = {}
+
+    def compare(
+        self, families: Sequence[FieldKernel], report: Progress = silent
+    ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
+        """Candidates that are kept, of weights that sum to one, and the evidence of each family."""
+        if len(self.points) <= DRAWN_OBSERVATIONS:
+            return self.drawn(families, report)
+        return self.best(families, report)
+
+    def drawn(
+        self, families: Sequence[FieldKernel], report: Progress = silent
+    ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
+        """Systematic draws from all candidates, `MAX_MEMBERS` for each family on average."""
+        grids = [self.candidates(family, report) for family in families]
+        told, logs = [], []
+        for family, (members, n_candidates) in zip(families, grids, strict=True):
+            values = np.array([member.log_evidence for member in members])
+            log_mean = float(logsumexp(values) - np.log(n_candidates))
+            told.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
+            logs.append(values - np.log(n_candidates))
+        chances = np.exp(np.concatenate(logs) - logsumexp(np.concatenate(logs)))
+        n_draws = MAX_MEMBERS * len(families)
+        places, counts = systematic_draws(chances, n_draws)
+        everyone = [member for members, _ in grids for member in members]
+        order = np.lexsort((-chances[places], -counts))
+        kept = [
+            replace(everyone[j], weight=float(count / n_draws))
+            for j, count in zip(places[order], counts[order], strict=True)
+        ]
+        return kept, _with_weights(told)
+
+    def best(
+        self, families: Sequence[FieldKernel], report: Progress = silent
+    ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
+        """Candidates of greatest evidence of each family, mixed by it."""
+        kept: list[tuple[float, FieldCandidate]] = []
+        told: list[FamilyEvidence] = []
+        for family in families:
+            members, n_candidates = self.candidates(family, report)
+            values = np.array([member.log_evidence for member in members])
+            log_mean = float(logsumexp(values) - np.log(n_candidates))
+            told.append(FamilyEvidence(self._name(family), n_candidates, log_mean, 0.0))
+            shares = np.exp(values - logsumexp(values))
+            order = np.argsort(-shares)[:MAX_MEMBERS]
+            order = order[shares[order] >= LEAST_SHARE * shares[order[0]]]
+            scale = shares[order].sum()
+            kept += [(log_mean + np.log(shares[j] / scale), members[j]) for j in order]
+        total = logsumexp([weight for weight, _ in kept])
+        mixed = [replace(member, weight=float(np.exp(w - total))) for w, member in kept]
+        mixed = [member for member in mixed if member.weight >= LEAST_WEIGHT]
+        rest = sum(member.weight for member in mixed)
+        mixed = [replace(member, weight=member.weight / rest) for member in mixed]
+        return sorted(mixed, key=lambda member: -member.weight), _with_weights(told)
+
+    def candidates(
+        self, family: FieldKernel, report: Progress = silent
+    ) -> tuple[list[FieldCandidate], int]:
+        """Kernels of a family at all noise ratios, and the size of the family's whole grid.
+
+        Pairs that are left out since they are many count as if they had no evidence.
+        """
+        kernels, total = self._kernels(family, report)
+        factor = integrated_amplitude(*self.targets.shape)
+        found = []
+        for j, kernel in enumerate(kernels):
+            report(f"{self._name(family)}: kernel {j + 1} of {len(kernels)}")
+            evidence = self.evidence(kernel)
+            found += [
+                FieldCandidate(kernel, factor * float(v), factor * float(g * v), float(value))
+                for g, v, value in zip(
+                    self.noise_ratios, evidence.amplitude, evidence.log_evidence, strict=True
+                )
+            ]
+        return found, total * self.noise_ratios.size
+
+    def evidence(self, kernel: FieldKernel) -> RatioEvidence:
+        """Evidence of a kernel at all noise ratios."""
+        if kernel not in self._evidence:
+            share = kernel.share
+            assert share is not None
+            K = np.zeros((len(self.points), len(self.points)))
+            if kernel.surface is not None:
+                K += share * self._gram(kernel.surface)
+            if kernel.position is not None:
+                K += (1.0 - share) * self._gram(kernel.position)
+            self._evidence[kernel] = evidence_at_ratios(K, self.targets, self.noise_ratios)
+        return self._evidence[kernel]
+
+    def _gram(self, part: Part) -> FloatArray:
+        if part not in self._grams:
+            self._grams[part] = self.covariance.gram(as_field_kernel(part), self.points)
+        return self._grams[part]
+
+    def _kernels(self, family: FieldKernel, report: Progress) -> tuple[list[FieldKernel], int]:
+        """Kernels whose free parameters run over their grids, and the number of all of them."""
+        surfaces = self._surfaces(family.surface) if family.surface is not None else [None]
+        positions = self._positions(family.position) if family.position is not None else [None]
+        shares = SHARES if family.share is None else (family.share,)
+        total = len(surfaces) * len(positions) * len(shares)
+        if family.family == "sum" and len(self.points) > ALL_PAIRS:
+            surfaces = self._best_alone(surfaces, report)
+            positions = self._best_alone(positions, report)
+        return [FieldKernel(s, p, w) for s in surfaces for p in positions for w in shares], total
+
+    def _best_alone(self, parts: list[Any], report: Progress) -> list[Any]:
+        """The parts of greatest evidence alone."""
+
+        def value(part: Part) -> float:
+            report(f"alone: {part}")
+            return -float(self.evidence(as_field_kernel(part)).log_evidence.max())
+
+        return sorted(parts, key=value)[:BEST_ALONE]
+
+    def _surfaces(self, free: WhittleMatern) -> list[WhittleMatern]:
+        """Kernels of a grid: for each kappa all alphas, of different ranges but one factor."""
+        dimension = self.covariance.operator.dimension
+        alphas = ALPHAS[dimension] if free.alpha is None else (free.alpha,)
+        if free.range_ is not None:
+            return [WhittleMatern(free.range_, alpha) for alpha in alphas]
+        smoothness = [alpha - dimension / 2 for alpha in alphas]
+        return [
+            WhittleMatern(length * np.sqrt(nu / smoothness[0]), alpha)
+            for length in self._scales(RANGES, 1.0)
+            for alpha, nu in zip(alphas, smoothness, strict=True)
+        ]
+
+    def _positions(self, free: PositionKernel) -> list[PositionKernel]:
+        names = POSITION_KERNELS if free.kernel is None else (free.kernel,)
+        scales = [free.lengthscale] if free.lengthscale is not None else None
+        return [
+            PositionKernel(name, scale)
+            for name in names
+            for scale in scales or self._scales(LENGTHSCALES, 0.5)
+        ]
+
+    def _name(self, family: FieldKernel) -> str:
+        """Name of a family: `"position"`, `"surface"` or `"sum"`; on networks with its alpha."""
+        if self.covariance.operator.dimension == 2:
+            return family.family
+        name = "network" if family.position is None else family.family
+        alpha = None if family.surface is None else family.surface.alpha
+        return name if alpha is None else f"{name}, alpha {alpha}"
+
+    def _scales(self, relative: tuple[float, ...], lowest: float) -> list[float]:
+        """Lengths of a grid, down to `lowest` distances between neighbouring sensors."""
+        operator = self.covariance.operator
+        places = int(place_numbers(self.points).max()) + 1
+        spacing = (operator.measure / places) ** (1.0 / operator.dimension)
+        scales = [scale * operator.diameter for scale in relative]
+        step = scales[0] / scales[1]
+        while scales[0] > lowest * spacing and scales[0] > LEAST_SCALE * operator.diameter:
+            scales.insert(0, step * scales[0])
+        return scales
+
+
+def _with_weights(told: Sequence[FamilyEvidence]) -> list[FamilyEvidence]:
+    """Families with their shares of the evidence."""
+    mean = logsumexp([family.log_evidence for family in told])
+    return [replace(t, weight=float(np.exp(t.log_evidence - mean))) for t in told]

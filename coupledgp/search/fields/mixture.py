@@ -1,0 +1,195 @@
+"""Fits of fields: kernels compared by evidence, and the mixture of the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from coupledgp.geometry.locations import place_numbers
+from coupledgp.gp.fields import (
+    DEFAULT_LENGTH,
+    DEFAULT_NOISE,
+    DEFAULT_OUTPUTSCALE,
+    MEAN_VARIANCE,
+    FieldGP,
+    FieldHyperparameters,
+    FieldPrior,
+    kernel_from,
+)
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.protocol import Data, Header
+from coupledgp.gp.schema import check_number, require_type
+from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.progress import Progress
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.kernels.fields import (
+    ALPHAS,
+    POSITION_KERNELS,
+    FieldKernel,
+    PositionKernel,
+    WhittleMatern,
+)
+from coupledgp.random import FloatArray
+from coupledgp.search.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
+
+# Fewest places whose observations say anything about a kernel.
+FEWEST = 3
+
+
+@dataclass(frozen=True)
+class FieldSelection:
+    """Kernels that were compared by their evidence.
+
+    Attributes
+    ----------
+    families : tuple of FamilyEvidence
+        Evidence of each family of kernels.
+    members : tuple of FieldCandidate
+        Members of the mixture by weight, greatest first.
+    reason : str
+        How the weights were found.
+    """
+
+    families: tuple[FamilyEvidence, ...]
+    members: tuple[FieldCandidate, ...]
+    reason: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the data say nothing about a kernel, so that defaults stand for a fit."""
+        return bool(np.isnan(self.members[0].log_evidence))
+
+    @property
+    def surface_share(self) -> float:
+        """Mean share of the surface in the variance of the field, over members by weight."""
+        return float(sum(m.weight * (m.kernel.share or 0.0) for m in self.members))
+
+    def explain(self) -> str:
+        """Tell the families, the members and the reason, a line each."""
+        lines = [self.reason]
+        lines += [
+            f"{family.name}: weight {family.weight:.3f}, log evidence {family.log_evidence:.2f} "
+            f"({family.n_candidates} candidates)"
+            for family in self.families
+        ]
+        lines += [
+            f"{member.weight:.3f}  {member.kernel}, variance {member.outputscale:.3g}, noise "
+            f"{member.noise:.3g} of the normalised y"
+            for member in self.members
+        ]
+        return "\n".join(lines)
+
+
+def fit_fields(
+    covariance: FieldCovariance,
+    families: Sequence[FieldKernel],
+    data: Data,
+    normalize: bool,
+    report: Progress,
+    averages: bool = True,
+) -> tuple[FieldGP | MixtureGP, FieldSelection]:
+    """Compare families of kernels by evidence and mix the best of each.
+
+    Parameters
+    ----------
+    covariance
+        Covariances on the operator.
+    families
+        Kernels with free parameters, compared with equal prior mass.
+    data
+        Locations (n, ...) and targets (n, k).
+    normalize
+        Whether targets are normalised.
+    report
+        Progress.
+    averages
+        Whether kernels are mixed; otherwise that of greatest weight is the only member.
+    """
+    units = Units.of(data.targets, normalize)
+    targets = units.normalized(data.targets)
+    n_places = int(place_numbers(data.points).max()) + 1
+    if n_places < FEWEST or are_constant(data.targets):
+        members, told = [_default(families[0], covariance)], list[FamilyEvidence]()
+        reason = "too few places, or observations that are all alike, to compare kernels: defaults"
+    else:
+        grid = FieldGrid(covariance, data.points, targets)
+        members, told = (grid.compare if averages else grid.best)(families, report)
+        reason = (
+            "families by evidence with equal prior mass, in each the kernels of greatest evidence"
+        )
+        if not averages:
+            members = [replace(members[0], weight=1.0)]
+            reason = "the kernel of greatest evidence, as asked for"
+    report(f"{len(members)} members given the data")
+    mean_variance = MEAN_VARIANCE * max(float(np.mean(targets**2)), np.finfo(float).tiny)
+    fitted = [_given(covariance, member, mean_variance, data, units, normalize)
+              for member in members]  # fmt: skip
+    selection = FieldSelection(tuple(told), tuple(members), reason)
+    if len(fitted) == 1:
+        return fitted[0], selection
+    weights: FloatArray = np.array([member.weight for member in members])
+    return MixtureGP.of(fitted, weights, data, "hyperparameters"), selection
+
+
+def _given(
+    covariance: FieldCovariance,
+    member: FieldCandidate,
+    mean_variance: float,
+    data: Data,
+    units: Units,
+    normalize: bool,
+) -> FieldGP:
+    hyper = FieldHyperparameters(member.kernel, member.outputscale, member.noise, mean_variance)
+    process = FieldPrior(covariance, hyper).given(data, units, normalize)
+    assert isinstance(process, FieldGP)
+    return process
+
+
+def _default(family: FieldKernel, covariance: FieldCovariance) -> FieldCandidate:
+    """A family's kernel with default values in place of free parameters."""
+    operator = covariance.operator
+    length = DEFAULT_LENGTH * operator.diameter
+    surface, position = family.surface, family.position
+    if surface is not None:
+        alpha = surface.alpha or ALPHAS[operator.dimension][0]
+        surface = WhittleMatern(surface.range_ or length, alpha)
+    if position is not None:
+        name = position.kernel or POSITION_KERNELS[0]
+        position = PositionKernel(name, position.lengthscale or length)
+    kernel = FieldKernel(surface, position, family.share or 0.5)
+    return FieldCandidate(kernel, DEFAULT_OUTPUTSCALE, DEFAULT_NOISE, float("nan"))
+
+
+def selection_state(selection: FieldSelection) -> Header:
+    """A selection as JSON holds it, without NaN."""
+    members = [asdict(member) for member in selection.members]
+    for member in members:
+        if np.isnan(member["log_evidence"]):
+            member["log_evidence"] = None
+    families = [asdict(family) for family in selection.families]
+    return {"families": families, "members": members, "reason": selection.reason}
+
+
+def selection_from(state: Header) -> FieldSelection:
+    """The selection of `selection_state`."""
+    members = [
+        FieldCandidate(**{**member, "kernel": kernel_from(member["kernel"]), **_numbers(member)})
+        for member in require_type(state["members"], list, "selection.members")
+    ]
+    families = tuple(FamilyEvidence(**family) for family in state["families"])
+    for family in families:
+        for value in vars(family).values():
+            if type(value) is not str:
+                check_number(value, "selection.families")
+    reason = require_type(state["reason"], str, "selection.reason")
+    return FieldSelection(families, tuple(members), reason)
+
+
+def _numbers(member: Header) -> dict[str, float]:
+    """Numbers of a member of a selection; an evidence that is not known is NaN."""
+    found = {k: v for k, v in member.items() if k != "kernel" and v is not None}
+    for name, value in found.items():
+        check_number(value, f"selection.members.{name}")
+    return {"log_evidence": float("nan"), **found}

@@ -1,0 +1,161 @@
+"""Two routes to a field: columns of covariances for few places, a sparse precision for many.
+
+The columns route forms the covariance of the observations, for all kernels of the families, and
+mixes them. The precision route finds one kernel of greatest evidence; its cost hardly grows with
+the number of observations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coupledgp.couplings import CouplingLike
+from coupledgp.errors import InvalidInputError
+from coupledgp.geometry.locations import place_numbers
+from coupledgp.gp.fields import FieldGP
+from coupledgp.gp.mixture import MixtureGP
+from coupledgp.gp.precise_fields import PreciseFieldGP
+from coupledgp.gp.protocol import Data
+from coupledgp.ground.memory import check_memory
+from coupledgp.ground.progress import Progress
+from coupledgp.inference.fields.field_covariance import FieldCovariance
+from coupledgp.kernels.fields import FieldKernel, WhittleMatern
+from coupledgp.search.fields.grid import FieldCandidate
+from coupledgp.search.fields.mixture import FieldSelection, fit_fields
+from coupledgp.search.fields.precise import PRECISE_ALPHAS, fit_precise
+
+# Number of places beyond which the precision route is taken.
+COLUMNS_LIMIT = 400
+# Matrices of the size of the covariance of the observations that the columns route keeps: one for
+# each part of a kernel, and those of an eigendecomposition.
+GRAMS = 60
+ROUTES = ("auto", "columns", "precision")
+
+
+@dataclass(frozen=True)
+class RouteSettings:
+    """Settings of a fit of a field; the attributes are parameters of `FieldGPRegressor`.
+
+    Attributes
+    ----------
+    route : str
+        `"auto"`, `"columns"` or `"precision"`.
+    n_frequencies : int
+        Number of frequencies of the part of position in the precision route.
+    coupling : CouplingLike
+        Their coupling.
+    seed : int
+        Their seed.
+    normalize : bool
+        Whether targets are normalised.
+    averages : bool
+        Whether the columns route mixes kernels by their evidence, or takes that of greatest weight.
+    """
+
+    route: str
+    n_frequencies: int
+    coupling: CouplingLike
+    seed: int
+    normalize: bool
+    averages: bool = True
+
+
+@dataclass(frozen=True)
+class FittedField:
+    """A fitted field.
+
+    Attributes
+    ----------
+    process : FieldGP, MixtureGP or PreciseFieldGP
+        The process.
+    selection : FieldSelection
+        Kernels that were compared.
+    n_evaluations : int
+        Number of evaluations of the evidence.
+    converged : bool
+        Whether the search converged; a grid always does.
+    """
+
+    process: FieldGP | MixtureGP | PreciseFieldGP
+    selection: FieldSelection
+    n_evaluations: int
+    converged: bool
+
+
+def fit_field(
+    covariance: FieldCovariance,
+    families: Sequence[FieldKernel],
+    data: Data,
+    settings: RouteSettings,
+    report: Progress,
+) -> FittedField:
+    """Fit by the route that is asked for, or the one for this number of places.
+
+    Raises
+    ------
+    InvalidInputError
+        The precision route is asked for, but the kernel has none.
+    MemoryLimitError
+        The matrices of the route do not fit in memory.
+    """
+    kernel = precise_kernel(families, covariance.operator.dimension)
+    route = settings.route
+    if route == "auto":
+        many = int(place_numbers(data.points).max()) >= COLUMNS_LIMIT
+        route = "precision" if many and kernel is not None else "columns"
+    if route == "columns":
+        check_memory(
+            8.0 * len(data) * (GRAMS * len(data) + 6 * covariance.operator.n_vertices),
+            f"places: the covariances of {len(data)} observations",
+            "use route='precision' with a kernel along the surface, or GPRegressor on positions",
+        )
+        process, selection = fit_fields(
+            covariance, families, data, settings.normalize, report, settings.averages
+        )
+        n_evaluations = sum(family.n_candidates for family in selection.families)
+        return FittedField(process, selection, n_evaluations, True)
+    if kernel is None:
+        raise InvalidInputError(
+            "route: expected 'columns' for this kernel, got 'precision': there has to be a part "
+            f"along the surface, with alpha {PRECISE_ALPHAS[covariance.operator.dimension]}"
+        )
+    return _precise(covariance, kernel, data, settings, report)
+
+
+def _precise(
+    covariance: FieldCovariance,
+    kernel: FieldKernel,
+    data: Data,
+    settings: RouteSettings,
+    report: Progress,
+) -> FittedField:
+    process, search = fit_precise(
+        covariance, kernel, data, settings.normalize, n_frequencies=settings.n_frequencies,
+        coupling=settings.coupling, seed=settings.seed, report=report,
+    )  # fmt: skip
+    hyper = process.hyperparameters
+    member = FieldCandidate(hyper.kernel, hyper.outputscale, hyper.noise, -search.value)
+    reason = (
+        f"one kernel of greatest evidence, by a sparse precision ({search.n_evaluations} "
+        f"evaluations), since there are more than {COLUMNS_LIMIT} places or it was asked for"
+    )
+    selection = FieldSelection((), (member,), reason)
+    return FittedField(process, selection, search.n_evaluations, search.converged)
+
+
+def precise_kernel(families: Sequence[FieldKernel], dimension: int) -> FieldKernel | None:
+    """The kernel that stands for the families in the precision route; None where there is none."""
+    surfaces = [family.surface for family in families if family.surface is not None]
+    if not surfaces:
+        return None
+    alphas = {surface.alpha for surface in surfaces}
+    alpha = alphas.pop() if len(alphas) == 1 else None
+    if alpha is not None and alpha not in PRECISE_ALPHAS[dimension]:
+        return None
+    both = [family for family in families if family.family == "sum"]
+    if both:
+        surface = both[0].surface
+        assert surface is not None
+        return FieldKernel(WhittleMatern(surface.range_, alpha), both[0].position, both[0].share)
+    return FieldKernel(WhittleMatern(surfaces[0].range_, alpha))

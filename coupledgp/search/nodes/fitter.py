@@ -1,0 +1,335 @@
+"""Fits of a graph kernel and its scales by maximum evidence, which return a fitted process."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from coupledgp.gp.node_costs import posterior_forecast, probes_forecast
+from coupledgp.gp.node_priors import ChosenPrior, NodePriorRecipe
+from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeSettings
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units
+from coupledgp.graphs import Graph
+from coupledgp.ground.progress import Progress
+from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
+from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
+from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
+from coupledgp.inference.nodes.routes import Observations
+from coupledgp.kernels import GraphKernel
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimiser, lbfgs
+from coupledgp.search.nodes.kernels import PATIENCE, NodeSearcher
+from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState, fit_kernel
+
+
+class NodeSearch(NamedTuple):
+    """Record of a search.
+
+    Attributes
+    ----------
+    n_rounds : int
+        Number of rounds of redrawn walks.
+    n_evaluations : int
+        Number of evaluations of the evidence.
+    converged : bool
+        Whether the last round left the hyperparameters where they were.
+    steps : tuple of Step
+        What was done, with forecasts and seconds.
+    """
+
+    n_rounds: int = 0
+    n_evaluations: int = 0
+    converged: bool = True
+    steps: tuple[Step, ...] = ()
+
+
+class FittedKernel(NamedTuple):
+    """A fitted kernel.
+
+    Attributes
+    ----------
+    kernel : GraphKernel
+        Kernel of greatest evidence.
+    point : EvaluatedKernel or None
+        Result of the search by the exact evidence, if that search sufficed.
+    is_whole : bool
+        Whether the point's evidence is that of all observations.
+    search : NodeSearch
+        Record of the search.
+    """
+
+    kernel: GraphKernel
+    point: EvaluatedKernel | None
+    is_whole: bool
+    search: NodeSearch
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFitter:
+    """Data, settings and methods of a fit on nodes.
+
+    Attributes
+    ----------
+    recipe : NodePriorRecipe
+        Settings that turn a kernel into a prior.
+    settings : NodeSettings
+        Settings of the computation of evidence and posterior.
+    kernels : tuple of GraphKernel
+        A kernel of each family that is compared.
+    searches : bool
+        Whether anything is optimised.
+    fixed : frozenset of str
+        Names among kernel, outputscale and noise that are not optimised.
+    outputscale, noise : float
+        Variances in normalised units, used where they are not optimised.
+    data : Data
+        Node numbers (n,) and targets (n, k).
+    units : Units
+        Units of y.
+    normalize : bool
+        Whether the units follow the data when observations are added.
+    report : Progress
+        Function that is called with a few words at each evaluation.
+    checkpoint : Path or None
+        JSON file of finished rounds.
+    identity : dict
+        Settings by which the checkpoint recognises the fit.
+    minimise : Minimiser
+        The optimiser of kernel parameters.
+    budget : Budget
+        Seconds and bytes that the fit may take.
+    stand_ins : tuple of GraphKernel
+        Kernels of sparse precision that take the place of one whose posterior costs too much.
+    """
+
+    recipe: NodePriorRecipe
+    settings: NodeSettings
+    kernels: tuple[GraphKernel, ...]
+    searches: bool
+    fixed: frozenset[str]
+    outputscale: float
+    noise: float
+    data: Data
+    units: Units
+    normalize: bool
+    report: Progress
+    checkpoint: Path | None = None
+    identity: dict[str, Any] | None = None
+    minimise: Minimiser = lbfgs
+    budget: Budget = field(default_factory=Budget)
+    stand_ins: tuple[GraphKernel, ...] = ()
+
+    def fit(self) -> tuple[NodeGP, NodeSearch]:
+        """Search for the kernel and the scales, then condition on the data.
+
+        A noise that is kept below `10 LEAST_RATIO` of the targets' mean square, which bounds the
+        variance of the function, is warned of.
+        """
+        self._warn_of_small_noise()
+        found = FittedKernel(self.kernels[0], None, False, NodeSearch())
+        if self.searches and not self._keeps_all:
+            found = self._search()
+        start = time.perf_counter()
+        process, forecast = self._condition(found)
+        step = Step(
+            "condition", process.chosen.reason, forecast.seconds, time.perf_counter() - start
+        )
+        return process, found.search._replace(steps=(*found.search.steps, step))
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that priors live on."""
+        return self.recipe.graph.closed
+
+    @property
+    def targets(self) -> FloatArray:
+        """Normalised targets (n, k)."""
+        return self.units.normalized(self.data.targets)
+
+    @property
+    def _is_dense(self) -> bool:
+        n_nodes = self.recipe.graph.n_nodes
+        return self.settings.is_dense(len(self.data), n_nodes, DENSE_EVIDENCE_LIMIT)
+
+    @property
+    def _keeps_kernel(self) -> bool:
+        return not self.searches or "kernel" in self.fixed
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether nothing is left to search for."""
+        scales = self._kept("outputscale"), self._kept("noise")
+        return self._keeps_kernel and None not in scales
+
+    def _warn_of_small_noise(self) -> None:
+        noise, unit = self._kept("noise"), float(np.mean(self.targets**2))
+        if noise is None or self._kept("outputscale") is not None:
+            return
+        if noise < 10.0 * LEAST_RATIO * unit:
+            own = float(np.mean(self.units.scale**2))
+            warnings.warn(
+                f"noise: expected at least {10.0 * LEAST_RATIO:g} times the mean square of the "
+                f"targets, {unit * own:.3g}, where it is kept and the outputscale is searched for, "
+                f"got {noise * own:.3g}; the outputscale is limited by it, and intervals may be "
+                "too narrow: give a larger noise, or the outputscale too",
+                stacklevel=2,
+            )
+
+    def _kept(self, name: str) -> float | None:
+        """Value of a scale that is not optimised; None for one that is."""
+        if self.searches and name not in self.fixed:
+            return None
+        value: float = getattr(self, name)
+        return value
+
+    def _search(self) -> FittedKernel:
+        """Search by the evidence of the exact kernel, then of redrawn walks where that differs."""
+        record = Checkpoint(self.checkpoint, self._problem())
+        stored = record.load()
+        kernels = list(self.kernels)
+        families, scan = range(len(kernels)), True
+        if stored is not None and stored.stage == "rounds":
+            whole = self.settings.solver == "iterative"
+            families = range(stored.family, len(kernels) if whole else stored.family + 1)
+            record.finished = list(stored.finished)
+        elif self.settings.solver != "iterative":
+            searcher = self._searcher(record)
+            found = searcher.search()
+            point = found.point
+            if self.recipe.follows_exact(point.kernel, point.scales):
+                effort = found.n_rounds, found.n_evaluations, found.converged
+                search = NodeSearch(*effort, tuple(searcher.steps))
+                return FittedKernel(point.kernel, point, found.is_whole, search)
+            assert found.family is not None  # only kernels of exact priors are replaced
+            kernels[found.family] = point.kernel
+            families, scan = range(found.family, found.family + 1), found.is_whole
+        if self._keeps_kernel:
+            return FittedKernel(kernels[families[0]], None, False, NodeSearch())
+        return self._in_rounds(kernels, families, record, scan)
+
+    def _searcher(self, record: Checkpoint) -> NodeSearcher:
+        """The search by the evidence of exact kernels."""
+        kept = FixedHyperparameters(
+            self._keeps_kernel,
+            self._kept("outputscale"),
+            self._kept("noise"),
+            float(np.mean(self.targets**2)),
+        )
+        data = Observations(self.graph, self.data.points, self.targets, self.settings.seed)
+        return NodeSearcher(
+            data, self.kernels, self.stand_ins, kept, self._posterior_forecast, self.budget,
+            self.report, record, self.minimise,
+        )  # fmt: skip
+
+    def _posterior_forecast(self, kernel: GraphKernel, ratio: float) -> Forecast:
+        return posterior_forecast(self.graph, kernel, ratio, len(self.data), self.settings)
+
+    def _in_rounds(
+        self, kernels: list[GraphKernel], families: range, record: Checkpoint, scan: bool
+    ) -> FittedKernel:
+        """Find the best kernel of some families by rounds of redrawn walks, family by family."""
+        finished = dict(enumerate(record.finished))
+        states: list[FitState] = []
+        nodes, targets = self.data.points, self.targets
+        for family in families:
+            record.family = family
+            _, state = fit_kernel(
+                kernels[family],
+                lambda kernel: self.recipe.make(kernel).prior,
+                lambda prior: self.settings.evidence(prior, nodes, targets),
+                self._kept("outputscale"),
+                self._kept("noise"),
+                record,
+                scan_starts=scan,
+                graph=self.graph,
+                minimise=self.minimise,
+            )
+            states.append(state)
+            finished[family] = state.theta, state.objective
+            record.finished = [*record.finished, finished[family]]
+        best = max(finished, key=lambda k: finished[k][1])
+        search = NodeSearch(
+            sum(state.n_rounds for state in states),
+            sum(state.n_evaluations for state in states),
+            all(state.settled for state in states),
+        )
+        kernel = kernels[best].with_theta(np.array(finished[best][0]))
+        return FittedKernel(kernel, None, False, search)
+
+    def _problem(self) -> dict[str, Any]:
+        """Settings, seed and data, by which a checkpoint recognises its fit."""
+        graph = self.recipe.graph
+        data = hashlib.sha256(self.data.points.tobytes() + self.targets.tobytes())
+        data.update(graph.indptr.tobytes() + graph.indices.tobytes() + graph.weights.tobytes())
+        if graph.node_scale is not None:
+            data.update(graph.node_scale.tobytes())
+        seed = self.settings.seed
+        return {"settings": self.identity or {}, "seed": seed, "data": data.hexdigest()}
+
+    def _condition(self, found: FittedKernel) -> tuple[NodeGP, Forecast]:
+        """Condition on the data at the fitted kernel, and say what that was expected to take."""
+        known = self._known_scales(found)
+        if known is not None:
+            ratio = known.noise / known.outputscale
+            forecast = self._posterior_forecast(found.kernel, ratio)
+            advice = "choose a kernel whose exponent is a whole number, or a larger budget"
+            self.budget.check(forecast, "the posterior", advice)
+            self.report(f"posterior and its deviations, forecast {forecast.seconds:.2g} s")
+        chosen = self.recipe.make(found.kernel, known)
+        scales, error = self._scales(found, chosen)
+        if known is None:
+            # The prior is made again, since its accuracy depends on the scales, known only now.
+            forecast = self._posterior_forecast(found.kernel, scales.noise / scales.outputscale)
+            chosen = self.recipe.make(found.kernel, scales)
+            scales, error = self._scales(found, chosen)
+        evidence = None
+        if np.isfinite(scales.log_evidence):
+            value = scales.log_evidence - self.units.log_jacobian(len(self.data))
+            evidence = NodeEvidence(value, error)
+        process = NodeGP.given(
+            self.recipe, chosen, self.settings, scales, self.data, self.units, self.normalize,
+            evidence,
+        )  # fmt: skip
+        return process, forecast
+
+    def _scales(self, found: FittedKernel, chosen: ChosenPrior) -> tuple[Scales, float]:
+        """Scales of maximum evidence under a prior, and the standard error of the log evidence.
+
+        The log evidence is NaN where it was not computed: it is when somebody asks for it.
+        """
+        point, walks = found.point, chosen.method == "walks"
+        outputscale, noise = self._kept("outputscale"), self._kept("noise")
+        if point is not None and found.is_whole and not (walks and self._is_dense):
+            return point.scales, point.error
+        if outputscale is not None and noise is not None and not (walks and self._is_dense):
+            return Scales(outputscale, noise, np.nan), 0.0
+        if point is not None and not found.is_whole and not self._may_measure(point):
+            return replace(point.scales, log_evidence=np.nan), 0.0
+        measures = self.settings.evidence(chosen.prior, self.data.points, self.targets).measures
+        scales = measures.profile(outputscale, noise)
+        return scales, measures.log_evidence_error(scales.outputscale, scales.noise)
+
+    def _may_measure(self, point: EvaluatedKernel) -> bool:
+        """Whether the scales may be set by the evidence of all observations at a kernel."""
+        if self._is_dense:
+            return True
+        ratio = point.scales.noise / point.scales.outputscale
+        forecast = probes_forecast(self.graph, point.kernel, ratio, self.settings)
+        seconds = PATIENCE if self.budget.seconds is None else 0.1 * self.budget.seconds
+        return forecast.seconds <= seconds
+
+    def _known_scales(self, found: FittedKernel) -> Scales | None:
+        """Scales by which the accuracy of the prior is chosen: those found, or those given."""
+        if found.point is not None:
+            return found.point.scales
+        outputscale, noise = self._kept("outputscale"), self._kept("noise")
+        if outputscale is None or noise is None:
+            return None
+        return Scales(outputscale, noise, np.nan)

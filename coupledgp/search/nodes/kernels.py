@@ -1,0 +1,402 @@
+"""Search for the kernel of a graph's process: compare on a part, then go on with the whole.
+
+On a small graph every family is searched by the exact evidence of all observations. On a larger
+one families are first compared on pieces of the graph, where an evaluation takes milliseconds; the
+best goes on from there by the exact evidence of all observations, if that costs little enough.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from coupledgp.errors import NumericalError
+from coupledgp.ground.progress import Progress
+from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
+from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
+from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
+from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
+from coupledgp.inference.nodes.pieces import (
+    MOST_CUT,
+    PiecesEvidence,
+    choose_pieces,
+    piece_sizes,
+)
+from coupledgp.inference.nodes.routes import (
+    EvidenceRoute,
+    Observations,
+    cheapest_route,
+    dense_route,
+)
+from coupledgp.kernels import GraphKernel
+from coupledgp.search.minimise import Limited, Minimiser, lbfgs
+from coupledgp.search.nodes.families import fit_families
+from coupledgp.search.nodes.walk_rounds import Checkpoint
+
+# Evaluations of a family's search over starting points, and of one that goes on from a part; the
+# fewest that are worth their preparations.
+WHOLE_EVALUATIONS, MORE_EVALUATIONS, FEWEST = 45, 10, 3
+# Most evaluations of a family with all observations: on expensive routes few are ever needed.
+MOST_EVALUATIONS = 30
+# Kernels that a way may refuse before another way is taken, from a kernel wider by this factor on.
+MOST_REFUSED, WIDER = 2, 4.0
+# Seconds, by forecast, within which a search over starting points is done with all observations.
+QUICK = 3.0
+# Seconds for going on with all observations where no budget is given, and more for each node.
+PATIENCE, PATIENCE_PER_NODE = 20.0, 1e-4
+# Seconds of a posterior, by forecast, beyond which a family gives way to one with a sparse
+# precision where no budget is given, and the share of them that this one may take.
+POSTERIOR_SECONDS, CHEAPER = 90.0, 0.2
+# Nats on the part, and standard errors of the difference, below which the second best family goes
+# on as well; how much dearer than the best that may be, or seconds that it may take.
+CLOSE, CHANCE, DEARER, MODERATE = 6.0, 2.0, 3.0, 12.0
+# Share of a budget that the search may take: the rest is for the posterior.
+SEARCH_SHARE = 0.7
+# Observations in the pieces that are enough for them to speak for the whole.
+LEAST_IN_PIECES = 100
+
+# Cost of the posterior of a kernel at a noise ratio, standard deviations of all nodes included.
+PosteriorForecast = Callable[[GraphKernel, float], Forecast]
+
+
+class FoundKernel(NamedTuple):
+    """Result of a search.
+
+    Attributes
+    ----------
+    point : EvaluatedKernel
+        Best kernel and scales.
+    is_whole : bool
+        Whether its evidence is that of all observations.
+    n_rounds, n_evaluations : int
+        Effort of the search.
+    converged : bool
+        Whether it ended by a tolerance, not by the budget.
+    family : int or None
+        Number of the kernel among those that were given; None: another one took their place.
+    """
+
+    point: EvaluatedKernel
+    is_whole: bool
+    n_rounds: int
+    n_evaluations: int
+    converged: bool
+    family: int | None
+
+
+class Compared(NamedTuple):
+    """A family after the comparison on a part of the graph.
+
+    Attributes
+    ----------
+    family : int or None
+        Its number among those that were given.
+    point : EvaluatedKernel
+        Its best kernel and scales there.
+    n_evaluations : int
+        Effort of its search.
+    """
+
+    family: int | None
+    point: EvaluatedKernel
+    n_evaluations: int
+
+    @property
+    def ratio(self) -> float:
+        """Ratio of noise and output scale."""
+        return self.point.scales.noise / self.point.scales.outputscale
+
+
+class Part(NamedTuple):
+    """Evidence of a part of the observations.
+
+    Attributes
+    ----------
+    evidence : ExactKernelEvidence
+    name : str
+        The part, in words.
+    """
+
+    evidence: ExactKernelEvidence
+    name: str
+
+
+@dataclass
+class NodeSearcher:
+    """A search for a graph kernel and its scales.
+
+    Attributes
+    ----------
+    data : Observations
+    kernels : sequence of GraphKernel
+        A kernel of each family.
+    stand_ins : sequence of GraphKernel
+        Kernels with a sparse precision that take the place of one whose posterior costs too much.
+    kept : FixedHyperparameters
+        Hyperparameters that are not searched for.
+    posterior : PosteriorForecast
+        Cost of a posterior.
+    budget : Budget
+        Seconds and bytes that the whole fit may take.
+    report : Progress
+        Called with a line at each evaluation.
+    checkpoint : Checkpoint
+        File of finished rounds of a search with all observations.
+    minimise : Minimiser
+        The optimiser.
+    steps : list of Step
+        What was done so far, for `explain()`.
+    """
+
+    data: Observations
+    kernels: Sequence[GraphKernel]
+    stand_ins: Sequence[GraphKernel]
+    kept: FixedHyperparameters
+    posterior: PosteriorForecast
+    budget: Budget
+    report: Progress
+    checkpoint: Checkpoint
+    minimise: Minimiser = lbfgs
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._begin = time.perf_counter()
+
+    def search(self) -> FoundKernel:
+        """Find the kernel of greatest evidence, at a cost that is forecast before each step."""
+        route = dense_route(self.data)
+        n_evaluations = WHOLE_EVALUATIONS * len(self.kernels)
+        if route is not None and route.forecast(n_evaluations).seconds <= QUICK:
+            return self._search_all(route, n_evaluations)
+        compared = self._compare(self.kernels, range(len(self.kernels)))
+        found = self._finished(compared)
+        if not self.stand_ins or self._may_condition(found.point):
+            return found
+        other = self._stand_in(compared, found.point)
+        return found if other is None else self._finished([other])
+
+    def _finished(self, compared: Sequence[Compared]) -> FoundKernel:
+        """Go on from the best of a comparison, best first, as far as the budget lasts."""
+        best, *rest = compared[:2]
+        route = self._route(best)
+        if route is None:
+            effort = sum(c.n_evaluations for c in compared)
+            return FoundKernel(best.point, False, 1, effort, True, best.family)
+        plans = [(best, route)]
+        for other in rest:
+            way = self._route(other) if self._is_close(best, other) else None
+            if way is not None and self._may_add(route, way):
+                plans.append((other, way))
+        found, refused = self._go_on(plans)
+        # A way that does not reach as far as the search leads gives way to one for wider kernels.
+        point = found.point
+        if found.is_whole:
+            point = replace(point, kernel=point.kernel.scaled(WIDER))
+        moved = best._replace(point=point, family=found.family)
+        again = self._route(moved, refused) if refused else None
+        if again is None or self._seconds() <= 0:
+            return found
+        further, _ = self._go_on([(moved, again)])
+        if not further.is_whole or (found.is_whole and further.point.value > found.point.value):
+            return found
+        total = found.n_evaluations + further.n_evaluations
+        return further._replace(n_rounds=found.n_rounds + further.n_rounds, n_evaluations=total)
+
+    def _is_close(self, best: Compared, other: Compared) -> bool:
+        """Whether the part does not tell a family from the best: by nats, or by chance.
+
+        The differences of the pieces, which are independent, have a standard error.
+        """
+        gap = other.point.value - best.point.value
+        evidence = self._part.evidence
+        if gap <= CLOSE or not isinstance(evidence, PiecesEvidence) or len(evidence.parts) < 2:
+            return gap <= CLOSE
+        laws = [
+            evidence.log_evidences(c.point.kernel, c.point.scales.outputscale, c.point.scales.noise)
+            for c in (best, other)
+        ]
+        differences = laws[0] - laws[1]
+        return gap <= CHANCE * float(differences.std(ddof=1)) * np.sqrt(differences.size)
+
+    def _search_all(self, route: EvidenceRoute, n_evaluations: int) -> FoundKernel:
+        """Search every family over its starting points with all observations."""
+        start = time.perf_counter()
+        limited = self._limited(10 * n_evaluations)
+        point, state = fit_families(
+            route.make(), list(self.kernels), self.kept, self.checkpoint, self.report, limited
+        )
+        self._note("search", f"{route.name}: {route.reason}", route.forecast(n_evaluations), start)
+        return FoundKernel(
+            point, True, state.n_rounds, state.n_evaluations, not self._is_late(), state.family
+        )
+
+    @cached_property
+    def _part(self) -> Part:
+        """The part of the observations on which families are compared."""
+        graph, nodes, targets, seed = self.data
+        distinct = np.unique(nodes)
+        sizes = piece_sizes(graph.n_nodes, distinct.size)
+        pieces = choose_pieces(graph, distinct, sizes, seed)
+        cut = float(np.mean([piece.cut for piece in pieces]))
+        n_inside = int(np.isin(nodes, np.concatenate([piece.nodes for piece in pieces])).sum())
+        if cut <= MOST_CUT and n_inside >= min(LEAST_IN_PIECES, nodes.size):
+            self._check(sizes.forecast())
+            evidence: ExactKernelEvidence = PiecesEvidence(graph, pieces, nodes, targets)
+            return Part(evidence, f"{len(pieces)} pieces of {sizes.n_nodes} nodes")
+        self._check(cluster_forecast(graph, distinct.size))
+        chosen = choose_clusters(graph, nodes, seed)
+        evidence = ClusterEvidence(graph, nodes[chosen], targets[chosen], seed)
+        return Part(evidence, f"{chosen.size} observations")
+
+    def _check(self, forecast: Forecast) -> None:
+        """Refuse a comparison that is over the budget."""
+        self._expected = forecast
+        self.budget.check(
+            forecast, "the comparison of kernels",
+            "give a kernel with its hyperparameters and optimizer=None, or a larger budget",
+        )  # fmt: skip
+
+    def _compare(
+        self, kernels: Sequence[GraphKernel], families: Sequence[int | None]
+    ) -> list[Compared]:
+        """Search each family on the part; the best one first."""
+        start = time.perf_counter()
+        evidence, name = self._part
+        found: list[Compared] = []
+        seconds = self._expected.seconds
+        self.report(f"compare {len(kernels)} kernels on {name}, forecast {seconds:.2g} s")
+        with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
+            for kernel, family in zip(kernels, families, strict=True):
+                point, state = fit_families(
+                    evidence, [kernel], self.kept, Checkpoint(None), self.report, self.minimise,
+                    n_starts=1,
+                )  # fmt: skip
+                found.append(Compared(family, point, state.n_evaluations))
+        found.sort(key=lambda c: c.point.value)
+        words = f"{len(found)} kernels on {name} with {evidence.n_targets} observations"
+        self._note("compare", words, self._expected, start)
+        return found
+
+    def _posterior(self, point: EvaluatedKernel) -> Forecast:
+        return self.posterior(point.kernel, point.scales.noise / point.scales.outputscale)
+
+    def _may_condition(self, point: EvaluatedKernel) -> bool:
+        """Whether the posterior of a kernel keeps to the budget."""
+        forecast = self._posterior(point)
+        if self.budget.seconds is None:
+            return forecast.seconds <= POSTERIOR_SECONDS and self.budget.allows(forecast)
+        return self.budget.allows(forecast, 1.0 - SEARCH_SHARE)
+
+    def _stand_in(self, compared: Sequence[Compared], point: EvaluatedKernel) -> Compared | None:
+        """The best kernel on the part whose posterior costs far less; None if there is none."""
+        others = self._compare(self.stand_ins, [None] * len(self.stand_ins))
+        seconds = self._posterior(point).seconds
+        cheap = [c for c in others if self._posterior(c.point).seconds <= CHEAPER * seconds]
+        cheap = [c for c in cheap if self._may_condition(c.point)]
+        if not cheap:
+            return None
+        lost = cheap[0].point.value - compared[0].point.value
+        side = "less" if lost > 0 else "more"
+        words = (
+            f"{cheap[0].point.kernel!r} in place of {point.kernel!r}, whose posterior takes "
+            f"{seconds:.2g} s: {abs(lost):.3g} nats {side} on {self._part.evidence.n_targets} "
+            "observations"
+        )
+        self.steps.append(Step("replace", words, 0.0, 0.0))
+        return cheap[0]
+
+    def _seconds(self) -> float:
+        """Seconds that the search may take from now on."""
+        if self.budget.seconds is None:
+            return PATIENCE + PATIENCE_PER_NODE * self.data.graph.n_nodes
+        spent = time.perf_counter() - self._begin
+        return SEARCH_SHARE * self.budget.seconds - spent
+
+    def _route(self, compared: Compared, without: str | None = None) -> EvidenceRoute | None:
+        """The cheapest way to all observations; None where it is over the budget."""
+        route = cheapest_route(
+            self.data, compared.point.kernel, compared.ratio, MORE_EVALUATIONS, without
+        )
+        if route is None or not self.budget.allows(route.forecast(1)):
+            return None
+        return route if route.forecast(FEWEST).seconds <= self._seconds() else None
+
+    def _may_add(self, route: EvidenceRoute, other: EvidenceRoute) -> bool:
+        """Whether a second way may be gone beside that of the best family."""
+        seconds = [way.forecast(MORE_EVALUATIONS).seconds for way in (route, other)]
+        fewest = route.forecast(FEWEST).seconds + other.forecast(FEWEST).seconds
+        return seconds[1] <= max(DEARER * seconds[0], MODERATE) and fewest <= self._seconds()
+
+    def _go_on(
+        self, plans: Sequence[tuple[Compared, EvidenceRoute]]
+    ) -> tuple[FoundKernel, str | None]:
+        """Go on from the best kernels of the part with all observations.
+
+        The second result is the name of a way that refused kernels which the search led to. Where
+        it refused all of them the first is the best of the part.
+        """
+        start = time.perf_counter()
+        forecast = Forecast(sum(r.forecast(MORE_EVALUATIONS).seconds for _, r in plans))
+        for _, route in plans:
+            self.report(f"search, {route.name}: {route.reason}, forecast {forecast.seconds:.2g} s")
+        evidences = [route.make() for _, route in plans]
+        forecasts = [route.forecast(1).seconds for _, route in plans]
+        room = (self._seconds() - sum(r.setup.seconds for _, r in plans)) / max(
+            sum(forecasts), 1e-9
+        )
+        most = len(plans) * int(np.clip(room, FEWEST, MOST_EVALUATIONS))
+        limited = self._limited(most, evidences)
+        kernels, ratios = [c.point.kernel for c, _ in plans], [c.ratio for c, _ in plans]
+        try:
+            point, state = fit_families(
+                evidences, kernels, self.kept, self.checkpoint, self.report, limited, ratios
+            )
+        except NumericalError:
+            if not any(evidence.n_refused for evidence in evidences):
+                raise
+            return self._refused(*plans[0], forecast, start, limited.n_evaluations)
+        compared, route = plans[state.family]
+        words = f"{route.name}: {route.reason}, {limited.n_evaluations} evaluations"
+        self._note("search", words, forecast, start)
+        refused = evidences[state.family].n_refused > MOST_REFUSED
+        found = FoundKernel(
+            point, True, state.n_rounds, state.n_evaluations, not self._is_late(), compared.family
+        )
+        return found, route.name if refused else None
+
+    def _refused(
+        self, best: Compared, route: EvidenceRoute, forecast: Forecast, start: float, spent: int
+    ) -> tuple[FoundKernel, str]:
+        """What is left where a way refused every kernel: the best of the part, and the way."""
+        words = f"{route.name}: {route.reason}, refused all kernels near {best.point.kernel!r}"
+        self._note("search", words, forecast, start)
+        return FoundKernel(best.point, False, 1, spent, True, best.family), route.name
+
+    def _is_late(self) -> bool:
+        """Whether the seconds that the search may take by its budget have passed."""
+        return self.budget.seconds is not None and self._seconds() <= 0
+
+    def _limited(self, most: int, evidences: Sequence[ExactKernelEvidence] = ()) -> Limited:
+        """The optimiser, within evaluations, and within the budget's seconds if there is one."""
+        end = None if self.budget.seconds is None else time.perf_counter() + self._seconds()
+        times: list[float] = []
+
+        def may_go_on(n_evaluations: int) -> bool:
+            if n_evaluations >= most or any(e.n_refused > MOST_REFUSED for e in evidences):
+                return False
+            if end is None:
+                return True
+            times.append(time.perf_counter())
+            each = times[-1] - times[-2] if len(times) > 1 else 0.0
+            return times[-1] + each < end
+
+        return Limited(self.minimise, may_go_on)
+
+    def _note(self, name: str, method: str, forecast: Forecast, start: float) -> None:
+        self.steps.append(Step(name, method, forecast.seconds, time.perf_counter() - start))

@@ -1,0 +1,270 @@
+"""Maximum evidence over a graph kernel's parameters, in rounds of redrawn walks.
+
+A length law, a number of hops and so a draw of walks are made for one place in parameter space.
+So the fit alternates (MATH 9): make the prior for the best parameters so far, move at most
+a factor with its draw kept, and start again, until it stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.graphs import Graph
+from coupledgp.ground.output import write_text
+from coupledgp.inference.nodes.objectives import (
+    REFUSED,
+    THETA_TOLERANCE,
+    EvidenceFactory,
+    RoundObjective,
+)
+from coupledgp.inference.nodes.priors import GraphPrior
+from coupledgp.kernels import GraphKernel
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimiser, Stopping, lbfgs
+from coupledgp.search.search import Rounds, Search, SearchResult
+
+# Change of every parameter, in log units, below which a round has stayed where it began.
+SETTLED = 0.15
+# Largest number of rounds: together they move a parameter by a factor of 256 at most.
+MAX_ROUNDS = 8
+STOPPING = Stopping(max_iterations=60, gradient_tolerance=THETA_TOLERANCE)
+
+PriorFactory = Callable[[GraphKernel], GraphPrior]
+
+
+@dataclass
+class FitState:
+    """State of a fit after a round, from which it can go on.
+
+    Attributes
+    ----------
+    theta : list of float
+        Best kernel parameters so far.
+    objective : float
+        Log evidence minus the kernel's penalty there, in nats.
+    n_rounds : int
+        Number of finished rounds; round zero is the scan of starting points.
+    n_evaluations : int
+        Number of evaluations of the evidence so far.
+    settled : bool
+        Whether the last round stayed where it began.
+    pending : list of list of float
+        Starting points still to be improved, in a search of the exact kernel.
+    stage : str
+        `"exact"` for that search, `"rounds"` for rounds of redrawn walks.
+    family : int
+        Number of the kernel family among several.
+    finished : list of (list of float, float)
+        Best parameters and objective of each family before.
+    """
+
+    theta: list[float]
+    objective: float
+    n_rounds: int = 1
+    n_evaluations: int = 0
+    settled: bool = False
+    pending: list[list[float]] = field(default_factory=list)
+    stage: str = "rounds"
+    family: int = 0
+    finished: list[tuple[list[float], float]] = field(default_factory=list)
+
+
+@dataclass
+class Checkpoint:
+    """A JSON file that a fit writes after each round and goes on from.
+
+    Parameters
+    ----------
+    path
+        The file; None for no file.
+    problem
+        Data and settings that identify the fit. A file of another problem is refused.
+    family
+        Number of the kernel family whose rounds are saved from now on.
+    finished
+        Best parameters and objective of each family before.
+    """
+
+    path: Path | None
+    problem: dict[str, Any] = field(default_factory=dict)
+    family: int = 0
+    finished: list[tuple[list[float], float]] = field(default_factory=list)
+
+    def load(self) -> FitState | None:
+        """Return the state of an interrupted fit of the same problem, or None without one.
+
+        Raises
+        ------
+        InvalidInputError
+            The file cannot be read, or belongs to another fit.
+        """
+        if self.path is None or not self.path.exists():
+            return None
+        try:
+            stored = json.loads(self.path.read_text())
+            state, problem = FitState(**stored["state"]), stored["problem"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise InvalidInputError(f"checkpoint: cannot read {self.path}: {error}") from None
+        if problem != self.problem:
+            raise InvalidInputError(
+                f"checkpoint: {self.path} is of another fit (other data or settings); "
+                "remove it or give another path"
+            )
+        return state
+
+    def save(self, state: FitState) -> None:
+        """Write the state to the file, whole or not at all."""
+        if self.path is None:
+            return
+        write_text(self.path, json.dumps({"problem": self.problem, "state": vars(state)}))
+
+
+def fit_kernel(
+    start: GraphKernel,
+    make_prior: PriorFactory,
+    make_evidence: EvidenceFactory,
+    outputscale: float | None = None,
+    noise: float | None = None,
+    checkpoint: Checkpoint | None = None,
+    max_rounds: int = MAX_ROUNDS,
+    scan_starts: bool = True,
+    minimise: Minimiser = lbfgs,
+    graph: Graph | None = None,
+) -> tuple[GraphKernel, FitState]:
+    """Maximise the evidence over the kernel's parameters, output scale and noise.
+
+    Parameters
+    ----------
+    start
+        A kernel of the family; the scan tries it and the family's own starting points.
+    make_prior
+        Makes the prior for a place in parameter space (plans hops, draws walks).
+    make_evidence
+        Makes the evidence of a prior.
+    outputscale, noise
+        Values to keep; None to fit.
+    checkpoint
+        File of finished rounds; None for no file.
+    max_rounds
+        Largest number of rounds, the scan not counted.
+    scan_starts
+        Whether the family's own starting points are tried too.
+    minimise
+        The optimiser, for kernels of several parameters.
+    graph
+        The graph, whose unit of time starting points are multiples of; None for one step.
+
+    Returns
+    -------
+    (GraphKernel, FitState)
+        The kernel at the best parameters, and the state of the fit.
+    """
+    record = checkpoint or Checkpoint(None)
+    rounds = WalkRounds(start, make_prior, make_evidence, (outputscale, noise), record, max_rounds)
+    search, state = Search(minimise), record.load()
+    if state is None or state.stage != "rounds" or state.family != record.family:
+        starts = start.scan() if graph is None else start.scan_on(graph)
+        first = [start, *starts] if scan_starts else [start]
+        try:
+            state = rounds.scan(search, first)
+        except NumericalError:
+            if scan_starts:
+                raise
+            state = rounds.scan(search, starts)
+        record.save(state)
+    search.n_evaluations = state.n_evaluations
+    theta = np.array(state.theta)
+    found = SearchResult(
+        theta, -state.objective, n_evaluations=search.n_evaluations, n_rounds=state.n_rounds,
+        settled=state.settled or not theta.size,
+    )  # fmt: skip
+    found = search.in_rounds(rounds, found)
+    return start.with_theta(found.point), rounds.state(found)
+
+
+@dataclass
+class WalkRounds(Rounds[FloatArray]):
+    """Rounds, each with walks drawn for the best parameters so far.
+
+    Attributes
+    ----------
+    start : GraphKernel
+        A kernel of the family.
+    make_prior, make_evidence
+        Make the prior of a kernel, and the evidence of a prior.
+    kept : (float or None, float or None)
+        Output scale and noise to keep; None to fit.
+    record : Checkpoint
+        File of finished rounds.
+    max_rounds : int
+        Largest number of rounds, the scan not counted.
+    """
+
+    start: GraphKernel
+    make_prior: PriorFactory
+    make_evidence: EvidenceFactory
+    kept: tuple[float | None, float | None]
+    record: Checkpoint
+    max_rounds: int = MAX_ROUNDS
+
+    @property
+    def most(self) -> int:
+        """Largest number of rounds, the scan counted."""
+        return self.max_rounds + 1
+
+    def objective(self, theta: FloatArray) -> RoundObjective:
+        """The objective near parameters (n_parameters,), with walks drawn for them."""
+        prior = self.make_prior(self.start.with_theta(theta))
+        return RoundObjective(prior, self.make_evidence, *self.kept)
+
+    def scan(self, search: Search, kernels: Sequence[GraphKernel]) -> FitState:
+        """Round zero: the state of the best starting point, each one tried with its own walks.
+
+        Raises
+        ------
+        NumericalError
+            None of them has a finite evidence.
+        """
+        starts = list(dict.fromkeys(kernels))
+        value = np.inf
+        with suppress(NumericalError):  # walks are of no use to kernels that are too wide
+            best = search.ranked(self.objective, [kernel.theta for kernel in starts])[0]
+            value = best.value
+        if not value < REFUSED:
+            raise NumericalError(
+                f"evidence: expected a finite value at one of {len(starts)} starting points, got "
+                f"none (the first is {kernels[0]!r}); use length_law='matched'"
+            )
+        search.n_evaluations = len(starts)
+        found = replace(best, n_evaluations=len(starts), n_rounds=1, settled=not best.point.size)
+        return self.state(found)
+
+    def improved(
+        self, search: Search, before: SearchResult[FloatArray]
+    ) -> SearchResult[FloatArray]:
+        """See the base class; settled where hardly a parameter has moved."""
+        objective = self.objective(before.point)
+        search.improved(objective, before.point, STOPPING)
+        value, theta = objective.best
+        settled = float(np.abs(theta - before.point).max()) < SETTLED
+        found = SearchResult(
+            theta, value, converged=settled, n_evaluations=search.n_evaluations,
+            n_rounds=before.n_rounds + 1, settled=settled,
+        )  # fmt: skip
+        self.record.save(self.state(found))
+        return found
+
+    def state(self, found: SearchResult[FloatArray]) -> FitState:
+        """What the file holds after a round."""
+        return FitState(
+            found.point.tolist(), -found.value, found.n_rounds, found.n_evaluations, found.settled,
+            family=self.record.family, finished=self.record.finished,
+        )  # fmt: skip

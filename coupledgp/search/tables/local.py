@@ -1,0 +1,500 @@
+"""The search for hyperparameters of a local model, on batches of rows of growing size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from coupledgp.couplings import CouplingLike
+from coupledgp.errors import NumericalError
+from coupledgp.features.registry import make_features
+from coupledgp.gp.columns import HYPERPARAMETERS, column_means, column_spread
+from coupledgp.gp.local import LocalGP
+from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.gp.local_table import Table
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse_device
+from coupledgp.ground.progress import Progress
+from coupledgp.ground.validation import varies
+from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.inference.neighbours.nearest import nearest_earlier
+from coupledgp.inference.neighbours.parameters import Structure, trend_columns
+from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Stopping
+from coupledgp.search.search import Rounds, Search, SearchResult
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import (
+    N_CENTRES,
+    NEAR_ROWS,
+    coarse_rows,
+    proposed_starts,
+)
+from coupledgp.spectra import GaussianSpectrum, Spectrum
+
+Evidence: TypeAlias = BatchEvidence | SharedEvidence
+Process = TypeVar("Process")
+# Rounding of an eigenvalue of a covariance, relative to its variance, for each row; and how often
+# the noise may grow tenfold from there.
+ROUNDING, ESCALATIONS = 1e-13, 8
+
+
+@dataclass(frozen=True)
+class Round:
+    """A part of a search with the same neighbours.
+
+    Attributes
+    ----------
+    batch_rows : int
+        Number of rows whose conditional laws make the likelihood.
+    max_iterations : int
+        Most iterations of L-BFGS.
+    """
+
+    batch_rows: int
+    max_iterations: int
+
+
+# Batches hold ten times as many rows as a model of 128 features has weights, or more: with fewer
+# the evidence of the features is that of the batch (LOCAL.md of the design).
+SCREENING = (Round(1024, 15),)
+LOCAL_ROUNDS = (Round(1024, 20), Round(2048, 25), Round(4096, 25))
+FITTING_ROUNDS = (Round(4096, 15), Round(4096, 25), Round(8192, 40))
+# Starts that are proposed beside that of the priors, how many of them all are tried, and the
+# iterations after which the best goes on.
+N_PROPOSED, TRIALS, TRIAL_ITERATIONS = 2, 2, 4
+# Covariances of the neighbours of each row that are alive at once, for gradients.
+MATRICES = 6
+# Rows whose moments standardise the columns: all, up to this number.
+MOMENT_ROWS = 100_000
+# Relative decrease of the objective, nats per observation, below which a round ends.
+VALUE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class LocalSearch:
+    """Result of a search.
+
+    Attributes
+    ----------
+    structure : Structure
+        The model.
+    vector : FloatArray
+        Its hyperparameters.
+    value : float
+        Log posterior per observation of the last batch, nats.
+    n_evaluations : int
+        Evaluations of the evidence.
+    converged : bool
+        Whether the last round ended by a tolerance.
+    """
+
+    structure: Structure
+    vector: FloatArray
+    value: float
+    n_evaluations: int
+    converged: bool
+
+    def after(self, n_evaluations: int) -> LocalSearch:
+        """The same result, with the evaluations of earlier searches."""
+        return replace(self, n_evaluations=self.n_evaluations + n_evaluations)
+
+    def started(self, structure: Structure) -> FloatArray:
+        """A vector of another structure with the values that both have."""
+        start = structure.named(structure.start())
+        found = self.structure.named(self.vector)
+        values = {name: np.asarray(found.get(name, value)) for name, value in start.items()}
+        return structure.pack(values)
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFitter:
+    """Searches for the hyperparameters of models of one table.
+
+    Attributes
+    ----------
+    rows : OrderedRows
+        The table, standardised and in random order, equal rows merged.
+    seed : int
+        Seed of the batches.
+    report : Progress
+        Called with a line of progress after each round.
+    varies : bool
+        Whether any target differs from the offset of its units by more than rounding.
+    shared : bool
+        Whether all columns share a lengthscale: then the evidence of few rows is exact.
+    device : torch.device
+        Where the evidence of batches is computed.
+    """
+
+    rows: OrderedRows
+    seed: int
+    report: Progress
+    varies: bool = True
+    shared: bool = False
+    device: torch.device = CPU
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of the table."""
+        return len(self.rows)
+
+    def batch(self, size: int, stage: int) -> NDArray[np.int64]:
+        """Places of the rows of a batch, in rising order."""
+        n_rows = self.n_rows
+        if size >= n_rows:
+            return np.arange(n_rows)
+        rng = np.random.default_rng([self.seed, stage])
+        return np.sort(rng.choice(n_rows, size, replace=False))
+
+    def lengthscale(self, structure: Structure, vector: FloatArray) -> FloatArray:
+        """Lengthscales (d,) of the metric in which neighbours are near."""
+        if structure.spectrum is None:
+            return np.ones(structure.dim)
+        logarithms = np.asarray(structure.named(vector)["lengthscale"])
+        lengthscale: FloatArray = np.exp(logarithms)[structure.groups]
+        return lengthscale
+
+    def evidence(
+        self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
+    ) -> Evidence:
+        """The evidence of the rows of a batch, with neighbours that are near at a vector."""
+        small = len(batch) == self.n_rows <= MOST_ROWS
+        if self.shared and small and structure.frequencies is None:
+            return SharedEvidence.of(structure, self.rows)
+        lengthscale = self.lengthscale(structure, vector)
+        return BatchEvidence.of(structure, self.rows, batch, lengthscale, self.device)
+
+    def search(self, structure: Structure, rounds: Sequence[Round]) -> LocalSearch:
+        """Maximise the posterior of the hyperparameters, neighbours found anew in each round.
+
+        The first round goes a few steps from each of the best starts, and on from the better end.
+
+        Parameters
+        ----------
+        structure
+            The model.
+        rounds
+            Batches; two that cover the whole table are one after the other on the same rows.
+        """
+        start = structure.start()
+        if not self.varies:  # constant targets say nothing about scales
+            return LocalSearch(structure, start, np.nan, 0, True)
+        search, batches = Search(), Batches(self, structure, rounds)
+        starts = [start, *self.proposals(structure, search)]
+        trial = Stopping(TRIAL_ITERATIONS, VALUE_TOLERANCE)
+        found = search.best(partial(batches.objective, 0), starts, trial, TRIALS)
+        found = search.in_rounds(batches, found)
+        return LocalSearch(
+            structure, found.point, -found.value, found.n_evaluations, found.converged
+        )
+
+    def coarse(self, base: FloatArray) -> OrderedRows:
+        """Rows on which starts are compared: the order is random, and rows near its last ones.
+
+        Rows are near in units of `base` (d,).
+        """
+        n = self.n_rows
+        centres = np.arange(max(n - N_CENTRES, 0), n)
+        places = coarse_rows(
+            np.arange(n), centres, lambda: self.near(centres, base, NEAR_ROWS - 1).ravel()
+        )
+        return self.among(places)
+
+    def among(self, places: NDArray[np.int64]) -> OrderedRows:
+        """Rows by their places in the order, ascending ones."""
+        return self.rows.take(places)
+
+    def near(self, places: NDArray[np.int64], scale: FloatArray, k: int) -> NDArray[np.int64]:
+        """Places (w, k) of rows near to those at places, in units of `scale` (d,), and before."""
+        return nearest_earlier(self.rows.inputs / scale, places, k)
+
+    def proposals(self, structure: Structure, search: Search) -> list[FloatArray]:
+        """Starts at which one part alone, under its exact kernel, has great evidence on some rows.
+
+        The part is the local one, or the features where there is none. The trend is taken off by
+        least squares where there are twice as many rows as columns. Evaluations are counted.
+        """
+        name = "" if structure.spectrum is not None else "feature_"
+        if name and structure.frequencies is None:
+            return []
+        n_scales = int(structure.groups.max()) + 1
+        base = np.full(structure.dim, np.sqrt(n_scales))
+        kernel = structure.spectrum or GaussianSpectrum()
+        rows, known = self.coarse(base), structure.known_noise
+        inputs, targets = rows.inputs, rows.targets
+        columns = trend_columns(torch.as_tensor(inputs), structure.trend).numpy()
+        if 0 < 2 * columns.shape[1] <= len(columns):
+            targets = targets - columns @ np.linalg.lstsq(columns, targets, rcond=None)[0]
+        if n_scales == 1:
+            inputs = rotated(inputs)
+        groups, base = structure.groups[: inputs.shape[1]], base[: inputs.shape[1]]
+        weights = RowWeights(rows.noise * rows.counts, rows.counts)
+        problem = ExactEvidence(kernel, inputs, targets, weights)
+        free = set(HYPERPARAMETERS) - ({"noise"} if known is not None else set())
+        space = SearchSpace(base, True, noise=known or 1.0, free=frozenset(free), groups=groups)
+        starts, n_evaluations = proposed_starts(problem, space, N_PROPOSED)
+        search.n_evaluations += n_evaluations
+        default = structure.named(structure.start())
+        found = []
+        for theta in starts:
+            outputscale, noise = space.scales(problem.at(space.lengthscales(theta)))
+            own = {
+                f"{name}lengthscale": theta + np.log(base[0]),
+                f"{name}outputscale": np.log(outputscale),
+                "noise": np.log(noise),
+            }
+            found.append(structure.pack({k: np.asarray(v) for k, v in (default | own).items()}))
+        return found
+
+    def smoothest(
+        self, structure: Structure, spectra: Sequence[Spectrum], rounds: Sequence[Round]
+    ) -> LocalSearch:
+        """The search whose kernel has the greatest evidence on the same rows."""
+        found = [self.search(replace(structure, spectrum=spectrum), rounds) for spectrum in spectra]
+        best = max(found, key=lambda search: search.value)
+        return replace(best, n_evaluations=sum(search.n_evaluations for search in found))
+
+
+@dataclass
+class Batches(Rounds[FloatArray]):
+    """Rounds on batches of rows of growing size, neighbours found anew at the best point.
+
+    Attributes
+    ----------
+    fitter : LocalFitter
+        The table.
+    structure : Structure
+        The model.
+    rounds : sequence of Round
+        The batches.
+    """
+
+    fitter: LocalFitter
+    structure: Structure
+    rounds: Sequence[Round]
+
+    @property
+    def most(self) -> int:
+        """Number of rounds."""
+        return len(self.rounds)
+
+    def objective(self, number: int, point: FloatArray) -> Evidence:
+        """The evidence of the batch of a round, with neighbours that are near at a point."""
+        batch = self.fitter.batch(self.rounds[number].batch_rows, number)
+        return self.fitter.evidence(self.structure, batch, point)
+
+    def improved(
+        self, search: Search, before: SearchResult[FloatArray]
+    ) -> SearchResult[FloatArray]:
+        """See the base class; the trials are a part of the first round."""
+        number, rows = before.n_rounds, self.rounds[before.n_rounds]
+        left = rows.max_iterations - (0 if number else TRIAL_ITERATIONS)
+        objective, stopping = self.objective(number, before.point), Stopping(left, VALUE_TOLERANCE)
+        found = search.improved(objective, before.point, stopping)
+        self.fitter.report(
+            f"{_text(self.structure)}: {objective.n_rows} rows, {found.n_evaluations} "
+            f"evaluations, {-found.value:.4f} nats per observation"
+        )
+        return found
+
+
+def rotated(inputs: FloatArray) -> FloatArray:
+    """Rows (n, min(n, d)) with the inner products of inputs (n, d): `R'` of `X' = Q R`."""
+    if inputs.shape[1] <= len(inputs):
+        return inputs
+    return np.ascontiguousarray(np.asarray(np.linalg.qr(inputs.T, mode="r")).T)
+
+
+def searched_order(seed: int, n_rows: int) -> NDArray[np.int64]:
+    """Places (n_rows,) of the rows in the order in which a search conditions them."""
+    return np.random.default_rng([seed, 1]).permutation(n_rows)
+
+
+def _text(structure: Structure) -> str:
+    parts = [str(structure.spectrum)] if structure.spectrum is not None else []
+    if structure.frequencies is not None:
+        kind = "fitted" if structure.fits_frequencies else "sampled"
+        parts.append(f"{len(structure.frequencies)} {kind} frequencies")
+    return " + ".join([*parts, f"{structure.trend} trend"])
+
+
+@dataclass(frozen=True, eq=False)
+class LocalProblem:
+    """A table whose local models are searched for.
+
+    Attributes
+    ----------
+    data : Data
+        Observations.
+    units : Units
+        Units of y.
+    groups : NDArray (d,)
+        Number of the lengthscale of each column.
+    seed : int
+        Seed of the order of rows, of batches and of frequencies.
+    known_noise : float or None
+        Noise variance in normalised units, where it is known.
+    center, spread : FloatArray (d,)
+        Means and standard deviations of the columns; columns of a group share the latter.
+    shared : bool
+        Whether all columns share a lengthscale by `sharing_lengthscale`.
+    device : torch.device
+        Where rows are whitened and kriged, see `LocalPrior`.
+    """
+
+    data: Data
+    units: Units
+    groups: NDArray[np.int64]
+    seed: int
+    known_noise: float | None
+    center: FloatArray
+    spread: FloatArray
+    shared: bool = False
+    device: torch.device = CPU
+
+    @classmethod
+    def of(
+        cls,
+        data: Data,
+        units: Units,
+        groups: NDArray[np.int64],
+        seed: int,
+        known_noise: float | None = None,
+    ) -> LocalProblem:
+        """The problem of a table, with moments of at most `MOMENT_ROWS` rows spread over it.
+
+        Where a column varies and these rows do not show it, moments are those of all rows.
+        """
+        points: FloatArray = data.points
+        rows = points[:: max(1, len(points) // MOMENT_ROWS)]
+        if len(rows) < len(points):
+            own, every = (varies(a.min(axis=0), a.max(axis=0)) for a in (rows, points))
+            rows = rows if (own == every).all() else points
+        spread = column_spread(rows, True, groups)
+        return cls(data, units, groups, seed, known_noise, column_means(rows), spread)
+
+    def on(self, device: DeviceLike, n_neighbours: int) -> LocalProblem:
+        """The problem whose rows are whitened on a device, if laws of a batch fit there."""
+        where = parse_device(device)
+        if where.type != "cpu":
+            check_device_memory(
+                where,
+                8.0 * MATRICES * FITTING_ROUNDS[-1].batch_rows * n_neighbours**2,
+                f"n_neighbors: covariances of {n_neighbours} neighbours",
+                "take fewer, or device=None, which is the CPU",
+            )
+        return replace(self, device=where)
+
+    def take(self, rows: NDArray[np.int64]) -> LocalProblem:
+        """The problem of some rows, in the units and with the standardised columns of all."""
+        return replace(self, data=self.data.take(rows))
+
+    def sharing_lengthscale(self) -> LocalProblem:
+        """The problem with one lengthscale for all columns.
+
+        The standardised columns are divided by the root of the number of lengthscales before, so
+        that rows stay at distances of about one, for which the priors of the scales are made.
+        """
+        spread = self.spread * np.sqrt(self.groups[-1] + 1)
+        return replace(self, groups=np.zeros_like(self.groups), spread=spread, shared=True)
+
+    def rotated(self) -> LocalProblem:
+        """The same problem in as many columns as rows, where more share a lengthscale.
+
+        With `X' = Q R` of the standardised inputs X (n, d), d > n, the rows of `R'` (n, n) have the
+        same inner products and distances as those of X, and a kernel of one lengthscale with its
+        trend depends on nothing else. Other problems are returned as they are.
+        """
+        n_rows, dim = self.data.points.shape
+        if not self.shared or dim <= n_rows:
+            return self
+        scaled = (self.data.points - self.center) / self.spread
+        points = rotated(scaled)
+        data = Data.of(points, self.data.targets, weights=self.data.weights)
+        zeros, ones = np.zeros(n_rows), np.ones(n_rows)
+        return replace(self, data=data, groups=self.groups[:n_rows], center=zeros, spread=ones)
+
+    def adopted(self, prior: LocalPrior) -> LocalPrior:
+        """A prior of the rotated problem, or of this one, in the columns of this one."""
+        structure = replace(prior.structure, dim=len(self.groups), groups=self.groups)
+        return replace(prior, structure=structure, center=self.center, spread=self.spread)
+
+    def fitter(self, report: Progress) -> LocalFitter:
+        """The searches on this table."""
+        order = searched_order(self.seed, len(self.data))
+        inputs = self.data.points[order]
+        inputs -= self.center  # in place: a table may take much of the memory
+        inputs /= self.spread
+        targets = self.units.normalized(self.data.targets[order])
+        weights = self.data.weights
+        taken = None if weights is None else weights.take(order)
+        rows = OrderedRows.of(inputs, targets, taken).merged()
+        differs = not are_constant(self.data.targets, self.units.offset)
+        return LocalFitter(rows, self.seed, report, differs, self.shared, self.device)
+
+    def structure(
+        self, trend: str, n_neighbours: int, spectrum: Spectrum | None = None
+    ) -> Structure:
+        """A model without features."""
+        dim = self.data.points.shape[1]
+        return Structure(
+            dim, spectrum, n_neighbours, None, False, trend, self.groups, self.known_noise
+        )
+
+    def with_features(
+        self, structure: Structure, n_frequencies: int, coupling: CouplingLike, fitted: bool
+    ) -> Structure:
+        """A model with frequencies drawn from the Gaussian kernel's spectrum."""
+        drawn = make_features(
+            "fourier", structure.dim, n_frequencies, coupling, GaussianSpectrum(),
+            np.random.default_rng([self.seed, 2]),
+        )  # fmt: skip
+        frequencies = drawn.frequencies.numpy()
+        return replace(structure, frequencies=frequencies, fits_frequencies=fitted)
+
+    @cached_property
+    def table(self) -> Table:
+        """The table that all local models of the problem are conditioned on."""
+        return Table.first(self.center, self.spread, self.data)
+
+    def process(self, prior: LocalPrior, normalize: bool) -> LocalGP:
+        """A prior given all rows, with more noise where rounding needs it."""
+        return self.conditioned(
+            prior, lambda own: LocalGP.given(own, self.data, self.units, normalize, self.table)
+        )
+
+    def conditioned(self, prior: LocalPrior, given: Callable[[LocalPrior], Process]) -> Process:
+        """What `given` makes of a prior, or of one with the least further noise that it takes.
+
+        Covariances of many equal rows are singular to rounding where the noise is small. Noise
+        starts at the rounding of a covariance of the rows and grows by factors of ten. A noise that
+        is known stays.
+
+        Raises
+        ------
+        NumericalError
+            The covariance is not positive definite even so.
+        """
+        if self.known_noise is not None:
+            return given(prior)
+        least = ROUNDING * len(self.data) * prior.hyperparameters.outputscale
+        for _ in range(ESCALATIONS):
+            try:
+                return given(prior)
+            except NumericalError:
+                prior = prior.with_noise(max(10 * prior.noise, least))
+        return given(prior)
+
+    def prior(self, structure: Structure, vector: FloatArray) -> LocalPrior:
+        """A model with its hyperparameters."""
+        return LocalPrior(structure, vector, self.center, self.spread, device=self.device)

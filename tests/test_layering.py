@@ -15,7 +15,7 @@ FLOORS = [
     ["errors"],
     ["random"],
     ["ground"],
-    ["registry"],
+    ["registry", "expressions"],
     ["linalg", "likelihoods"],
     ["columns"],
     ["batches", "series"],

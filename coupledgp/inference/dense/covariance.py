@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from coupledgp.inference.evidence.stationary import kernel_and_slope
 from coupledgp.spectra import Spectrum
 
 
@@ -22,7 +21,7 @@ class _Covariance(torch.autograd.Function):
     def forward(ctx: Any, X: Tensor, log_lengthscale: Tensor, spectrum: Spectrum) -> Tensor:
         scaled = X / log_lengthscale.exp()
         squares = torch.cdist(scaled, scaled, compute_mode="donot_use_mm_for_euclid_dist").square()
-        covariance, slope = kernel_and_slope(spectrum, squares)
+        covariance, slope = spectrum.kernel_and_slope(squares)
         ctx.save_for_backward(scaled, slope)
         return covariance
 

@@ -22,7 +22,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.ground.descent import Check, constant, descend
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import Hyperparameters
@@ -34,7 +33,7 @@ from coupledgp.random import FloatArray
 from coupledgp.search.profile import ROUNDINGS
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.tables.spectrum_descent import LEARNING_RATE
-from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
+from coupledgp.spectra import Spectrum
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class HeldOutRows:
+class UnseenRows:
     """Rows that training does not see.
 
     Attributes
@@ -113,16 +112,7 @@ class HeldOutRows:
 
 def spectral_penalty(spectrum: Spectrum, frequencies: Tensor) -> Tensor:
     """Minus the log spectral density of frequencies (m, d), summed, without its constant."""
-    square = frequencies.square().sum(1)
-    if isinstance(spectrum, GaussianSpectrum):
-        return 0.5 * square.sum()
-    if isinstance(spectrum, MaternSpectrum):
-        nu, dim = spectrum.nu, frequencies.shape[1]
-        return (nu + 0.5 * dim) * torch.log1p(square / (2 * nu)).sum()
-    raise InvalidInputError(
-        "kernel: expected a Gaussian or Matern kernel for frequencies fitted to the evidence, "
-        f"whose prior is the spectral density, got {spectrum}"
-    )
+    return -spectrum.log_density(frequencies.square().sum(1), frequencies.shape[1])
 
 
 class Trajectory:
@@ -149,7 +139,7 @@ class Trajectory:
     def __init__(
         self,
         problem: SpectrumEvidence,
-        held_out: HeldOutRows,
+        held_out: UnseenRows,
         start: Member,
         space: SearchSpace,
         spectrum: Spectrum | None,
@@ -254,7 +244,7 @@ class Trajectory:
         return -float(np.average(densities, weights=None if weights is None else weights.counts))
 
 
-def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOutRows) -> FloatArray:
+def log_densities(problem: SpectrumEvidence, member: Member, rows: UnseenRows) -> FloatArray:
     """Log predictive density (b,) of rows given those of the problem, under one member."""
     hyper = member.hyperparameters
     frequencies = member.frequencies.double()
@@ -274,7 +264,7 @@ def predict(features: Tensor, posterior: WeightPosterior) -> tuple[FloatArray, F
 
 def fit_members(
     problem: SpectrumEvidence,
-    held_out: HeldOutRows,
+    held_out: UnseenRows,
     start: Member,
     space: SearchSpace,
     spectrum: Spectrum,

@@ -9,24 +9,37 @@ and `kappa`, which the exact models use.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Evaluated, RowKernel, check_single, differences
 from coupledgp.ground.validation import check_positive
 from coupledgp.random import FloatArray
 from coupledgp.registry import Registry, Vocabulary
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
-class Spectrum(ABC):
-    """The law of the frequencies of one stationary kernel, in any dimension."""
+
+class Spectrum(RowKernel):
+    """The law of the frequencies of one stationary kernel, in any dimension.
+
+    Attributes
+    ----------
+    smoothness : float or None
+        Class attribute or field: nu of a Matern kernel, infinity for the Gaussian one; None where
+        it is not known.
+    """
+
+    smoothness: float | None = None
 
     @abstractmethod
     def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
@@ -77,6 +90,42 @@ class Spectrum(ABC):
         `r = 0` is infinite (Matern with nu <= 1) zero is returned: its factor there is zero.
         """
 
+    def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:
+        """`kappa(r)` and its derivative in `r^2`, from squared distances of any shape.
+
+        They are computed on the CPU by `kernel` and `kernel_slope` unless a class has functions of
+        tensors. Zero stands for an infinite slope at distance zero, as in `kernel_slope`.
+        """
+        distances = squares.sqrt().cpu().numpy()
+        kernel, slope = self.kernel(distances), -0.5 * self.kernel_slope(distances)
+        return squares.new_tensor(kernel), squares.new_tensor(slope)
+
+    def log_density(self, squares: Tensor, dim: int) -> Tensor:
+        """Sum of log densities of frequencies of squared norms (m,), up to a constant.
+
+        Raises
+        ------
+        InvalidInputError
+            The class does not state it; frequencies are not fitted under such a kernel.
+        """
+        raise InvalidInputError(
+            "kernel: expected a Gaussian or Matern kernel for frequencies fitted to the evidence, "
+            f"whose prior is the spectral density, got {self}"
+        )
+
+    def evaluate(self, a: FloatArray, b: FloatArray, log_lengthscale: FloatArray) -> Evaluated:
+        """See the base class."""
+        lengthscale = np.exp(log_lengthscale)
+        squares = sum(step**2 for step in differences(a, b, lengthscale))
+        distances = np.sqrt(squares)
+
+        def pull(cotangent: FloatArray) -> FloatArray:
+            weighted = cotangent * self.kernel_slope(distances)
+            steps = differences(a, b, lengthscale)
+            return np.array([(weighted * step**2).sum() for step in steps])
+
+        return Evaluated(self.kernel(distances), pull)
+
 
 _NU_MIN, _NU_MAX = 0.1, 100.0
 # Scaled distance at which every Matern kernel is zero; `kve` fails at far larger ones.
@@ -86,6 +135,17 @@ VANISHED = 1e5
 @dataclass(frozen=True)
 class GaussianSpectrum(Spectrum):
     """`w ~ N(0, I_d)`, `|w| ~ chi_d`; `kappa(r) = exp(-r^2 / 2)`."""
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        return np.inf
+
+    def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:
+        kernel = (-0.5 * squares).exp()
+        return kernel, -0.5 * kernel
+
+    def log_density(self, squares: Tensor, dim: int) -> Tensor:
+        return -0.5 * squares.sum()
 
     def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
         return np.sqrt(2.0 * special.gammaincinv(dim / 2, np.asarray(u, dtype=np.float64)))
@@ -140,6 +200,27 @@ class MaternSpectrum(Spectrum):
                 "have frequencies beyond float64, smoother ones are the Gaussian kernel"
             )
         object.__setattr__(self, "nu", nu)
+
+    @property
+    def smoothness(self) -> float:  # type: ignore[override]
+        return self.nu
+
+    def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:
+        if self.nu not in (0.5, 1.5, 2.5):
+            return super().kernel_and_slope(squares)
+        r = squares.sqrt()
+        s = (2 * self.nu) ** 0.5 * r
+        decay = (-s).exp()
+        if self.nu == 0.5:
+            slope = -0.5 * decay / r.clamp_min(1e-300)
+            return decay, slope.masked_fill(r <= 0, 0.0)
+        if self.nu == 1.5:
+            return (1 + s) * decay, -1.5 * decay
+        linear = (1 + s) * decay
+        return linear + s.square() * decay / 3, -5 / 6 * linear
+
+    def log_density(self, squares: Tensor, dim: int) -> Tensor:
+        return -(self.nu + 0.5 * dim) * (squares / (2 * self.nu)).log1p().sum()
 
     def norm_ppf(self, u: ArrayLike, dim: int) -> FloatArray:
         u = np.asarray(u, dtype=np.float64)
@@ -301,6 +382,7 @@ def parse_spectrum(spectrum: SpectrumLike, name: str = "spectrum") -> Spectrum:
     InvalidInputError
         The text names no spectrum; the choices are listed.
     """
+    check_single(spectrum, name, "one stationary kernel of all columns, such as 'matern-5/2'")
     named = _ALIASES.get(spectrum, spectrum) if isinstance(spectrum, str) else spectrum
     return SPECTRA.parse(named, name)
 

@@ -13,7 +13,6 @@ from coupledgp.errors import CoupledGPError
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters, LocalPrior
 from coupledgp.gp.local_table import Table
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -28,6 +27,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.nearest import Places
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
 
@@ -108,7 +108,7 @@ class ShardedLocalGP(NormalizedProcess):
         return self.local_prior.hyperparameters
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.local_prior.likelihood(self.local_prior.noise)
 

@@ -19,13 +19,13 @@ from coupledgp.gp.local_prior import (
     prior_from_state,
     prior_state,
 )
-from coupledgp.gp.noise import Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.state import data_from
 from coupledgp.gp.tables import Box, Tables
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
+from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.linalg.conjugate_gradients import solve_refined
 from coupledgp.linalg.low_rank import LowRankPlusNoise, partial_cholesky
 from coupledgp.linalg.system import LinearSystem, Solution, SystemOptions
@@ -72,7 +72,7 @@ class AdditivePrior(DensePrior):
         return self.parts.hyperparameters
 
     @property
-    def likelihood(self) -> Likelihood:  # type: ignore[override]
+    def likelihood(self) -> NoiseLaw:  # type: ignore[override]
         """Law of observations given f, made of the noise variance."""
         return self.parts.likelihood
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.gp import hermite
 from coupledgp.gp.protocol import PredictiveLaw
 from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.validation import varies
+from coupledgp.likelihoods import hermite
 from coupledgp.random import FloatArray
 
 # Ranges of the training targets, beyond these, to which targets are clipped where a law has no sane

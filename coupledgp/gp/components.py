@@ -16,7 +16,6 @@ from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import GRAPH, NODE_ARRAYS, graph_from, graph_state
 from coupledgp.gp.nodes import NodeGP, NodeHyperparameters, NodeSettings
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -33,6 +32,7 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.assembly import Csr
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray, IntArray
 
 Part: TypeAlias = NodeGP | MixtureGP
@@ -101,7 +101,7 @@ class ComponentsGP(GaussianProcess):
         return self.rows
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class; the value of the first part."""
         return self.parts[0].noise
 

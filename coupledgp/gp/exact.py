@@ -13,7 +13,6 @@ from torch import Tensor
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.inverse_covariance import DenseInverse
-from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -39,6 +38,9 @@ from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
 from coupledgp.inference.evidence.stationary import distances_on, kernel_of
+from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.random import FloatArray, symmetric_root
@@ -59,14 +61,14 @@ class DensePrior(ABC):
     ----------
     hyperparameters : Any
         Hyperparameters; the output scale and the noise variance are in normalised units.
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     device : torch.device
         Where matrices of a process are.
     """
 
     hyperparameters: Any
-    likelihood: Likelihood
+    likelihood: NoiseLaw
     device: torch.device = CPU
 
     @property
@@ -169,7 +171,7 @@ class StationaryPrior(DensePrior):
         Kernel kappa of unit lengthscale and variance.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     device : torch.device
         Where matrices of a process are.
@@ -177,7 +179,7 @@ class StationaryPrior(DensePrior):
 
     spectrum: Spectrum
     hyperparameters: Hyperparameters
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
     device: torch.device = CPU
 
     @property
@@ -279,7 +281,7 @@ class ExactGP(NormalizedProcess):
         return self.evidence
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.dense_prior.likelihood(self.hyperparameters.noise)
 

@@ -13,7 +13,6 @@ from coupledgp.geometry.locations import canonical
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.exact import DensePrior, ExactGP
 from coupledgp.gp.node_state import check_symmetric_csr, labels_from, labels_state
-from coupledgp.gp.noise import GaussianNoise, Likelihood
 from coupledgp.gp.protocol import Arrays, Data, Header, Points, Want
 from coupledgp.gp.schema import ROUNDING, Entries, check_number, check_shares
 from coupledgp.gp.state import positive_scale
@@ -23,6 +22,8 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.likelihoods.base import NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray
 
 # Prior variance of the constant mean over the mean square of the normalised targets: as good as
@@ -71,13 +72,13 @@ class FieldPrior(DensePrior):
         Covariances K on the operator.
     hyperparameters : FieldHyperparameters
         Kernel, v, b and the noise variance.
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     """
 
     fields: FieldCovariance
     hyperparameters: FieldHyperparameters
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
 
     @property
     def operator(self) -> LaplaceOperator:

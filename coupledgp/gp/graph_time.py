@@ -13,8 +13,8 @@ from coupledgp.gp.graph_time_prior import (
     SensorScales,
     SpaceTimeHyperparameters,
     SpaceTimePrior,
+    noise_at,
     sites_of_points,
-    with_own_noise,
 )
 from coupledgp.gp.graph_time_state import (
     grid_from,
@@ -23,14 +23,12 @@ from coupledgp.gp.graph_time_state import (
     terms_state,
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
-from coupledgp.gp.noise import GaussianNoise, Noise
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
     Header,
     NormalizedProcess,
     Points,
-    PredictiveLaw,
     Problem,
     Want,
 )
@@ -49,6 +47,8 @@ from coupledgp.inference.space_time.placement import Spectra
 from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters, expected_periodogram
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.series.grids import continued
 
@@ -178,9 +178,9 @@ class GraphTimeGP(NormalizedProcess):
         return self._data
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class; that of a sensor of scale one."""
-        return GaussianNoise(self.parameters.noise)
+        return Gaussian(self.parameters.noise)
 
     @property
     def hyperparameters(self) -> SpaceTimeHyperparameters:
@@ -362,33 +362,9 @@ class GraphTimeGP(NormalizedProcess):
         """See the base class."""
         return self.prior_law.covariance(points, points)
 
-    def _noise_at(self, points: Points) -> FloatArray:
-        """Noise variances (m, 1) of observations at points, units of y squared."""
-        scales = self.scales.at(sites_of_points(points))
-        return np.asarray(self.units.spread(self.parameters.noise * scales))
-
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def likelihood_at(self, points: Points) -> Likelihood:
         """See the base class; each sensor has the noise of its own scale."""
-        found = super().law(points, want, latent=True, report=report)
-        return found if latent else with_own_noise(found, self._noise_at(points))
-
-    def sample(
-        self,
-        points: Points,
-        n_samples: int,
-        rng: np.random.Generator,
-        *,
-        latent: bool = False,
-        report: Progress = silent,
-    ) -> FloatArray:
-        """See the base class; each sensor has the noise of its own scale."""
-        drawn = super().sample(points, n_samples, rng, latent=True, report=report)
-        if latent:
-            return drawn
-        scale = np.sqrt(self._noise_at(points))[:, :, None]
-        return drawn + scale * rng.standard_normal(drawn.shape)
+        return noise_at(points, self.parameters.noise, self.scales)
 
     def inverse_covariance(self) -> InverseCovariance | None:
         """See the base class; by a Cholesky factor of up to `DENSE_LIMIT` observations."""

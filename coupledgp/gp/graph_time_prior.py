@@ -10,13 +10,13 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.additive import AdditiveProblem
 from coupledgp.gp.exact import DensePrior, ExactGP
-from coupledgp.gp.noise import GaussianNoise, Likelihood
-from coupledgp.gp.protocol import Arrays, Data, Header, Points, PredictiveLaw, Want
+from coupledgp.gp.protocol import Arrays, Data, Header, Points
 from coupledgp.gp.units import Units
-from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.gaps import time_covariance
 from coupledgp.inference.space_time.sites import Sites
+from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -80,14 +80,14 @@ class SpaceTimePrior(DensePrior):
         Terms and noise.
     scales : SensorScales
         Relative variances of noise and own terms of sensors.
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     """
 
     sites: Sites
     hyperparameters: SpaceTimeHyperparameters
     scales: SensorScales
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
 
     @property
     def process_class(self) -> type[ExactGP]:
@@ -125,17 +125,10 @@ def sites_of_points(points: Points) -> IntArray:
     return points[:, 0].astype(np.int64)
 
 
-def with_own_noise(law: PredictiveLaw, noise: FloatArray) -> PredictiveLaw:
-    """The law of observations of a law of f, with noise variances (p, k) in units of y squared."""
-    spread = law.spread
-    if spread is None:
-        return law
-    if spread.ndim == 2:
-        return PredictiveLaw(law.mean, spread + noise)
-    spread = spread.copy()
-    places = np.arange(len(noise))
-    spread[places, places] += noise
-    return PredictiveLaw(law.mean, spread)
+def noise_at(points: Points, noise: float, scales: SensorScales) -> Gaussian:
+    """Noise of observations at points (n, 2), of each sensor by its own scale."""
+    relative = scales.at(sites_of_points(points))[:, None]
+    return Gaussian(noise * relative)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -157,32 +150,9 @@ class ExactGraphTimeGP(ExactGP):
         """See the base class."""
         return self.space_time_prior.hyperparameters
 
-    def _noise_at(self, points: Points) -> FloatArray:
-        scales = self.space_time_prior.scales.at(sites_of_points(points))
-        return np.asarray(self.units.spread(self.noise.variance * scales))
-
-    def law(
-        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
-    ) -> PredictiveLaw:
+    def likelihood_at(self, points: Points) -> Likelihood:
         """See the base class; each sensor has the noise of its own scale."""
-        found = super().law(points, want, latent=True, report=report)
-        return found if latent else with_own_noise(found, self._noise_at(points))
-
-    def sample(
-        self,
-        points: Points,
-        n_samples: int,
-        rng: np.random.Generator,
-        *,
-        latent: bool = False,
-        report: Progress = silent,
-    ) -> FloatArray:
-        """See the base class; each sensor has the noise of its own scale."""
-        drawn = super().sample(points, n_samples, rng, latent=True, report=report)
-        if latent:
-            return drawn
-        scale = np.sqrt(self._noise_at(points))[:, :, None]
-        return drawn + scale * rng.standard_normal(drawn.shape)
+        return noise_at(points, self.noise.variance, self.space_time_prior.scales)
 
     def state(self) -> tuple[Header, Arrays]:
         """Refuse: the process that it is the twin of is stored instead."""

@@ -11,10 +11,10 @@ from scipy import special
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.spectra.mixture import (
-    gaussian_log_density,
     mixture_log_density,
     precision_weighted_mean,
 )
+from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray, IntArray
 
 # Most groups that are left out by conditioning anew.

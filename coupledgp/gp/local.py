@@ -22,7 +22,6 @@ from coupledgp.gp.local_prior import (
     prior_state,
 )
 from coupledgp.gp.local_table import Kriged, StoredTable, Table, krige, kriging_errors, random_order
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
     Data,
@@ -37,6 +36,7 @@ from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.rounding import (
     ENTRY_ROUNDINGS,
     coordinate_roundings,
@@ -156,7 +156,7 @@ class LocalGP(NormalizedProcess):
         return self.local_prior.hyperparameters
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.local_prior.likelihood(self.local_prior.noise)
 

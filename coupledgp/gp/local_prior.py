@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.noise import GaussianNoise, Likelihood, check_stored
 from coupledgp.gp.protocol import Arrays, Header, Points
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.state import text_of
@@ -19,6 +18,9 @@ from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
+from coupledgp.likelihoods.base import NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.likelihoods.registry import check_stored
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
@@ -71,7 +73,7 @@ class LocalPrior:
         Their hyperparameters, as the structure packs them.
     center, spread : FloatArray (d,)
         Mean and standard deviation of each column, by which inputs are standardised.
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     device : torch.device
         Where rows are whitened and kriged; what comes of it is on the CPU.
@@ -81,7 +83,7 @@ class LocalPrior:
     vector: FloatArray
     center: FloatArray
     spread: FloatArray
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
     device: torch.device = CPU
 
     @cached_property

@@ -20,7 +20,6 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters
 from coupledgp.gp.node_state import GRAPH, NODE_ARRAYS, NODE_VALUES
 from coupledgp.gp.nodes import NodeGP, NodeHyperparameters
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import (
     Arrays,
@@ -40,6 +39,7 @@ from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
@@ -134,7 +134,7 @@ class MixtureGP(GaussianProcess):
         return kept(self.rows)
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.members[0].noise
 
@@ -272,21 +272,13 @@ class MixtureGP(GaussianProcess):
         The distribution function of the mixture is inverted by bisection, between the least and
         the greatest of the members' quantiles.
         """
-        moments = [member.law(points, "variance") for member in sharing_tables(self.members)]
-        each = [
-            member.noise.quantiles(mean, variance, probabilities)
-            for member, (mean, variance) in zip(self.members, moments, strict=True)
-            if variance is not None
-        ]
+        laws = [member.marginals(points) for member in sharing_tables(self.members)]
+        each = [law.quantiles(probabilities) for law in laws]
         low, high = np.min(each, axis=0), np.max(each, axis=0)
         for _ in range(BISECTIONS):
             middle = 0.5 * (low + high)
             below = sum(
-                weight * member.noise.probabilities(middle, mean, variance)
-                for weight, member, (mean, variance) in zip(
-                    self.weights, self.members, moments, strict=True
-                )
-                if variance is not None
+                weight * law.cdf(middle) for weight, law in zip(self.weights, laws, strict=True)
             )
             too_low = below < probabilities
             low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)

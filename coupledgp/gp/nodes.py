@@ -23,7 +23,6 @@ from coupledgp.gp.node_state import (
     recipe_from,
     recipe_state,
 )
-from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import Arrays, Data, Header, NormalizedProcess, Points, Want
 from coupledgp.gp.schema import LARGEST, Entries, check_number, require_type
 from coupledgp.gp.state import units_from
@@ -55,6 +54,9 @@ from coupledgp.inference.nodes.system import GraphProblem
 from coupledgp.kernels import GraphKernel
 from coupledgp.kernels.graph.exact import series_degree
 from coupledgp.kernels.graph.registry import graph_kernel_from, graph_kernel_state
+from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.rounding import warn_if_imprecise
 from coupledgp.random import FloatArray, draw_seed
 
@@ -159,7 +161,7 @@ class NodeGP(NormalizedProcess):
         Whether the units follow the data when observations are added.
     rows : Data
         Node numbers (n,) and targets (n, k).
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     known_evidence : NodeEvidence or None
         Log evidence if it is known already; None: it is computed when asked for.
@@ -173,7 +175,7 @@ class NodeGP(NormalizedProcess):
     normalize: bool
     rows: Data
     known_evidence: NodeEvidence | None = None
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
 
     @classmethod
     def given(
@@ -228,7 +230,7 @@ class NodeGP(NormalizedProcess):
         return self.rows
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.likelihood(self.posterior.noise)
 

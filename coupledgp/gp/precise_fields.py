@@ -24,7 +24,6 @@ from coupledgp.gp.fields import (
 )
 from coupledgp.gp.inverse_covariance import InverseCovariance
 from coupledgp.gp.node_state import labels_state
-from coupledgp.gp.noise import Noise, check_stored
 from coupledgp.gp.precise_prior import PrecisePrior, check_factor_size
 from coupledgp.gp.protocol import (
     Arrays,
@@ -41,6 +40,8 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.registry import check_stored
 from coupledgp.random import FloatArray, IntArray
 
 # Places, and draws at all vertices, that are computed at once.
@@ -155,7 +156,7 @@ class PreciseFieldGP(NormalizedProcess):
         return self.prior_parts.hyperparameters
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.field_prior.likelihood(self.hyperparameters.noise)
 

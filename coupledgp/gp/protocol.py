@@ -30,10 +30,12 @@ from coupledgp.gp.left_out import (
     correlation_of,
     own_noise,
 )
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.sites.priors import DenseSites, SitePrior
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import LinearSystem, SystemOptions
 from coupledgp.random import FloatArray, IntArray
 
@@ -60,6 +62,41 @@ class PredictiveLaw(NamedTuple):
 
     mean: FloatArray
     spread: FloatArray | None
+
+
+class Marginals(NamedTuple):
+    """Laws of observations at p points, each alone, of k outputs.
+
+    Attributes
+    ----------
+    likelihood : Likelihood
+        Law of observations given f, normalised units.
+    mean, variance : FloatArray (p, k)
+        Moments of the normal laws of f, normalised units.
+    units : Units
+        Units of y.
+    """
+
+    likelihood: Likelihood
+    mean: FloatArray
+    variance: FloatArray
+    units: Units
+
+    def log_density(self, targets: FloatArray) -> FloatArray:
+        """Log density (p,) of targets (p, k) in units of y, outputs jointly."""
+        values = self.units.normalized(targets)
+        densities = self.likelihood.marginal_log_density(values, self.mean, self.variance)
+        return np.asarray((densities - np.log(self.units.scale)).sum(axis=1))
+
+    def cdf(self, values: FloatArray) -> FloatArray:
+        """Chances (p, k, q) of observations of at most values (p, k, q) in units of y."""
+        offset, scale = self.units.offset[:, None], self.units.scale[:, None]
+        return self.likelihood.marginal_cdf((values - offset) / scale, self.mean, self.variance)
+
+    def quantiles(self, probabilities: FloatArray) -> FloatArray:
+        """Quantiles (p, k, q) in units of y at probabilities (q,)."""
+        found = self.likelihood.marginal_quantiles(probabilities, self.mean, self.variance)
+        return self.units.samples(found)
 
 
 class Batch(NamedTuple):
@@ -208,8 +245,11 @@ class GaussianProcess(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> Noise:
-        """Law of observations given f, in normalised units; for a mixture its first member's."""
+    def noise(self) -> Likelihood:
+        """Law of observations given f, in normalised units; for a mixture its first member's.
+
+        A `Gaussian` unless the process was made with another likelihood.
+        """
 
     @property
     @abstractmethod
@@ -275,17 +315,31 @@ class GaussianProcess(ABC):
     ) -> FloatArray:
         """Draws (p, k, n_samples) of observations at points, or of f if `latent`, units of y."""
 
-    @abstractmethod
+    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
+        """Laws of observations at points, each alone; here normal ones with the moments of `law`.
+
+        A process with other laws says so, or overrides the three methods below.
+        """
+        mean, variance = self.law(points, "variance", report=report)
+        assert variance is not None
+        one = Units(np.zeros(mean.shape[1]), np.ones(mean.shape[1]))
+        return Marginals(Gaussian(0.0), mean, variance, one)
+
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
         """Log predictive density (p,), nats, of targets (p, k): points alone, outputs jointly."""
+        return self.marginals(points, report=report).log_density(targets)
 
-    @abstractmethod
     def quantiles(
         self, points: Points, probabilities: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
         """Quantiles (p, k, q) of an observation at each point alone, at probabilities (q,)."""
+        return self.marginals(points, report=report).quantiles(probabilities)
+
+    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
+        """Chances (p, k) that an observation at each point alone is at most the targets (p, k)."""
+        return self.marginals(points, report=report).cdf(targets[..., None])[..., 0]
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
         """Laws of observations given those of other groups, in units in which they are Gaussian.
@@ -317,6 +371,24 @@ class GaussianProcess(ABC):
 
     def _left_out_anew(self, groups: Groups, members: list[IntArray]) -> LeftOut:
         """Laws by conditioning on the other observations, for each group; NaN for other rows."""
+        data = self.data
+        found = np.full((2, groups.n_rows, self.units.n_outputs), np.nan)
+        noise, _ = own_noise(self.noise.variance, data.weights)
+        spread = np.broadcast_to(noise, groups.n_rows)
+        for group, rest in self.without(members):
+            mean, variance = rest.law(data.points[group], "variance", latent=True)
+            assert variance is not None
+            found[:, group] = mean, variance + self.units.spread(spread[group])
+        return LeftOut.single(*found[:, groups.rows])
+
+    def without(self, members: list[IntArray]) -> Iterator[tuple[IntArray, GaussianProcess]]:
+        """Groups of observations by their numbers, each with the process given all others.
+
+        Raises
+        ------
+        InvalidInputError
+            There are more than `MOST_CONDITIONED` groups.
+        """
         if len(members) > MOST_CONDITIONED:
             raise InvalidInputError(
                 f"groups: expected at most {MOST_CONDITIONED} groups, since {type(self).__name__} "
@@ -324,15 +396,9 @@ class GaussianProcess(ABC):
                 "groups, or for some rows only (max_rows of a report)"
             )
         data = self.data
-        found = np.full((2, groups.n_rows, self.units.n_outputs), np.nan)
-        noise, _ = own_noise(self.noise.variance, data.weights)
-        spread = np.broadcast_to(noise, groups.n_rows)
         for group in members:
-            rest = self.conditioned(data.take(np.setdiff1d(np.arange(groups.n_rows), group)))
-            mean, variance = rest.law(data.points[group], "variance", latent=True)
-            assert variance is not None
-            found[:, group] = mean, variance + self.units.spread(spread[group])
-        return LeftOut.single(*found[:, groups.rows])
+            others = np.setdiff1d(np.arange(len(data)), group)
+            yield group, self.conditioned(data.take(others))
 
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
         """Means and variances (m, k) of observations given those of other groups, units of y.
@@ -350,12 +416,6 @@ class GaussianProcess(ABC):
         is not at hand, or takes too much memory.
         """
         return None
-
-    def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
-        """Chances (p, k) that an observation at each point alone is at most the targets (p, k)."""
-        mean, variance = self.law(points, "variance", report=report)
-        assert variance is not None
-        return self.noise.probabilities(targets[..., None], mean, variance)[..., 0]
 
     @abstractmethod
     def prior(self, points: Points) -> FloatArray:
@@ -426,11 +486,22 @@ class NormalizedProcess(GaussianProcess):
             for name, value in vars(self.hyperparameters).items()
         }
 
+    def likelihood_at(self, points: Points) -> Likelihood:
+        """Law of observations at points (p, ...) given f, normalised units."""
+        return self.noise
+
     @abstractmethod
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean (p, k) of f, and its variance (p,), covariance (p, p) or None, normalised units."""
+
+    def site_prior(self, points: Points) -> SitePrior:
+        """Prior of f at points (n, ...), by which a `LatentGP` finds its sites; here a dense one.
+
+        Processes in the space of features override it, since theirs needs no matrix (n, n).
+        """
+        return DenseSites(torch.as_tensor(self.latent_prior(points)))
 
     @abstractmethod
     def latent_samples(
@@ -446,13 +517,35 @@ class NormalizedProcess(GaussianProcess):
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
         """See the base class."""
+        likelihood = self.likelihood_at(points)
+        # The mean of observations that are no sums of f and noise depends on the variance of f.
+        needed: Want = want if latent or want != "mean" or likelihood.is_gaussian else "variance"
         with named_breakdown(f"predictive {want}"):
-            mean, spread = self.latent_law(points, want, report)
+            mean, shared = self.latent_law(points, needed, report)
+        spread = None if shared is None else self._of_outputs(shared)
+        if spread is not None and not latent:
+            mean, spread = likelihood.marginal_moments(mean, spread)
         mean = finite_answer(self.units.mean(mean), "predictive mean")
-        if spread is None:
+        if spread is None or want == "mean":
             return PredictiveLaw(mean, None)
-        spread = self.units.spread(spread if latent else self.noise.observed(spread))
+        spread = spread * self.units.scale**2
         return PredictiveLaw(mean, finite_answer(spread, f"predictive {want}"))
+
+    def _of_outputs(self, shared: FloatArray) -> FloatArray:
+        """Variances (p, k) or covariances (p, p, k) of the outputs, which share them."""
+        return np.broadcast_to(shared[..., None], (*shared.shape, self.units.n_outputs))
+
+    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
+        """See the base class; by the likelihood, from normal laws of f."""
+        with named_breakdown("predictive variance"):
+            mean, variance = self.latent_law(points, "variance", report)
+        assert variance is not None
+        return Marginals(
+            self.likelihood_at(points),
+            finite_answer(mean, "predictive mean"),
+            finite_answer(self._of_outputs(variance), "predictive variance"),
+            self.units,
+        )
 
     def sample(
         self,
@@ -466,24 +559,9 @@ class NormalizedProcess(GaussianProcess):
         """See the base class."""
         with named_breakdown("sample"):
             samples = self.latent_samples(points, n_samples, rng, report)
-        drawn = self.units.samples(samples if latent else self.noise.draw(samples, rng))
-        return finite_answer(drawn, "sample")
-
-    def log_density(
-        self, points: Points, targets: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
-        """See the base class."""
-        mean, variance = self.law(points, "variance", report=report)
-        assert variance is not None
-        return self.noise.log_density(targets, mean, variance)
-
-    def quantiles(
-        self, points: Points, probabilities: FloatArray, *, report: Progress = silent
-    ) -> FloatArray:
-        """See the base class."""
-        mean, variance = self.law(points, "variance", report=report)
-        assert variance is not None
-        return self.noise.quantiles(mean, variance, probabilities)
+        if not latent:
+            samples = self.likelihood_at(points).draw(samples, rng)
+        return finite_answer(self.units.samples(samples), "sample")
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class."""

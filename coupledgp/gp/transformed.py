@@ -15,7 +15,6 @@ from coupledgp.errors import HeavyTailWarning, InvalidInputError, ModelFileError
 from coupledgp.gp.back_transformed import CLIP_RANGES, Span, back_transformed, mapped_back
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.mixture import restored_process
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import (
     Arrays,
     Batch,
@@ -36,6 +35,7 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import MOST_NAMED
 from coupledgp.inference.spectra.mixture import precision_weighted_mean
+from coupledgp.likelihoods.base import Likelihood
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 
@@ -49,7 +49,7 @@ class TransformedGP(GaussianProcess):
     """The law of `y = g^-1(z)`, z the observations of an inner process, given data.
 
     Quantiles, samples and densities are those of z, mapped: exact. Mean and covariance are moments
-    of y, by Hermite expansions (see `coupledgp.gp.hermite`). With `latent` they are those of
+    of y, by Hermite expansions (`coupledgp.likelihoods.hermite`). With `latent` they are those of
     `g^-1(f)`, the median of an observation as a random function of its point. `units`, `noise` and
     `hyperparameters` are those of z.
 
@@ -100,7 +100,7 @@ class TransformedGP(GaussianProcess):
         return kept(self.rows)
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class; that of z."""
         return self.inner.noise
 

@@ -18,7 +18,6 @@ from coupledgp.features.registry import make_features, restore_features
 from coupledgp.gp.columns import column_means
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.feature_inverse import FeatureInverse
-from coupledgp.gp.noise import GaussianNoise, Likelihood, Noise, check_stored
 from coupledgp.gp.protocol import (
     Arrays,
     Batch,
@@ -48,12 +47,16 @@ from coupledgp.ground.devices import moved
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
 from coupledgp.inference.weights.square_root import SquareRoot
 from coupledgp.inference.weights.statistics import Chunk, DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.inference.weights.weighted_sums import row_factors
+from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.rounding import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
 
@@ -90,14 +93,14 @@ class FeaturePrior:
         Shift c of the inputs.
     hyperparameters : Hyperparameters
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
-    likelihood : Likelihood
+    likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     """
 
     feature_map: FeatureMap
     center: FloatArray
     hyperparameters: Hyperparameters
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
 
     @property
     def stationary(self) -> StationaryPrior:
@@ -294,7 +297,7 @@ class WeightSpaceGP(NormalizedProcess):
         return self.feature_prior.hyperparameters
 
     @property
-    def noise(self) -> Noise:
+    def noise(self) -> Likelihood:
         """See the base class."""
         return self.feature_prior.likelihood(self.hyperparameters.noise)
 
@@ -362,6 +365,11 @@ class WeightSpaceGP(NormalizedProcess):
         features = self.feature_prior.stream(points).dense()
         gram: FloatArray = (features @ features.T).cpu().numpy()
         return gram * self.hyperparameters.outputscale
+
+    def site_prior(self, points: Points) -> FeatureSites:
+        """See the base class."""
+        features = self.feature_prior.stream(points).dense().double()
+        return FeatureSites(features * math.sqrt(self.hyperparameters.outputscale))
 
     def inverse_covariance(self) -> FeatureInverse:
         """See the base class; O(n M) here, O(M^2) for each observation that is left out."""

@@ -22,6 +22,8 @@ MOVED = {
             "progress", "temporary", "validation", "visible",
         )
     },
+    "coupledgp.gp.hermite": "coupledgp.likelihoods.hermite",
+    "coupledgp.gp.noise": "coupledgp.likelihoods",
     "coupledgp.inference.linalg": "coupledgp.linalg",
     "coupledgp.inference.search": "coupledgp.search",
     "coupledgp.search.problem": "coupledgp.inference.evidence.problem",

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING
 from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
+    from coupledgp.expressions import Kernel as Kernel
+    from coupledgp.expressions import On as On
+    from coupledgp.expressions import Product as Product
+    from coupledgp.expressions import ProductLaplace as ProductLaplace
+    from coupledgp.expressions import RowKernel as RowKernel
+    from coupledgp.expressions import Sum as Sum
     from coupledgp.graphs.spectrum import dense_spectrum as dense_spectrum
+    from coupledgp.kernels.expressions import RowCovariance as RowCovariance
+    from coupledgp.kernels.expressions import kernel_text as kernel_text
+    from coupledgp.kernels.expressions import parse_kernel as parse_kernel
     from coupledgp.kernels.fields import FieldKernel as FieldKernel
     from coupledgp.kernels.fields import PositionKernel as PositionKernel
     from coupledgp.kernels.fields import WhittleMatern as WhittleMatern

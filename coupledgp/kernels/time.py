@@ -8,7 +8,7 @@ covariance functions and state space models; Hartikainen and Sarkka (2010).
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Kernel, check_single
 from coupledgp.ground.validation import check_positive, check_positive_int
 from coupledgp.random import FloatArray
 from coupledgp.registry import Registry
@@ -30,7 +31,7 @@ DECAY = 7.0
 MOST_HARMONICS = 100
 
 
-class TimeKernel(ABC):
+class TimeKernel(Kernel):
     """A stationary kernel of variance one whose process is the output of a Markov process.
 
     The state x (d,) has the stationary covariance P; over a step D it becomes `A(D) x + q` with
@@ -38,6 +39,8 @@ class TimeKernel(ABC):
     Kernels are immutable; `with_theta` gives a new one. Two steps after each other are one step:
     `A(D) A(E) = A(D + E)`. Lags, steps and parameters have the unit of the time axis.
     """
+
+    domain = "times"
 
     @property
     @abstractmethod
@@ -338,6 +341,7 @@ def parse_time_kernel(kernel: TimeKernelLike, name: str = "time_kernel") -> Time
     InvalidInputError
         The text names no kernel of time; the choices are listed.
     """
+    check_single(kernel, name, "one kernel of time")
     return TIME_KERNELS.parse(kernel, name)
 
 

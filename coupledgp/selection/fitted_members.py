@@ -12,7 +12,7 @@ from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.inference.neighbours.parameters import Structure
-from coupledgp.inference.spectra.mixture import gaussian_log_density
+from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.local import LocalFitter, LocalSearch
 

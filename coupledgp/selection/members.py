@@ -17,10 +17,10 @@ from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.spectra.mixture import (
-    gaussian_log_density,
     mixture_log_density,
     mixture_weights,
 )
+from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
 from coupledgp.search.tables.local import (

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import stats
 
 from coupledgp.errors import InvalidInputError
@@ -100,8 +101,8 @@ class ProcessContract:
             lowest = np.linalg.eigvalsh(np.moveaxis(covariance, 2, 0)).min()
             require(lowest > -self.tolerance * diagonal.max(), "covariance: not semidefinite")
             laws[latent] = diagonal
-        noise = self.process.units.spread(self.process.noise.variance)
         if self.process.is_gaussian:
+            noise = self.process.units.spread(self.process.noise.variance)
             gap = laws[False] - laws[True]
             require_close(gap / noise, np.ones_like(gap), self.tolerance, "noise")
 
@@ -131,8 +132,12 @@ class ProcessContract:
             return
         reach = 12 * np.sqrt(variance[0, 0])
         grid = np.linspace(mean[0, 0] - reach, mean[0, 0] + reach, 4001)
+        if self.process.noise.is_discrete:
+            grid = np.arange(np.floor(grid[0]), np.ceil(grid[-1]) + 1)
         many = np.repeat(self.points[:1], grid.size, axis=0)
         density = np.exp(self.process.log_density(many, grid[:, None]))
+        if self.process.noise.is_discrete:
+            density[~self._are_possible(grid)] = 0.0
         require_close(np.trapezoid(density, grid), 1.0, 1e-4, "mass of the density")
         moment = np.trapezoid(density * (grid - mean[0, 0]) ** 2, grid)
         require_close(moment / variance[0, 0], 1.0, 1e-3, "second moment of the density")
@@ -142,6 +147,11 @@ class ProcessContract:
         for probability in (0.1, 0.5, 0.95):
             targets = self.process.quantiles(self.points, np.array([probability]))[..., 0]
             found = self.process.cdf(self.points, targets)
+            if self.process.noise.is_discrete:  # the least number that is exceeded so rarely
+                below = self.process.cdf(self.points, targets - 1)
+                require((found >= probability).all(), "quantile: too low")
+                require((below < probability).all(), "quantile: too high")
+                continue
             require_close(found, np.full_like(found, probability), 1e-8, "distribution")
 
     def test_updates_are_those_of_all_data_at_once(self) -> None:
@@ -195,6 +205,8 @@ class ProcessContract:
     def test_conditioning_keeps_units(self) -> None:
         """A process that is given other data keeps its units."""
         moved = Data.of(self.further.points, 3.0 + 2.0 * self.further.targets)
+        if self.process.noise.is_discrete:
+            moved = self.further
         other = self.process.conditioned(moved)
         for name in ("offset", "scale"):
             old, new = getattr(self.process.units, name), getattr(other.units, name)
@@ -248,6 +260,16 @@ class ProcessContract:
         relative = units.spread(solved.cov) / (scale[:, None] * scale[None])
         expected = covariance / (scale[:, None] * scale[None])
         require_close(relative, expected, self.solver_tolerance, "covariance by solves")
+
+    def _are_possible(self, values: FloatArray) -> NDArray[np.bool_]:
+        """Which of some whole numbers (q,) an observation can be."""
+        possible = np.ones(values.size, dtype=bool)
+        for place, value in enumerate(values):
+            try:
+                self.process.noise.check_targets(np.array([[value]]))
+            except InvalidInputError:
+                possible[place] = False
+        return possible
 
     def _law(self, process: GaussianProcess) -> tuple[FloatArray, FloatArray]:
         mean, covariance = process.law(self.points, "covariance")

@@ -1,33 +1,13 @@
-"""Small laws that processes share: noise, digests of rows, slopes of transformed targets."""
+"""Small laws that processes share: digests of rows, slopes of transformed targets."""
 
 import numpy as np
 import pytest
 
-from coupledgp.gp.noise import GaussianNoise
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.transformed import log_jacobian
 from coupledgp.gp.transforms import Log
 from coupledgp.inference.evidence.rows import RowWeights
-
-
-class TestNoise:
-    def test_it_is_independent(self):
-        cov = np.array([[2.0, 0.5], [0.5, 1.0]])
-        found = GaussianNoise(0.25).observed(cov)
-        np.testing.assert_allclose(found, [[2.25, 0.5], [0.5, 1.25]])
-        np.testing.assert_allclose(GaussianNoise(0.25).observed(np.ones(3)), 1.25)
-        assert cov[0, 0] == 2.0, "what it is given stays as it was"
-
-    def test_draws_have_its_variance(self):
-        """The same deviates times the root of the variance."""
-        functions = np.zeros((4, 1, 5))
-        one, other = (
-            GaussianNoise(variance).draw(functions, np.random.default_rng(2))
-            for variance in (1.0, 0.25)
-        )
-        np.testing.assert_allclose(other, 0.5 * one, rtol=1e-12)
-        assert one.std() > 0.5
 
 
 class TestDigests:

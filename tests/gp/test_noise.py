@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+import torch
 from scipy import stats
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.noise import Noise
 from coupledgp.gp.protocol import Data
+from coupledgp.likelihoods import Likelihood
 
 RNG = np.random.default_rng(9)
 X, X_TEST = RNG.normal(size=(50, 2)), RNG.normal(size=(6, 2))
@@ -18,7 +19,7 @@ GRAPH = cgp.Graph.from_edges(np.arange(20), (np.arange(20) + 1) % 20)
 
 
 @dataclass(frozen=True)
-class Contaminated(Noise):
+class Contaminated(Likelihood):
     """Gaussian noise, one observation in ten of which has ten times the standard deviation."""
 
     variance: float
@@ -29,23 +30,23 @@ class Contaminated(Noise):
     def parts(self):
         return ((1 - self.share, self.variance), (self.share, self.factor * self.variance))
 
-    def observed(self, spread):
-        added = sum(weight * variance for weight, variance in self.parts)
-        return spread + (added if spread.ndim == 1 else added * np.eye(len(spread)))
+    def log_density(self, y, f):
+        terms = [
+            np.log(weight) + torch.distributions.Normal(f, variance**0.5).log_prob(y)
+            for weight, variance in self.parts
+        ]
+        return torch.logaddexp(*terms)
 
-    def draw(self, functions, rng):
-        far = rng.random(functions.shape) < self.share
+    def moments(self, f):
+        return f, np.full_like(f, sum(weight * variance for weight, variance in self.parts))
+
+    def cdf(self, y, f):
+        return sum(weight * stats.norm.cdf(y, f, variance**0.5) for weight, variance in self.parts)
+
+    def draw(self, f, rng):
+        far = rng.random(f.shape) < self.share
         scale = np.sqrt(self.variance * np.where(far, self.factor, 1.0))
-        return functions + scale * rng.standard_normal(functions.shape)
-
-    def log_density(self, targets, mean, variance):
-        return np.asarray(stats.t.logpdf(targets, 4, mean, np.sqrt(variance))).sum(axis=1)
-
-    def quantiles(self, mean, variance, probabilities):
-        return mean[..., None] + np.sqrt(variance)[..., None] * stats.t.ppf(probabilities, 4)
-
-    def probabilities(self, values, mean, variance):
-        return stats.t.cdf(values, 4, mean[..., None], np.sqrt(variance)[..., None])
+        return f + scale * rng.standard_normal(f.shape)
 
 
 def fitted(kind):
@@ -77,8 +78,15 @@ def test_another_likelihood(kind):
     np.testing.assert_allclose(observed - latent, np.broadcast_to(10.9 * noise, latent.shape))
     covariance = other.law(points, "covariance").spread
     np.testing.assert_allclose(np.einsum("iik->ik", covariance), observed)
-    density = other.log_density(points, mean)
-    np.testing.assert_allclose(density, stats.t.logpdf(0, 4) - 0.5 * np.log(observed[:, 0]))
+    targets = mean + np.sqrt(noise)
+    density = np.log(sum(
+        weight * stats.norm.pdf(targets, mean, np.sqrt(latent + variance * process.units.scale**2))
+        for weight, variance in other.noise.parts
+    ))  # fmt: skip
+    np.testing.assert_allclose(other.log_density(points, targets), density[:, 0], rtol=1e-7)
+    at = other.quantiles(points, np.array([0.02, 0.5, 0.98]))
+    for number, chance in enumerate((0.02, 0.5, 0.98)):
+        np.testing.assert_allclose(other.cdf(points, at[..., number]), chance, rtol=1e-9)
     draws = other.sample(points, 4000, np.random.default_rng(0))
     gaps = draws[:, 0] - draws[:, 0].mean(axis=1, keepdims=True)
     if noise[0] > latent.max():

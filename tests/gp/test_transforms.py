@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp import hermite
 from coupledgp.gp.back_transformed import (
     Span,
     back_transformed,
@@ -24,6 +23,7 @@ from coupledgp.gp.transforms import (
     YeoJohnson,
     transform_text,
 )
+from coupledgp.likelihoods import hermite
 
 EVERY = [
     Identity(), Log(), Log(2.0), BoxCox(0.0), BoxCox(1e-9), BoxCox(0.3), BoxCox(1.0), BoxCox(1.5),

@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.exact import DensePrior, ExactGP, StationaryPrior
-from coupledgp.gp.noise import GaussianNoise, Likelihood
 from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.units import Units
 from coupledgp.ground.validation import check_positive, real_array
 from coupledgp.inference.dense.evidence import in_lengthscales
 from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.likelihoods.base import NoiseLaw
+from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum, parse_spectrum
 
@@ -44,7 +45,7 @@ class FunctionPrior(DensePrior):
 
     function: KernelFunction
     hyperparameters: NoiseOnly
-    likelihood: Likelihood = GaussianNoise
+    likelihood: NoiseLaw = Gaussian
 
     @property
     def process_class(self) -> type[ExactGP]:

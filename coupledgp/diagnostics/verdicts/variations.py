@@ -163,11 +163,8 @@ def _nearby(prior: StationaryPrior) -> Iterator[tuple[str, str, StationaryPrior]
 
 def _others(spectrum: Spectrum) -> Iterator[tuple[Spectrum, float]]:
     """Kernels of another smoothness, and factors on the lengthscales that fit them."""
-    if isinstance(spectrum, GaussianSpectrum):
-        own = np.inf
-    elif isinstance(spectrum, MaternSpectrum):
-        own = float(spectrum.nu)
-    else:
+    own = spectrum.smoothness
+    if own is None:
         return
     ratio = float(np.interp(own, list(SMOOTHNESS)[:3], list(SMOOTHNESS.values())[:3]))
     ratio = SMOOTHNESS[np.inf] if np.isinf(own) else ratio

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from coupledgp.inference.evidence.stationary import kernel_and_slope
 from coupledgp.linalg.cholesky import batch_cholesky
 from coupledgp.spectra import Spectrum
 
@@ -171,10 +170,10 @@ class _Part:
         present = chunk.present
         scaled = chunk.differences / lengthscale
         squares = scaled.square().sum(2)
-        cross, cross_slope = kernel_and_slope(spectrum, squares)
+        cross, cross_slope = spectrum.kernel_and_slope(squares)
         between = _squares_between(scaled, squares)
         between.diagonal(dim1=1, dim2=2).zero_()
-        kernel, slope = kernel_and_slope(spectrum, between)
+        kernel, slope = spectrum.kernel_and_slope(between)
         both = outputscale * present[:, :, None] * present[:, None, :]
         both.diagonal(dim1=1, dim2=2).zero_()
         kernel, slope = kernel.mul_(both), slope * both

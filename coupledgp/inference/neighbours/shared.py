@@ -8,7 +8,6 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from coupledgp.inference.evidence.stationary import kernel_and_slope
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
 from coupledgp.inference.neighbours.parameters import LocalObjective, Structure, trend_columns
 from coupledgp.random import FloatArray
@@ -98,8 +97,8 @@ class SharedEvidence(LocalObjective):
         assert self.structure.spectrum is not None
         scales = {name: float(value.exp()) for name, value in self.structure.named(vector).items()}
         scaled = self.squares / scales["lengthscale"] ** 2
-        kernel, slope = (a.numpy() for a in kernel_and_slope(
-            self.structure.spectrum, torch.as_tensor(scaled)))  # fmt: skip
+        found = self.structure.spectrum.kernel_and_slope(torch.as_tensor(scaled))
+        kernel, slope = (a.numpy() for a in found)
         amount, level = scales["outputscale"], scales["noise"]
         covariance = amount * kernel + scales.get("trend", 0.0) * self.trend
         covariance.flat[:: len(covariance) + 1] += level * self.noise

@@ -69,9 +69,3 @@ def precision_weighted_mean(
     """Point prediction (...) from the members' means and variances (K, ...) and weights (K,)."""
     precision = weights.reshape(-1, *[1] * (means.ndim - 1)) / variances
     return np.asarray((precision * means).sum(axis=0) / precision.sum(axis=0))
-
-
-def gaussian_log_density(y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
-    """Log density (b,) of targets (b, k), outputs independent, with means and variances (b, k)."""
-    terms = np.square(y - mean) / variance + np.log(2 * np.pi * variance)
-    return np.asarray(-0.5 * terms.sum(axis=1))

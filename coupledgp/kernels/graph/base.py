@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import Kernel
 from coupledgp.graphs import Graph
 from coupledgp.random import FloatArray
 
@@ -17,7 +18,7 @@ from coupledgp.random import FloatArray
 LONG_SERIES = 4096
 
 
-class GraphKernel(ABC):
+class GraphKernel(Kernel):
     """A kernel `K = g(W~) = F(W~)^2` on the nodes of a graph (MATH 8).
 
     `W~ = D^-1/2 W D^-1/2` has its spectrum in [-1, 1] and `L~ = I - W~`. Every kernel here is
@@ -31,6 +32,7 @@ class GraphKernel(ABC):
         Class attribute: length beyond which power series of the kernel are cut.
     """
 
+    domain = "nodes"
     max_terms: int = 20_000
 
     @property

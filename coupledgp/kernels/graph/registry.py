@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from coupledgp.errors import InvalidInputError
+from coupledgp.expressions import check_single
 from coupledgp.ground.validation import check_positive
 from coupledgp.kernels.graph.base import GraphKernel
 from coupledgp.kernels.graph.families import (
@@ -55,6 +56,7 @@ def parse_graph_kernel(kernel: GraphKernelLike, name: str = "kernel") -> GraphKe
     InvalidInputError
         The text names no graph kernel; the choices are listed.
     """
+    check_single(kernel, name, "one kernel of nodes")
     return GRAPH_KERNELS.parse(kernel, name)
 
 

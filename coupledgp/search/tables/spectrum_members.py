@@ -22,19 +22,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from coupledgp.errors import InvalidInputError
 from coupledgp.ground.descent import Check, constant, descend
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
-from coupledgp.inference.spectra.mixture import gaussian_log_density
 from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.profile import ROUNDINGS
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.tables.spectrum_descent import LEARNING_RATE
-from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
+from coupledgp.spectra import Spectrum
 
 
 @dataclass(frozen=True)
@@ -113,16 +112,7 @@ class UnseenRows:
 
 def spectral_penalty(spectrum: Spectrum, frequencies: Tensor) -> Tensor:
     """Minus the log spectral density of frequencies (m, d), summed, without its constant."""
-    square = frequencies.square().sum(1)
-    if isinstance(spectrum, GaussianSpectrum):
-        return 0.5 * square.sum()
-    if isinstance(spectrum, MaternSpectrum):
-        nu, dim = spectrum.nu, frequencies.shape[1]
-        return (nu + 0.5 * dim) * torch.log1p(square / (2 * nu)).sum()
-    raise InvalidInputError(
-        "kernel: expected a Gaussian or Matern kernel for frequencies fitted to the evidence, "
-        f"whose prior is the spectral density, got {spectrum}"
-    )
+    return -spectrum.log_density(frequencies.square().sum(1), frequencies.shape[1])
 
 
 class Trajectory:

@@ -41,6 +41,24 @@ def _fine_rule() -> tuple[FloatArray, FloatArray]:
     return _projection(nodes, np.exp(-0.5 * nodes**2))
 
 
+def fine_nodes() -> tuple[FloatArray, FloatArray]:
+    """Nodes (q,) and weights (q,) of sum one of the trapezoid rule for a standard normal law.
+
+    Its error falls exponentially for analytic functions: that of a mean of a sigmoid of a normal
+    variable of standard deviation s is about `exp(-800 / s)`.
+    """
+    nodes, projection = _fine_rule()
+    return nodes, projection[:, 0]
+
+
+def average(
+    function: Callable[[FloatArray], FloatArray], mean: FloatArray, std: FloatArray
+) -> FloatArray:
+    """Means (p,) of a function of normal variables of moments (p,), by the trapezoid rule."""
+    nodes, weights = fine_nodes()
+    return np.asarray(function(mean[:, None] + std[:, None] * nodes) @ weights)
+
+
 def _projection(nodes: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     polynomials = [np.ones_like(nodes), nodes]
     for n in range(1, N_TERMS - 1):

@@ -1,0 +1,305 @@
+"""A Gaussian process of a function whose observations follow any likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.gp.left_out import Groups, LeftOut
+from coupledgp.gp.mixture import restored_process
+from coupledgp.gp.protocol import (
+    Arrays,
+    Data,
+    GaussianProcess,
+    Header,
+    Marginals,
+    NormalizedProcess,
+    Points,
+    PredictiveLaw,
+    Problem,
+    Want,
+    finite_answer,
+)
+from coupledgp.gp.schema import Entries, require_type
+from coupledgp.gp.units import Units
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.sites.laplace import laplace_sites
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
+from coupledgp.random import FloatArray
+
+# Array of a file with the targets, and beginning of the names of arrays of the k-th process.
+OBSERVED, OUTPUT = "latent_targets", "output."
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LatentGP(GaussianProcess):
+    """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by Laplace's approximation.
+
+    The posterior of each function is that of a process given its sites: pseudo-observations with
+    noise variances of their own. Laws of f are normal; those of y are integrals over them.
+
+    Attributes
+    ----------
+    functions : tuple of NormalizedProcess
+        The process of each of the k outputs given its sites, in units of f.
+    likelihood : Likelihood
+        Law of an observation given f.
+    rows : Data
+        Observations y (n, k).
+    evidence : float
+        Log evidence of y, nats, by Laplace's approximation.
+    """
+
+    functions: tuple[NormalizedProcess, ...]
+    likelihood: Likelihood
+    rows: Data
+    evidence: float
+
+    @classmethod
+    def given(
+        cls, functions: Sequence[NormalizedProcess], likelihood: Likelihood, data: Data
+    ) -> LatentGP:
+        """Condition processes on observations that follow a likelihood.
+
+        Parameters
+        ----------
+        functions
+            A process for each output, or one for all of them, of one output itself. Its prior,
+            hyperparameters and the offset of its units are those of f; its own data are not used,
+            and the scale of its units is one.
+        likelihood
+            Law of an observation given f.
+        data
+            Points and observations y (n, k).
+
+        Raises
+        ------
+        InvalidInputError
+            Observations have weights or are none of the likelihood's, or the scale is another one.
+        NumericalError
+            The mode of the posterior is not found.
+        """
+        targets, k = likelihood.check_targets(data.targets), data.targets.shape[1]
+        if data.weights is not None:
+            raise InvalidInputError("sample_weight: expected none with a likelihood, got some")
+        own = tuple(functions) if len(functions) == k else (functions[0],) * k
+        if any(function.units.scale.tolist() != [1.0] for function in own):
+            raise InvalidInputError(
+                "functions: expected processes of one output whose units have the scale one, "
+                "since a likelihood takes f as it is"
+            )
+        conditioned, evidence = [], 0.0
+        for number, function in enumerate(own):
+            sites = laplace_sites(
+                function.site_prior(data.points),
+                likelihood,
+                torch.as_tensor(targets[:, number]).double()[None],
+                torch.as_tensor(function.units.offset),
+            )
+            noise = function.noise.variance * sites.precision[0].numpy()
+            pseudo = Data.of(data.points, sites.targets.numpy().T, 1.0 / noise)
+            found = function.conditioned(pseudo)
+            assert isinstance(found, NormalizedProcess)
+            conditioned.append(found)
+            evidence += float(sites.evidence[0])
+        return cls(tuple(conditioned), likelihood, data, evidence)
+
+    @property
+    def units(self) -> Units:  # type: ignore[override]
+        """Units of y, which are those of the likelihood."""
+        k = len(self.functions)
+        return Units(np.zeros(k), np.ones(k))
+
+    @property
+    def data(self) -> Data:
+        """See the base class."""
+        return self.rows
+
+    @property
+    def noise(self) -> Likelihood:
+        """See the base class."""
+        return self.likelihood
+
+    @property
+    def hyperparameters(self) -> Any:
+        """See the base class; those of the first function."""
+        return self.functions[0].hyperparameters
+
+    def summary(self) -> dict[str, Any]:
+        """See the base class; those of the functions, of which several are listed, and of y."""
+        own = [function.summary() for function in self.functions]
+        names = [name for name in own[0] if name != "noise"]
+        one = len(own) == 1
+        found = {name: own[0][name] if one else [each[name] for each in own] for name in names}
+        return found | {"likelihood": type(self.likelihood).__name__, **self.likelihood.parameters}
+
+    @property
+    def log_evidence(self) -> float:
+        """See the base class; by Laplace's approximation."""
+        return self.evidence
+
+    @property
+    def is_gaussian(self) -> bool:
+        """See the base class."""
+        return False
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """See the base class."""
+        name = type(self.likelihood).__name__
+        return (f"Observations follow a {name} law; the function's law is Laplace's.",)
+
+    def row_keys(self, points: Points) -> Points:
+        """See the base class."""
+        return self.functions[0].row_keys(points)
+
+    def law(
+        self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
+    ) -> PredictiveLaw:
+        """See the base class."""
+        needed: Want = "covariance" if want == "covariance" else "variance"
+        mean, spread = self._latent_moments(points, needed, report)
+        if not latent:
+            mean, spread = self.likelihood.marginal_moments(mean, spread)
+        mean = finite_answer(mean, "predictive mean")
+        return PredictiveLaw(
+            mean, None if want == "mean" else finite_answer(spread, f"predictive {want}")
+        )
+
+    def _latent_moments(
+        self, points: Points, want: Want, report: Progress
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean (p, k), and variance (p, k) or covariance (p, p, k), of f."""
+        laws = [f.law(points, want, latent=True, report=report) for f in self.functions]
+        spreads = [law.spread for law in laws if law.spread is not None]
+        return np.concatenate([law.mean for law in laws], axis=1), np.concatenate(spreads, axis=-1)
+
+    def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
+        """See the base class."""
+        mean, variance = self._latent_moments(points, "variance", report)
+        return Marginals(self.likelihood, mean, variance, self.units)
+
+    def sample(
+        self,
+        points: Points,
+        n_samples: int,
+        rng: np.random.Generator,
+        *,
+        latent: bool = False,
+        report: Progress = silent,
+    ) -> FloatArray:
+        """See the base class; each function is drawn with a generator of its own."""
+        parts = zip(self.functions, rng.spawn(len(self.functions)), strict=True)
+        drawn = np.concatenate(
+            [f.sample(points, n_samples, own, latent=True, report=report) for f, own in parts],
+            axis=1,
+        )
+        return drawn if latent else self.likelihood.draw(drawn, rng)
+
+    def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
+        """Refuse, since there are no units in which laws of these observations are normal.
+
+        Raises
+        ------
+        InvalidInputError
+            Always; `left_out_law` gives their moments.
+        """
+        raise InvalidInputError(
+            f"model: expected normal laws, got {type(self.likelihood).__name__} observations; "
+            "left_out_law gives the moments of observations that are left out"
+        )
+
+    def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
+        """See the base class; by finding the sites of the other observations for each group."""
+        wanted = Groups.of(groups, len(self.rows), rows)
+        found = np.full((2, *self.rows.targets.shape), np.nan)
+        for group, rest in self.without(wanted.members):
+            mean, variance = rest.law(self.rows.points[group], "variance")
+            assert variance is not None
+            found[:, group] = mean, variance
+        return PredictiveLaw(*found[:, wanted.rows])
+
+    def prior(self, points: Points) -> FloatArray:
+        """See the base class."""
+        return np.concatenate([function.prior(points) for function in self.functions], axis=-1)
+
+    def exact(self) -> LatentGP:
+        """See the base class: exact processes of the functions, with sites of their own."""
+        exact = [function.exact() for function in self.functions]
+        if all(own is function for own, function in zip(exact, self.functions, strict=True)):
+            return self
+        functions = [own for own in exact if isinstance(own, NormalizedProcess)]
+        return LatentGP.given(functions, self.likelihood, self.rows)
+
+    def exact_problem(self) -> Problem:
+        """Refuse, since sites are found with factors of the exact covariance."""
+        raise InvalidInputError(
+            "method: a model with a likelihood has no single system to solve; use method='dense'"
+        )
+
+    def conditioned(self, data: Data, *, renormalize: bool = False) -> LatentGP:
+        """See the base class; units are those of the likelihood."""
+        return LatentGP.given(self.functions, self.likelihood, data)
+
+    def updated(self, data: Data) -> LatentGP:
+        """See the base class; the sites of all observations are found anew."""
+        return self.conditioned(self.rows.followed_by(data).as_one_batch())
+
+    def redrawn(self, coupling: Any, size: int, seed: int) -> LatentGP:
+        """See the base class; all functions have one draw."""
+        drawn = [function.redrawn(coupling, size, seed) for function in self.functions]
+        functions = [own for own in drawn if isinstance(own, NormalizedProcess)]
+        return LatentGP.given(functions, self.likelihood, self.rows)
+
+    def on(self, device: torch.device) -> LatentGP:
+        """See the base class."""
+        return replace(self, functions=tuple(f.on(device) for f in self.functions))
+
+    def state(self) -> tuple[Header, Arrays]:
+        """See the base class; values of the functions, given their sites, and the observations."""
+        arrays: Arrays = {OBSERVED: self.rows.targets}
+        functions = []
+        for number, function in enumerate(self.functions):
+            own, more = function.state()
+            functions.append({"process": type(function).__name__, **own})
+            arrays |= {f"{OUTPUT}{number}.{name}": value for name, value in more.items()}
+        header = {
+            "process": type(self).__name__,
+            "functions": functions,
+            "likelihood": likelihood_state(self.likelihood),
+            "log_evidence": self.evidence,
+        }
+        return header, arrays
+
+    @classmethod
+    def from_state(cls, header: Header, arrays: Arrays) -> LatentGP:
+        """Put the process of `state` together again."""
+        entries = Entries(header, arrays)
+        stored = require_type(entries.value("functions"), list, "functions")
+        functions = []
+        for number, own in enumerate(stored):
+            start = f"{OUTPUT}{number}."
+            more = {n.removeprefix(start): v for n, v in arrays.items() if n.startswith(start)}
+            function = restored_process(require_type(own, dict, f"functions.{number}"), more)
+            if not isinstance(function, NormalizedProcess) or function.units.n_outputs != 1:
+                raise ModelFileError(f"functions.{number}: expected a process of one output")
+            functions.append(function)
+        if not functions:
+            raise ModelFileError("functions: expected at least one, got none")
+        points = functions[0].data.points
+        targets = entries.floats(OBSERVED, len(points), len(functions)).numpy()
+        parameters = require_type(entries.value("likelihood", "parameters"), dict, "parameters")
+        try:
+            likelihood = likelihood_from(entries.text("likelihood", "name"), parameters)
+            targets = likelihood.check_targets(targets)
+        except InvalidInputError as error:
+            raise ModelFileError(str(error)) from error
+        rows = Data.of(points, targets)
+        return cls(tuple(functions), likelihood, rows, entries.number("log_evidence"))

@@ -1,0 +1,1 @@
+"""Posteriors under likelihoods that are not normal, by sites: one normal factor an observation."""

@@ -1,0 +1,15 @@
+"""The law of observations given the function, which every process takes as an object."""
+
+from typing import TYPE_CHECKING
+
+from coupledgp.ground.lazy import attach
+
+if TYPE_CHECKING:
+    from coupledgp.likelihoods.base import Likelihood as Likelihood
+    from coupledgp.likelihoods.base import Site as Site
+    from coupledgp.likelihoods.bernoulli import Bernoulli as Bernoulli
+    from coupledgp.likelihoods.gaussian import Gaussian as Gaussian
+    from coupledgp.likelihoods.registry import available_likelihoods as available_likelihoods
+    from coupledgp.likelihoods.registry import register_likelihood as register_likelihood
+else:
+    __all__, __getattr__, __dir__ = attach(__name__)

@@ -1,0 +1,236 @@
+"""The law of observations y given values f of the function, `p(y | f) = prod_i p(y_i | f_i)`.
+
+A likelihood states four things given f: its log density, its moments, its distribution function and
+how it is drawn from. Everything else follows. Sites for the inference are derivatives of the log
+density; laws of observations, when f has a normal law, are integrals over it,
+
+    p(y) = int p(y | f) N(f; m, v) df ,     E y = E mu(f) ,     Var y = Var mu(f) + E sigma^2(f) ,
+
+by the trapezoid rule, or in closed form where a class has one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import ClassVar, NamedTuple, TypeAlias
+
+import numpy as np
+import torch
+from scipy.special import logsumexp
+from torch import Tensor
+
+from coupledgp.likelihoods import hermite
+from coupledgp.random import FloatArray
+
+# Least precision of a site: where the log density is not concave there is none to gain from.
+LEAST_PRECISION = 1e-12
+# Values of a likelihood at nodes of the integrals that are in memory at once.
+AT_ONCE = 2**22
+# Halvings of an interval by which a quantile is found, and doublings until one holds it.
+HALVINGS, DOUBLINGS = 100, 1000
+# Half the width of the first interval, in standard deviations.
+FIRST_REACH = 4.0
+
+
+class Site(NamedTuple):
+    """What observations say of the function near some values of it, to second order.
+
+    Where the log density is concave it is that of a pseudo-observation `f + slope / precision` of
+    variance `1 / precision`, up to a constant.
+
+    Attributes
+    ----------
+    log_density : Tensor (...)
+        `log p(y | f)`.
+    slope : Tensor (...)
+        `d log p(y | f) / d f`.
+    curvature : Tensor (...)
+        `-d^2 log p(y | f) / d f^2`, below zero where the law is not log-concave.
+    """
+
+    log_density: Tensor
+    slope: Tensor
+    curvature: Tensor
+
+    @property
+    def precision(self) -> Tensor:
+        """Curvatures (...), at least `LEAST_PRECISION`."""
+        return self.curvature.clamp_min(LEAST_PRECISION)
+
+
+class Likelihood(ABC):
+    """Law of an observation given the function at its point; rows and outputs are independent.
+
+    All methods are elementwise: y and f are numbers or arrays of shapes that fit each other. Own
+    parameters are fields of a dataclass that are positive numbers; in `log_density` they may be
+    tensors, by which it is differentiated.
+
+    Attributes
+    ----------
+    is_gaussian : bool
+        Whether observations are f plus independent normal noise.
+    is_discrete : bool
+        Whether observations are whole numbers, and densities are probabilities.
+    variance : float
+        Variance of an observation given f, where it is one of noise that does not depend on f.
+    """
+
+    variance: float
+
+    is_gaussian: ClassVar[bool] = False
+    is_discrete: ClassVar[bool] = False
+
+    @abstractmethod
+    def log_density(self, y: Tensor, f: Tensor) -> Tensor:
+        """`log p(y | f)`, nats; differentiable twice in f by torch, three times for a search."""
+
+    @abstractmethod
+    def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean `mu(f)` and variance `sigma^2(f)` of an observation."""
+
+    @abstractmethod
+    def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Chance that an observation is at most y."""
+
+    @abstractmethod
+    def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """One observation for each value of f."""
+
+    def check_targets(self, y: FloatArray) -> FloatArray:
+        """Return targets (n, k) that observations can be; other targets are refused.
+
+        Raises
+        ------
+        InvalidInputError
+            There is another one; the message says what is expected.
+        """
+        return y
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Own parameters by name, positive numbers."""
+        if not is_dataclass(self):
+            return {}
+        return {item.name: float(getattr(self, item.name)) for item in fields(self)}
+
+    def site(self, y: Tensor, f: Tensor) -> Site:
+        """Log density of y about values f and its first two derivatives there, all (...).
+
+        They are differentiable themselves where f is.
+        """
+        with torch.enable_grad():
+            at = f if f.requires_grad else f.detach().requires_grad_()
+            value = self.log_density(y, at)
+            (slope,) = torch.autograd.grad(value.sum(), at, create_graph=True)
+            (curvature,) = torch.autograd.grad(
+                slope.sum(), at, create_graph=True, materialize_grads=True
+            )
+        return Site(value, slope, -curvature)
+
+    def marginal_moments(
+        self, mean: FloatArray, spread: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean (p, k) and variance (p, k) or covariance (p, p, k) of observations.
+
+        Those of f are given, of the same shapes. The covariance is that of `mu(f)` by a Hermite
+        expansion, with the mean of `sigma^2(f)` on the diagonal.
+        """
+        joint = spread.ndim == 3
+        variance = np.einsum("iik->ik", spread) if joint else spread
+        std = np.sqrt(variance)
+        found, own = np.empty_like(mean), np.empty_like(mean)
+        covariance = np.empty_like(spread)
+        for k in range(mean.shape[1]):
+            expansion = hermite.bounded_coefficients(
+                lambda f: self.moments(f)[0], mean[:, k], std[:, k]
+            )
+            noise = hermite.average(lambda f: self.moments(f)[1], mean[:, k], std[:, k])
+            found[:, k], own[:, k] = expansion[:, 0], hermite.variance_of(expansion) + noise
+            if joint:
+                scale = np.where(std[:, k] > 0, std[:, k], 1.0)
+                correlation = spread[:, :, k] / np.multiply.outer(scale, scale)
+                covariance[:, :, k] = hermite.covariance_of(expansion, correlation)
+        if not joint:
+            return found, own
+        places = np.arange(len(mean))
+        covariance[places, places] = own
+        return found, covariance
+
+    def marginal_log_density(
+        self, y: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """Log density (p, k) of observations y where f has means and variances (p, k)."""
+        nodes, weights = hermite.fine_nodes()
+        log_weights = np.log(weights)
+
+        def integral(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+            f = mean[:, None] + std[:, None] * nodes
+            with torch.no_grad():
+                values = self.log_density(torch.as_tensor(y[:, None]), torch.as_tensor(f))
+            return np.asarray(logsumexp(values.numpy() + log_weights, axis=1))
+
+        return _in_blocks(integral, nodes.size, y, mean, np.sqrt(variance))
+
+    def marginal_cdf(self, y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Chances (p, k, q) of observations of at most y (p, k, q), f of moments (p, k)."""
+        nodes, weights = hermite.fine_nodes()
+
+        def integral(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
+            f = mean[:, None] + std[:, None] * nodes
+            return np.asarray(self.cdf(y[:, None], f) @ weights)
+
+        std = np.sqrt(variance)
+        return _in_blocks(integral, nodes.size, y, mean[..., None], std[..., None])
+
+    def marginal_quantiles(
+        self, probabilities: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """Quantiles (p, k, q) at probabilities (q,) in (0, 1), where f has moments (p, k).
+
+        They invert the distribution function by bisection; of a discrete law they are the least
+        whole numbers whose chance to be exceeded is small enough.
+        """
+        middle, spread = (m[..., None] for m in self.marginal_moments(mean, variance))
+        reach = FIRST_REACH * np.where(np.isfinite(spread) & (spread > 0), np.sqrt(spread), 1.0)
+        middle = np.where(np.isfinite(middle), middle, mean[..., None])
+        low, high = (middle + sign * reach + 0 * probabilities for sign in (-1.0, 1.0))
+        for _ in range(DOUBLINGS):
+            above = self.marginal_cdf(low, mean, variance) >= probabilities
+            below = self.marginal_cdf(high, mean, variance) < probabilities
+            if not (above.any() or below.any()):
+                break
+            reach = 2 * reach
+            low, high = np.where(above, low - reach, low), np.where(below, high + reach, high)
+        if self.is_discrete:
+            low, high = np.floor(low), np.ceil(high)
+        for _ in range(HALVINGS):
+            between = 0.5 * (low + high)
+            if self.is_discrete:
+                between = np.floor(between)
+            too_low = self.marginal_cdf(between, mean, variance) < probabilities
+            low, high = np.where(too_low, between, low), np.where(too_low, high, between)
+            if self.is_discrete and (high - low <= 1).all():
+                break
+        return np.asarray(high if self.is_discrete else 0.5 * (low + high))
+
+
+# Law of observations for a variance of their noise, as processes with normal noise take it.
+NoiseLaw: TypeAlias = Callable[[float], Likelihood]
+
+
+def _in_blocks(
+    integral: Callable[[FloatArray, FloatArray, FloatArray], FloatArray],
+    n_nodes: int,
+    *values: FloatArray,
+) -> FloatArray:
+    """An elementwise function of arrays of one shape after broadcasting, some values at a time."""
+    whole = np.broadcast_arrays(*values)
+    flat = [np.ravel(part) for part in whole]
+    step = max(1, AT_ONCE // n_nodes)
+    found = [
+        integral(*(part[start : start + step] for part in flat))
+        for start in range(0, flat[0].size, step)
+    ]
+    return np.concatenate(found).reshape(whole[0].shape) if found else np.empty(whole[0].shape)

@@ -1,0 +1,77 @@
+"""Likelihoods by name, for model files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.validation import check_positive
+from coupledgp.likelihoods.base import Likelihood, NoiseLaw
+from coupledgp.likelihoods.bernoulli import Bernoulli
+from coupledgp.likelihoods.gaussian import Gaussian
+from coupledgp.registry import Registry
+
+LIKELIHOODS: Registry[Likelihood] = Registry(
+    Likelihood,
+    "coupledgp.likelihoods",
+    {"gaussian": Gaussian(1.0), "bernoulli": Bernoulli()},
+)
+
+
+def register_likelihood(
+    name: str, made: Likelihood | Callable[[], Likelihood], *, replace: bool = False
+) -> None:
+    """Make a likelihood known under `name`, whatever its own parameters; see `Registry.register`.
+
+    A file stores the name of its class and the parameters.
+    """
+    LIKELIHOODS.register(name, made, replace=replace)
+
+
+def available_likelihoods() -> list[str]:
+    """Names of every likelihood now registered."""
+    return LIKELIHOODS.available()
+
+
+def check_stored(law: NoiseLaw) -> None:
+    """Refuse to write a process whose law of observations a file does not name."""
+    if law is not Gaussian:
+        raise InvalidInputError(
+            f"model: expected Gaussian noise, the only one that a file can name, got {law!r}"
+        )
+
+
+def likelihood_state(likelihood: Likelihood) -> dict[str, Any]:
+    """Name and parameters of a likelihood, for a header.
+
+    Raises
+    ------
+    InvalidInputError
+        No likelihood of its class is registered.
+    """
+    for name, known in LIKELIHOODS.known.items():
+        if type(known) is type(likelihood):
+            return {"name": name, "parameters": likelihood.parameters}
+    raise InvalidInputError(
+        f"model: expected a likelihood that a file can name, got {likelihood!r}; register its "
+        "class with register_likelihood"
+    )
+
+
+def likelihood_from(name: str, parameters: dict[str, Any]) -> Likelihood:
+    """The likelihood of a name and parameters of a header.
+
+    Raises
+    ------
+    InvalidInputError
+        The name is not registered, or the parameters are not positive numbers of that class.
+    """
+    known = LIKELIHOODS.parse(name, "likelihood")
+    if parameters.keys() != known.parameters.keys():
+        raise InvalidInputError(
+            f"likelihood: expected parameters {list(known.parameters)}, got {list(parameters)}"
+        )
+    checked = {key: check_positive(value, key) for key, value in parameters.items()}
+    return replace(known, **checked) if checked else known  # type: ignore[type-var]

@@ -1,0 +1,107 @@
+"""Fits of functions whose observations follow a likelihood, by the greatest evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.protocol import Data, NormalizedProcess
+from coupledgp.gp.units import Units
+from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.inference.dense.covariance import stationary_covariance
+from coupledgp.inference.sites.objective import LaplaceObjective
+from coupledgp.inference.sites.priors import DenseSites, FeatureSites, SitePrior
+from coupledgp.likelihoods.base import Likelihood
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Stopping, around_failures, lbfgs
+
+# Factor by which hyperparameters may leave their start, as a logarithm.
+REACH = float(np.log(1e4))
+
+
+def fit_latent(
+    prior: StationaryPrior | FeaturePrior,
+    likelihood: Likelihood,
+    data: Data,
+    offset: FloatArray | None = None,
+    max_iterations: int = 100,
+) -> LatentGP:
+    """Maximise the log evidence over lengthscales, outputscale and the likelihood's parameters.
+
+    Parameters
+    ----------
+    prior
+        Kernel or features of f, and the hyperparameters where the search starts; the noise
+        variance is the unit of the sites' and is kept.
+    likelihood
+        Law of observations given f, with the parameters where the search starts.
+    data
+        Points (n, d) and observations (n, k), which share the hyperparameters.
+    offset
+        Prior mean (k,) of f; None: zeros.
+    max_iterations
+        Most iterations of L-BFGS.
+
+    Raises
+    ------
+    InvalidInputError
+        Observations are none of the likelihood's, or have weights.
+    NumericalError
+        The mode of the posterior is not found at the start.
+    """
+    targets = likelihood.check_targets(data.targets)
+    n_outputs, dim = targets.shape[1], data.points.shape[1]
+    offset = np.zeros(n_outputs) if offset is None else offset
+    objective = LaplaceObjective(
+        _sites_of(prior, data.points), dim + 1, likelihood, targets, offset
+    )
+    hyper = prior.hyperparameters
+    lengthscale = np.broadcast_to(hyper.lengthscale, (dim,))
+    start = np.log([*lengthscale, hyper.outputscale, *likelihood.parameters.values()])
+    box = [(value - REACH, value + REACH) for value in start]
+    function = around_failures(objective.value_and_gradient)
+    found = lbfgs(function, start, box, Stopping(max_iterations)).point
+    values = np.exp(found)
+    fitted = replace(
+        prior,
+        hyperparameters=replace(hyper, lengthscale=values[:dim], outputscale=float(values[dim])),
+    )
+    functions = [one_row(fitted, data, b) for b in offset]
+    return LatentGP.given(functions, objective.likelihood_of(found), data)
+
+
+def one_row(prior: StationaryPrior | FeaturePrior, data: Data, offset: float) -> NormalizedProcess:
+    """A process of the prior given one row, which carries prior and units to a `LatentGP`."""
+    row = Data.of(data.points[:1], np.full((1, 1), offset))
+    found: NormalizedProcess = prior.given(row, Units(np.array([offset]), np.ones(1)), False)
+    return found
+
+
+def _sites_of(
+    prior: StationaryPrior | FeaturePrior, points: FloatArray
+) -> Callable[[Tensor], SitePrior]:
+    """The prior at rows (n, d) as a function of logarithms of lengthscales and outputscale."""
+    rows = torch.as_tensor(points)
+    if isinstance(prior, StationaryPrior):
+        spectrum = prior.spectrum
+        middle = rows.median(0).values
+
+        def dense(variables: Tensor) -> SitePrior:
+            gram = stationary_covariance(spectrum, rows - middle, variables[:-1])
+            return DenseSites(variables[-1].exp() * gram)
+
+        return dense
+    feature_map, center = prior.feature_map, torch.as_tensor(prior.center)
+
+    def features(variables: Tensor) -> SitePrior:
+        inputs = (rows - center) / variables[:-1].exp()
+        values = feature_map(inputs.to(feature_map.dtype)).double()
+        return FeatureSites((variables[-1] / 2).exp() * values)
+
+    return features

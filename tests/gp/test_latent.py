@@ -1,0 +1,199 @@
+"""Processes whose observations follow any likelihood; a likelihood of one's own is one class."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, special, stats
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.features import FourierFeatures
+from coupledgp.gp import container
+from coupledgp.gp.exact import StationaryPrior
+from coupledgp.gp.latent import LatentGP
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.likelihoods import Bernoulli, Likelihood, register_likelihood
+from coupledgp.likelihoods.registry import LIKELIHOODS
+from coupledgp.models.latent_fit import fit_latent, one_row
+from coupledgp.search.optimize import Hyperparameters
+from coupledgp.spectra import parse_spectrum
+from coupledgp.testing import ProcessContract
+
+RNG = np.random.default_rng(4)
+X = RNG.normal(size=(40, 2))
+CLASSES = (np.sin(2 * X[:, :1]) + X[:, 1:] + 0.5 * RNG.normal(size=(40, 1)) > 0).astype(float)
+POINTS = RNG.normal(size=(6, 2))
+HYPER = Hyperparameters(np.array([0.7, 1.3]), 4.0, 1.0)
+EXACT = StationaryPrior(parse_spectrum("gaussian"), HYPER)
+QUIET = StationaryPrior(parse_spectrum("gaussian"), replace(HYPER, outputscale=0.3))
+FEATURES = FeaturePrior(FourierFeatures(2, 64, generator=0), np.zeros(2), HYPER)
+
+
+@dataclass(frozen=True)
+class Poisson(Likelihood):
+    """Counts of mean `exp(f)`, variance factor one: a likelihood of a user's own."""
+
+    is_discrete = True
+
+    def log_density(self, y, f):
+        return y * f - f.exp() - torch.lgamma(y + 1)
+
+    def moments(self, f):
+        return np.exp(f), np.exp(f)
+
+    def cdf(self, y, f):
+        return np.where(y < 0, 0.0, special.gammaincc(np.floor(np.maximum(y, 0)) + 1, np.exp(f)))
+
+    def draw(self, f, rng):
+        return rng.poisson(np.exp(f)).astype(float)
+
+    def check_targets(self, y):
+        if (y < 0).any() or (y != np.floor(y)).any():
+            raise InvalidInputError("y: expected counts")
+        return y
+
+
+@dataclass(frozen=True)
+class StudentT(Likelihood):
+    """Heavy tails of a scale that is fitted."""
+
+    scale: float = 1.0
+
+    def log_density(self, y, f):
+        scale = torch.as_tensor(self.scale, dtype=f.dtype)
+        return torch.distributions.StudentT(torch.tensor(5.0).double(), f, scale).log_prob(y)
+
+    def moments(self, f):
+        return f, np.full_like(f, self.scale**2 * 5 / 3)
+
+    def cdf(self, y, f):
+        return stats.t.cdf(y, 5, f, self.scale)
+
+    def draw(self, f, rng):
+        return f + self.scale * rng.standard_t(5, f.shape)
+
+
+@pytest.fixture
+def own_likelihoods():
+    register_likelihood("poisson", Poisson)
+    register_likelihood("student-t", StudentT)
+    yield
+    LIKELIHOODS.unregister("poisson")
+    LIKELIHOODS.unregister("student-t")
+
+
+def given(prior, likelihood, targets, offset=0.0):
+    data = Data.of(X, targets)
+    return LatentGP.given([one_row(prior, data, offset)], likelihood, data)
+
+
+COUNTS = RNG.poisson(np.exp(0.5 * np.sin(2 * X[:, :1]) + 0.4)).astype(float)
+NEW = Data.of(POINTS + 0.1, np.array([[0.0], [1.0], [1.0], [0.0], [1.0], [0.0]]))
+
+
+class TestBernoulliByExactKernel(ProcessContract):
+    process = given(EXACT, Bernoulli(), CLASSES)
+    points, further = POINTS, NEW
+
+
+class TestBernoulliByFeatures(ProcessContract):
+    process = given(FEATURES, Bernoulli(), np.column_stack([CLASSES, CLASSES[::-1]]))
+    points = POINTS
+    further = Data.of(POINTS, np.column_stack([NEW.targets, 1 - NEW.targets]))
+    coupling, size = "orthogonal", 32
+
+
+@pytest.mark.usefixtures("own_likelihoods")
+class TestCounts(ProcessContract):
+    process = given(QUIET, Poisson(), COUNTS, offset=0.4)
+    points, further = POINTS, NEW
+
+
+@pytest.mark.usefixtures("own_likelihoods")
+class TestHeavyTails(ProcessContract):
+    process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
+    points = POINTS
+    further = Data.of(POINTS, np.sin(POINTS[:, :1]))
+
+
+def test_latent_law_is_that_of_scikit_learn():
+    theirs = GaussianProcessClassifier(ConstantKernel(4.0) * RBF([0.7, 1.3]), optimizer=None).fit(
+        X, CLASSES[:, 0]
+    )
+    ours = TestBernoulliByExactKernel.process
+    mean, variance = theirs.base_estimator_.latent_mean_and_variance(POINTS)
+    law = ours.law(POINTS, "variance", latent=True)
+    np.testing.assert_allclose(law.mean[:, 0], mean, atol=1e-9)
+    np.testing.assert_allclose(law.spread[:, 0], variance, atol=1e-9)
+    # Theirs replaces the sigmoid by five error functions.
+    chances = theirs.predict_proba(POINTS)[:, 1]
+    np.testing.assert_allclose(ours.law(POINTS, "mean").mean[:, 0], chances, atol=1e-3)
+    assert ours.log_evidence == pytest.approx(theirs.log_marginal_likelihood(), abs=1e-9)
+    for row in range(len(POINTS)):
+        normal = stats.norm(mean[row], variance[row] ** 0.5)
+        chance = integrate.quad(
+            lambda f, normal=normal: special.expit(f) * normal.pdf(f), -40, 40, epsabs=1e-12
+        )[0]
+        assert ours.law(POINTS, "mean").mean[row, 0] == pytest.approx(chance, abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", [EXACT, FEATURES], ids=["exact", "features"])
+def test_a_fit_raises_the_evidence_and_scores(prior):
+    for likelihood, targets, null in (
+        (Bernoulli(), CLASSES, np.log(0.5)),
+        (Poisson(), COUNTS, stats.poisson.logpmf(COUNTS, COUNTS.mean()).mean()),
+        (StudentT(), np.sin(X[:, :1]) + 0.1 * RNG.standard_t(5, (40, 1)), -1.2),
+    ):
+        data = Data.of(X[:30], targets[:30])
+        start = LatentGP.given([one_row(prior, data, 0.0)], likelihood, data)
+        fitted = fit_latent(prior, likelihood, data)
+        assert fitted.log_evidence >= start.log_evidence + 0.05
+        assert fitted.log_density(X[30:], targets[30:]).mean() > null
+        drawn = fitted.sample(POINTS, 4, np.random.default_rng(0))
+        likelihood.check_targets(drawn[:, 0])
+        if likelihood.parameters:
+            assert 0.03 < fitted.likelihood.scale < 0.4, "the scale of the noise is found"
+
+
+def test_files_keep_likelihood_and_law(tmp_path, own_likelihoods):
+    process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
+    path = tmp_path / "model.safetensors"
+    container.write(path, *process.state())
+    restored = LatentGP.from_state(*container.read(path))
+    assert restored.likelihood == StudentT(0.3)
+    assert restored.log_evidence == process.log_evidence
+    for old, new in zip(
+        process.law(POINTS, "covariance"), restored.law(POINTS, "covariance"), strict=True
+    ):
+        np.testing.assert_array_equal(old, new)
+    header, arrays = process.state()
+    header = json.loads(json.dumps(header))
+    header["likelihood"]["name"] = "of somebody"
+    with pytest.raises(ModelFileError, match="likelihood"):
+        LatentGP.from_state(header, arrays)
+    header["likelihood"] = {"name": "bernoulli", "parameters": {}}
+    with pytest.raises(ModelFileError, match="expected classes 0 and 1"):
+        LatentGP.from_state(header, arrays)
+
+
+def test_a_likelihood_without_a_name_is_not_stored():
+    process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
+    with pytest.raises(InvalidInputError, match="register_likelihood"):
+        process.state()
+
+
+def test_what_is_refused():
+    data = Data.of(X, CLASSES, np.ones(40))
+    with pytest.raises(InvalidInputError, match="sample_weight"):
+        LatentGP.given([one_row(EXACT, data, 0.0)], Bernoulli(), data)
+    with pytest.raises(InvalidInputError, match="expected classes"):
+        given(EXACT, Bernoulli(), CLASSES + 1)
+    with pytest.raises(InvalidInputError, match="left_out_law gives"):
+        TestBernoulliByExactKernel.process.left_out(np.arange(40))
+    with pytest.raises(InvalidInputError, match="no single system"):
+        TestBernoulliByExactKernel.process.exact_problem()

@@ -27,18 +27,20 @@ import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures
-from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import silent
 from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.evidence.problem import EvidenceProblem
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping, lbfgs
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.search.problem import EvidenceProblem
-from coupledgp.search.runs import Search
+from coupledgp.search.optimize import maximise_evidence
+from coupledgp.search.search import Search
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.table_objective import TableObjective
+from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.member_plans import EXACT_NEIGHBOURS, EXACT_ROUNDS
 from coupledgp.spectra import parse_spectrum
 
@@ -135,9 +137,9 @@ def _of_evidence(drawn: Drawn, problem: EvidenceProblem) -> Searched:
     seconds = time.process_time() - start
 
     def random_run(rng: np.random.Generator) -> float:
-        search = Search(problem, space, silent, joint=False)
-        run = search.run(rng.uniform(*WIDEST, d), STOPPING)
-        return -run.value * search.count
+        objective = TableObjective(problem, space, joint=False)
+        run = Search().improved(objective, rng.uniform(*WIDEST, d), STOPPING)
+        return -run.value * objective.size
 
     return Searched(found, seconds, random_run)
 
@@ -160,7 +162,7 @@ def member(drawn: Drawn) -> Searched:
     everything = np.arange(n)
 
     def value(vector: FloatArray) -> float:
-        return -n * fitter.evidence(structure, everything, vector).negative(vector)[0]
+        return -n * fitter.evidence(structure, everything, vector).value_and_gradient(vector)[0]
 
     def random_run(rng: np.random.Generator) -> float:
         values = {name: np.asarray(v) for name, v in structure.named(structure.start()).items()}
@@ -169,7 +171,9 @@ def member(drawn: Drawn) -> Searched:
         vector = structure.pack(values)
         for iterations in (15, 40):
             evidence = fitter.evidence(structure, everything, vector)
-            run = lbfgs(evidence.negative, vector, structure.box(), Stopping(iterations, 1e-6))
+            run = lbfgs(
+                evidence.value_and_gradient, vector, structure.box(), Stopping(iterations, 1e-6)
+            )
             vector = run.point
         return value(vector)
 

@@ -42,9 +42,9 @@ from coupledgp.gp.columns import spread_lengthscale
 from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.kernels import dense_spectrum
 from coupledgp.search.averaging import HyperparameterPrior
-from coupledgp.search.optimize import Hyperparameters
 from coupledgp.spectra import GaussianSpectrum
 
 LEVELS = (0.5, 0.8, 0.95)

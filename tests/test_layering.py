@@ -24,7 +24,7 @@ FLOORS = [
     ["datasets"],
     ["formats"],
     ["couplings"],
-    ["search", "inference/placement"],
+    ["inference/evidence", "inference/placement"],
     ["features"],
     ["theory", "kernels"],
     [
@@ -37,6 +37,7 @@ FLOORS = [
     ],
     ["inference/spectra", "inference/space_time"],
     ["gp"],
+    ["search"],
     ["diagnostics"],
     ["selection"],
     ["models", "botorch"],

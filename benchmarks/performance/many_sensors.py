@@ -27,7 +27,6 @@ import trimesh
 import coupledgp as cgp
 from coupledgp.features import FourierFeatures
 from coupledgp.geometry.locations import location_positions, location_rows
-from coupledgp.gp.precise_fit import N_FREQUENCIES, fit_precise
 from coupledgp.gp.protocol import Data
 from coupledgp.inference.fields.evidence import evidence_at_ratios
 from coupledgp.inference.fields.field_covariance import FieldCovariance
@@ -38,6 +37,7 @@ from coupledgp.inference.fields.precision_evidence import (
     Scales,
 )
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
+from coupledgp.search.fields.precise import N_FREQUENCIES, fit_precise
 
 RANGE, RATIOS = 0.6, np.array([1e-3, 1e-2, 1e-1])
 

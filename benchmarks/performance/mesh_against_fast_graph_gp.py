@@ -26,7 +26,7 @@ import torch
 import coupledgp as cgp
 from coupledgp.datasets import meshes
 from coupledgp.inference.nodes.evidence import IterativeEvidence, Scales
-from coupledgp.inference.nodes.exact_search import ExactKernelObjective, FixedHyperparameters
+from coupledgp.inference.nodes.objectives import ExactKernelObjective, FixedHyperparameters
 from coupledgp.inference.nodes.routes import Observations, cheapest_route
 from coupledgp.kernels import HeatKernel
 

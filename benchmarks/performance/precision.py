@@ -34,9 +34,9 @@ from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.statistics import Moments
-from coupledgp.search.optimize import Hyperparameters
 from coupledgp.spectra import parse_spectrum
 from tests.reference import DIGITS, dense_law, errors, fourier_law
 

@@ -50,7 +50,7 @@ from coupledgp.couplings import OrthogonalDirections
 from coupledgp.couplings.frequencies.registry import norms_from_uniforms
 from coupledgp.features import LearnedCopula, learn_copula
 from coupledgp.features.learned_copula import FrequencyLoss
-from coupledgp.inference.spectra.training import QueryPoints
+from coupledgp.search.tables.spectrum_descent import QueryPoints
 from coupledgp.spectra import GaussianSpectrum
 
 COSTS = ("gram", "posterior-kl", "evidence", "attention")

@@ -32,7 +32,8 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.search.optimize import maximise_evidence
+from coupledgp.search.space import SearchSpace
 from coupledgp.spectra import parse_spectrum
 
 TRAIN, TEST = 400, 1000

@@ -31,7 +31,8 @@ from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, Seed, as_rng
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.search.optimize import maximise_evidence
+from coupledgp.search.space import SearchSpace
 from coupledgp.spectra import SpectrumLike
 
 

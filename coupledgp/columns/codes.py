@@ -38,7 +38,7 @@ CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 LARGEST = 1e300
 
 
-class Found(NamedTuple):
+class CodedColumn(NamedTuple):
     """A column turned into numbers, and its values that the training column did not have.
 
     Attributes
@@ -78,7 +78,7 @@ class ColumnCode(ABC):
         """Endings (w,) that make names of the encoded columns from the name of the column."""
 
     @abstractmethod
-    def encoded(self, column: Column, where: str) -> Found:
+    def encoded(self, column: Column, where: str) -> CodedColumn:
         """Return a column (n,) as columns (n, w); `where` names it in errors."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class NumberCode(ColumnCode):
     def suffixes(self) -> tuple[str, ...]:
         return ("", " missing") if self.indicator else ("",)
 
-    def encoded(self, column: Column, where: str) -> Found:
+    def encoded(self, column: Column, where: str) -> CodedColumn:
         found = kind_of(column, where)
         durations = (found == DURATION, self.kind == DURATION)
         if not self.empty and (found not in NUMBERS or durations == (True, False)):
@@ -132,7 +132,7 @@ class NumberCode(ColumnCode):
         if not self.empty and durations == (False, True) and not _all_missing(column):
             raise InvalidInputError(f"{where}: expected durations as in the fit, got numbers")
         if self.empty:
-            return Found(np.zeros((len(column), 1)))
+            return CodedColumn(np.zeros((len(column), 1)))
         return with_indicator(finite_numbers(column, where), self.fill, self.indicator)
 
     def state(self) -> dict[str, Any]:
@@ -207,18 +207,18 @@ class CategoryCode(ColumnCode):
             return tuple(f"_{k}" for k in range(self.points.shape[1]))
         return tuple(" missing" if level is None else f"={level}" for level in self.levels)
 
-    def encoded(self, column: Column, where: str) -> Found:
+    def encoded(self, column: Column, where: str) -> CodedColumn:
         places, listed = levels_of(column)
         self._check_type(listed, kind_of(column, where), where)
         last = self.n_levels
         of_listed = [self._places.get(level, last) for level in [*listed, None]]
         chosen: IntArray = np.array(of_listed)[places]
         if not (chosen == last).any():
-            return Found(self.points[chosen])
+            return CodedColumn(self.points[chosen])
         missing = places == -1
         others = np.unique(places[(chosen == last) & ~missing])
         n_missing = int(missing.sum()) if None not in self._places else 0
-        return Found(self.points[chosen], n_missing, tuple(listed[k] for k in others))
+        return CodedColumn(self.points[chosen], n_missing, tuple(listed[k] for k in others))
 
     def _check_type(self, listed: list[Any], kind: str, where: str) -> None:
         """Refuse numbers where the levels are text, and text where they are numbers."""
@@ -279,9 +279,9 @@ class DateCode(ColumnCode):
         turning = (f" ({cycle}) {name}" for cycle in self.cycles for name in ("sine", "cosine"))
         return (*elapsed, *turning)
 
-    def encoded(self, column: Column, where: str) -> Found:
+    def encoded(self, column: Column, where: str) -> CodedColumn:
         if self.empty:
-            return Found(np.zeros((len(column), 1)))
+            return CodedColumn(np.zeros((len(column), 1)))
         self._check_type(column, where)
         days, local = days_of(column, self.zone)
         first = with_indicator(days - self.origin, self.fill, self.indicator)
@@ -289,7 +289,7 @@ class DateCode(ColumnCode):
         for cycle in self.cycles:
             angle = 2 * np.pi / CYCLES[cycle] * np.mod(local, CYCLES[cycle])
             columns.append(np.nan_to_num(np.column_stack([np.sin(angle), np.cos(angle)])))
-        return Found(np.hstack(columns), first.n_missing)
+        return CodedColumn(np.hstack(columns), first.n_missing)
 
     def _check_type(self, column: Column, where: str) -> None:
         found = kind_of(column, where)
@@ -389,15 +389,15 @@ def cycles_of(dates: FloatArray, last: float) -> tuple[str, ...]:
     return tuple(name for name, days in CYCLES.items() if span >= 2 * days and gap < days / 2)
 
 
-def with_indicator(values: FloatArray, fill: float | None, indicator: float) -> Found:
+def with_indicator(values: FloatArray, fill: float | None, indicator: float) -> CodedColumn:
     """Numbers (n,), missing ones filled in, as (n, 1), or (n, 2) with the indicator."""
     missing = np.isnan(values)
     if not indicator and not missing.any():
-        return Found(values[:, None])
+        return CodedColumn(values[:, None])
     filled = np.where(missing, np.nan if fill is None else fill, values).astype(np.float64)
     if not indicator:
-        return Found(filled[:, None], int(missing.sum()))
-    return Found(np.column_stack([filled, indicator * missing]))
+        return CodedColumn(filled[:, None], int(missing.sum()))
+    return CodedColumn(np.column_stack([filled, indicator * missing]))
 
 
 def finite_numbers(column: Column, where: str) -> FloatArray:

@@ -13,8 +13,8 @@ import numpy as np
 from coupledgp.columns.arrow import CATEGORY, DURATION, Column, label, text_of_place
 from coupledgp.columns.codes import (
     CategoryCode,
+    CodedColumn,
     ColumnCode,
-    Found,
     NumberCode,
     code_from_state,
     missing_rows,
@@ -161,7 +161,7 @@ class TableEncoding:
             return matrix
         return self.encode(list(matrix.T))
 
-    def _warn(self, found: Sequence[Found]) -> None:
+    def _warn(self, found: Sequence[CodedColumn]) -> None:
         """Warn of what the training table did not have."""
         filled: list[str] = []
         apart: list[str] = []

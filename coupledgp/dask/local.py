@@ -18,8 +18,6 @@ from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
 from coupledgp.dask.partitions import Partitions
 from coupledgp.dask.passes import DaskPasses, Reading
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.batched_evidence import KEPT_ROWS
-from coupledgp.gp.local_fit import MOMENT_ROWS, LocalFitter, LocalProblem, searched_order
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import random_order
 from coupledgp.gp.protocol import GaussianProcess
@@ -33,6 +31,8 @@ from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedPosteri
 from coupledgp.models.estimator import FittedModel
 from coupledgp.models.local import LocalGPRegressor, column_groups
 from coupledgp.random import FloatArray
+from coupledgp.search.tables.batched_evidence import KEPT_ROWS
+from coupledgp.search.tables.local import MOMENT_ROWS, LocalFitter, LocalProblem, searched_order
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class RankedParts:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ShardedFitter(LocalFitter):
-    """`gp.local_fit.LocalFitter` whose rows lie on a cluster; batches of them come here.
+    """`search.tables.local.LocalFitter` whose rows lie on a cluster; batches of them come here.
 
     Attributes
     ----------

@@ -48,7 +48,7 @@ class ClassificationData:
 
 
 @dataclass(frozen=True)
-class _Spec:
+class ClassFile:
     """Format and size that a file must have; a separator of None means any white space."""
 
     file: str
@@ -58,15 +58,15 @@ class _Spec:
     identifiers: int = 0  # number of leading columns that only name the rows
 
 
-_SPECS: Mapping[str, _Spec] = {
-    "abalone": _Spec("abalone.data", 4177, 9),
-    "banknote": _Spec("banknote.txt", 1372, 5),
-    "car": _Spec("car.data", 1728, 7),
-    "yeast": _Spec("yeast.data", 1484, 10, separator=None, identifiers=1),
-    "cmc": _Spec("cmc.data", 1473, 10),
-    "nursery": _Spec("nursery.data", 12960, 9),
-    "wifi": _Spec("wifi.txt", 2000, 8, separator=None),
-    "chess": _Spec("chess.data", 28056, 7),
+_SPECS: Mapping[str, ClassFile] = {
+    "abalone": ClassFile("abalone.data", 4177, 9),
+    "banknote": ClassFile("banknote.txt", 1372, 5),
+    "car": ClassFile("car.data", 1728, 7),
+    "yeast": ClassFile("yeast.data", 1484, 10, separator=None, identifiers=1),
+    "cmc": ClassFile("cmc.data", 1473, 10),
+    "nursery": ClassFile("nursery.data", 12960, 9),
+    "wifi": ClassFile("wifi.txt", 2000, 8, separator=None),
+    "chess": ClassFile("chess.data", 28056, 7),
 }
 
 
@@ -111,7 +111,7 @@ def load(name: str = "digits", data_dir: str | Path | None = None) -> Classifica
     return ClassificationData(name, X, _labels(table[:, -1]), names, f"file {path}")
 
 
-def _read(path: Path, spec: _Spec) -> NDArray[np.str_]:
+def _read(path: Path, spec: ClassFile) -> NDArray[np.str_]:
     """Return the cells of the file as an array (rows, columns); empty lines are skipped."""
     lines = [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
     rows = [[cell.strip() for cell in line.split(spec.separator)] for line in lines]

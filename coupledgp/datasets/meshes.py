@@ -44,7 +44,7 @@ _URL = "https://raw.githubusercontent.com/mikedh/trimesh/{}/models/{}"  # commit
 
 
 @dataclass(frozen=True)
-class _Spec:
+class MeshFile:
     """Size of a mesh of the papers, and where trimesh's repository has its file."""
 
     n_faces: int
@@ -53,44 +53,44 @@ class _Spec:
     sha256: str
 
 
-_SPECS: Mapping[str, _Spec] = {
-    "teapot": _Spec(
+_SPECS: Mapping[str, MeshFile] = {
+    "teapot": MeshFile(
         894,
         "acc84fe802b74c1003a1c9bbdada9575a151580e",
         "teapot.stl",
         "2c0c36eba0f33d0f10429e9f7e06bf34fa3df0bc9ee1082fd32eb89cd483e9b6",
     ),
-    "fuze": _Spec(
+    "fuze": MeshFile(
         1000,
         "main",
         "fuze.ply",
         "48331230eb7aa9b7871ea5845dce133f4ad7bf6d923382d1b2eef6110bbd686d",
     ),
-    "unit_sphere": _Spec(
+    "unit_sphere": MeshFile(
         1280,
         "3f7649f06f8db6ddbe8ffa4bbdf1481524bb284a",
         "unit_sphere.STL",
         "9d75b416e33887fd791945c2f1e42696ea1bf252a973b2db7c9626002e210d61",
     ),
-    "idler_riser": _Spec(
+    "idler_riser": MeshFile(
         1572,
         "faf51be0d38fc1c2c1421e59f5ca8be04030af09",
         "idler_riser.STL",
         "8fb9237ab07cdd50b033ade13d79f14ba9ac68cefb0be07cb993a535a344b733",
     ),
-    "busted": _Spec(
+    "busted": MeshFile(
         3878,
         "8e4f969c332e0a3faf08aeae644afa14030a9362",
         "busted.STL",
         "ec9d11fd0db249f1e40b737d07227cfc2f06bbd033e3dcc9e785b5ec25b8d024",
     ),
-    "torus": _Spec(
+    "torus": MeshFile(
         8700,
         "4624c3926f1fc527bae4e8d4bcdc72eab57319ac",
         "torus.STL",
         "91441a7f60479bda93c59dd88134da3b4f33d1df71729fe71e1b2ae989974da3",
     ),
-    "bunny": _Spec(
+    "bunny": MeshFile(
         16301,
         "main",
         "bunny.ply",

@@ -66,7 +66,7 @@ class SpeedSeries:
 
 
 @dataclass(frozen=True)
-class _Spec:
+class NetworkFiles:
     """Names of the files of a network, the best first, and the time of its first row."""
 
     name: str
@@ -76,14 +76,14 @@ class _Spec:
     start: str
 
 
-METR_LA = _Spec(
+METR_LA = NetworkFiles(
     "METR-LA",
     ("metr-la.h5", "METR-LA.csv", "metr_la.csv", "metr_la_speed_5days.csv"),
     ("distances_la_2012.csv", "metr_la_adjacency.csv"),
     ("graph_sensor_locations.csv",),
     "2012-03-01T00:00",
 )
-PEMS_BAY = _Spec(
+PEMS_BAY = NetworkFiles(
     "PEMS-BAY",
     ("pems-bay.h5", "PEMS-BAY.csv", "pems_bay.csv"),
     ("distances_bay_2017.csv", "pems_bay_adjacency.csv"),
@@ -143,7 +143,10 @@ def load_pems_bay(
 
 
 def _load(
-    spec: _Spec, data_dir: str | Path | None, speeds: str | Path | None, graph: str | Path | None
+    spec: NetworkFiles,
+    data_dir: str | Path | None,
+    speeds: str | Path | None,
+    graph: str | Path | None,
 ) -> SpeedSeries:
     folder = data_folder(data_dir, "traffic")
     speed_file = _found(spec, folder, spec.speeds, speeds, "speeds")
@@ -162,7 +165,11 @@ def _load(
 
 
 def _found(
-    spec: _Spec, folder: Path | None, names: tuple[str, ...], given: str | Path | None, name: str
+    spec: NetworkFiles,
+    folder: Path | None,
+    names: tuple[str, ...],
+    given: str | Path | None,
+    name: str,
 ) -> Path:
     """A file: the given one, a download, or the first of some names in a folder."""
     if given is not None and "://" in str(given):

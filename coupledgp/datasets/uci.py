@@ -57,7 +57,7 @@ class RegressionData:
 
 
 @dataclass(frozen=True)
-class _Spec:
+class TableFile:
     """Size that a set must have, and how a download is turned into the set."""
 
     n: int
@@ -71,28 +71,28 @@ class _Spec:
 # A set has an OpenML number here if public records give that number the name, the target and,
 # where stated, the shape in the comment above it; a download of any other shape is refused. 44956
 # to 44972 belong to the curated suite OpenML-CTR23.
-_SPECS: Mapping[str, _Spec] = {
+_SPECS: Mapping[str, TableFile] = {
     # 531: boston version 1, 506 x 13, target MEDV; scikit-learn compared it with its load_boston.
-    "boston": _Spec(506, 13, openml=531),
+    "boston": TableFile(506, 13, openml=531),
     # 44959: concrete_compressive_strength, 1030 x 8, target strength.
-    "concrete": _Spec(1030, 8, openml=44959),
-    "power": _Spec(9568, 4),
+    "concrete": TableFile(1030, 8, openml=44959),
+    "power": TableFile(9568, 4),
     # 44957: airfoil_self_noise, target sound_pressure; 1503 x 5 at UCI.
-    "airfoil": _Spec(1503, 5, openml=44957),
+    "airfoil": TableFile(1503, 5, openml=44957),
     # Not 561 (cpu, 209 x 7): its target averages 99.33, which its description gives as the mean of
     # the estimated performance; that of the published one, the target here, is 105.6.
-    "cpu": _Spec(
+    "cpu": TableFile(
         209,
         7,
         no_download="OpenML's cpu has another target: performance as estimated, not as published",
     ),
     # 44956: abalone, target rings; 4177 x 8 at UCI. Sex is coded as in the usual local file.
-    "abalone": _Spec(4177, 8, openml=44956, codes={"M": 0.0, "F": 1.0, "I": 2.0}),
+    "abalone": TableFile(4177, 8, openml=44956, codes={"M": 0.0, "F": 1.0, "I": 2.0}),
     # 44972: red_wine, 1599 x 11, target quality.
-    "wine": _Spec(1599, 11, openml=44972),
-    "kin40k": _Spec(40000, 8),
+    "wine": TableFile(1599, 11, openml=44972),
+    "kin40k": TableFile(40000, 8),
     # 44963: physiochemical_protein, 45730 x 9, target RMSD; the literature's copies take its log.
-    "protein": _Spec(45730, 9, openml=44963, log1p=True),
+    "protein": TableFile(45730, 9, openml=44963, log1p=True),
 }
 
 
@@ -259,6 +259,6 @@ def _where(name: str, path: Path, reason: str) -> str:
     )
 
 
-def _format(spec: _Spec) -> str:
+def _format(spec: TableFile) -> str:
     """Describe the file of a set in words."""
     return f"CSV with one header line, {spec.n} rows, {spec.d + 1} numeric columns, the target last"

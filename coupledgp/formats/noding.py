@@ -39,7 +39,7 @@ class Polylines:
 
 
 @dataclass(frozen=True, eq=False)
-class Pieces:
+class RoadPieces:
     """Parts of lines between nodes.
 
     Attributes
@@ -63,7 +63,7 @@ class Pieces:
     line: IntArray
 
 
-def noded(lines: Polylines, tolerance: float) -> Pieces:
+def noded(lines: Polylines, tolerance: float) -> RoadPieces:
     """Cut lines at the points they share, and number the nodes.
 
     Nodes are the ends of lines, those within `tolerance` of each other one node; points of other
@@ -89,7 +89,7 @@ def noded(lines: Polylines, tolerance: float) -> Pieces:
         course = lines.places[start : stop + 1].copy()
         course[0], course[-1] = positions[a], positions[b]
         courses.append(course)
-    return Pieces(positions, ends, courses, lengths, lines.line[starts])
+    return RoadPieces(positions, ends, courses, lengths, lines.line[starts])
 
 
 def _node_numbers(lines: Polylines, tolerance: float) -> IntArray:
@@ -195,7 +195,7 @@ def inserted(lines: Polylines, tolerance: float) -> Polylines:
     )
 
 
-def distinct(pieces: Pieces, tolerance: float) -> IntArray:
+def distinct(pieces: RoadPieces, tolerance: float) -> IntArray:
     """Numbers of the parts that are left when each road is taken once, in either direction.
 
     Two parts are one road if they have the same nodes, lengths within a thousandth or the
@@ -217,7 +217,7 @@ def distinct(pieces: Pieces, tolerance: float) -> IntArray:
     return np.flatnonzero(kept)
 
 
-def _same(pieces: Pieces, a: int, b: int, tolerance: float) -> bool:
+def _same(pieces: RoadPieces, a: int, b: int, tolerance: float) -> bool:
     room = max(tolerance, 1e-3 * float(pieces.lengths[a]))
     if abs(pieces.lengths[a] - pieces.lengths[b]) > room:
         return False

@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
-from coupledgp.formats.noding import Pieces
+from coupledgp.formats.noding import RoadPieces
 from coupledgp.formats.projection import LONLAT, METRES, Plane
 from coupledgp.formats.roads import RoadNetwork, of_pieces, warn_of_unit
 from coupledgp.geometry.degrees import are_degrees
@@ -76,7 +76,7 @@ def from_graph(
     used, ends = np.unique(ends[kept], return_inverse=True)
     used_labels = [labels[k] for k in used]
     courses = [lines[k] for k in kept]
-    pieces = Pieces(positions[used], ends.reshape(-1, 2), courses, lengths[kept], kept)
+    pieces = RoadPieces(positions[used], ends.reshape(-1, 2), courses, lengths[kept], kept)
     return of_pieces(pieces, kept, plane, tolerance, used_labels)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
-from coupledgp.formats.noding import Pieces, Polylines, inserted, noded
+from coupledgp.formats.noding import Polylines, RoadPieces, inserted, noded
 from coupledgp.formats.projection import Plane
 from coupledgp.formats.roads import RoadNetwork, of_pieces, warn_of_unit
 from coupledgp.random import FloatArray, IntArray
@@ -118,8 +118,8 @@ def _lengths(table: Any, name: str) -> FloatArray:
 
 
 def _measured(
-    pieces: Pieces, lines: Polylines, rows: IntArray, lengths: FloatArray, name: str
-) -> Pieces:
+    pieces: RoadPieces, lines: Polylines, rows: IntArray, lengths: FloatArray, name: str
+) -> RoadPieces:
     """Pieces whose lengths are shares of those (rows,) of a column, which its lines share."""
     row = rows[lines.line]
     inside = lines.line[:-1] == lines.line[1:]

@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.libraries import library
-from coupledgp.formats.noding import Pieces, distinct
+from coupledgp.formats.noding import RoadPieces, distinct
 from coupledgp.formats.projection import LONLAT, Plane
 from coupledgp.geometry.checks import MaxEdge
 from coupledgp.geometry.operator import LaplaceOperator
@@ -207,7 +207,7 @@ def warn_of_unit(given: FloatArray, drawn: FloatArray, name: str, stacklevel: in
 
 
 def of_pieces(
-    pieces: Pieces, rows: IntArray, plane: Plane, tolerance: float, labels: Any = None
+    pieces: RoadPieces, rows: IntArray, plane: Plane, tolerance: float, labels: Any = None
 ) -> RoadNetwork:
     """The network of pieces (m,) from rows (m,) of a file, every road once."""
     if not len(pieces.ends):
@@ -225,7 +225,7 @@ def one_of_each(ends: IntArray, lengths: FloatArray) -> tuple[IntArray, IntArray
     Returns the number (m,) of the road that each of m edges is, and the edge (r,) of each road.
     """
     nothing = np.zeros((2, 2))
-    pieces = Pieces(nothing, ends, [nothing] * len(ends), lengths, np.arange(len(ends)))
+    pieces = RoadPieces(nothing, ends, [nothing] * len(ends), lengths, np.arange(len(ends)))
     kept = distinct(pieces, 0.0)
     road = np.full(len(ends), -1, dtype=np.int64)
     road[kept] = np.arange(kept.size)

@@ -43,7 +43,7 @@ def nearest_places(points: FloatArray, corners: FloatArray) -> Nearest:
     points, corners = points - centre, corners - centre
     centroids = corners.mean(axis=1)
     radii = np.linalg.norm(corners - centroids[:, None], axis=2).max(axis=1)
-    groups = [Group.of(members, centroids, radii) for members in like_radii(radii)]
+    groups = [ElementGroup.of(members, centroids, radii) for members in like_radii(radii)]
     found = Nearest(
         np.zeros(len(points), np.int64),
         np.zeros((len(points), corners.shape[1])),
@@ -57,7 +57,7 @@ def nearest_places(points: FloatArray, corners: FloatArray) -> Nearest:
     return found
 
 
-class Group(NamedTuple):
+class ElementGroup(NamedTuple):
     """Elements of like radius: their numbers (k,), a tree of centroids, the largest radius."""
 
     members: IntArray
@@ -65,7 +65,7 @@ class Group(NamedTuple):
     radius: float
 
     @classmethod
-    def of(cls, members: IntArray, centroids: FloatArray, radii: FloatArray) -> Group:
+    def of(cls, members: IntArray, centroids: FloatArray, radii: FloatArray) -> ElementGroup:
         """The group of some elements."""
         return cls(members, cKDTree(centroids[members]), float(radii[members].max()))
 
@@ -77,7 +77,7 @@ def like_radii(radii: FloatArray) -> list[IntArray]:
     return [np.flatnonzero(level == value) for value in np.unique(level)]
 
 
-def search(found: Nearest, group: Group, points: FloatArray, corners: FloatArray) -> None:
+def search(found: Nearest, group: ElementGroup, points: FloatArray, corners: FloatArray) -> None:
     """Compare each point with all elements of a group that may be nearer than those found."""
     reach = (found.distances + group.radius) * (1 + 1e-12)
     counts = group.tree.query_ball_point(points, reach, return_length=True)

@@ -35,7 +35,7 @@ Course = FloatArray | None
 AUTO_PIECES_AN_EDGE, AUTO_PIECES = 4, 2000
 
 
-class Pieces(NamedTuple):
+class EdgePieces(NamedTuple):
     """A network of which every edge is cut into pieces of equal length.
 
     Attributes
@@ -67,7 +67,7 @@ def auto_max_edge(lengths: FloatArray) -> float:
     return float(lengths.sum() / max(AUTO_PIECES_AN_EDGE * lengths.size, AUTO_PIECES))
 
 
-def cut(ends: IntArray, lengths: FloatArray, n_nodes: int, max_edge: float | None) -> Pieces:
+def cut(ends: IntArray, lengths: FloatArray, n_nodes: int, max_edge: float | None) -> EdgePieces:
     """Cut edges (g, 2) of lengths (g,) into pieces of at most `max_edge`; loops into three or more.
 
     Raises
@@ -93,7 +93,7 @@ def cut(ends: IntArray, lengths: FloatArray, n_nodes: int, max_edge: float | Non
     start = np.where(place == 0, ends[parents, 0], inner - 1)
     end = np.where(place == count[parents] - 1, ends[parents, 1], inner)
     pieces = count[parents]
-    return Pieces(
+    return EdgePieces(
         n_vertices=n_nodes + int((count - 1).sum()),
         elements=np.stack([start, end], axis=1),
         lengths=lengths[parents] / pieces,
@@ -103,7 +103,7 @@ def cut(ends: IntArray, lengths: FloatArray, n_nodes: int, max_edge: float | Non
     )
 
 
-def network_matrices(pieces: Pieces) -> Matrices:
+def network_matrices(pieces: EdgePieces) -> Matrices:
     """Stiffness and lumped mass of linear elements."""
     start, end = pieces.elements.T
     mass = np.bincount(pieces.elements.ravel(), np.repeat(pieces.lengths / 2, 2))
@@ -112,7 +112,7 @@ def network_matrices(pieces: Pieces) -> Matrices:
 
 
 def piece_positions(
-    pieces: Pieces, ends: IntArray, positions: FloatArray, courses: Sequence[Course] | None
+    pieces: EdgePieces, ends: IntArray, positions: FloatArray, courses: Sequence[Course] | None
 ) -> FloatArray:
     """Positions (n_vertices, d) of nodes (n, d) and of the vertices within edges.
 

@@ -36,15 +36,14 @@ from coupledgp.ground.devices import CPU, check_device_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.evidence import in_lengthscales, scaled_distances
 from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.evidence.problem import Hyperparameters, log_evidence
+from coupledgp.inference.evidence.stationary import distances_on, kernel_of
 from coupledgp.likelihoods.base import Likelihood, NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import dense_error, warn_if_imprecise
 from coupledgp.random import FloatArray, symmetric_root
-from coupledgp.search.optimize import Hyperparameters
-from coupledgp.search.problem import log_evidence
-from coupledgp.search.stationary import distances_on, kernel_of
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Name of `K + s R` in errors.

@@ -41,10 +41,10 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.gaps import time_covariance
+from coupledgp.inference.space_time.imputation import gap_system
 from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.placement import Spectra
 from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
-from coupledgp.inference.space_time.rounds import gap_system
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters, expected_periodogram
 from coupledgp.likelihoods.base import Likelihood

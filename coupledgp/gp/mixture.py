@@ -37,10 +37,10 @@ from coupledgp.gp.state import ROW_WEIGHTS
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FITTED_REMARK, WeightSpaceGP
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.mixture import mixture_log_density, precision_weighted_mean
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters
 
 # Number of halvings of the interval around a quantile, after which it is as narrow as rounding.
 BISECTIONS = 60

@@ -38,11 +38,11 @@ from coupledgp.gp.state import data_arrays, data_from, text_of, units_from
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.problem import log_evidence
 
 # Places, and draws at all vertices, that are computed at once.
 BLOCK_ROWS, BLOCK_DRAWS = 4096, 64

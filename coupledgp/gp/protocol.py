@@ -32,12 +32,12 @@ from coupledgp.gp.left_out import (
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.sites.priors import DenseSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import LinearSystem, SystemOptions
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.rows import RowWeights
 
 Points: TypeAlias = NDArray[Any]
 Want: TypeAlias = Literal["mean", "variance", "covariance"]

@@ -15,7 +15,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
 from coupledgp.inference.nodes.groups import telling_rows
-from coupledgp.inference.space_time.rounds import SpaceTimeData
+from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.random import FloatArray, IntArray
 

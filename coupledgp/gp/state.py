@@ -16,10 +16,10 @@ from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.schema import LARGEST, Entries
 from coupledgp.gp.transforms import transform_text
 from coupledgp.gp.units import Units
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.weighted_sums import WeightedSums
-from coupledgp.search.optimize import Hyperparameters
-from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import spectrum_text
 
 # Functions that return the text of a parameter that is an object, by the parameter's name.

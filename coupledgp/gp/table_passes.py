@@ -24,7 +24,6 @@ from coupledgp.inference.weights.evidence import feature_gradients, weighted_row
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.optimize import OptimizationResult
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +118,7 @@ class TablePasses(ABC):
         """
         return find()
 
-    def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
+    def searched(self, find: Callable[[], Any]) -> Any:
         """Return the result of the search, what `find` returns or what was found before."""
         return find()
 

@@ -46,6 +46,7 @@ from coupledgp.gp.units import Units, safe_scale
 from coupledgp.ground.devices import moved
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.sites.priors import FeatureSites
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.rounding import FeatureRounding
@@ -58,7 +59,6 @@ from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
 from coupledgp.linalg.rounding import LIMIT, warn_if_imprecise
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters
 
 FITTED_REMARK = (
     "The model's frequencies were fitted, so its prior is no unbiased estimate of the kernel's; "

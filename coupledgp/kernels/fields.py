@@ -16,6 +16,9 @@ from coupledgp.spectra import Spectrum, parse_spectrum
 ALPHAS = {1: (1, 2), 2: (2, 4)}
 # Kernels of position that are compared where none is named.
 POSITION_KERNELS = ("matern-5/2", "gaussian")
+# Ranges from which one is chosen, and the least that is tried, relative to the diameter.
+RANGES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
+LEAST_SCALE = 0.002
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ from coupledgp.gp.schema import (
     require_type,
 )
 from coupledgp.gp.state import data_arrays, data_from, positive_scale
+from coupledgp.inference.evidence.problem import EvidenceGradient, Hyperparameters, SpectralEvidence
 from coupledgp.models.table_parts import TablePart
 from coupledgp.random import FloatArray
 from coupledgp.search.ladder import Ladder, Rung
-from coupledgp.search.optimize import Hyperparameters, OptimizationResult
-from coupledgp.search.problem import EvidenceGradient, SpectralEvidence
+from coupledgp.search.optimize import OptimizationResult
 
 
 def part_state(part: TablePart) -> tuple[Header, Arrays]:

@@ -18,11 +18,12 @@ from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.models.estimator import FittedModel
 from coupledgp.models.tables import TableRegressor, averaged_results, search_results
 from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.search.averaging import HyperparameterPrior
-from coupledgp.search.optimize import Hyperparameters, maximise_evidence
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 

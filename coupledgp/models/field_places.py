@@ -10,11 +10,11 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry import LaplaceOperator, Locations
-from coupledgp.gp.field_fit import FieldSelection
 from coupledgp.gp.protocol import Points
 from coupledgp.ground.validation import real_array
 from coupledgp.kernels.fields import FieldKernel
 from coupledgp.random import FloatArray
+from coupledgp.search.fields.mixture import FieldSelection
 
 # Distance of a sensor from the surface, relative to the diameter, beyond which a warning is given.
 FAR_SHARE = 0.01

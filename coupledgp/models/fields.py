@@ -13,8 +13,6 @@ from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.geometry.locations import place_numbers
-from coupledgp.gp.field_fit import selection_from, selection_state
-from coupledgp.gp.field_routes import ROUTES, RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP, kernel_from
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.precise_fields import PreciseFieldGP
@@ -53,6 +51,8 @@ from coupledgp.models.field_places import (
 from coupledgp.models.node_estimator import check_node_targets
 from coupledgp.models.placement import asked_points, place_sensors, without_observed
 from coupledgp.random import FloatArray, draw_seed
+from coupledgp.search.fields.mixture import selection_from, selection_state
+from coupledgp.search.fields.routes import ROUTES, RouteSettings, fit_field
 
 # Fitted numbers that a file holds if the model has them.
 STORED_RESULTS = ("n_evaluations_", "converged_")

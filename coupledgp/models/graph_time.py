@@ -10,12 +10,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
-from coupledgp.gp.graph_time_fit import (
-    FittedSpaceTime,
-    SpaceTimeModel,
-    fit_space_time,
-)
-from coupledgp.gp.graph_time_transform import chosen_transform
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors, units_of
 from coupledgp.gp.state import text_of
@@ -50,6 +44,12 @@ from coupledgp.models.graph_time_parts import (
 )
 from coupledgp.models.targets import TransformLike
 from coupledgp.random import draw_seed
+from coupledgp.search.space_time.fitter import (
+    FittedSpaceTime,
+    SpaceTimeModel,
+    fit_space_time,
+)
+from coupledgp.search.space_time.transforms import chosen_transform
 from coupledgp.selection.protocol import is_auto
 from coupledgp.series import Panel, TimeAxis
 

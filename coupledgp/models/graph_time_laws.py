@@ -15,9 +15,6 @@ from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_b
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.back_transformed import mapped_back
 from coupledgp.gp.graph_time import GraphTimeGP
-from coupledgp.gp.graph_time_fit import (
-    Outliers,
-)
 from coupledgp.gp.protocol import Data, Points
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TargetTransform
@@ -40,6 +37,9 @@ from coupledgp.models.estimator import (
 )
 from coupledgp.models.graph_time_parts import longest_run, term_names
 from coupledgp.random import FloatArray, IntArray, draw_seed
+from coupledgp.search.space_time.fitter import (
+    Outliers,
+)
 from coupledgp.series import Panel, TimeAxis
 
 # Seconds that a forecast may take beyond those of one step where no budget is given.

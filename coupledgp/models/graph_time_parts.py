@@ -9,10 +9,6 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.gp.graph_time import GraphTimeGP
-from coupledgp.gp.graph_time_fit import (
-    FittedSpaceTime,
-    Outliers,
-)
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import Entries, require_type
 from coupledgp.gp.space_time_rows import SpaceTimeRows
@@ -22,6 +18,10 @@ from coupledgp.ground.validation import check_sizes
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.random import FloatArray
+from coupledgp.search.space_time.fitter import (
+    FittedSpaceTime,
+    Outliers,
+)
 from coupledgp.series import Panel, TimeAxis, as_panel
 from coupledgp.series.axis import LARGEST_SECONDS
 from coupledgp.series.zones import zone_of_name

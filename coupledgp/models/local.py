@@ -10,14 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.local import LocalGP
-from coupledgp.gp.local_fit import (
-    FITTING_ROUNDS,
-    LOCAL_ROUNDS,
-    SCREENING,
-    LocalFitter,
-    LocalProblem,
-    LocalSearch,
-)
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
@@ -29,6 +21,14 @@ from coupledgp.inference.neighbours.parameters import TRENDS
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import TransformLike, fit_transformed
+from coupledgp.search.tables.local import (
+    FITTING_ROUNDS,
+    LOCAL_ROUNDS,
+    SCREENING,
+    LocalFitter,
+    LocalProblem,
+    LocalSearch,
+)
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
 # Kernels among which `kernel="auto"` chooses.

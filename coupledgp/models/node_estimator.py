@@ -15,11 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.gp.component_fit import fit_components
 from coupledgp.gp.components import ComponentsGP, Part
 from coupledgp.gp.mixture import MixtureGP, restored_process
-from coupledgp.gp.node_average import Averaging, fit_average
-from coupledgp.gp.node_fit import NodeFitter, NodeSearch
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
 from coupledgp.gp.nodes import NodeGP, NodeSettings
@@ -61,6 +58,9 @@ from coupledgp.models.placement import asked_points, place_sensors, without_obse
 from coupledgp.random import FloatArray, draw_seed
 from coupledgp.search.averaging import HyperparameterPrior, as_hyperparameter_prior
 from coupledgp.search.minimise import lbfgs, parse_optimizer
+from coupledgp.search.nodes.average import Averaging, fit_average
+from coupledgp.search.nodes.components import fit_components
+from coupledgp.search.nodes.fitter import NodeFitter, NodeSearch
 from coupledgp.selection.member_plans import AVERAGED_ROWS
 
 DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}

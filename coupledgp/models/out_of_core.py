@@ -9,7 +9,6 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.directions import check_directions
 from coupledgp.features.registry import features_class
-from coupledgp.gp.batched_evidence import KEPT_ROWS, BatchedEvidence
 from coupledgp.gp.columns import (
     RULE_ROWS,
     laplace_lengthscale,
@@ -34,7 +33,9 @@ from coupledgp.models.rows import noise_of_level
 from coupledgp.models.spectrum_options import MATRICES, check_frequencies
 from coupledgp.models.tables import HYPERPARAMETER_CHOICES, search_results
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.search.optimize import maximise_evidence
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.batched_evidence import KEPT_ROWS, BatchedEvidence
 
 # Copies of the random rows of the search that are alive at once.
 COPIES = 3

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
@@ -24,6 +23,7 @@ from coupledgp.models.local import column_groups
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
 from coupledgp.models.targets import TransformLike, fit_transformed
+from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.fitted_members import Choice, MemberChoice
 from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
 from coupledgp.selection.members import MemberSearch

@@ -11,8 +11,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.validation import LARGEST_PRODUCT, SMALLEST_PRODUCT, check_sizes, real_array
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray
-from coupledgp.search.rows import RowWeights
 
 
 @dataclass(frozen=True)

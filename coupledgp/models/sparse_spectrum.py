@@ -30,7 +30,6 @@ from coupledgp.gp.columns import (
     laplace_lengthscale,
     spread_lengthscale,
 )
-from coupledgp.gp.fit_spectrum import FittedPriors, SpectrumFitter
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
@@ -69,7 +68,8 @@ from coupledgp.models.tables import (
 from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.averaging import HyperparameterPrior
-from coupledgp.search.optimize import SearchSpace, first_places
+from coupledgp.search.space import SearchSpace, first_places
+from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
 from coupledgp.selection.protocol import with_parameters
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 

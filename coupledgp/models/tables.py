@@ -33,6 +33,7 @@ from coupledgp.ground.validation import (
     check_positive,
     check_positive_int,
 )
+from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.estimator import (
     FittedModel,
@@ -55,13 +56,8 @@ from coupledgp.search.averaging import (
     average_hyperparameters,
 )
 from coupledgp.search.minimise import lbfgs, parse_optimizer
-from coupledgp.search.optimize import (
-    Hyperparameters,
-    OptimizationResult,
-    SearchSpace,
-    first_places,
-)
-from coupledgp.search.problem import EvidenceProblem
+from coupledgp.search.optimize import OptimizationResult
+from coupledgp.search.space import SearchSpace, first_places
 from coupledgp.spectra import SpectrumLike
 
 HYPERPARAMETER_CHOICES = ("maximum", "averaged")

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns, seed_from_random_state
-from coupledgp.gp.fit_transform import fit_transforms
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.transformed import TransformedGP, forward
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Identity, TargetTransform
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import forward_array, plain_array, real_array
 from coupledgp.models.estimator import FittedModel
+from coupledgp.search.tables.transforms import fit_transforms
 from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.spectra import parse_spectrum
 

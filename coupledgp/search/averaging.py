@@ -14,17 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import check_positive
-from coupledgp.random import FloatArray
+from coupledgp.inference.evidence.objective import Box, VectorObjective
+from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
+from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Stopping
-from coupledgp.search.optimize import Hyperparameters, SearchSpace
-from coupledgp.search.problem import EvidenceProblem
+from coupledgp.search.search import Search
+from coupledgp.search.space import SearchSpace
 
 # Step of the differences of gradients, in log units: their error is of second order.
 HESSIAN_STEP = 0.01
@@ -37,7 +38,7 @@ FREEDOM = 5
 LEAST_WEIGHT = 1e-4
 # Effective draws below which the proposal is moved to the weighted draws and used once more.
 FEW_EFFECTIVE = 5.0
-# Log posterior of places where the covariance has no Cholesky factor, as a negative value to climb.
+# Minus log posterior of places where the covariance has no Cholesky factor.
 REFUSED = 1e12
 # The search for the maximum stays within this many prior standard deviations.
 REACH = 6.0
@@ -143,9 +144,23 @@ def average_hyperparameters(
     NumericalError
         The evidence is finite nowhere near the maximum.
     """
-    posterior = LogPosterior(problem, space, start, prior)
+    posterior = TablePosterior(problem, space, start, prior)
     report("maximum of the posterior of the hyperparameters")
-    mode = _maximum(posterior, rng)
+    starts = [
+        posterior.logarithms(start),
+        posterior.mean,
+        posterior.mean + posterior.sd * rng.standard_normal(posterior.mean.size),
+    ]
+    low, high = np.transpose(posterior.limits)
+    best = Search(space.minimise).best(
+        lambda _: posterior, [np.clip(t, low, high) for t in starts], Stopping(max_iterations=100)
+    )
+    if best.value >= REFUSED:
+        raise NumericalError(
+            "hyperparameters: the evidence is finite at none of the places where the search for "
+            "the maximum of their posterior ended; keep the noise with fixed=('noise',)"
+        )
+    mode = best.point
     draws, weights = importance_draws(posterior, mode, n_draws, rng, report)
     kept = weights >= LEAST_WEIGHT
     kept[0] = True  # the model's own hyperparameters are those of the first member
@@ -157,15 +172,19 @@ def average_hyperparameters(
     )  # fmt: skip
 
 
-class LogDensity(Protocol):
-    """An unnormalised log density of logarithms of hyperparameters."""
+def systematic_draws(chances: FloatArray, n_draws: int) -> tuple[IntArray, IntArray]:
+    """Places among chances (m,) that lie in a line, and how often each is drawn.
 
-    def value_and_gradient(self, point: FloatArray, /) -> tuple[float, FloatArray]:
-        """Log density at a point (q,), and its gradient (q,)."""
+    The line is cut into `n_draws` parts of equal mass, and from each the middle is taken.
+    """
+    middles = (np.arange(n_draws) + 0.5) / n_draws
+    drawn = np.searchsorted(np.cumsum(chances) / chances.sum(), middles)
+    places, counts = np.unique(drawn, return_counts=True)
+    return places, counts
 
 
 def importance_draws(
-    posterior: LogDensity,
+    posterior: VectorObjective,
     mode: FloatArray,
     n_draws: int,
     rng: np.random.Generator,
@@ -173,8 +192,8 @@ def importance_draws(
 ) -> tuple[FloatArray, FloatArray]:
     """Draws (n_draws, q) of a Student-t law about the mode (q,), the mode first, and weights.
 
-    The weights (n_draws,) have the sum one. If few draws carry them, the law is moved to the
-    weighted draws and used once more.
+    The objective is minus the log posterior density. The weights (n_draws,) have the sum one. If
+    few draws carry them, the law is moved to the weighted draws and used once more.
     """
     report("curvature at the maximum")
     scale = _proposal_scale(posterior, mode)
@@ -188,8 +207,8 @@ def importance_draws(
     return draws, weights
 
 
-class LogPosterior:
-    """Log evidence plus log prior, without its constant, as a function of t (q,).
+class TablePosterior(VectorObjective):
+    """Minus log evidence and log prior, without its constant, as a function of t (q,), nats.
 
     Parameters are those of `average_hyperparameters`.
     """
@@ -213,7 +232,14 @@ class LogPosterior:
                 means.append(mean)
                 sds.append(sd)
         self.mean, self.sd = np.array(means), np.array(sds)
+        reach = REACH * self.sd
+        low, high = (self.mean - reach).tolist(), (self.mean + reach).tolist()
+        self.limits = list(zip(low, high, strict=True))
         self.n_evaluations = 0
+
+    def box(self, start: FloatArray) -> Box:
+        """See the base class."""
+        return self.limits
 
     def hyperparameters(self, t: FloatArray) -> Hyperparameters:
         """Hyperparameters at logarithms t (q,)."""
@@ -236,15 +262,15 @@ class LogPosterior:
         ]
         return np.array([*relative[: self.n_lengthscales], *scales])
 
-    def value_and_gradient(self, t: FloatArray) -> tuple[float, FloatArray]:
-        """Log posterior and its gradient (q,); a place without a Cholesky factor is refused."""
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """See the base class; a place without a Cholesky factor is refused."""
         self.n_evaluations += 1
-        hyper = self.hyperparameters(t)
-        z = (t - self.mean) / self.sd
+        hyper = self.hyperparameters(variables)
+        z = (variables - self.mean) / self.sd
         try:
             evidence = self.problem.at(hyper.lengthscale).evaluate(hyper.outputscale, hyper.noise)
         except NumericalError:
-            return -REFUSED, np.zeros_like(t)
+            return REFUSED, np.zeros_like(variables)
         gradient = []
         if self.n_lengthscales:
             gradient += list(self.space.gradient(evidence.lengthscale))
@@ -252,36 +278,11 @@ class LogPosterior:
             getattr(evidence, name) for name in ("outputscale", "noise") if name in self.space.free
         ]
         if not np.isfinite(evidence.value):
-            return -REFUSED, np.zeros_like(t)
-        return evidence.value - 0.5 * float(z @ z), np.array(gradient) - z / self.sd
+            return REFUSED, np.zeros_like(variables)
+        return 0.5 * float(z @ z) - evidence.value, z / self.sd - np.array(gradient)
 
 
-def _maximum(posterior: LogPosterior, rng: np.random.Generator) -> FloatArray:
-    """Logarithms (q,) of greatest posterior: the best of three searches."""
-    low, high = posterior.mean - REACH * posterior.sd, posterior.mean + REACH * posterior.sd
-    box = list(zip(low.tolist(), high.tolist(), strict=True))
-
-    def negative(t: FloatArray) -> tuple[float, FloatArray]:
-        value, gradient = posterior.value_and_gradient(t)
-        return -value, -gradient
-
-    starts = [
-        posterior.logarithms(posterior.kept),
-        posterior.mean,
-        posterior.mean + posterior.sd * rng.standard_normal(low.size),
-    ]
-    minimise, stopping = posterior.space.minimise, Stopping(max_iterations=100)
-    found = [minimise(negative, np.clip(start, low, high), box, stopping) for start in starts]
-    best = min(found, key=lambda minimum: minimum.value)
-    if best.value >= REFUSED:
-        raise NumericalError(
-            "hyperparameters: the evidence is finite at none of the places where the search for "
-            "the maximum of their posterior ended; keep the noise with fixed=('noise',)"
-        )
-    return best.point
-
-
-def _proposal_scale(posterior: LogDensity, mode: FloatArray) -> FloatArray:
+def _proposal_scale(posterior: VectorObjective, mode: FloatArray) -> FloatArray:
     """A root (q, q) of the inverse Hessian of the negative log posterior at its maximum."""
     size = mode.size
     rows = np.empty((size, size))
@@ -290,7 +291,7 @@ def _proposal_scale(posterior: LogDensity, mode: FloatArray) -> FloatArray:
         step[k] = HESSIAN_STEP
         above = posterior.value_and_gradient(mode + step)[1]
         below = posterior.value_and_gradient(mode - step)[1]
-        rows[k] = (below - above) / (2 * HESSIAN_STEP)
+        rows[k] = posterior.size * (above - below) / (2 * HESSIAN_STEP)
     curvatures, vectors = np.linalg.eigh(0.5 * (rows + rows.T))
     # The symmetric root, since draws may not hang on the signs that rounding gives to vectors.
     root: FloatArray = vectors / np.sqrt(np.maximum(curvatures, LEAST_CURVATURE)) @ vectors.T
@@ -298,7 +299,7 @@ def _proposal_scale(posterior: LogDensity, mode: FloatArray) -> FloatArray:
 
 
 def _weighted(
-    posterior: LogDensity,
+    posterior: VectorObjective,
     mode: FloatArray,
     center: FloatArray,
     scale: FloatArray,
@@ -313,7 +314,7 @@ def _weighted(
     draws[0] = mode
     whitened = np.linalg.solve(scale, (draws - center).T)
     log_proposal = -0.5 * (FREEDOM + size) * np.log1p(np.square(whitened).sum(axis=0) / FREEDOM)
-    log_posterior = np.array([posterior.value_and_gradient(t)[0] for t in draws])
+    log_posterior = -posterior.size * np.array([posterior.value(t) for t in draws])
     logs = log_posterior - log_proposal
     weights = np.exp(logs - logs.max())
     return draws, weights / weights.sum()

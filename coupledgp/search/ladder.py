@@ -9,18 +9,20 @@ risen by more than its standard error.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress
+from coupledgp.inference.evidence.problem import EvidenceGradient, LadderProblem
 from coupledgp.random import FloatArray
-from coupledgp.search.minimise import Experienced, Minimum, Stopping, patient
-from coupledgp.search.problem import EvidenceGradient, LadderProblem
-from coupledgp.search.runs import Search
+from coupledgp.search.minimise import Experienced, Stopping, patient
+from coupledgp.search.search import Rounds, Search, SearchResult
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import proposed_starts
+from coupledgp.search.table_objective import TableObjective
 
 # Rows of the first rung, and the ratio of one rung to the last.
 FIRST_ROWS, GROWTH = 1024, 4
@@ -190,10 +192,15 @@ def climb(
     report
         Called with a line of progress after each evaluation and each rung.
     """
-    return _Climb(problem, space, max_iterations, rng, report).climbed(starts, n_kept)
+    search = Search(Experienced(patient(space.minimise, WINDOW, LEAST_RISE)), report)
+    rungs = _Rungs(problem, space, max_iterations, rng)
+    found = search.in_rounds(rungs, rungs.first(search, starts, n_kept))
+    ladder = Ladder(problem.n_rows, rungs.held_out.size, tuple(rungs.done))
+    report(ladder.explain())
+    return Climbed(found.point, ladder, found.n_evaluations)
 
 
-class _Climb:
+class _Rungs(Rounds[FloatArray]):
     """Rows in random order, rungs so far, and whether single precision still serves."""
 
     def __init__(
@@ -202,11 +209,8 @@ class _Climb:
         space: SearchSpace,
         max_iterations: int,
         rng: np.random.Generator,
-        report: Progress,
     ) -> None:
-        self.problem, self.report = problem, report
-        watched = patient(space.minimise, WINDOW, LEAST_RISE)
-        self.space = replace(space, minimise=Experienced(watched))
+        self.problem, self.space = problem, space
         self.max_iterations = max_iterations
         self.sizes = rung_sizes(problem.n_rows, problem.most_rows)
         n_held_out = min(problem.n_rows // ROWS_A_HELD_OUT, MAX_HELD_OUT)
@@ -214,50 +218,47 @@ class _Climb:
         order = problem.row_order(rng, n_held_out + largest)
         self.held_out, self.rest = np.sort(order[:n_held_out]), order[n_held_out:]
         self.single = True
-        self.n_evaluations = 0
-        self.rungs: list[Rung] = []
+        self.done: list[Rung] = []
+        self.density: FloatArray | None = None
 
-    def climbed(self, starts: list[FloatArray], n_kept: int) -> Climbed:
-        """Climb from the best of some starts (q,)."""
-        point, density = self._first(starts, n_kept, self.sizes[0]), None
-        for size in self.sizes[1:]:
-            before, (point, rung) = point, self._next(size, point)
-            if size < self.problem.n_rows:
-                density = self._density(before) if density is None else density
-                after = self._density(point)
-                rung, density = _compared(rung, after - density), after
-            self.rungs.append(rung)
-            if rung.fell:
-                point = before
-            if not rung.rose:
-                break
-        ladder = Ladder(self.problem.n_rows, self.held_out.size, tuple(self.rungs))
-        self.report(ladder.explain())
-        return Climbed(point, ladder, self.n_evaluations)
+    @property
+    def most(self) -> int:
+        """Number of rungs."""
+        return len(self.sizes)
 
-    def _first(self, starts: list[FloatArray], n_kept: int, size: int) -> FloatArray:
-        """Improve the best of some starts on the first rung; return the best point."""
+    def first(
+        self, search: Search, starts: list[FloatArray], n_kept: int
+    ) -> SearchResult[FloatArray]:
+        """Improve the best of some starts on the first rung."""
+        size = self.sizes[0]
         part = self._part(size)
-        trial = Search(part, self.space, self._telling(size))
         if not starts:
-            starts, n_proposed = proposed_starts(part, self.space, PROPOSED * n_kept)
-            self.n_evaluations += n_proposed
-        ranked = sorted(starts, key=trial.value)[:n_kept]
-        self.n_evaluations += trial.n_evaluations
+            starts, search.n_evaluations = proposed_starts(part, self.space, PROPOSED * n_kept)
+        trial = TableObjective(part, self.space, self._title(size))
+        ranked = [each.point for each in search.ranked(lambda _: trial, starts)[:n_kept]]
         limit = min(FIRST_ITERATIONS, self.max_iterations)
-        runs = [self._improved(part, start, limit) for start in ranked]
+        runs = [self._improved(search, part, start, limit) for start in ranked]
         best = min(runs, key=lambda run: run.value)
-        self.rungs.append(
-            Rung(size, self.n_evaluations, best.n_iterations, best.converged, self.single)
-        )
-        return best.point
+        self.done.append(self._rung(size, search.n_evaluations, best))
+        return replace(best, n_rounds=1)
 
-    def _next(self, size: int, start: FloatArray) -> tuple[FloatArray, Rung]:
-        """Improve a point on the rung of a size."""
-        before = self.n_evaluations
-        best = self._improved(self._part(size), start, self.max_iterations)
-        evaluations = self.n_evaluations - before
-        return best.point, Rung(size, evaluations, best.n_iterations, best.converged, self.single)
+    def improved(
+        self, search: Search, before: SearchResult[FloatArray]
+    ) -> SearchResult[FloatArray]:
+        """See the base class; a rung on which the held-out log density falls is stepped back."""
+        size, spent = self.sizes[before.n_rounds], search.n_evaluations
+        found = self._improved(search, self._part(size), before.point, self.max_iterations)
+        rung = self._rung(size, search.n_evaluations - spent, found)
+        if size < self.problem.n_rows:
+            if self.density is None:
+                self.density = self._density(search, before.point)
+            density = self._density(search, found.point)
+            rung, self.density = _compared(rung, density - self.density), density
+        self.done.append(rung)
+        return replace(before if rung.fell else found, settled=not rung.rose)
+
+    def _rung(self, size: int, n_evaluations: int, found: SearchResult[FloatArray]) -> Rung:
+        return Rung(size, n_evaluations, found.n_iterations, found.converged, self.single)
 
     def _part(self, size: int) -> LadderProblem:
         """The problem of the first rows in random order; every row if they are as many."""
@@ -265,61 +266,49 @@ class _Climb:
             return self.problem
         return self.problem.subset(np.sort(self.rest[:size]))
 
-    def _telling(self, size: int) -> Progress:
-        first = "start values: " if not self.rungs else ""
-        return lambda text: self.report(f"{first}{size} of {self.problem.n_rows} rows: {text}")
+    def _title(self, size: int) -> str:
+        first = "start values: " if not self.done else ""
+        return f"{first}{size} of {self.problem.n_rows} rows: "
 
-    def _improved(self, part: LadderProblem, start: FloatArray, limit: int) -> Minimum:
+    def _improved(
+        self, search: Search, part: LadderProblem, start: FloatArray, limit: int
+    ) -> SearchResult[FloatArray]:
         """Run from a point, in single precision as long as its errors stay small."""
-        stopping = Stopping(limit, *TOLERANCES)
+        stopping, title = Stopping(limit, *TOLERANCES), self._title(part.n_rows)
         single = part.single_precision() if self.single else None
         if single is not None:
-            found = self._run(single, start, stopping)
-            if found is not None and self._is_close(part, single, found.point):
-                return found
-            start = start if found is None else found.point
+            quick = TableObjective(single, self.space, title, falls_back=False)
+            with suppress(NumericalError):
+                found = search.improved(quick, start, stopping)
+                if self._is_close(search, part, single, found.point):
+                    return found
+                start = found.point
         self.single = False
-        best = self._run(part, start, stopping)
-        # Where a Cholesky factor fails, an eigendecomposition keeps the variances in bounds.
-        return best or self._profiled(part, start, stopping)
+        return search.improved(TableObjective(part, self.space, title), start, stopping)
 
-    def _run(self, part: LadderProblem, start: FloatArray, stopping: Stopping) -> Minimum | None:
-        """Run with the variances as variables; None where a matrix was not positive definite."""
-        search = Search(part, self.space, self._telling(part.n_rows), joint=True)
-        try:
-            return search.run(start, stopping)
-        except NumericalError:
-            return None
-        finally:
-            self.n_evaluations += search.n_evaluations
-
-    def _profiled(self, part: LadderProblem, start: FloatArray, stopping: Stopping) -> Minimum:
-        search = Search(part, self.space, self._telling(part.n_rows), joint=False)
-        found = search.run(start, stopping)
-        self.n_evaluations += search.n_evaluations
-        return found
-
-    def _is_close(self, part: LadderProblem, single: LadderProblem, point: FloatArray) -> bool:
+    def _is_close(
+        self, search: Search, part: LadderProblem, single: LadderProblem, point: FloatArray
+    ) -> bool:
         """Whether evidence and gradient of two precisions agree at a point (q,)."""
         lengthscale = self.space.lengthscales(point)
         here = part.at(lengthscale)
-        scales = Search(part, self.space, self.report).scales(here)
-        self.n_evaluations += 2
+        scales = self.space.scales(here)
+        search.n_evaluations += 2
         try:
             quick = single.at(lengthscale).evaluate(*scales)
         except NumericalError:
             return False
         return single_error(here.evaluate(*scales), quick, part) <= SINGLE_ERROR
 
-    def _density(self, point: FloatArray) -> FloatArray:
+    def _density(self, search: Search, point: FloatArray) -> FloatArray:
         """Log densities (h,) of the held-out rows under the lengthscales of a point (q,).
 
         They are given at most `GIVEN_ROWS` of the other rows, with the best variances there.
         """
-        self.n_evaluations += 1
+        search.n_evaluations += 1
         given = self.problem.subset(np.sort(self.rest[:GIVEN_ROWS]))
         here = given.at(self.space.lengthscales(point))
-        scales = Search(given, self.space, self.report).scales(here)
+        scales = self.space.scales(here)
         return here.log_density(self.problem.subset(self.held_out), *scales)
 
 

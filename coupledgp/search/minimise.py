@@ -6,21 +6,20 @@ An optimiser is a function with the arguments of `lbfgs`. One more is a function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.validation import check_choice
+from coupledgp.inference.evidence.objective import Box
 from coupledgp.random import FloatArray
 
 # `x -> (value, gradient)` at a point (d,), the gradient of the same shape.
 ValueAndGradient: TypeAlias = Callable[[FloatArray], tuple[float, FloatArray]]
-# Lower and upper end of each variable.
-Box: TypeAlias = Sequence[tuple[float, float]]
 # Least curvature along a step that counts as convex, and bounds of the units of variables.
 LEAST_CURVATURE = 1e-10
 UNITS = (0.1, 10.0)
@@ -139,6 +138,48 @@ def lbfgs(function: ValueAndGradient, start: FloatArray, box: Box, stopping: Sto
         least = ROUNDING_GRADIENT * max(1.0, abs(float(result.fun)))
         converged = float(np.abs(projected).max()) <= least
     return Minimum(result.x, float(result.fun), result.nit, converged)
+
+
+def brent(
+    function: Callable[[float], float],
+    ends: tuple[float, float],
+    tolerance: float,
+    max_iterations: int = 500,
+) -> Minimum:
+    """Minimise a function of one variable between two ends by values alone (Brent, 1973).
+
+    Parameters
+    ----------
+    function
+        The function; the ends themselves are not evaluated.
+    ends
+        Lower and upper end.
+    tolerance
+        Accuracy of the variable.
+    max_iterations
+        Largest number of evaluations.
+    """
+    found = minimize_scalar(
+        function, bounds=ends, method="bounded",
+        options={"xatol": tolerance, "maxiter": max_iterations},
+    )  # fmt: skip
+    return Minimum(np.array([found.x]), float(found.fun), int(found.nit), bool(found.success))
+
+
+def along_line(
+    function: Callable[[float], float],
+    ends: tuple[float, float],
+    n_grid: int,
+    tolerance: float,
+    max_iterations: int = 500,
+) -> float:
+    """The best of a grid between two ends, polished by Brent's method between its neighbours."""
+    grid = np.linspace(*ends, n_grid)
+    values = [function(float(x)) for x in grid]
+    k = int(np.argmin(values))
+    near = float(grid[max(k - 1, 0)]), float(grid[min(k + 1, n_grid - 1)])
+    found = brent(function, near, tolerance, max_iterations)
+    return float(found.point[0] if found.value < values[k] else grid[k])
 
 
 @dataclass

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.problem import EvidenceProblem, LadderProblem
+from coupledgp.inference.evidence.problem import Hyperparameters as Hyperparameters
 from coupledgp.random import FloatArray
 from coupledgp.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
-from coupledgp.search.minimise import Minimum, Stopping
-from coupledgp.search.problem import EvidenceProblem, LadderProblem
-from coupledgp.search.runs import Search
-from coupledgp.search.space import Hyperparameters as Hyperparameters
-from coupledgp.search.space import SearchSpace as SearchSpace
-from coupledgp.search.space import first_places as first_places
+from coupledgp.search.minimise import Stopping
+from coupledgp.search.search import Search
+from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import proposed_starts
+from coupledgp.search.table_objective import TableObjective
 
 # Number of rows on which starting values are compared: they need not be exact.
 SUBSET_ROWS = 1024
@@ -93,7 +92,7 @@ def maximise_evidence(
     """
     if "lengthscale" not in space.free:
         kept = space.base if space.lengthscale is None else space.lengthscale
-        return _finished(problem, space, kept, Ladder(problem.n_rows), 0, report)
+        return _finished(problem, space, kept, Ladder(problem.n_rows), 0)
     starts = space.given_starts(n_restarts, rng)
     given = (starts, 1 + n_restarts, max_iterations, rng, report)
     if isinstance(problem, LadderProblem) and len(rung_sizes(problem.n_rows)) > 1:
@@ -101,7 +100,7 @@ def maximise_evidence(
     else:
         found = _whole(problem, space, *given)
     lengthscale = space.lengthscales(found.point)
-    return _finished(problem, space, lengthscale, found.ladder, found.n_evaluations, report)
+    return _finished(problem, space, lengthscale, found.ladder, found.n_evaluations)
 
 
 def _whole(
@@ -114,36 +113,24 @@ def _whole(
     report: Progress,
 ) -> Climbed:
     """Improve the best starts on every row, of a long table those that a subset has improved."""
-    search = Search(problem, space, report)
     small = problem
     if problem.n_rows > 2 * SUBSET_ROWS:
         rows = np.sort(rng.choice(problem.n_rows, SUBSET_ROWS, replace=False))
         small = problem.subset(rows)
-    trial = Search(small, space, lambda text: report(f"start values: {text}"))
-    n_proposed = 0
+    search = Search(space.minimise, report)
+    trial = TableObjective(small, space, "start values: ")
     if not starts:
-        starts, n_proposed = proposed_starts(small, space, TRIALS * n_kept)
+        starts, search.n_evaluations = proposed_starts(small, space, TRIALS * n_kept)
     iterations = max_iterations if small is problem else SUBSET_ITERATIONS
     first = min(iterations, TRIAL_ITERATIONS)
-    runs = [_improved(trial, start, first) for start in starts]
-    best = min(runs, key=lambda run: run.value)
+    best = search.best(lambda _: trial, starts, Stopping(first, *TOLERANCES))
     if not best.converged and first < iterations:
-        best = _improved(trial, best.point, iterations)
+        best = search.improved(trial, best.point, Stopping(iterations, *TOLERANCES))
     if small is not problem:
-        best = _improved(search, best.point, max_iterations)
-    evaluations = n_proposed + trial.n_evaluations + search.n_evaluations
-    rung = Rung(problem.n_rows, evaluations, best.n_iterations, best.converged)
-    return Climbed(best.point, Ladder(problem.n_rows, 0, (rung,)), evaluations)
-
-
-def _improved(search: Search, start: FloatArray, max_iterations: int) -> Minimum:
-    """Run from a point (q,); where a Cholesky factor fails, with the variances profiled out."""
-    stopping = Stopping(max_iterations, *TOLERANCES)
-    try:
-        return search.run(start, stopping)
-    except NumericalError:
-        search.joint = False
-        return search.run(start, stopping)
+        whole = TableObjective(problem, space)
+        best = search.improved(whole, best.point, Stopping(max_iterations, *TOLERANCES))
+    rung = Rung(problem.n_rows, search.n_evaluations, best.n_iterations, best.converged)
+    return Climbed(best.point, Ladder(problem.n_rows, 0, (rung,)), search.n_evaluations)
 
 
 def _finished(
@@ -152,10 +139,9 @@ def _finished(
     lengthscale: FloatArray,
     ladder: Ladder,
     n_evaluations: int,
-    report: Progress,
 ) -> OptimizationResult:
     """The result at the final lengthscales (d,), with the best variances on every row."""
-    best, value = Search(problem.in_double(), space, report).finish(lengthscale)
+    best, value = TableObjective(problem.in_double(), space).finished(lengthscale)
     chosen = ladder.chosen
     iterations = 1 if chosen is None else max(chosen.n_iterations, 1)
     converged = chosen is None or chosen.converged

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from coupledgp.inference.evidence.problem import SpectralEvidence
 from coupledgp.random import FloatArray
-from coupledgp.search.problem import SpectralEvidence
 
 # Rounding error of a Gram matrix that was summed over many rows, as a multiple of the rounding
 # error of one operation on each of its columns.

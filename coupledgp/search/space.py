@@ -7,26 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from coupledgp.inference.evidence.problem import EvidenceAtLengthscale
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.minimise import Minimiser, lbfgs
-from coupledgp.search.profile import ScaleBounds
-
-
-@dataclass(frozen=True)
-class Hyperparameters:
-    """Hyperparameters of a stationary Gaussian process with noise.
-
-    Attributes
-    ----------
-    lengthscale : FloatArray (d,)
-        In units of the inputs.
-    outputscale, noise : float
-        Variances of f and of the noise, in units of the normalised targets.
-    """
-
-    lengthscale: FloatArray
-    outputscale: float
-    noise: float
+from coupledgp.search.profile import ScaleBounds, profile_scales
 
 
 @dataclass(frozen=True)
@@ -84,6 +68,13 @@ class SearchSpace:
     def kept_noise(self) -> float | None:
         """Value of the noise if it is kept, None if it is searched for."""
         return None if "noise" in self.free else self.noise
+
+    def scales(self, here: EvidenceAtLengthscale) -> tuple[float, float]:
+        """The best (outputscale, noise) at fixed lengthscales; those that are kept stay."""
+        kept = self.kept_outputscale, self.kept_noise
+        if kept[0] is not None and kept[1] is not None:
+            return kept[0], kept[1]
+        return profile_scales(here.spectral(), self.bounds, *kept)
 
     def lengthscales(self, theta: FloatArray) -> FloatArray:
         """Lengthscales (d,) from the free logarithms theta (q,) over their base."""

@@ -10,12 +10,12 @@ so that every ratio of noise to signal is free (MATH section 6).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from coupledgp.inference.evidence.problem import EvidenceProblem
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.problem import EvidenceProblem
 from coupledgp.search.profile import profile_scales
 from coupledgp.search.space import SearchSpace
 
@@ -84,8 +84,7 @@ class _CoarseProfile:
     """
 
     def __init__(self, problem: EvidenceProblem, space: SearchSpace) -> None:
-        rows = coarse_rows(problem, space.base)
-        self.problem = problem if rows is None else problem.subset(rows)
+        self.problem = coarse_problem(problem, space.base)
         self.space = space
         self.known: dict[tuple[float, ...], float] = {}
         self.independent = False
@@ -119,23 +118,44 @@ class _CoarseProfile:
                 return
 
 
-def coarse_rows(problem: EvidenceProblem, base: FloatArray) -> IntArray | None:
-    """Numbers (b,) of the rows on which starts are compared; None for all.
+def coarse_rows(
+    order: IntArray, centres: IntArray, near: Callable[[], IntArray] | None
+) -> IntArray:
+    """Numbers (b,) of the rows on which starts are compared, ascending: all of a short table.
+
+    Parameters
+    ----------
+    order
+        Numbers (n,) of the rows in random order.
+    centres
+        Rows to which others are near.
+    near
+        Finds rows near to these; None where there are no inputs by which rows are near.
+    """
+    if len(order) <= COARSE_ROWS:
+        return np.sort(order)
+    if near is None:
+        return np.sort(order[:COARSE_ROWS])
+    n_random = COARSE_ROWS - N_CENTRES * NEAR_ROWS
+    return np.unique(np.concatenate([order[:n_random], centres, near()]))
+
+
+def coarse_problem(problem: EvidenceProblem, base: FloatArray) -> EvidenceProblem:
+    """The problem of the rows on which starts are compared, near ones in units of `base` (d,).
 
     They are the same for the same table, whatever the seed of the search.
     """
     if problem.n_rows <= COARSE_ROWS:
-        return None
-    order = np.random.default_rng(0).permutation(problem.n_rows)
-    inputs = problem.inputs
-    if inputs is None:
-        return np.sort(order[:COARSE_ROWS])
-    n_random = COARSE_ROWS - N_CENTRES * NEAR_ROWS
-    chosen = [order[:n_random]]
-    for centre in order[:N_CENTRES]:
-        squares = np.square((inputs - inputs[centre]) / base).sum(axis=1)
-        chosen.append(np.argsort(squares, kind="stable")[:NEAR_ROWS])
-    return np.unique(np.concatenate(chosen))
+        return problem
+    inputs, order = problem.inputs, np.random.default_rng(0).permutation(problem.n_rows)
+    centres = order[:N_CENTRES]
+
+    def near() -> IntArray:
+        assert inputs is not None
+        squares = (np.square((inputs - inputs[c]) / base).sum(axis=1) for c in centres)
+        return np.concatenate([np.argsort(s, kind="stable")[:NEAR_ROWS] for s in squares])
+
+    return problem.subset(coarse_rows(order, centres, None if inputs is None else near))
 
 
 def _octaves_apart(pool: list[_Point], most: int) -> list[FloatArray]:

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 
 from coupledgp.gp.additive import ExactAdditiveGP
-from coupledgp.gp.local_fit import LocalFitter, LocalSearch
 from coupledgp.gp.local_prior import LocalPrior
+from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.neighbours.evidence import REFUSED
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
+from coupledgp.search.tables.local import LocalFitter, LocalSearch
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,28 +100,39 @@ class Choice:
 NOISE_PLACE = 0
 
 
-class LogPosterior:
-    """Log posterior of the hyperparameters of a model given all rows."""
+class MemberPosterior(VectorObjective):
+    """Minus the log posterior of the hyperparameters of a model given all rows, nats.
+
+    A known noise is no variable: its entry has a standard normal law that nothing depends on.
+
+    Parameters
+    ----------
+    fitter
+        The table.
+    found
+        The search, by whose lengthscales neighbours are near.
+    """
 
     def __init__(self, fitter: LocalFitter, found: LocalSearch) -> None:
         everything = np.arange(len(fitter.rows))
         self.evidence = fitter.evidence(found.structure, everything, found.vector)
         self.scale = self.evidence.n_total * fitter.rows.targets.shape[1]
 
-    def value_and_gradient(self, point: FloatArray) -> tuple[float, FloatArray]:
-        """Log posterior (up to a constant) and its gradient; a refused place has none.
+    def box(self, start: FloatArray) -> Box:
+        """See the base class."""
+        return self.evidence.box(start)
 
-        A known noise is no variable: its entry has a standard normal law that nothing depends on.
-        """
-        kept = self.with_known_noise(point)
-        value, gradient = self.evidence.negative(kept)
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """See the base class; a place that the evidence refuses has no gradient."""
+        kept = self.with_known_noise(variables)
+        value, gradient = self.evidence.value_and_gradient(kept)
         if value >= REFUSED:
-            return -value, gradient
-        value, gradient = -self.scale * value, -self.scale * gradient
+            return value, gradient
+        value, gradient = self.scale * value, self.scale * gradient
         if self.evidence.structure.known_noise is not None:
-            gap = point[NOISE_PLACE] - kept[NOISE_PLACE]
-            value -= 0.5 * gap**2
-            gradient[NOISE_PLACE] = -gap
+            gap = variables[NOISE_PLACE] - kept[NOISE_PLACE]
+            value += 0.5 * gap**2
+            gradient[NOISE_PLACE] = gap
         return value, gradient
 
     def with_known_noise(self, vectors: FloatArray) -> FloatArray:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.local_fit import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, Round
 from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM
+from coupledgp.search.tables.local import FITTING_ROUNDS, LOCAL_ROUNDS, SCREENING, Round
 
 Kind: TypeAlias = Literal["exact", "local", "hybrid", "features"]
 # Kinds by the names that `model=` takes; "auto" is all of them, where they suit the table.

@@ -12,15 +12,6 @@ import numpy as np
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.additive import AdditivePrior, ExactAdditiveGP
 from coupledgp.gp.local import LocalGP
-from coupledgp.gp.local_fit import (
-    FITTING_ROUNDS,
-    LOCAL_ROUNDS,
-    ROUNDING,
-    SCREENING,
-    LocalFitter,
-    LocalProblem,
-    LocalSearch,
-)
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data, GaussianProcess
@@ -32,11 +23,20 @@ from coupledgp.inference.spectra.mixture import (
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import importance_draws
+from coupledgp.search.tables.local import (
+    FITTING_ROUNDS,
+    LOCAL_ROUNDS,
+    ROUNDING,
+    SCREENING,
+    LocalFitter,
+    LocalProblem,
+    LocalSearch,
+)
 from coupledgp.selection.fitted_members import (
     Choice,
     FittedMember,
-    LogPosterior,
     MemberChoice,
+    MemberPosterior,
     leave_one_out,
     name_of,
 )
@@ -172,7 +172,7 @@ class MemberSearch:
         """Vectors (q, p) of hyperparameters and their weights: the best, or draws on few rows."""
         if not averages(n_rows, len(self.problem.groups)) or not fitter.varies:
             return found.vector[None], np.ones(1)
-        density = LogPosterior(fitter, found)
+        density = MemberPosterior(fitter, found)
         rng = np.random.default_rng([self.problem.seed, 3])
         draws, weights = importance_draws(density, found.vector, N_DRAWS, rng, self.report)
         kept = weights > LEAST_DRAW_WEIGHT

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from coupledgp.inference.space_time import rounds
 from coupledgp.models import GraphTimeGPRegressor
+from coupledgp.search.space_time import rounds
 
 N_NODES, N_SENSORS, N_TIMES = 8, 5, 24
 START, STEP = np.datetime64("2012-03-01T06:00", "us"), np.timedelta64(5, "m")

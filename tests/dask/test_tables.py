@@ -11,8 +11,8 @@ import pytest
 import coupledgp as cgp
 from coupledgp.dask import front
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp import batched_evidence
 from coupledgp.models import out_of_core
+from coupledgp.search.tables import batched_evidence
 
 N = 3000
 NAMES = ["a", "b", "kind"]

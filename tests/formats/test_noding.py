@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from coupledgp.formats.noding import Pieces, Polylines, distinct, inserted, noded
+from coupledgp.formats.noding import Polylines, RoadPieces, distinct, inserted, noded
 
 pytest.importorskip("pyproj")
 
@@ -59,7 +59,7 @@ def roads(*courses, lengths=(10.0, 10.0)):
     lines = [np.array(course, dtype=float) for course in courses]
     ends = np.tile([0, 1], (len(lines), 1))
     positions, rows = np.array([[0.0, 0.0], [10.0, 0.0]]), np.arange(len(lines))
-    return distinct(Pieces(positions, ends, lines, np.array(lengths), rows), 0.01).tolist()
+    return distinct(RoadPieces(positions, ends, lines, np.array(lengths), rows), 0.01).tolist()
 
 
 def test_roads_of_equal_length_with_other_courses_are_two():

@@ -7,7 +7,6 @@ import pytest
 import trimesh
 
 from coupledgp.geometry import LaplaceOperator
-from coupledgp.gp.field_fit import fit_fields
 from coupledgp.gp.fields import DENSE_SAMPLES, FieldHyperparameters, FieldPrior
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
@@ -20,6 +19,7 @@ from coupledgp.kernels.fields import (
     WhittleMatern,
     parse_field_kernels,
 )
+from coupledgp.search.fields.mixture import fit_fields
 from coupledgp.testing import ProcessContract
 
 BOX = LaplaceOperator.from_trimesh(trimesh.creation.box((1.0, 2.0, 0.4)), max_edge=0.4)

@@ -17,10 +17,10 @@ from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli, Likelihood, register_likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.models.latent_fit import fit_latent, one_row
-from coupledgp.search.optimize import Hyperparameters
+from coupledgp.search.latent import fit_latent, one_row
 from coupledgp.spectra import parse_spectrum
 from coupledgp.testing import ProcessContract
 

@@ -7,7 +7,7 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.gp.transformed import log_jacobian
 from coupledgp.gp.transforms import Log
-from coupledgp.search.rows import RowWeights
+from coupledgp.inference.evidence.rows import RowWeights
 
 
 class TestDigests:

@@ -14,13 +14,13 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.tables import TablePair
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import WeightSpaceGP
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.nearest import nearest_earlier, nearest_outside
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.nodes.hidden_posterior import HiddenPosterior
 from coupledgp.inference.nodes.leading import LeadingPosterior, LeadingPrior
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.precision_posterior import PrecisionNodePosterior
-from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 
 RNG = np.random.default_rng(7)

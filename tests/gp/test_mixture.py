@@ -10,7 +10,7 @@ import coupledgp as cgp
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.search.optimize import Hyperparameters
+from coupledgp.inference.evidence.problem import Hyperparameters
 
 RNG = np.random.default_rng(4)
 X, POINTS = RNG.normal(size=(20, 2)), RNG.normal(size=(5, 2))

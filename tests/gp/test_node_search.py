@@ -9,16 +9,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError, NumericalError
-from coupledgp.gp import node_search
-from coupledgp.gp.node_search import NodeSearcher
 from coupledgp.graphs import Graph
 from coupledgp.inference.nodes import clusters, pieces
-from coupledgp.inference.nodes.exact_search import FixedHyperparameters
 from coupledgp.inference.nodes.forecast import Budget, Forecast
+from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
-from coupledgp.inference.nodes.rounds import Checkpoint
 from coupledgp.inference.nodes.routes import EvidenceRoute, Observations
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
+from coupledgp.search.nodes import kernels as node_search
+from coupledgp.search.nodes.kernels import NodeSearcher
+from coupledgp.search.nodes.walk_rounds import Checkpoint
 
 SIDE = 56
 GRID = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE)))

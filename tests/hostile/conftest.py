@@ -5,7 +5,7 @@ import warnings
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from coupledgp.inference.nodes import averaging
+from coupledgp.search.nodes import quadrature as averaging
 from tests.hostile.shared import write_shared
 
 

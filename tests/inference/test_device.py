@@ -13,21 +13,23 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
 from coupledgp.ground.progress import silent
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss
-from coupledgp.inference.spectra.members import (
+from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
+from coupledgp.inference.weights.conditioning import Conditioning
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray
+from coupledgp.search.optimize import maximise_evidence
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.spectrum_descent import KLSettings, QueryPoints, fit_posterior_kl
+from coupledgp.search.tables.spectrum_members import (
     EvidenceSettings,
     HeldOutRows,
     JitterStage,
     Member,
     fit_members,
 )
-from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
-from coupledgp.inference.spectra.training import KLSettings, QueryPoints, fit_posterior_kl
-from coupledgp.inference.weights.conditioning import Conditioning
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters, SearchSpace, maximise_evidence
 from coupledgp.spectra import GaussianSpectrum
 from tests.pretend_device import DEVICE, PretendDevice, on_device, pretend_device
 

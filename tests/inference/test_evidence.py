@@ -17,6 +17,7 @@ from scipy import stats
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures, LaplaceFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence, scaled_distances
+from coupledgp.inference.evidence.problem import EvidenceGradient, EvidenceProblem, cholesky
 from coupledgp.inference.weights import stream as stream_module
 from coupledgp.inference.weights.evidence import (
     ColumnsAtLengthscale,
@@ -24,7 +25,6 @@ from coupledgp.inference.weights.evidence import (
     RowsAtLengthscale,
 )
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.search.problem import EvidenceGradient, EvidenceProblem, cholesky
 from coupledgp.spectra import MaternSpectrum, parse_spectrum
 
 MAPS = {"fourier": FourierFeatures, "laplace": LaplaceFeatures}

@@ -7,8 +7,23 @@ from scipy import stats
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, NumericalError
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, evidence_loss, log_evidence_of
-from coupledgp.inference.spectra.members import (
+from coupledgp.inference.spectra.mixture import (
+    mixture_log_density,
+    mixture_weights,
+    precision_weighted_mean,
+)
+from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
+from coupledgp.inference.weights import stream as stream_module
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.spectrum_descent import (
+    KLSettings,
+    QueryPoints,
+    fit_loss,
+    fit_posterior_kl,
+)
+from coupledgp.search.tables.spectrum_members import (
     EvidenceSettings,
     HeldOutRows,
     JitterStage,
@@ -19,20 +34,6 @@ from coupledgp.inference.spectra.members import (
     log_densities,
     spectral_penalty,
 )
-from coupledgp.inference.spectra.mixture import (
-    mixture_log_density,
-    mixture_weights,
-    precision_weighted_mean,
-)
-from coupledgp.inference.spectra.posterior_kl import Teacher, posterior_kl_loss
-from coupledgp.inference.spectra.training import (
-    KLSettings,
-    QueryPoints,
-    fit_loss,
-    fit_posterior_kl,
-)
-from coupledgp.inference.weights import stream as stream_module
-from coupledgp.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum
 
 DIM, M, V, S = 3, 5, 1.7, 0.3

@@ -13,10 +13,10 @@ from torch import Tensor
 from coupledgp import ExactGPRegressor
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import EvidenceGradient
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.search.problem import EvidenceGradient
 from coupledgp.spectra import parse_spectrum
 
 gpytorch = pytest.importorskip("gpytorch")

@@ -17,8 +17,8 @@ from coupledgp.inference.nodes.evidence import (
 )
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
-from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
 from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
+from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState, fit_kernel
 from tests.graph_cases import karate, weighted_graph
 
 NODES = np.array([0, 3, 5, 9, 20, 31, 33, 3])

@@ -10,18 +10,13 @@ from coupledgp.graphs.eigenpairs import leading_eigenpairs
 from coupledgp.inference.nodes import exact_evidence as graph_joint
 from coupledgp.inference.nodes import moments as graph_moments
 from coupledgp.inference.nodes.exact_evidence import HiddenEvidence, ObservedEvidence
-from coupledgp.inference.nodes.exact_search import (
-    ExactKernelObjective,
-    FixedHyperparameters,
-    fit_families,
-)
 from coupledgp.inference.nodes.moments import (
     BlockColumns,
     ChebyshevMoments,
     SpectralMoments,
 )
+from coupledgp.inference.nodes.objectives import ExactKernelObjective, FixedHyperparameters
 from coupledgp.inference.nodes.preconditioners import HiddenPreconditioner, LeadingPreconditioner
-from coupledgp.inference.nodes.rounds import Checkpoint
 from coupledgp.kernels import (
     GraphMaternKernel,
     HeatKernel,
@@ -29,6 +24,8 @@ from coupledgp.kernels import (
     dense_kernel,
     dense_spectrum,
 )
+from coupledgp.search.nodes.families import fit_families
+from coupledgp.search.nodes.walk_rounds import Checkpoint
 from tests.graph_cases import weighted_graph
 
 SIDE = 12
@@ -121,7 +118,7 @@ def test_objective_is_the_density_and_its_gradient(kept: FixedHyperparameters, k
     objective = ExactKernelObjective(
         kind(GRID, NODES, Y, ChebyshevMoments), GraphMaternKernel(), kept
     )
-    variables = objective.variables(GraphMaternKernel(4.0), 0.05)
+    variables = objective.near(GraphMaternKernel(4.0), 0.05)
     point = objective.at(variables)
     v, s = point.scales.outputscale, point.scales.noise
     A = v * dense_kernel(GRID, point.kernel)[np.ix_(NODES, NODES)] + s * np.eye(NODES.size)

@@ -7,11 +7,11 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.nodes.averaging import FINE, KernelPosterior, told_apart
-from coupledgp.inference.nodes.exact_search import FixedHyperparameters
+from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel
 from coupledgp.kernels.graph.families import InverseCosineKernel, LearnedKernel
 from coupledgp.search.averaging import HyperparameterPrior
+from coupledgp.search.nodes.quadrature import FINE, KernelPosterior, told_apart
 
 GRAPH = cgp.Graph.from_edges(range(14), [*range(1, 14), 0], weights=np.linspace(1, 2, 14))
 NODES = np.array([0, 1, 3, 4, 7, 11])

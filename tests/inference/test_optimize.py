@@ -9,14 +9,16 @@ from scipy.optimize import approx_fprime
 from coupledgp.errors import NumericalError
 from coupledgp.features import FourierFeatures
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import EvidenceAtLengthscale, Hyperparameters
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray
 from coupledgp.search import ladder, optimize
-from coupledgp.search.optimize import Hyperparameters, SearchSpace, maximise_evidence
-from coupledgp.search.problem import EvidenceAtLengthscale
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.profile import ScaleBounds
-from coupledgp.search.runs import Search
-from coupledgp.search.starts import COARSE_ROWS, coarse_rows, proposed_starts
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.starts import COARSE_ROWS, coarse_problem, proposed_starts
+from coupledgp.search.table_objective import TableObjective
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
 DIM = 2
@@ -46,7 +48,7 @@ def test_the_result_is_a_stationary_point(
     n: int, joint: bool, ard: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Profiled or jointly, the same kind of point: no coordinate improves it."""
-    monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
+    monkeypatch.setattr(optimize, "TableObjective", partial(TableObjective, joint=joint))
     problem = smooth_problem(n, rng)
     result = run(problem, SearchSpace(base=np.array([1.0, 2.0]), ard=ard))
     h = result.hyperparameters
@@ -74,7 +76,7 @@ def test_joint_and_profiled_searches_end_in_the_same_points(
     problem, start = smooth_problem(80, rng), None
     values = []
     for joint in (joint_first, not joint_first):
-        monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
+        monkeypatch.setattr(optimize, "TableObjective", partial(TableObjective, joint=joint))
         result = run(problem, SearchSpace(np.ones(DIM), True, lengthscale=start), n_restarts=0)
         start = result.hyperparameters.lengthscale
         values.append(result.log_evidence)
@@ -88,7 +90,7 @@ def test_joint_and_profiled_searches_end_in_the_same_points(
 def test_what_is_not_free_is_kept(
     free: tuple[str, ...], joint: bool, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
+    monkeypatch.setattr(optimize, "TableObjective", partial(TableObjective, joint=joint))
     problem = smooth_problem(40, rng)
     given = np.array([0.9, 1.7])
     space = SearchSpace(
@@ -119,14 +121,13 @@ def test_gradients_of_the_objectives(joint: bool, ard: bool, rng: np.random.Gene
     """The envelope theorem, too: the profiled objective moves its variances along."""
     problem = smooth_problem(40, rng)
     space = SearchSpace(base=np.array([1.0, 0.6]), ard=ard)
-    search = Search(problem, space, lambda message: None)
-    search.free_scales = ["outputscale", "noise"]
+    table = TableObjective(problem, space, joint=joint)
     theta = rng.normal(size=2 if ard else 1) / 4
     point = np.concatenate([theta, [0.3, -1.0]]) if joint else theta
-    objective = search.jointly if joint else search.profiled
+    objective = table.value_and_gradient
     value, gradient = objective(point)
     if not joint:
-        assert value == pytest.approx(search.value(point), rel=1e-9)
+        assert value == pytest.approx(table.value(point), rel=1e-9)
     steps = 1e-6 * np.eye(point.size)
     expected = [(objective(point + h)[0] - objective(point - h)[0]) / 2e-6 for h in steps]
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-7)
@@ -139,7 +140,7 @@ def test_bounds_of_the_scales_hold(
 ) -> None:
     bounds = ScaleBounds((0.5, 0.6), (0.2, 0.25))
     for joint in (True, False):
-        monkeypatch.setattr(optimize, "Search", partial(Search, joint=joint))
+        monkeypatch.setattr(optimize, "TableObjective", partial(TableObjective, joint=joint))
         space = SearchSpace(base=np.ones(DIM), ard=True, bounds=bounds)
         h = run(smooth_problem(40, rng), space).hyperparameters
         assert 0.5 <= h.outputscale <= 0.6 * (1 + 1e-12)
@@ -181,7 +182,7 @@ def test_starts_are_apart_and_the_best_is_first(rng: np.random.Generator) -> Non
     problem = ExactEvidence(GaussianSpectrum(), X, y)
     space = SearchSpace(base=X.std(axis=0), ard=True)
     starts, _ = proposed_starts(problem, space, 6)
-    values = [Search(problem, space, lambda text: None).value(start) for start in starts]
+    values = [TableObjective(problem, space).value(start) for start in starts]
     assert np.argmin(values) in (0, 1)  # ranked on a grid of variances
     for k, start in enumerate(starts):
         assert all(np.abs(start - other).max() > 1.0 for other in starts[:k])
@@ -190,13 +191,14 @@ def test_starts_are_apart_and_the_best_is_first(rng: np.random.Generator) -> Non
 def test_some_rows_of_a_long_table_are_near_each_other(rng: np.random.Generator) -> None:
     X = rng.uniform(size=(5000, 1))
     problem = ExactEvidence(GaussianSpectrum(), X, X)
-    rows = coarse_rows(problem, np.ones(1))
-    assert rows is not None
-    assert COARSE_ROWS - 4 <= rows.size <= COARSE_ROWS
-    gaps = np.sort(np.diff(np.sort(X[rows, 0])))
+    coarse = coarse_problem(problem, np.ones(1))
+    assert coarse.inputs is not None
+    assert COARSE_ROWS - 4 <= coarse.n_rows <= COARSE_ROWS
+    gaps = np.sort(np.diff(np.sort(coarse.inputs[:, 0])))
     assert gaps[20] < 20 / 5000
-    np.testing.assert_array_equal(rows, coarse_rows(problem, np.ones(1)))
-    assert coarse_rows(problem.subset(np.arange(COARSE_ROWS)), np.ones(1)) is None
+    np.testing.assert_array_equal(coarse.inputs, coarse_problem(problem, np.ones(1)).inputs)
+    short = problem.subset(np.arange(COARSE_ROWS))
+    assert coarse_problem(short, np.ones(1)) is short
 
 
 def test_a_failing_factor_does_not_end_a_search(
@@ -205,10 +207,14 @@ def test_a_failing_factor_does_not_end_a_search(
     """Where no Cholesky factor exists at a start, the variances are profiled out."""
     problem = smooth_problem(30, rng)
 
-    def fail(*given: object) -> None:
-        raise NumericalError("not positive definite")
+    profiled = TableObjective.value_and_gradient
 
-    monkeypatch.setattr(Search, "jointly", fail)
+    def fail_jointly(self: TableObjective, variables: FloatArray) -> tuple[float, FloatArray]:
+        if self.joint:
+            raise NumericalError("not positive definite")
+        return profiled(self, variables)
+
+    monkeypatch.setattr(TableObjective, "value_and_gradient", fail_jointly)
     assert np.isfinite(run(problem, SearchSpace(np.ones(DIM), True)).log_evidence)
 
 

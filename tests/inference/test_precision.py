@@ -14,10 +14,10 @@ from coupledgp.features import FourierFeatures
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.weights.square_root import SquareRoot
 from coupledgp.linalg.rounding import LIMIT, inverse_sizes
-from coupledgp.search.optimize import Hyperparameters
-from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 from tests.reference import errors, fourier_law
 

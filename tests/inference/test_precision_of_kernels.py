@@ -17,10 +17,10 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.linalg.rounding import LIMIT, dense_error, warn_of_evidence
 from coupledgp.models import ExactGPRegressor, ExactGraphGPRegressor, SparseSpectrumGPRegressor
-from coupledgp.search.optimize import Hyperparameters
 from coupledgp.spectra import parse_spectrum
 from tests.graph_cases import karate
 from tests.reference import DIGITS, dense_law, errors

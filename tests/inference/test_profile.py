@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from coupledgp.search.problem import SpectralEvidence
+from coupledgp.inference.evidence.problem import SpectralEvidence
 from coupledgp.search.profile import ScaleBounds, profile_scales
 
 WIDE = ScaleBounds()

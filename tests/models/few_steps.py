@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from coupledgp.gp import fit_spectrum
+from coupledgp.search.tables import spectra as fit_spectrum
 from coupledgp.selection import member_plans, members
 
 

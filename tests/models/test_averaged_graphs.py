@@ -8,9 +8,9 @@ import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, PrecisionWarning
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.nodes import NodeGP
-from coupledgp.inference.nodes.averaging import KernelPosterior, told_apart
 from coupledgp.kernels import HeatKernel
 from coupledgp.kernels.graph.families import LearnedKernel
+from coupledgp.search.nodes.quadrature import KernelPosterior, told_apart
 
 RING = cgp.Graph.from_edges(range(60), [*range(1, 60), 0])
 SEEN = np.arange(0, 60, 4)

@@ -16,10 +16,10 @@ import coupledgp as cgp
 from coupledgp.batches import TableBatch
 from coupledgp.columns.summaries import summary_from_state, summary_of, summary_state
 from coupledgp.errors import CoupledGPError, InvalidInputError, ModelFileError
-from coupledgp.gp import batched_evidence
 from coupledgp.gp.schema import Entries
 from coupledgp.models import batch_passes, checkpoints, out_of_core
 from coupledgp.models.checkpoint_states import stored_answers
+from coupledgp.search.tables import batched_evidence
 from tests.formats.mutations import edit_arrays, edit_header, opened, signed, spoil
 
 N, SIZE = 5000, 500

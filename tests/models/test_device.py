@@ -14,10 +14,10 @@ from sklearn.base import clone
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError, MemoryLimitError
-from coupledgp.gp.batched_evidence import KEPT_ROWS
-from coupledgp.gp.local_fit import Round
 from coupledgp.ground.devices import free_bytes, parse_device
-from coupledgp.inference.spectra.training import KLSettings
+from coupledgp.search.tables.batched_evidence import KEPT_ROWS
+from coupledgp.search.tables.local import Round
+from coupledgp.search.tables.spectrum_descent import KLSettings
 from tests.pretend_device import DEVICE, gradients_on, pretend_device
 
 RNG = np.random.default_rng(0)
@@ -106,7 +106,7 @@ def test_fitted_spectra_are_fitted_on_the_device(
     device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short = KLSettings(n_steps=10, n_queries=8, n_starts=2)
-    monkeypatch.setattr("coupledgp.gp.fit_spectrum.KLSettings", lambda: short)
+    monkeypatch.setattr("coupledgp.search.tables.spectra.KLSettings", lambda: short)
     model = fit(sparse(**FITTED, objective="posterior-kl", teacher_rows=30, device=device))
     assert {member.features_.device for member in model.members_} == {device}
     assert np.isfinite(model.predict(POINTS)).all()

@@ -8,11 +8,11 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, NumericalError
-from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
+from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection import members
 from coupledgp.spectra import parse_spectrum
 from tests.models.few_steps import search_little
@@ -142,7 +142,7 @@ def test_equal_rows_are_searched_as_one(seed):
     structure = problem.structure("linear", 40, parse_spectrum("matern-3/2"))
     vector = structure.start() + rng.normal(size=structure.start().size) * 0.3
     _, slopes = zip(*(
-        BatchEvidence.of(structure, own, np.arange(len(own)), np.ones(2)).negative(vector)
+        BatchEvidence.of(structure, own, np.arange(len(own)), np.ones(2)).value_and_gradient(vector)
         for own in (rows, merged)
     ), strict=True)  # fmt: skip
     # Of a value that is repeated about its mean, what no hyperparameter changes is left out.

@@ -11,8 +11,8 @@ from scipy.stats import kstest, norm
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp import fit_spectrum
 from coupledgp.inference.spectra.evidence import evidence_loss
+from coupledgp.search.tables import spectra as fit_spectrum
 from tests.models.few_steps import take_few_steps
 
 M = 6

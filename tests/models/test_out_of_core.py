@@ -11,9 +11,9 @@ import pytest
 import coupledgp as cgp
 from coupledgp.batches import TableBatch
 from coupledgp.errors import CoupledGPError, InvalidInputError, MemoryLimitError
-from coupledgp.gp import batched_evidence
 from coupledgp.models import out_of_core
 from coupledgp.search.ladder import rung_sizes
+from coupledgp.search.tables import batched_evidence
 
 N = 5000
 

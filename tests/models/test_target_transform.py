@@ -11,13 +11,13 @@ import coupledgp as cgp
 from coupledgp.errors import ExtrapolationWarning, HeavyTailWarning, InvalidInputError
 from coupledgp.gp.back_transformed import Span, back_transformed
 from coupledgp.gp.exact import StationaryPrior
-from coupledgp.gp.fit_transform import TransformProblem, candidates, chosen, fit_transforms
 from coupledgp.gp.protocol import Data, PredictiveLaw
 from coupledgp.gp.transformed import TransformedGP
 from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransform, YeoJohnson
-from coupledgp.search.optimize import Hyperparameters
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.search.profile import ScaleBounds, profile_scales
-from coupledgp.search.rows import RowWeights
+from coupledgp.search.tables.transforms import TransformProblem, candidates, chosen, fit_transforms
 from coupledgp.spectra import GaussianSpectrum
 from tests.models.few_steps import take_few_steps
 

@@ -6,10 +6,10 @@ from scipy.spatial.distance import pdist
 
 import coupledgp as cgp
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.local_fit import LocalProblem
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
-from coupledgp.search.rows import RowWeights
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.member_plans import Size, plan_members
 
 # Seconds in which 20 rows of 300 columns have no lengthscale for each column.

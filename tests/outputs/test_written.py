@@ -26,7 +26,7 @@ from coupledgp.diagnostics.pages.print_figure import save_figure
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.formats.projection import Plane
 from coupledgp.ground.output import write_text, written_whole
-from coupledgp.inference.nodes.rounds import Checkpoint, FitState
+from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
 
 PACKAGE = Path(cgp.__file__).parent

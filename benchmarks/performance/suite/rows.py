@@ -14,8 +14,8 @@ from coupledgp.features import FourierFeatures
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.statistics import stream_moments
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.search.runs import Search
 from coupledgp.search.space import SearchSpace
+from coupledgp.search.table_objective import TableObjective
 
 N_FEATURES, N_TEST = 256, 2000
 
@@ -115,10 +115,11 @@ def our_evidence(task: Table) -> Call:
     features = FourierFeatures(d, N_FEATURES // 2, "orthogonal+pnc", generator=0)
     stream = FeatureStream(features, task.X, task.X.mean(axis=0), np.ones(d))
     problem = FeatureEvidence(stream, task.y[:, None])
-    search = Search(problem, SearchSpace(np.sqrt(d) * np.ones(d), ard=True), lambda _: None)
+    space = SearchSpace(np.sqrt(d) * np.ones(d), ard=True)
+    objective = TableObjective(problem, space, joint=False)
 
     def call() -> None:
-        search.profiled(np.zeros(d))
+        objective.value_and_gradient(np.zeros(d))
 
     return call
 

@@ -15,10 +15,10 @@ from coupledgp.gp.protocol import Data, Points, Problem
 from coupledgp.gp.units import Units
 from coupledgp.ground.validation import check_positive, real_array
 from coupledgp.inference.dense.evidence import in_lengthscales
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters
 from coupledgp.spectra import Spectrum, parse_spectrum
 
 # Covariances (n, p) of f between rows (n, d) and (p, d).

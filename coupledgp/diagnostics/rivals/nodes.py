@@ -28,10 +28,10 @@ from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
 from coupledgp.graphs import Graph
 from coupledgp.ground.memory import available_bytes
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.nodes.forecast import factor_seconds
 from coupledgp.inference.nodes.precision import precision_work
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.rows import RowWeights
 
 # Stiffness of the spring to an observation of weight one, in units of the node's degree.
 STIFF = 1e6

@@ -13,8 +13,8 @@ import numpy as np
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, positive
 from coupledgp.errors import InvalidInputError
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.rows import RowWeights
 
 
 @dataclass(frozen=True, eq=False)

@@ -41,8 +41,8 @@ from coupledgp.geometry.locations import (
     location_rows,
 )
 from coupledgp.geometry.operator import LaplaceOperator
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.rows import RowWeights
 
 # Variance of the harmonic baseline's noise, in units of 1 / (median diagonal entry of S): without
 # it, more sensors in an element than it has corners would contradict each other.

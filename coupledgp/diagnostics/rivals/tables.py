@@ -24,8 +24,8 @@ from coupledgp.diagnostics.rivals.nearest import (
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction, Rivals, gathered
 from coupledgp.ground.validation import varies
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.rows import RowWeights
 
 # Memory of the design of a linear model beyond which rows are drawn at random: 256 MiB of float64.
 MOST_ENTRIES = 2**25

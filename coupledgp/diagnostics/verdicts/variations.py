@@ -25,8 +25,8 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.state import text_of
 from coupledgp.gp.units import Units
 from coupledgp.inference.dense.system import ExactProblem
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters
 from coupledgp.spectra import GaussianSpectrum, MaternSpectrum, Spectrum
 
 # Training and test rows that each variation is given, of more a random subset: a few hundredths of

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.couplings.walkers.registry import WalkerCoupling
-from coupledgp.features.walks.columns import WIDTH, Columns, merge_columns, weigh_columns
+from coupledgp.features.walks.columns import WIDTH, SortedVisits, merge_columns, weigh_columns
 from coupledgp.features.walks.compiled_steps import Moves, moves_of
 from coupledgp.features.walks.engine import LEAST_ROWS, Engine
 from coupledgp.features.walks.lengths import LengthsOf
 from coupledgp.features.walks.reference import plain_walk
 from coupledgp.features.walks.store import Store, Track
-from coupledgp.features.walks.visits import Form, Visits, form_of, weigh
+from coupledgp.features.walks.visits import PackedForm, Visits, form_of, weigh
 from coupledgp.graphs import Graph
 from coupledgp.ground.compiled import share_rows
 from coupledgp.random import FloatArray, IntArray
@@ -27,7 +27,7 @@ BLOCK_VISITS = 2**17
 
 
 @dataclass(frozen=True)
-class Task:
+class WalkTask:
     """Walks that are wanted.
 
     Attributes
@@ -71,7 +71,7 @@ class Task:
         return min(int(1.02 * self.per_row * self.rows.size) + 2**16, most)
 
     @property
-    def form(self) -> Form:
+    def form(self) -> PackedForm:
         """Form of the visits."""
         return form_of(self.n_walks, self.longest)
 
@@ -91,11 +91,11 @@ Found = tuple[Sequence[IntArray], Sequence[Sequence[NDArray[Any]]]]
 class Result(ABC):
     """Visits of a block of rows that are kept, made in one thread."""
 
-    def __init__(self, task: Task, *dtypes: Any) -> None:
+    def __init__(self, task: WalkTask, *dtypes: Any) -> None:
         self.task = task
         self._room = [np.empty(0, dtype) for dtype in dtypes]
 
-    def room(self, columns: Columns) -> list[NDArray[Any]]:
+    def room(self, columns: SortedVisits) -> list[NDArray[Any]]:
         """Arrays with room for all codes, kept for the next block."""
         size = int(columns.n_codes.sum())
         if self._room[0].size < size:
@@ -103,7 +103,7 @@ class Result(ABC):
         return self._room
 
     @abstractmethod
-    def of_columns(self, first: int, columns: Columns) -> Found:
+    def of_columns(self, first: int, columns: SortedVisits) -> Found:
         """The result for sorted codes of rows from `first` on."""
 
     @abstractmethod
@@ -114,10 +114,10 @@ class Result(ABC):
 class Counted(Result):
     """The visits."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: WalkTask) -> None:
         super().__init__(task, np.int32, task.form.dtype)
 
-    def of_columns(self, first: int, columns: Columns) -> Found:
+    def of_columns(self, first: int, columns: SortedVisits) -> Found:
         """See the base class."""
         sizes = [np.empty_like(columns.n_codes) for _ in range(2)]
         nodes, entries = self.room(columns)
@@ -134,11 +134,11 @@ class Counted(Result):
 class Weighed(Result):
     """The weighted sum of the visits of each (row, node)."""
 
-    def __init__(self, task: Task, weights: Weights) -> None:
+    def __init__(self, task: WalkTask, weights: Weights) -> None:
         super().__init__(task, np.int32, np.float64)
         self.weights = weights
 
-    def of_columns(self, first: int, columns: Columns) -> Found:
+    def of_columns(self, first: int, columns: SortedVisits) -> Found:
         """See the base class."""
         n_pairs = np.empty_like(columns.n_codes)
         nodes, values = self.room(columns)
@@ -156,7 +156,7 @@ class Weighed(Result):
         return self.weights._replace(row_scale=rows)
 
 
-def collect_visits(task: Task, block_visits: int = BLOCK_VISITS) -> Visits:
+def collect_visits(task: WalkTask, block_visits: int = BLOCK_VISITS) -> Visits:
     """Walk, and keep the visits."""
     tracks = [Track(task.rows.size, task.room, kind) for kind in (np.int32, task.form.dtype)]
     _fill(Store(*tracks), task, lambda: Counted(task), block_visits)
@@ -165,7 +165,7 @@ def collect_visits(task: Task, block_visits: int = BLOCK_VISITS) -> Visits:
 
 
 def collect_sums(
-    task: Task, weights: Weights, block_visits: int = BLOCK_VISITS
+    task: WalkTask, weights: Weights, block_visits: int = BLOCK_VISITS
 ) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
     """Walk, and keep the weighted sum of the visits of each (row, node), as `visits.weigh` does.
 
@@ -180,7 +180,7 @@ def collect_sums(
     return starts, nodes, values
 
 
-def _fill(store: Store, task: Task, result: Callable[[], Result], block_visits: int) -> None:
+def _fill(store: Store, task: WalkTask, result: Callable[[], Result], block_visits: int) -> None:
     """Walk blocks of rows, and add the visits that are kept to the store."""
     moves = moves_of(task.graph, task.per_row * task.rows.size)
 
@@ -198,7 +198,7 @@ def _fill(store: Store, task: Task, result: Callable[[], Result], block_visits: 
 
 
 def _work(
-    blocks: Iterator[tuple[int, int]], store: Store, task: Task, moves: Moves, result: Result
+    blocks: Iterator[tuple[int, int]], store: Store, task: WalkTask, moves: Moves, result: Result
 ) -> None:
     """Do the work of one thread."""
     steps = task.coupling.steps

@@ -25,7 +25,7 @@ TALLEST = 1024
 CodeArray = NDArray[np.unsignedinteger[Any]]
 
 
-class Columns(NamedTuple):
+class SortedVisits(NamedTuple):
     """Codes of some rows.
 
     Code j of row r is `codes[(r // width) * height * width + j * width + r % width]`, for j below
@@ -56,7 +56,7 @@ class Columns(NamedTuple):
         return self.codes, self.n_codes, self.width, self.height
 
 
-def columns_for(n_codes: IntArray, height: int, code_bits: int, codes: CodeArray) -> Columns:
+def columns_for(n_codes: IntArray, height: int, code_bits: int, codes: CodeArray) -> SortedVisits:
     """Columns of rows of given lengths (n,), in the memory of `codes` if it is large enough."""
     width = WIDTH if height <= TALLEST else 1
     needed = -(-n_codes.size // width) * width * height
@@ -64,7 +64,7 @@ def columns_for(n_codes: IntArray, height: int, code_bits: int, codes: CodeArray
     if codes.size < needed or codes.dtype != dtype:
         codes = np.empty(needed, dtype)
     spare = np.empty(height if width == 1 else 0, dtype)
-    return Columns(codes, spare, n_codes, width, height, code_bits)
+    return SortedVisits(codes, spare, n_codes, width, height, code_bits)
 
 
 @part

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.couplings.walkers.steps import INDEPENDENT
-from coupledgp.features.walks.columns import CodeArray, Columns, columns_for, place_of
+from coupledgp.features.walks.columns import CodeArray, SortedVisits, columns_for, place_of
 from coupledgp.features.walks.compiled_steps import (
     ALIVE,
     BASE,
@@ -248,7 +248,7 @@ class Engine:
         self._scratch: tuple[Any, ...] = ()
         self._codes: CodeArray = np.empty(0, np.uint32)
 
-    def visits(self, rows: IntArray, lengths: IntArray) -> Columns:
+    def visits(self, rows: IntArray, lengths: IntArray) -> SortedVisits:
         """Codes of all visits of the walkers of start nodes (n,), whose lengths are (n, m).
 
         They are sorted. A walker on an isolated node stays at its start.

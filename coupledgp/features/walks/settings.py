@@ -16,7 +16,7 @@ from coupledgp.couplings.walkers.registry import (
     parse_walker_coupling,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.walks.collect import Task
+from coupledgp.features.walks.collect import WalkTask
 from coupledgp.features.walks.lengths import lengths_of
 from coupledgp.features.walks.memory import check_walk_memory
 from coupledgp.features.walks.modulation import ModulationLike, coefficients, n_terms_for
@@ -40,7 +40,7 @@ def checked_task(
     generator: Seed,
     modulation: ModulationLike | None,
     memory_limit: float | None,
-) -> Task:
+) -> WalkTask:
     """The task of the arguments of `sample.sample_walks`.
 
     Raises
@@ -71,10 +71,10 @@ def task_of(
     law: LengthLaw,
     max_length: int,
     seed: int,
-) -> Task:
+) -> WalkTask:
     """The walks of start nodes `rows` (n,), whose lengths have a law of their own."""
     lengths = lengths_of(coupling.lengths, law, max_length, seed, n_walks)
-    return Task(graph, rows, n_walks, coupling, law.survival(max_length), seed, lengths)
+    return WalkTask(graph, rows, n_walks, coupling, law.survival(max_length), seed, lengths)
 
 
 def walked_coefficients(modulation: ModulationLike | None) -> FloatArray:

@@ -22,7 +22,7 @@ WIDE_BLOCK_ROWS = 4096
 LEAST_VISITS = 2**17
 
 
-class Form(NamedTuple):
+class PackedForm(NamedTuple):
     """Bits of a packed visit: `(is_first << step_bits | step) << count_bits | count - 1`.
 
     `is_first` marks the first visit of its node, `count` is the number of walkers.
@@ -38,9 +38,9 @@ class Form(NamedTuple):
         return np.uint16 if n_bits <= 16 else np.uint32 if n_bits <= 32 else np.uint64
 
 
-def form_of(n_walks: int, longest: int) -> Form:
+def form_of(n_walks: int, longest: int) -> PackedForm:
     """The form of visits of `n_walks` walkers that make at most `longest` steps."""
-    return Form(longest.bit_length(), (n_walks - 1).bit_length())
+    return PackedForm(longest.bit_length(), (n_walks - 1).bit_length())
 
 
 class Expanded(NamedTuple):
@@ -68,7 +68,7 @@ class Visits(NamedTuple):
     nodes: NDArray[np.int32]
     entry_start: IntArray
     entries: NDArray[Any]
-    form: Form
+    form: PackedForm
 
     @property
     def arrays(self) -> tuple[IntArray, NDArray[np.int32], IntArray, NDArray[Any]]:
@@ -98,7 +98,7 @@ class Visits(NamedTuple):
         return Expanded(self.indptr, self.nodes, self.entry_ptr, self.steps, self.counts)
 
 
-def packed(visits: Expanded, form: Form) -> Visits:
+def packed(visits: Expanded, form: PackedForm) -> Visits:
     """Visits in compact form."""
     entries = visits.steps.astype(form.dtype) << form.count_bits | visits.counts - np.uint32(1)
     entries[visits.entry_ptr[:-1]] |= form.dtype(1 << sum(form))

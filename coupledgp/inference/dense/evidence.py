@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.ground.devices import CPU
+from coupledgp.inference.evidence.problem import EvidenceProblem, GramAtLengthscale
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.evidence.stationary import distances_on, kernel_of, slope_of
 from coupledgp.random import FloatArray
-from coupledgp.search.problem import EvidenceProblem, GramAtLengthscale
-from coupledgp.search.rows import RowWeights
-from coupledgp.search.stationary import distances_on, kernel_of, slope_of
 from coupledgp.spectra import Spectrum
 
 # Rows whose differences to all others are formed at once: they fit the processor's cache.

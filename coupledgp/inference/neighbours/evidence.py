@@ -17,16 +17,16 @@ from torch import Tensor
 
 from coupledgp.errors import NumericalError
 from coupledgp.ground.devices import CPU
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
 from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
-from coupledgp.inference.neighbours.parameters import Scales, Structure
+from coupledgp.inference.neighbours.parameters import LocalObjective, Scales, Structure
 from coupledgp.inference.neighbours.whitening import (
     Neighbours,
     WhitenedPosterior,
     WhitenedSums,
 )
 from coupledgp.random import FloatArray
-from coupledgp.search.rows import RowWeights
 
 # Value of the objective where it cannot be computed: a search turns back.
 REFUSED = 1e10
@@ -43,7 +43,7 @@ class OrderedRows:
     targets : FloatArray (n, k)
         Normalised targets.
     noise : FloatArray (n,)
-        Relative noise variances, `r / c` of `inference.search.rows`.
+        Relative noise variances, `r / c` of `inference.evidence.rows`.
     counts : FloatArray (n,)
         How often each row counts.
     """
@@ -105,7 +105,7 @@ def _hashes(parts: Iterable[FloatArray]) -> NDArray[np.uint64]:
 
 
 @dataclass(frozen=True, eq=False)
-class BatchEvidence:
+class BatchEvidence(LocalObjective):
     """Evidence of some rows given their neighbours, per observation, with the priors.
 
     Attributes
@@ -175,7 +175,7 @@ class BatchEvidence:
             self.structure, scales, self.neighbours, self.inputs, self.noise
         )
 
-    def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+    def value_and_gradient(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log posterior of hyperparameters per observation, and its gradient."""
         leaf = torch.tensor(vector, device=self.inputs.device).requires_grad_()
         named = self.structure.named(leaf)

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.random import FloatArray
 from coupledgp.spectra import Spectrum
 
@@ -138,6 +139,22 @@ class Structure:
             mean, width = priors[name]
             total = total - 0.5 * ((value - mean) / width).square().sum()
         return total
+
+
+class LocalObjective(VectorObjective):
+    """Minus the log posterior of a vector of hyperparameters per observation of a table.
+
+    Attributes
+    ----------
+    structure : Structure
+        The model.
+    """
+
+    structure: Structure
+
+    def box(self, start: FloatArray) -> Box:
+        """See the base class."""
+        return self.structure.box()
 
 
 class Scales(NamedTuple):

@@ -9,7 +9,7 @@ import scipy.linalg
 import torch
 
 from coupledgp.inference.neighbours.evidence import REFUSED, OrderedRows
-from coupledgp.inference.neighbours.parameters import Structure, trend_columns
+from coupledgp.inference.neighbours.parameters import LocalObjective, Structure, trend_columns
 from coupledgp.random import FloatArray
 
 # Most rows: an evaluation takes n^3 steps.
@@ -17,7 +17,7 @@ MOST_ROWS = 512
 
 
 @dataclass(frozen=True, eq=False)
-class SharedEvidence:
+class SharedEvidence(LocalObjective):
     """Evidence of all rows, whose squared distances and trend products are computed once.
 
     With squares Q (n, n) and the product T of the trend's columns,
@@ -70,7 +70,7 @@ class SharedEvidence:
         """Number of rows."""
         return len(self.targets)
 
-    def negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+    def value_and_gradient(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """Minus the log posterior of hyperparameters per observation, and its gradient."""
         leaf = torch.tensor(vector, requires_grad=True)
         log_prior = self.structure.log_prior(self.structure.named(leaf))

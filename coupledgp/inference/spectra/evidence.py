@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from coupledgp.features import FourierFeatures
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.posterior_kl import (
     check_frequencies,
     check_hyperparameters,
@@ -32,7 +33,6 @@ from coupledgp.inference.weights.normal_equations import solve_ridge
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
-from coupledgp.search.rows import RowWeights
 
 
 @dataclass(frozen=True)

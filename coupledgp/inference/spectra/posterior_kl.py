@@ -24,10 +24,10 @@ from torch import Tensor
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_lengthscale, check_magnitude, check_positive
 from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters
-from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import Spectrum, SpectrumLike, parse_spectrum
 
 

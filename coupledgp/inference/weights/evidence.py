@@ -20,20 +20,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from coupledgp.features import FourierFeatures, LaplaceFeatures
-from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
-from coupledgp.inference.weights.posterior import WeightPosterior
-from coupledgp.inference.weights.rounding import error_of_evidence
-from coupledgp.inference.weights.statistics import stream_moments
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.random import FloatArray
-from coupledgp.search.problem import (
+from coupledgp.inference.evidence.problem import (
     EvidenceGradient,
     GramAtLengthscale,
     LadderProblem,
     PredictiveEvidence,
     SpectralEvidence,
 )
-from coupledgp.search.rows import RowWeights
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.inference.weights.normal_equations import NormalEquations, solve_ridge
+from coupledgp.inference.weights.posterior import WeightPosterior
+from coupledgp.inference.weights.rounding import error_of_evidence
+from coupledgp.inference.weights.statistics import stream_moments
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray
 
 # Rows whose products are summed in single precision before the sum goes on in double: few enough to
 # stay in the processor's cache and for a quarter of the error of sixteen times as many.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from coupledgp.inference.evidence.problem import log_evidence
 from coupledgp.linalg.cholesky import cholesky
-from coupledgp.search.problem import log_evidence
 
 
 @dataclass(frozen=True)

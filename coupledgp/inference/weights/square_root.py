@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from coupledgp.search.problem import log_evidence
+from coupledgp.inference.evidence.problem import log_evidence
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from coupledgp.geometry.locations import place_numbers
-from coupledgp.gp.field_routes import RouteSettings, fit_field
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
 from coupledgp.gp.protocol import GaussianProcess
@@ -21,6 +20,7 @@ from coupledgp.kernels.fields import (
 from coupledgp.models.other_models.contest import Candidate, Scored
 from coupledgp.models.other_models.tables import scored
 from coupledgp.random import FloatArray
+from coupledgp.search.fields.routes import RouteSettings, fit_field
 
 # Seconds of a fit of one family on one core of a server of 2023: at least, for each product of
 # vertices and places, and for each cube of places.

@@ -11,7 +11,7 @@ from coupledgp.diagnostics.rivals.nearest import WayFinder
 from coupledgp.diagnostics.rivals.observations import Observations
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.rivals.tables import TableRivals
-from coupledgp.search.rows import RowWeights
+from coupledgp.inference.evidence.rows import RowWeights
 
 RNG = np.random.default_rng(7)
 SITE = np.array([0, 0, 0, 1, 1, 2, 0, 1])

@@ -8,13 +8,13 @@ from scipy import linalg, stats
 from coupledgp.geometry import LaplaceOperator
 from coupledgp.inference.fields.evidence import evidence_at_ratios, integrated_amplitude
 from coupledgp.inference.fields.field_covariance import FieldCovariance
-from coupledgp.inference.fields.grid import NOISE_RATIOS, FieldGrid
 from coupledgp.kernels.fields import (
     FieldKernel,
     PositionKernel,
     WhittleMatern,
     parse_field_kernels,
 )
+from coupledgp.search.fields.grid import NOISE_RATIOS, FieldGrid
 
 RNG = np.random.default_rng(0)
 

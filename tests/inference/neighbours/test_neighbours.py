@@ -10,12 +10,12 @@ from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 
 from coupledgp.errors import NumericalError
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours import nearest as module
 from coupledgp.inference.neighbours.conditionals import Neighbourhoods, conditionals
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_earlier
 from coupledgp.inference.neighbours.parameters import Scales, Structure
-from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8"]
@@ -149,8 +149,8 @@ def test_the_gradient_of_the_evidence_is_that_of_differences(name, trend):
     vector = own.start() + 0.2 * RNG.normal(size=own.start().size)
     rows = OrderedRows.of(X, Y, WEIGHTS)
     batch = BatchEvidence.of(own, rows, np.arange(0, 80, 2), np.ones(3))
-    found = batch.negative(vector)[1]
-    expected = approx_fprime(vector, lambda x: batch.negative(x)[0], 1e-6)
+    found = batch.value_and_gradient(vector)[1]
+    expected = approx_fprime(vector, lambda x: batch.value_and_gradient(x)[0], 1e-6)
     np.testing.assert_allclose(found, expected, atol=2e-5)
 
 

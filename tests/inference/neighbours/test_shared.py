@@ -6,10 +6,10 @@ from scipy.optimize import approx_fprime
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.shared import SharedEvidence
-from coupledgp.search.rows import RowWeights
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian", "matern-0.8")
@@ -45,13 +45,15 @@ def test_it_is_the_normal_density(kernel, trend, rng):
 def test_with_all_rows_as_neighbours_both_evidences_agree(kernel, weighted, rng):
     model, rows = structure(kernel), table(rng, 2, weighted)
     vector = model.start() + 0.3 * rng.normal(size=len(model.start()))
-    theirs = BatchEvidence.of(model, rows, np.arange(12), np.ones(3)).negative(vector)
-    value, gradient = SharedEvidence.of(model, rows).negative(vector)
+    theirs = BatchEvidence.of(model, rows, np.arange(12), np.ones(3)).value_and_gradient(vector)
+    value, gradient = SharedEvidence.of(model, rows).value_and_gradient(vector)
     # They differ by a constant: the determinant of the relative noise of repeated rows.
     other = vector + 0.1
     gap = value - theirs[0]
-    theirs_there = BatchEvidence.of(model, rows, np.arange(12), np.ones(3)).negative(other)[0]
-    there = SharedEvidence.of(model, rows).negative(other)[0] - theirs_there
+    theirs_there = BatchEvidence.of(model, rows, np.arange(12), np.ones(3)).value_and_gradient(
+        other
+    )[0]
+    there = SharedEvidence.of(model, rows).value_and_gradient(other)[0] - theirs_there
     assert gap == pytest.approx(there, abs=1e-9)
     np.testing.assert_allclose(gradient, theirs[1], rtol=1e-8, atol=1e-10)
 
@@ -60,14 +62,16 @@ def test_with_all_rows_as_neighbours_both_evidences_agree(kernel, weighted, rng)
 def test_its_gradient_is_that_of_differences(weighted, rng):
     evidence = SharedEvidence.of(structure("matern-3/2"), table(rng, 1, weighted))
     vector = evidence.structure.start() + 0.3 * rng.normal(size=4)
-    expected = approx_fprime(vector, lambda v: evidence.negative(v)[0], 1e-7)
-    np.testing.assert_allclose(evidence.negative(vector)[1], expected, rtol=1e-4, atol=1e-6)
+    expected = approx_fprime(vector, lambda v: evidence.value_and_gradient(v)[0], 1e-7)
+    np.testing.assert_allclose(
+        evidence.value_and_gradient(vector)[1], expected, rtol=1e-4, atol=1e-6
+    )
 
 
 def test_a_covariance_that_is_not_positive_turns_the_search_back(rng):
     rows = table(rng)
     same = OrderedRows.of(np.zeros_like(rows.inputs), rows.targets)
     evidence = SharedEvidence.of(structure("gaussian", "none"), same)
-    value, gradient = evidence.negative(np.array([-90.0, 0.0, 0.0]))
+    value, gradient = evidence.value_and_gradient(np.array([-90.0, 0.0, 0.0]))
     assert value == 1e10
     assert not gradient.any()

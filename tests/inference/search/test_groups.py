@@ -7,19 +7,16 @@ import pytest
 
 from coupledgp.features import FourierFeatures
 from coupledgp.gp.columns import column_spread, spread_lengthscale
-from coupledgp.gp.fit_spectrum import SpectrumFitter
 from coupledgp.ground.progress import silent
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray
-from coupledgp.search.averaging import HyperparameterPrior, LogPosterior
-from coupledgp.search.optimize import (
-    Hyperparameters,
-    SearchSpace,
-    first_places,
-    maximise_evidence,
-)
+from coupledgp.search.averaging import HyperparameterPrior, TablePosterior
+from coupledgp.search.optimize import maximise_evidence
+from coupledgp.search.space import SearchSpace, first_places
+from coupledgp.search.tables.spectra import SpectrumFitter
 from coupledgp.spectra import parse_spectrum
 
 GROUPS = np.array([0, 0, 0, 1, 2, 2])
@@ -76,7 +73,7 @@ def test_the_gradient_is_that_of_the_shared_lengthscale(rng: np.random.Generator
     space = SearchSpace(BASE, ard=True, groups=GROUPS)
     evidence = ExactEvidence(parse_spectrum("matern-3/2"), X, y)
     kept = Hyperparameters(BASE, 1.0, 0.1)
-    posterior = LogPosterior(evidence, space, kept, HyperparameterPrior())
+    posterior = TablePosterior(evidence, space, kept, HyperparameterPrior())
     t = np.concatenate([rng.normal(size=3) * 0.3, [0.1, -2.0]])
     np.testing.assert_allclose(posterior.logarithms(posterior.hyperparameters(t)), t)
     _, gradient = posterior.value_and_gradient(t)

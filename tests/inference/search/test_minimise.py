@@ -23,7 +23,8 @@ from coupledgp.search.minimise import (
     parse_optimizer,
     patient,
 )
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
+from coupledgp.search.optimize import maximise_evidence
+from coupledgp.search.space import SearchSpace
 
 
 def bowl(x: FloatArray) -> tuple[float, FloatArray]:

@@ -9,8 +9,8 @@ import numpy as np
 
 from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.gaps import GapSystem, time_covariance
+from coupledgp.inference.space_time.imputation import SpaceTimeData, gap_system
 from coupledgp.inference.space_time.posterior import SpaceTimePosterior
-from coupledgp.inference.space_time.rounds import SpaceTimeData, gap_system
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32
 from coupledgp.random import FloatArray

@@ -9,9 +9,9 @@ import pytest
 
 from coupledgp.inference.space_time.filter_evidence import FilterEvidence
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.rounds import Rounds
 from coupledgp.inference.space_time.whittle import RIDGE, SpaceTimeParameters, Whittle
 from coupledgp.kernels.time import Constant, Matern12
+from coupledgp.search.space_time.rounds import ImputationRounds
 from tests.inference.space_time.dense import made
 
 BURSTS = np.concatenate([20.0 * k + np.arange(8) for k in range(10)])
@@ -57,8 +57,8 @@ def test_on_an_axis_of_bursts_what_is_found_is_as_likely_as_the_truth():
     def gram(theta):
         return dense.gram[:9, :9]
 
-    rounds = Rounds(dense.data, gram, [], own_scales=False, fixed_noise=False, seed=0)
-    found = rounds.run([start]).parameters
+    rounds = ImputationRounds(dense.data, gram, [], own_scales=False, fixed_noise=False, seed=0)
+    found = rounds.run([start]).point
     likely = replace(dense, terms=found.terms, noise=found.noise).log_evidence
     assert likely > dense.log_evidence - 1.0
 
@@ -68,6 +68,6 @@ def test_steps_that_are_alike_have_the_evidence_of_frequencies():
     start = dense.parameters
     for times, kind in ((dense.times, Whittle), (dense.times**1.1, FilterEvidence)):
         data = replace(dense, times=times).data
-        rounds = Rounds(data, lambda theta: dense.gram[:9, :9], [], own_scales=False,
+        rounds = ImputationRounds(data, lambda theta: dense.gram[:9, :9], [], own_scales=False,
                         fixed_noise=False, seed=0)  # fmt: skip
-        assert type(rounds._evidence(dense.values[None], start)) is kind
+        assert type(rounds._evidence(start)) is kind

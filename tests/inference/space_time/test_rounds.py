@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.rounds import Imputer, Rounds, SpaceTimeData
+from coupledgp.inference.space_time.imputation import Imputer, SpaceTimeData
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32
+from coupledgp.search.space_time.rounds import ImputationRounds
 from tests.inference.space_time.dense import made
 
 MOST = 5.5
@@ -24,7 +25,7 @@ def imputer_of(dense, seed=0):
 def rounds_of(dense, **options):
     p = dense.roots.size
     settings = {"own_scales": False, "fixed_noise": False, "seed": 0} | options
-    return Rounds(dense.data, lambda theta: dense.gram[:p, :p], [], **settings)
+    return ImputationRounds(dense.data, lambda theta: dense.gram[:p, :p], [], **settings)
 
 
 def start_of(terms, p, noise=0.3):
@@ -111,7 +112,7 @@ def test_what_is_found_is_as_likely_as_the_truth(case):
                                                   Term("node", Matern12(2.0), 0.3)))  # fmt: skip
     start = start_of((Term("graph", Matern12(3.0), 0.5), Term("node", Matern12(3.0), 0.5)), 9)
     found = rounds_of(dense).run([start])
-    at = found.parameters
+    at = found.point
     assert replace(dense, terms=at.terms, noise=at.noise).log_evidence > dense.log_evidence - 1.0
     assert found.n_evaluations > 5
     assert (found.n_rounds == 1) == (case == "complete")
@@ -120,7 +121,7 @@ def test_what_is_found_is_as_likely_as_the_truth(case):
 def test_noise_may_be_fixed():
     dense = made(own=False)
     found = rounds_of(dense, fixed_noise=True).run([start_of(dense.terms, 9, 0.17)])
-    assert found.parameters.noise == pytest.approx(0.17)
+    assert found.point.noise == pytest.approx(0.17)
 
 
 def test_the_kernel_of_greater_evidence_is_taken():
@@ -132,7 +133,7 @@ def test_the_kernel_of_greater_evidence_is_taken():
         starts = [
             start_of((Term("graph", k, 0.5),), 6, 0.1) for k in (Matern12(5.0), Matern32(5.0))
         ]
-        found = rounds_of(dense).run(starts).parameters.terms[0].kernel
+        found = rounds_of(dense).run(starts).point.terms[0].kernel
         assert type(found) is type(truth)
 
 
@@ -144,9 +145,9 @@ def test_each_sensor_may_have_a_scale_of_its_own():
         terms=(Term("graph", Matern12(8.0), 1.0),), noise=0.3,
     )  # fmt: skip
     start = start_of((Term("graph", Matern12(5.0), 0.5),), 7)
-    found = rounds_of(dense, own_scales=True).run([start]).parameters.roots
+    found = rounds_of(dense, own_scales=True).run([start]).point.roots
     assert np.abs(np.log(found / dense.roots)).max() < 0.25
-    shared = rounds_of(dense).run([start]).parameters.roots
+    shared = rounds_of(dense).run([start]).point.roots
     np.testing.assert_array_equal(shared, np.ones(7))
 
 
@@ -154,7 +155,7 @@ def test_one_seed_gives_the_same_bits():
     dense = made(own=False)
     start = start_of(dense.terms, 9)
     first, again, other = (
-        rounds_of(dense, seed=seed).run([start]).parameters.variables for seed in (1, 1, 2)
+        rounds_of(dense, seed=seed).run([start]).point.variables for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -169,7 +170,7 @@ def test_dark_times_change_little():
         observed=np.pad(dense.observed, ((0, 0), (0, 20))),
         values=np.pad(dense.values, ((0, 0), (0, 20))),
     )  # fmt: skip
-    first, second = (rounds_of(data).run([start]).parameters for data in (dense, more))
+    first, second = (rounds_of(data).run([start]).point for data in (dense, more))
     evidence = [
         replace(dense, terms=at.terms, noise=at.noise).log_evidence for at in (first, second)
     ]

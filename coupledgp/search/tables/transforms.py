@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from scipy.optimize import minimize_scalar
 
 from coupledgp.gp.back_transformed import Span, back_transformed
 from coupledgp.gp.columns import spread_lengthscale
@@ -21,10 +20,12 @@ from coupledgp.gp.transforms import BoxCox, Identity, Log, Logit, TargetTransfor
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import SpectralEvidence
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.optimize import SearchSpace, maximise_evidence
-from coupledgp.search.problem import SpectralEvidence
+from coupledgp.search.minimise import along_line
+from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.profile import ScaleBounds, profile_scales
+from coupledgp.search.space import SearchSpace
 from coupledgp.spectra import Spectrum
 
 # Rows on which a transform is chosen: an evaluation of the evidence of 500 takes about 50 ms.
@@ -139,16 +140,10 @@ class TransformProblem:
         profile = self._profile(lengthscale)
 
         def loss(shape: float) -> float:
-            return -profile.log_evidence(transform.with_shape(float(shape)))
+            return -profile.log_evidence(transform.with_shape(shape))
 
-        grid = np.linspace(*transform.shape_bounds, N_SHAPES)
-        losses = [loss(shape) for shape in grid]
-        k = int(np.argmin(losses))
-        ends = grid[max(k - 1, 0)], grid[min(k + 1, N_SHAPES - 1)]
-        found = minimize_scalar(
-            loss, bounds=ends, method="bounded", options={"xatol": SHAPE_TOLERANCE}
-        )
-        return transform.with_shape(float(found.x if found.fun < losses[k] else grid[k]))
+        shape = along_line(loss, transform.shape_bounds, N_SHAPES, SHAPE_TOLERANCE)
+        return transform.with_shape(shape)
 
     def transformed(self, transform: TargetTransform) -> tuple[FloatArray, Units, float]:
         """Values z (n, 1), their units, and the sum of the logs of the slopes."""

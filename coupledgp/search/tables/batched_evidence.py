@@ -17,17 +17,17 @@ from coupledgp.gp.protocol import Data
 from coupledgp.gp.table_passes import Solved, TablePasses
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.inference.weights.evidence import ColumnsAtLengthscale, FeatureEvidence
-from coupledgp.inference.weights.statistics import DataStatistics, Moments
-from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.ladder import FIRST_ROWS, GIVEN_ROWS, GROWTH, MAX_HELD_OUT
-from coupledgp.search.problem import (
+from coupledgp.inference.evidence.problem import (
     EvidenceGradient,
     LadderProblem,
     PredictiveEvidence,
     SpectralEvidence,
 )
+from coupledgp.inference.weights.evidence import ColumnsAtLengthscale, FeatureEvidence
+from coupledgp.inference.weights.statistics import DataStatistics, Moments
+from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.ladder import FIRST_ROWS, GIVEN_ROWS, GROWTH, MAX_HELD_OUT
 from coupledgp.search.row_order import first_rows
 
 # Bytes of random rows in memory at once.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -32,15 +32,17 @@ from coupledgp.inference.fields.precision_evidence import (
     PrecisionEvidence,
     Scales,
 )
-from coupledgp.inference.fields.precision_search import (
-    EDGES,
-    MAX_ITERATIONS,
-    Found,
-    PrecisionSearch,
-    SearchSettings,
-)
 from coupledgp.kernels.fields import POSITION_KERNELS, FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.random import FloatArray
+from coupledgp.search.fields.precision_search import (
+    EDGES,
+    MAX_ITERATIONS,
+    FieldPoint,
+    PrecisionSearch,
+    SearchSettings,
+    precision_search,
+)
+from coupledgp.search.search import SearchResult
 
 # Values of alpha with a sparse precision, by the dimension of the operator.
 PRECISE_ALPHAS = {1: (1, 2), 2: (2,)}
@@ -49,25 +51,6 @@ N_FREQUENCIES = 192
 SAMPLED, MOST_COORDINATES = "orthogonal+pnc", 3
 # Step in `log kappa` by which the mean variance is differentiated.
 STEP = 1e-3
-
-
-@dataclass(frozen=True)
-class PreciseSearch:
-    """Record of a search.
-
-    Attributes
-    ----------
-    log_evidence : float
-        Restricted log evidence of the normalised targets, nats; NaN without a search.
-    n_evaluations : int
-        Number of evaluations of the evidence.
-    converged : bool
-        Whether the optimiser ended by one of its tolerances.
-    """
-
-    log_evidence: float
-    n_evaluations: int
-    converged: bool
 
 
 def fit_precise(
@@ -81,7 +64,7 @@ def fit_precise(
     seed: int = 0,
     max_iterations: int = MAX_ITERATIONS,
     report: Progress = silent,
-) -> tuple[PreciseFieldGP, PreciseSearch]:
+) -> tuple[PreciseFieldGP, SearchResult[FieldPoint]]:
     """Fit a field by maximum restricted likelihood and condition it on the observations.
 
     Parameters
@@ -106,8 +89,9 @@ def fit_precise(
 
     Returns
     -------
-    (PreciseFieldGP, PreciseSearch)
-        The process and a record of the search.
+    (PreciseFieldGP, SearchResult)
+        The process, and the search; its value is minus the restricted log evidence of the
+        normalised targets, nats, or NaN without a search.
 
     Raises
     ------
@@ -137,7 +121,7 @@ def fit_precise(
             stacklevel=2,
         )
     process = PreciseFieldGP.given(fit.prior(found), data, units, normalize)
-    return process, PreciseSearch(found.value, found.n_evaluations, found.converged)
+    return process, found
 
 
 @dataclass(frozen=True)
@@ -179,29 +163,27 @@ class _Fit:
             )
         return known if own is None else (own,)
 
-    def best(self, maps: list[FourierFeatures], max_iterations: int) -> Found:
+    def best(self, maps: list[FourierFeatures], max_iterations: int) -> SearchResult[FieldPoint]:
         """The hyperparameters of greatest evidence."""
         if are_constant(self.data.targets):
             return self._default(maps)
-        starts: list[tuple[PrecisionSearch, Found]] = []
         n_columns = maps[0].n_features + 1 if maps else 1
-        searches, errors = [], []
+        runner, starts, errors = precision_search(self.report), [], []
         for alpha in self.alphas:
-            search = PrecisionSearch(self._settings(alpha, max_iterations), self.report)
-            searches.append(search)
+            search = PrecisionSearch(self._settings(alpha, max_iterations), runner)
             try:
                 starts.append((search, search.scan(self._evidence(alpha, n_columns))))
             except NumericalError as error:  # the square of alpha = 2 loses twice the digits
                 errors.append(error)
         if not starts:
             raise errors[-1]
-        search, start = max(starts, key=lambda pair: pair[1].value)
-        search.n_evaluations = sum(other.n_evaluations for other in searches)
+        search, start = min(starts, key=lambda pair: pair[1].value)
         if maps:
-            start = search.scan_features(start, [self._features(made) for made in maps])
-        return search.climb(start)
+            start = search.scan_features(start.point, [self._features(made) for made in maps])
+        found = search.climb(start.point)
+        return replace(found, value=found.value * self.targets.size)
 
-    def _default(self, maps: list[FourierFeatures]) -> Found:
+    def _default(self, maps: list[FourierFeatures]) -> SearchResult[FieldPoint]:
         alpha, length = self.alphas[0], DEFAULT_LENGTH * self.fields.operator.diameter
         settings, position = self._settings(alpha, 0), self.kernel.position
         evidence = self._evidence(alpha, maps[0].n_features + 1 if maps else 1)
@@ -212,7 +194,7 @@ class _Fit:
             settings.log_kappa(self.surface.range_ or length), float(np.log(DEFAULT_NOISE)),
             0.0, float(np.log(own or length)),
         )  # fmt: skip
-        return Found(evidence, scales, np.nan, 0, True)
+        return SearchResult(FieldPoint(evidence, scales), np.nan)
 
     def _evidence(self, alpha: int, n_columns: int) -> PrecisionEvidence:
         operator, relative = self.fields.operator, self.data.relative_noise
@@ -260,9 +242,9 @@ class _Fit:
     def _range(self, alpha: int, kappa: float) -> float:
         return float(np.sqrt(8 * (alpha - self.fields.operator.dimension / 2)) / kappa)
 
-    def prior(self, found: Found) -> PrecisePrior:
+    def prior(self, found: SearchResult[FieldPoint]) -> PrecisePrior:
         """The prior of hyperparameters that were found."""
-        scales, evidence = found.scales, found.evidence
+        evidence, scales = found.point
         alpha, features = evidence.precision.alpha, evidence.features
         range_ = self.surface.range_ or self._range(alpha, float(np.exp(scales.kappa)))
         surface = WhittleMatern(range_, alpha)

@@ -26,19 +26,21 @@ from coupledgp.inference.fields.evidence import (
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.kernels.fields import (
     ALPHAS,
+    LEAST_SCALE,
     POSITION_KERNELS,
+    RANGES,
     FieldKernel,
     PositionKernel,
     WhittleMatern,
     as_field_kernel,
 )
 from coupledgp.random import FloatArray
+from coupledgp.search.averaging import systematic_draws
 
-# Free ranges and lengthscales, relative to the diameter of the operator, in steps by these factors;
-# smaller ones are added down to the distance between neighbouring sensors, and half of it. A range
+# Free lengthscales, relative to the diameter of the operator; smaller lengthscales and ranges are
+# added down to the distance between neighbouring sensors, and half of it. A range
 # costs a factorisation, a lengthscale nearly nothing, and halved steps of it lessen the error of
 # smooth fields by some 5 %.
-RANGES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 LENGTHSCALES = tuple(0.05 * 2 ** (step / 2) for step in range(11))
 # Free shares of the surface in the variance of a sum; 0 and 1 are families of their own.
 SHARES = (0.1, 0.5, 0.9)
@@ -53,8 +55,6 @@ MAX_MEMBERS, LEAST_SHARE = 12, 0.01
 DRAWN_OBSERVATIONS = 200
 # Least weight of a member of the mixture.
 LEAST_WEIGHT = 1e-3
-# Lengths below this share of the diameter are not tried.
-LEAST_SCALE = 0.002
 
 Part: TypeAlias = WhittleMatern | PositionKernel
 
@@ -152,9 +152,7 @@ class FieldGrid:
             logs.append(values - np.log(n_candidates))
         chances = np.exp(np.concatenate(logs) - logsumexp(np.concatenate(logs)))
         n_draws = MAX_MEMBERS * len(families)
-        middles = (np.arange(n_draws) + 0.5) / n_draws
-        cumulated = np.cumsum(chances) / chances.sum()
-        places, counts = np.unique(np.searchsorted(cumulated, middles), return_counts=True)
+        places, counts = systematic_draws(chances, n_draws)
         everyone = [member for members, _ in grids for member in members]
         order = np.lexsort((-chances[places], -counts))
         kept = [

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from coupledgp.couplings import CouplingLike
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import place_numbers
-from coupledgp.gp.field_fit import FieldSelection, fit_fields
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.precise_fields import PreciseFieldGP
-from coupledgp.gp.precise_fit import PRECISE_ALPHAS, fit_precise
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.fields.field_covariance import FieldCovariance
-from coupledgp.inference.fields.grid import FieldCandidate
 from coupledgp.kernels.fields import FieldKernel, WhittleMatern
+from coupledgp.search.fields.grid import FieldCandidate
+from coupledgp.search.fields.mixture import FieldSelection, fit_fields
+from coupledgp.search.fields.precise import PRECISE_ALPHAS, fit_precise
 
 # Number of places beyond which the precision route is taken.
 COLUMNS_LIMIT = 400
@@ -135,7 +135,7 @@ def _precise(
         coupling=settings.coupling, seed=settings.seed, report=report,
     )  # fmt: skip
     hyper = process.hyperparameters
-    member = FieldCandidate(hyper.kernel, hyper.outputscale, hyper.noise, search.log_evidence)
+    member = FieldCandidate(hyper.kernel, hyper.outputscale, hyper.noise, -search.value)
     reason = (
         f"one kernel of greatest evidence, by a sparse precision ({search.n_evaluations} "
         f"evaluations), since there are more than {COLUMNS_LIMIT} places or it was asked for"

@@ -24,14 +24,15 @@ from torch import Tensor
 
 from coupledgp.ground.descent import Check, constant, descend
 from coupledgp.ground.progress import Progress
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.spectra.evidence import SpectrumEvidence, log_evidence_of
-from coupledgp.inference.spectra.training import LEARNING_RATE
 from coupledgp.inference.weights.posterior import WeightPosterior
 from coupledgp.likelihoods.gaussian import gaussian_log_density
 from coupledgp.random import FloatArray
-from coupledgp.search.optimize import Hyperparameters, SearchSpace
 from coupledgp.search.profile import ROUNDINGS
-from coupledgp.search.rows import RowWeights
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.spectrum_descent import LEARNING_RATE
 from coupledgp.spectra import Spectrum
 
 

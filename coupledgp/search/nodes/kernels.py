@@ -20,19 +20,14 @@ from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.nodes.clusters import ClusterEvidence, choose_clusters, cluster_forecast
 from coupledgp.inference.nodes.exact_evidence import ExactKernelEvidence
-from coupledgp.inference.nodes.exact_search import (
-    EvaluatedKernel,
-    FixedHyperparameters,
-    fit_families,
-)
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
+from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
 from coupledgp.inference.nodes.pieces import (
     MOST_CUT,
     PiecesEvidence,
     choose_pieces,
     piece_sizes,
 )
-from coupledgp.inference.nodes.rounds import Checkpoint
 from coupledgp.inference.nodes.routes import (
     EvidenceRoute,
     Observations,
@@ -41,6 +36,8 @@ from coupledgp.inference.nodes.routes import (
 )
 from coupledgp.kernels import GraphKernel
 from coupledgp.search.minimise import Limited, Minimiser, lbfgs
+from coupledgp.search.nodes.families import fit_families
+from coupledgp.search.nodes.walk_rounds import Checkpoint
 
 # Evaluations of a family's search over starting points, and of one that goes on from a part; the
 # fewest that are worth their preparations.

@@ -2,44 +2,42 @@
 
 A length law, a number of hops and so a draw of walks are made for one place in parameter space.
 So the fit alternates (MATH 9): make the prior for the best parameters so far, move at most
-a factor of `REACH` with its draw kept, and start again, until it stays.
+a factor with its draw kept, and start again, until it stays.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.graphs import Graph
 from coupledgp.ground.output import write_text
-from coupledgp.inference.nodes.evidence import GraphEvidence, Scales
+from coupledgp.inference.nodes.objectives import (
+    REFUSED,
+    THETA_TOLERANCE,
+    EvidenceFactory,
+    RoundObjective,
+)
 from coupledgp.inference.nodes.priors import GraphPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Minimiser, Stopping, lbfgs
+from coupledgp.search.search import Rounds, Search, SearchResult
 
-# Factor by which one round moves a parameter at most: as far as a matched length law is made for,
-# see `REDRAWN_FACTORS` of `gp.node_priors`.
-REACH = 2.0
 # Change of every parameter, in log units, below which a round has stayed where it began.
 SETTLED = 0.15
 # Largest number of rounds: together they move a parameter by a factor of 256 at most.
 MAX_ROUNDS = 8
-# Tolerance of the kernel's parameters, in log units: redrawn walks move the maximum by more.
-THETA_TOLERANCE = 1e-3
 STOPPING = Stopping(max_iterations=60, gradient_tolerance=THETA_TOLERANCE)
-# Objective, in nats, of a place where walks give no usable kernel.
-REFUSED = 1e15
 
 PriorFactory = Callable[[GraphKernel], GraphPrior]
-EvidenceFactory = Callable[[GraphPrior], GraphEvidence]
 
 
 @dataclass
@@ -129,61 +127,6 @@ class Checkpoint:
         write_text(self.path, json.dumps({"problem": self.problem, "state": vars(state)}))
 
 
-class RoundObjective:
-    """Negative log evidence plus the kernel's penalty, as a function of theta.
-
-    The scales are profiled out.
-
-    Parameters
-    ----------
-    prior
-        A prior, which is evaluated at other parameters of its kernel with its draw kept.
-    evidence
-        Makes the evidence of a prior.
-    outputscale, noise
-        Values to keep; None to profile out.
-    """
-
-    def __init__(
-        self,
-        prior: GraphPrior,
-        evidence: EvidenceFactory,
-        outputscale: float | None,
-        noise: float | None,
-    ) -> None:
-        self.prior, self._evidence = prior, evidence
-        self._fixed = (outputscale, noise)
-        self.best: tuple[float, FloatArray] = (np.inf, prior.kernel.theta)
-        self.n_evaluations = 0
-
-    def value(self, theta: FloatArray) -> float:
-        """The objective at theta (n_parameters,); `REFUSED` without a usable kernel there."""
-        try:
-            return self._evaluate(theta)[0]
-        except NumericalError:
-            return REFUSED
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """The objective at theta (n_parameters,) and its gradient; `REFUSED` without a kernel."""
-        try:
-            value, evidence, scales, kernel = self._evaluate(theta)
-            return value, kernel.penalty()[1] - evidence.gradient(scales)
-        except NumericalError:
-            return REFUSED, np.zeros(np.size(theta))
-
-    def _evaluate(self, theta: FloatArray) -> tuple[float, GraphEvidence, Scales, GraphKernel]:
-        self.n_evaluations += 1
-        kernel = self.prior.kernel.with_theta(np.asarray(theta))
-        evidence = self._evidence(self.prior.at(kernel))
-        scales = evidence.measures.profile(*self._fixed)
-        value = kernel.penalty()[0] - scales.log_evidence
-        if not np.isfinite(value):
-            raise NumericalError(f"evidence: expected a finite value at {kernel!r}, got {value}")
-        if value < self.best[0]:
-            self.best = (value, kernel.theta)
-        return value, evidence, scales, kernel
-
-
 def fit_kernel(
     start: GraphKernel,
     make_prior: PriorFactory,
@@ -225,84 +168,103 @@ def fit_kernel(
         The kernel at the best parameters, and the state of the fit.
     """
     record = checkpoint or Checkpoint(None)
-    state = record.load()
+    rounds = WalkRounds(start, make_prior, make_evidence, (outputscale, noise), record, max_rounds)
+    search, state = Search(minimise), record.load()
     if state is None or state.stage != "rounds" or state.family != record.family:
         starts = start.scan() if graph is None else start.scan_on(graph)
+        first = [start, *starts] if scan_starts else [start]
         try:
-            first = [start, *starts] if scan_starts else [start]
-            state = scan(first, make_prior, make_evidence, outputscale, noise)
+            state = rounds.scan(search, first)
         except NumericalError:
             if scan_starts:
                 raise
-            state = scan(starts, make_prior, make_evidence, outputscale, noise)
-        state = replace(state, family=record.family, finished=record.finished)
+            state = rounds.scan(search, starts)
         record.save(state)
-    while not state.settled and state.n_rounds <= max_rounds and start.theta.size:
-        kernel = start.with_theta(np.array(state.theta))
-        objective = RoundObjective(make_prior(kernel), make_evidence, outputscale, noise)
-        theta = improve(objective, kernel, minimise)
-        moved = float(np.abs(theta - kernel.theta).max())
-        state = FitState(
-            theta.tolist(),
-            -objective.best[0],
-            state.n_rounds + 1,
-            state.n_evaluations + objective.n_evaluations,
-            moved < SETTLED,
-            family=record.family,
-            finished=record.finished,
-        )
-        record.save(state)
-    return start.with_theta(np.array(state.theta)), state
+    search.n_evaluations = state.n_evaluations
+    theta = np.array(state.theta)
+    found = SearchResult(
+        theta, -state.objective, n_evaluations=search.n_evaluations, n_rounds=state.n_rounds,
+        settled=state.settled or not theta.size,
+    )  # fmt: skip
+    found = search.in_rounds(rounds, found)
+    return start.with_theta(found.point), rounds.state(found)
 
 
-def scan(
-    kernels: list[GraphKernel],
-    make_prior: PriorFactory,
-    make_evidence: EvidenceFactory,
-    outputscale: float | None,
-    noise: float | None,
-) -> FitState:
-    """Round zero: the state of the best starting point, each one tried with walks made for it.
+@dataclass
+class WalkRounds(Rounds[FloatArray]):
+    """Rounds, each with walks drawn for the best parameters so far.
 
-    Raises
-    ------
-    NumericalError
-        None of them has a finite evidence.
+    Attributes
+    ----------
+    start : GraphKernel
+        A kernel of the family.
+    make_prior, make_evidence
+        Make the prior of a kernel, and the evidence of a prior.
+    kept : (float or None, float or None)
+        Output scale and noise to keep; None to fit.
+    record : Checkpoint
+        File of finished rounds.
+    max_rounds : int
+        Largest number of rounds, the scan not counted.
     """
-    results = []
-    for kernel in dict.fromkeys(kernels):
-        try:
-            prior = make_prior(kernel)
-        except NumericalError:  # walks are of no use to a kernel as wide as this
-            results.append((np.inf, kernel))
-            continue
-        objective = RoundObjective(prior, make_evidence, outputscale, noise)
-        objective.value(kernel.theta)
-        results.append((objective.best[0], kernel))
-    value, best = min(results, key=lambda result: result[0])
-    if not np.isfinite(value):
-        raise NumericalError(
-            f"evidence: expected a finite value at one of {len(results)} starting points, got none "
-            f"(the first is {kernels[0]!r}); use length_law='matched'"
-        )
-    return FitState(best.theta.tolist(), -value, 1, len(results), best.theta.size == 0)
 
+    start: GraphKernel
+    make_prior: PriorFactory
+    make_evidence: EvidenceFactory
+    kept: tuple[float | None, float | None]
+    record: Checkpoint
+    max_rounds: int = MAX_ROUNDS
 
-def improve(objective: RoundObjective, kernel: GraphKernel, minimise: Minimiser) -> FloatArray:
-    """One round: the best parameters (n_parameters,) within a factor `REACH` of the kernel's."""
-    theta = kernel.theta
-    reach = np.log(REACH)
-    box = [
-        (max(low, float(t) - reach), min(high, float(t) + reach))
-        for t, (low, high) in zip(theta, kernel.bounds_on(objective.prior.graph), strict=True)
-    ]
-    if theta.size == 1:
-        minimize_scalar(
-            lambda t: objective.value(np.array([t])),
-            bounds=box[0],
-            method="bounded",
-            options={"xatol": 10 * THETA_TOLERANCE},
-        )
-    else:
-        minimise(objective.value_and_gradient, theta, box, STOPPING)
-    return objective.best[1]
+    @property
+    def most(self) -> int:
+        """Largest number of rounds, the scan counted."""
+        return self.max_rounds + 1
+
+    def objective(self, theta: FloatArray) -> RoundObjective:
+        """The objective near parameters (n_parameters,), with walks drawn for them."""
+        prior = self.make_prior(self.start.with_theta(theta))
+        return RoundObjective(prior, self.make_evidence, *self.kept)
+
+    def scan(self, search: Search, kernels: Sequence[GraphKernel]) -> FitState:
+        """Round zero: the state of the best starting point, each one tried with its own walks.
+
+        Raises
+        ------
+        NumericalError
+            None of them has a finite evidence.
+        """
+        starts = list(dict.fromkeys(kernels))
+        value = np.inf
+        with suppress(NumericalError):  # walks are of no use to kernels that are too wide
+            best = search.ranked(self.objective, [kernel.theta for kernel in starts])[0]
+            value = best.value
+        if not value < REFUSED:
+            raise NumericalError(
+                f"evidence: expected a finite value at one of {len(starts)} starting points, got "
+                f"none (the first is {kernels[0]!r}); use length_law='matched'"
+            )
+        search.n_evaluations = len(starts)
+        found = replace(best, n_evaluations=len(starts), n_rounds=1, settled=not best.point.size)
+        return self.state(found)
+
+    def improved(
+        self, search: Search, before: SearchResult[FloatArray]
+    ) -> SearchResult[FloatArray]:
+        """See the base class; settled where hardly a parameter has moved."""
+        objective = self.objective(before.point)
+        search.improved(objective, before.point, STOPPING)
+        value, theta = objective.best
+        settled = float(np.abs(theta - before.point).max()) < SETTLED
+        found = SearchResult(
+            theta, value, converged=settled, n_evaluations=search.n_evaluations,
+            n_rounds=before.n_rounds + 1, settled=settled,
+        )  # fmt: skip
+        self.record.save(self.state(found))
+        return found
+
+    def state(self, found: SearchResult[FloatArray]) -> FitState:
+        """What the file holds after a round."""
+        return FitState(
+            found.point.tolist(), -found.value, found.n_rounds, found.n_evaluations, found.settled,
+            family=self.record.family, finished=self.record.finished,
+        )  # fmt: skip

@@ -11,10 +11,19 @@ import numpy as np
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.node_costs import posterior_forecast
-from coupledgp.gp.node_fit import NodeFitter, NodeSearch
 from coupledgp.gp.node_priors import NodePriorRecipe, WalkRecipe
 from coupledgp.gp.nodes import NodeGP
-from coupledgp.inference.nodes.averaging import (
+from coupledgp.inference.nodes.evidence import Scales
+from coupledgp.inference.nodes.exact_evidence import ObservedEvidence, tolerance_for
+from coupledgp.inference.nodes.forecast import Forecast, Step
+from coupledgp.inference.nodes.moments import BlockColumns, ChebyshevMoments, SpectralMoments
+from coupledgp.inference.nodes.objectives import FixedHyperparameters
+from coupledgp.inference.nodes.routes import Observations, dense_route, moments_route
+from coupledgp.kernels import GraphKernel
+from coupledgp.random import FloatArray
+from coupledgp.search.averaging import HyperparameterPrior
+from coupledgp.search.nodes.fitter import NodeFitter, NodeSearch
+from coupledgp.search.nodes.quadrature import (
     COARSE,
     FINE,
     KernelAverage,
@@ -23,15 +32,6 @@ from coupledgp.inference.nodes.averaging import (
     has_grid,
     told_apart,
 )
-from coupledgp.inference.nodes.evidence import Scales
-from coupledgp.inference.nodes.exact_evidence import ObservedEvidence, tolerance_for
-from coupledgp.inference.nodes.exact_search import FixedHyperparameters
-from coupledgp.inference.nodes.forecast import Forecast, Step
-from coupledgp.inference.nodes.moments import BlockColumns, ChebyshevMoments, SpectralMoments
-from coupledgp.inference.nodes.routes import Observations, dense_route, moments_route
-from coupledgp.kernels import GraphKernel
-from coupledgp.random import FloatArray
-from coupledgp.search.averaging import HyperparameterPrior
 
 # Seconds, by forecast, and nodes of a graph, that averaging may take where it was not asked for.
 PATIENCE, MOST_NODES = 15.0, 50_000

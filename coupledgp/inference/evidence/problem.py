@@ -21,10 +21,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.linalg.cholesky import cholesky
 from coupledgp.linalg.rounding import ENTRY_ROUNDINGS, bounded, inverse_sizes
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.rows import RowWeights
+
+
+@dataclass(frozen=True)
+class Hyperparameters:
+    """Hyperparameters of a stationary Gaussian process with noise.
+
+    Attributes
+    ----------
+    lengthscale : FloatArray (d,)
+        In units of the inputs.
+    outputscale, noise : float
+        Variances of f and of the noise, in units of the normalised targets.
+    """
+
+    lengthscale: FloatArray
+    outputscale: float
+    noise: float
 
 
 @dataclass(frozen=True)

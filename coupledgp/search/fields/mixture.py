@@ -24,7 +24,6 @@ from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.fields.field_covariance import FieldCovariance
-from coupledgp.inference.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
 from coupledgp.kernels.fields import (
     ALPHAS,
     POSITION_KERNELS,
@@ -33,6 +32,7 @@ from coupledgp.kernels.fields import (
     WhittleMatern,
 )
 from coupledgp.random import FloatArray
+from coupledgp.search.fields.grid import FamilyEvidence, FieldCandidate, FieldGrid
 
 # Fewest places whose observations say anything about a kernel.
 FEWEST = 3

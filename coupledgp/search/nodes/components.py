@@ -13,7 +13,6 @@ import numpy as np
 
 from coupledgp.gp.components import ComponentsGP, Part, rescaled
 from coupledgp.gp.mixture import MixtureGP
-from coupledgp.gp.node_fit import NodeFitter, NodeSearch
 from coupledgp.gp.node_priors import NodePriorRecipe, WalkRecipe
 from coupledgp.gp.nodes import NodeGP, NodeHyperparameters
 from coupledgp.gp.protocol import Data
@@ -27,6 +26,7 @@ from coupledgp.inference.nodes.pieces import piece_of
 from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.nodes.fitter import NodeFitter, NodeSearch
 
 # Nodes up to which all eigenvalues are used for the mean variance of components.
 ALL_EIGENVALUES = 600

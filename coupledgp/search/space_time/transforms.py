@@ -5,22 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
-from coupledgp.gp.graph_time_fit import SpaceTimeModel
 from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors
 from coupledgp.gp.transforms import Identity, TargetTransform, YeoJohnson
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.space_time.rounds import Rounds, SpaceTimeData
+from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.random import FloatArray
+from coupledgp.search.minimise import along_line
+from coupledgp.search.space_time.fitter import SpaceTimeModel
+from coupledgp.search.space_time.rounds import ImputationRounds
 
 # Most sensors and last steps on which a transform is chosen.
 MOST_SENSORS, MOST_STEPS = 64, 1024
-# Shapes on a grid, and the accuracy to which the best one is polished.
-N_SHAPES, SHAPE_TOLERANCE = 9, 0.02
+# Shapes on a grid, the accuracy to which the best one is polished, and most evaluations for that.
+N_SHAPES, SHAPE_TOLERANCE, SHAPE_ITERATIONS = 9, 0.02, 8
 # Nats by which the evidence of a transform must exceed that of none, besides log(n) / 2.
 MARGIN = 5.0
 
@@ -68,7 +69,7 @@ class TransformSearch:
         data = SpaceTimeData(
             normalized, np.ones(z.size, bool).reshape(normalized.shape), self.times
         )
-        rounds = Rounds(
+        rounds = ImputationRounds(
             data, self._gram, self.sites.bounds(), own_scales=False,
             fixed_noise=False, seed=self.model.seed, report=self.report,
         )  # fmt: skip
@@ -76,8 +77,8 @@ class TransformSearch:
             self.last or replace(self.model, noise=None).starts(data, self.sites.theta, units)[0]
         )
         found = rounds.run([start])
-        self.last = found.parameters
-        return found.loss + units.log_jacobian(z.size) - slopes
+        self.last = found.point
+        return found.value + units.log_jacobian(z.size) - slopes
 
     def _gram(self, theta: FloatArray) -> FloatArray:
         return np.asarray(self.sites.with_theta(theta).gram(self.sensors))
@@ -87,15 +88,11 @@ class TransformSearch:
         adapted = transform.adapted(self.values.reshape(-1), None)
         if not adapted.is_free or adapted.shape_bounds is None:
             return adapted
-        grid = np.linspace(*adapted.shape_bounds, N_SHAPES)
-        losses = [self.loss(adapted.with_shape(float(shape))) for shape in grid]
-        k = int(np.argmin(losses))
-        ends = grid[max(k - 1, 0)], grid[min(k + 1, N_SHAPES - 1)]
-        found = minimize_scalar(
-            lambda shape: self.loss(adapted.with_shape(float(shape))),
-            bounds=ends, method="bounded", options={"xatol": SHAPE_TOLERANCE, "maxiter": 8},
+        shape = along_line(
+            lambda shape: self.loss(adapted.with_shape(shape)), adapted.shape_bounds, N_SHAPES,
+            SHAPE_TOLERANCE, SHAPE_ITERATIONS,
         )  # fmt: skip
-        return adapted.with_shape(float(found.x if found.fun < losses[k] else grid[k]))
+        return adapted.with_shape(shape)
 
 
 def chosen_transform(

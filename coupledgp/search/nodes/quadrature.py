@@ -26,10 +26,10 @@ from coupledgp.graphs import Graph
 from coupledgp.graphs.spectrum import dense_spectrum, lanczos_density, ritz_values
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.ground.validation import varies
-from coupledgp.inference.nodes.exact_search import FixedHyperparameters
+from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
-from coupledgp.search.averaging import HyperparameterPrior
+from coupledgp.search.averaging import HyperparameterPrior, systematic_draws
 
 # Kernels of a family, and noise ratios, of the coarse and of the fine grid.
 COARSE, FINE = (16, 19), (20, 24)
@@ -187,9 +187,7 @@ class KernelPosterior:
         top = max(float(nodes.log_mass.max()) for nodes in found)
         masses = [np.exp(nodes.log_mass - top) for nodes in found]
         flat = np.concatenate([_winding(mass) for mass in masses])
-        cumulated = np.cumsum(flat) / flat.sum()
-        middles = (np.arange(n_draws) + 0.5) / n_draws
-        places, counts = np.unique(np.searchsorted(cumulated, middles), return_counts=True)
+        places, counts = systematic_draws(flat, n_draws)
         density = np.concatenate([_winding(nodes.log_density) for nodes in found])
         order = np.argsort(-density[places], kind="stable")
         values = np.concatenate(

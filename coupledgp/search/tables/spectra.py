@@ -12,8 +12,22 @@ from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.gp.weight_space import FeaturePrior
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
-from coupledgp.inference.spectra.members import (
+from coupledgp.inference.spectra.mixture import mixture_weights
+from coupledgp.inference.spectra.posterior_kl import Teacher
+from coupledgp.inference.weights.evidence import FeatureEvidence
+from coupledgp.random import FloatArray
+from coupledgp.search.optimize import OptimizationResult, maximise_evidence
+from coupledgp.search.space import SearchSpace
+from coupledgp.search.tables.spectrum_descent import (
+    KLSettings,
+    QueryPoints,
+    SpectrumFit,
+    fit_loss,
+    fit_posterior_kl,
+)
+from coupledgp.search.tables.spectrum_members import (
     EvidenceSettings,
     HeldOutRows,
     Member,
@@ -21,24 +35,6 @@ from coupledgp.inference.spectra.members import (
     hold_out,
     log_densities,
 )
-from coupledgp.inference.spectra.mixture import mixture_weights
-from coupledgp.inference.spectra.posterior_kl import Teacher
-from coupledgp.inference.spectra.training import (
-    KLSettings,
-    QueryPoints,
-    SpectrumFit,
-    fit_loss,
-    fit_posterior_kl,
-)
-from coupledgp.inference.weights.evidence import FeatureEvidence
-from coupledgp.random import FloatArray
-from coupledgp.search.optimize import (
-    Hyperparameters,
-    OptimizationResult,
-    SearchSpace,
-    maximise_evidence,
-)
-from coupledgp.search.problem import EvidenceProblem
 
 # Prior counts of the weights of members, in held-out rows: few held-out rows tell little about
 # which members are over-confident, and then the sampled spectrum keeps a large weight.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias, TypeVar
 
 import numpy as np
@@ -21,22 +21,22 @@ from coupledgp.gp.local_table import Table
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units, are_constant
 from coupledgp.ground.devices import CPU, DeviceLike, check_device_memory, parse_device
-from coupledgp.ground.progress import Progress, silent
+from coupledgp.ground.progress import Progress
 from coupledgp.ground.validation import varies
 from coupledgp.inference.dense.evidence import ExactEvidence
+from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import nearest_earlier
 from coupledgp.inference.neighbours.parameters import Structure, trend_columns
 from coupledgp.inference.neighbours.shared import MOST_ROWS, SharedEvidence
 from coupledgp.random import FloatArray
-from coupledgp.search.minimise import Minimum, Stopping, lbfgs
-from coupledgp.search.rows import RowWeights
-from coupledgp.search.runs import Search
+from coupledgp.search.minimise import Stopping
+from coupledgp.search.search import Rounds, Search, SearchResult
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import (
-    COARSE_ROWS,
     N_CENTRES,
     NEAR_ROWS,
+    coarse_rows,
     proposed_starts,
 )
 from coupledgp.spectra import GaussianSpectrum, Spectrum
@@ -189,55 +189,26 @@ class LocalFitter:
         start = structure.start()
         if not self.varies:  # constant targets say nothing about scales
             return LocalSearch(structure, start, np.nan, 0, True)
-        count = [0]
-        first = self.batch(rounds[0].batch_rows, 0)
-        starts = [start, *self.proposals(structure, count)]
-        values = [self.evidence(structure, first, own).negative(own)[0] for own in starts]
-        count[0] += len(starts)
-        trials = [
-            self._improved(structure, first, starts[k], TRIAL_ITERATIONS, count)
-            for k in np.argsort(values, kind="stable")[:TRIALS]
-        ]
-        found = min(trials, key=lambda trial: trial.value)
-        for stage, part in enumerate(rounds):
-            batch = self.batch(part.batch_rows, stage)
-            left = part.max_iterations - (0 if stage else TRIAL_ITERATIONS)
-            found = self._improved(structure, batch, found.point, left, count)
-            self.report(
-                f"{_text(structure)}: {len(batch)} rows, {count[0]} "
-                f"evaluations, {-found.value:.4f} nats per observation"
-            )
-        return LocalSearch(structure, found.point, -found.value, count[0], found.converged)
-
-    def _improved(
-        self,
-        structure: Structure,
-        batch: NDArray[np.int64],
-        vector: FloatArray,
-        max_iterations: int,
-        count: list[int],
-    ) -> Minimum:
-        """Go on from a vector with the rows of a batch; evaluations are added to the count."""
-        evidence = self.evidence(structure, batch, vector)
-
-        def counted(x: FloatArray) -> tuple[float, FloatArray]:
-            count[0] += 1
-            return evidence.negative(x)
-
-        return lbfgs(counted, vector, structure.box(), Stopping(max_iterations, VALUE_TOLERANCE))
+        search, batches = Search(), Batches(self, structure, rounds)
+        starts = [start, *self.proposals(structure, search)]
+        trial = Stopping(TRIAL_ITERATIONS, VALUE_TOLERANCE)
+        found = search.best(partial(batches.objective, 0), starts, trial, TRIALS)
+        found = search.in_rounds(batches, found)
+        return LocalSearch(
+            structure, found.point, -found.value, found.n_evaluations, found.converged
+        )
 
     def coarse(self, base: FloatArray) -> OrderedRows:
-        """Rows on which starts are compared: all of a short table, else the first of the order.
+        """Rows on which starts are compared: the order is random, and rows near its last ones.
 
-        Some are near the last ones, in units of `base` (d,), as in `search.starts.coarse_rows`.
+        Rows are near in units of `base` (d,).
         """
         n = self.n_rows
-        if n <= COARSE_ROWS:
-            return self.among(np.arange(n))
-        centres = np.arange(n - N_CENTRES, n)
-        near = self.near(centres, base, NEAR_ROWS - 1)
-        first = np.arange(COARSE_ROWS - N_CENTRES * NEAR_ROWS)
-        return self.among(np.unique(np.concatenate([first, centres, near.ravel()])))
+        centres = np.arange(max(n - N_CENTRES, 0), n)
+        places = coarse_rows(
+            np.arange(n), centres, lambda: self.near(centres, base, NEAR_ROWS - 1).ravel()
+        )
+        return self.among(places)
 
     def among(self, places: NDArray[np.int64]) -> OrderedRows:
         """Rows by their places in the order, ascending ones."""
@@ -247,7 +218,7 @@ class LocalFitter:
         """Places (w, k) of rows near to those at places, in units of `scale` (d,), and before."""
         return nearest_earlier(self.rows.inputs / scale, places, k)
 
-    def proposals(self, structure: Structure, count: list[int]) -> list[FloatArray]:
+    def proposals(self, structure: Structure, search: Search) -> list[FloatArray]:
         """Starts at which one part alone, under its exact kernel, has great evidence on some rows.
 
         The part is the local one, or the features where there is none. The trend is taken off by
@@ -272,11 +243,11 @@ class LocalFitter:
         free = set(HYPERPARAMETERS) - ({"noise"} if known is not None else set())
         space = SearchSpace(base, True, noise=known or 1.0, free=frozenset(free), groups=groups)
         starts, n_evaluations = proposed_starts(problem, space, N_PROPOSED)
-        count[0] += n_evaluations
+        search.n_evaluations += n_evaluations
         default = structure.named(structure.start())
-        search, found = Search(problem, space, silent), []
+        found = []
         for theta in starts:
-            outputscale, noise = search.scales(problem.at(space.lengthscales(theta)))
+            outputscale, noise = space.scales(problem.at(space.lengthscales(theta)))
             own = {
                 f"{name}lengthscale": theta + np.log(base[0]),
                 f"{name}outputscale": np.log(outputscale),
@@ -292,6 +263,49 @@ class LocalFitter:
         found = [self.search(replace(structure, spectrum=spectrum), rounds) for spectrum in spectra]
         best = max(found, key=lambda search: search.value)
         return replace(best, n_evaluations=sum(search.n_evaluations for search in found))
+
+
+@dataclass
+class Batches(Rounds[FloatArray]):
+    """Rounds on batches of rows of growing size, neighbours found anew at the best point.
+
+    Attributes
+    ----------
+    fitter : LocalFitter
+        The table.
+    structure : Structure
+        The model.
+    rounds : sequence of Round
+        The batches.
+    """
+
+    fitter: LocalFitter
+    structure: Structure
+    rounds: Sequence[Round]
+
+    @property
+    def most(self) -> int:
+        """Number of rounds."""
+        return len(self.rounds)
+
+    def objective(self, number: int, point: FloatArray) -> Evidence:
+        """The evidence of the batch of a round, with neighbours that are near at a point."""
+        batch = self.fitter.batch(self.rounds[number].batch_rows, number)
+        return self.fitter.evidence(self.structure, batch, point)
+
+    def improved(
+        self, search: Search, before: SearchResult[FloatArray]
+    ) -> SearchResult[FloatArray]:
+        """See the base class; the trials are a part of the first round."""
+        number, rows = before.n_rounds, self.rounds[before.n_rounds]
+        left = rows.max_iterations - (0 if number else TRIAL_ITERATIONS)
+        objective, stopping = self.objective(number, before.point), Stopping(left, VALUE_TOLERANCE)
+        found = search.improved(objective, before.point, stopping)
+        self.fitter.report(
+            f"{_text(self.structure)}: {objective.n_rows} rows, {found.n_evaluations} "
+            f"evaluations, {-found.value:.4f} nats per observation"
+        )
+        return found
 
 
 def rotated(inputs: FloatArray) -> FloatArray:

@@ -15,19 +15,15 @@ from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.space_time.basis import MOST_EIGENVECTORS
 from coupledgp.inference.space_time.filters import Term
+from coupledgp.inference.space_time.imputation import N_IMPUTATIONS, Imputer, SpaceTimeData
 from coupledgp.inference.space_time.learned import learned_covariance
 from coupledgp.inference.space_time.learned_sites import LearnedSites
-from coupledgp.inference.space_time.rounds import (
-    N_IMPUTATIONS,
-    Imputer,
-    Rounds,
-    SpaceTimeData,
-    SpaceTimeFit,
-)
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32, Periodic, TimeKernel
 from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.search import SearchResult
+from coupledgp.search.space_time.rounds import ImputationRounds
 
 # Shares of the variance of the data at which the search starts.
 START_MOVING, START_USUAL, START_CYCLE, START_OWN, START_NOISE = 0.4, 0.2, 0.1, 0.1, 0.1
@@ -147,7 +143,7 @@ class FittedSpaceTime:
     """A fitted process, its search, and outliers."""
 
     process: GraphTimeGP
-    fit: SpaceTimeFit
+    fit: SearchResult[SpaceTimeParameters]
     outliers: Outliers
     n_reweightings: int
 
@@ -180,9 +176,9 @@ def learned(
     rows: SpaceTimeRows,
     units: Units,
     model: SpaceTimeModel,
-    fit: SpaceTimeFit,
+    fit: SearchResult[SpaceTimeParameters],
     report: Progress,
-) -> tuple[Sites, SpaceTimeFit]:
+) -> tuple[Sites, SearchResult[SpaceTimeParameters]]:
     """Sites whose sensors have a covariance that is learned, and the fit at them.
 
     The other hyperparameters are kept: found anew they would suit the fastest part of what the
@@ -197,15 +193,15 @@ def learned(
     if not part.is_regular or len(part.values) > MOST_EIGENVECTORS:
         return sites, fit
     report("covariance of the sensors")
-    at = sites.with_theta(fit.parameters.theta)
+    at = sites.with_theta(fit.point.theta)
     gram = at.gram(rows.sensors)
     imputer = Imputer(part, lambda _: gram, np.random.default_rng([model.seed, 3]))
-    Z = imputer.drawn(fit.parameters, N_IMPUTATIONS)
-    found = learned_covariance(Z, part.step, fit.parameters, gram)
+    Z = imputer.drawn(fit.point, N_IMPUTATIONS)
+    found = learned_covariance(Z, part.step, fit.point, gram)
     if found is None:
         return sites, fit
     own = LearnedSites(at, rows.sensors, found.covariance)
-    return own, replace(fit, parameters=replace(fit.parameters, theta=own.theta))
+    return own, replace(fit, point=replace(fit.point, theta=own.theta))
 
 
 def ending_with_values(data: SpaceTimeData) -> SpaceTimeData:
@@ -222,7 +218,7 @@ def searched(
     model: SpaceTimeModel,
     report: Progress,
     starts: Sequence[SpaceTimeParameters] | None = None,
-) -> SpaceTimeFit:
+) -> SearchResult[SpaceTimeParameters]:
     """Hyperparameters of greatest evidence.
 
     They come from at most `MOST_SENSORS` telling sensors, fewer on large graphs, chosen by the
@@ -248,7 +244,7 @@ def searched(
     def gram(theta: FloatArray) -> FloatArray:
         return np.asarray(sites.with_theta(theta).gram(sensors))
 
-    rounds = Rounds(
+    rounds = ImputationRounds(
         part, gram, sites.bounds(), own_scales=model.own_scales,
         fixed_noise=model.noise is not None, seed=model.seed, report=report,
     )  # fmt: skip
@@ -262,8 +258,8 @@ def searched(
         starts = [replace(start, roots=start.roots[chosen][kept]) for start in starts]
     found = rounds.run(starts)
     roots = np.ones(p)
-    roots[chosen[kept]] = found.parameters.roots
-    return replace(found, parameters=replace(found.parameters, roots=roots))
+    roots[chosen[kept]] = found.point.roots
+    return replace(found, point=replace(found.point, roots=roots))
 
 
 def _conditioned(
@@ -272,11 +268,11 @@ def _conditioned(
     units: Units,
     normalize: bool,
     settings: SpaceTimeSettings,
-    fit: SpaceTimeFit,
+    fit: SearchResult[SpaceTimeParameters],
     report: Progress,
 ) -> GraphTimeGP:
-    at = sites.with_theta(fit.parameters.theta)
-    return GraphTimeGP.given(at, fit.parameters, settings, units, normalize, rows, report)
+    at = sites.with_theta(fit.point.theta)
+    return GraphTimeGP.given(at, fit.point, settings, units, normalize, rows, report)
 
 
 def cell_scores(process: GraphTimeGP) -> FloatArray:
@@ -307,7 +303,7 @@ def _rejected(
     normalize: bool,
     model: SpaceTimeModel,
     settings: SpaceTimeSettings,
-    fit: SpaceTimeFit,
+    fit: SearchResult[SpaceTimeParameters],
     report: Progress,
 ) -> FittedSpaceTime:
     """Leave out outliers, find hyperparameters again, and test all cells anew, some times."""
@@ -321,7 +317,7 @@ def _rejected(
             break
         dropped = far
         rest = replace(rows, values=np.where(dropped, np.nan, rows.values))
-        fit = searched(sites, rest, units, model, report, [fit.parameters])
+        fit = searched(sites, rest, units, model, report, [fit.point])
         process = _conditioned(sites, rest, units, normalize, settings, fit, report)
         scores = tested_scores(process, rows)
     with np.errstate(invalid="ignore"):

@@ -13,20 +13,20 @@ import numpy as np
 
 from coupledgp.gp.node_costs import posterior_forecast, probes_forecast
 from coupledgp.gp.node_priors import ChosenPrior, NodePriorRecipe
-from coupledgp.gp.node_search import PATIENCE, NodeSearcher
 from coupledgp.gp.nodes import DENSE_EVIDENCE_LIMIT, NodeEvidence, NodeGP, NodeSettings
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.graphs import Graph
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
-from coupledgp.inference.nodes.exact_search import EvaluatedKernel, FixedHyperparameters
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
-from coupledgp.inference.nodes.rounds import Checkpoint, FitState, fit_kernel
+from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
 from coupledgp.inference.nodes.routes import Observations
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Minimiser, lbfgs
+from coupledgp.search.nodes.kernels import PATIENCE, NodeSearcher
+from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState, fit_kernel
 
 
 class NodeSearch(NamedTuple):

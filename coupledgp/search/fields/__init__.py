@@ -1,0 +1,1 @@
+"""Searches for the kernels of fields on surfaces and networks."""

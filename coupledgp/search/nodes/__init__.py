@@ -1,0 +1,1 @@
+"""Searches for the kernel of a graph and its scales."""

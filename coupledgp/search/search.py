@@ -1,0 +1,187 @@
+"""What every search for hyperparameters is made of: an objective, runs from starts, and rounds.
+
+A domain states an `Objective`: minus the log posterior density of its hyperparameters as a function
+of variables. `Search` compares starts, improves the best of them, and goes on from the winner in
+`Rounds`: objectives that follow one another, each made for the best point of the one before, on
+more rows, with walks drawn for it or with gaps imputed by it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeAlias
+
+import numpy as np
+
+from coupledgp.errors import NumericalError
+from coupledgp.ground.progress import Progress, silent
+from coupledgp.inference.evidence.objective import Objective, Point
+from coupledgp.random import FloatArray
+from coupledgp.search.minimise import Minimiser, Stopping, around_failures, brent, lbfgs
+
+MakeObjective: TypeAlias = Callable[[Point], Objective[Point]]
+
+
+@dataclass(frozen=True)
+class SearchResult(Generic[Point]):
+    """Where a search ended.
+
+    Attributes
+    ----------
+    point : Point
+        The best hyperparameters that were found.
+    value : float
+        The objective there.
+    n_iterations : int
+        Iterations of the last run.
+    converged : bool
+        Whether the last run ended by one of its tolerances, or the last round by its own rule.
+    n_evaluations : int
+        Evaluations of the objective, of all runs.
+    n_rounds : int
+        Rounds that were gone through.
+    settled : bool
+        Whether another round would hardly change anything.
+    """
+
+    point: Point
+    value: float
+    n_iterations: int = 0
+    converged: bool = True
+    n_evaluations: int = 0
+    n_rounds: int = 0
+    settled: bool = False
+
+
+class Rounds(ABC, Generic[Point]):
+    """Objectives that follow one another in a search."""
+
+    @property
+    @abstractmethod
+    def most(self) -> int:
+        """Largest number of rounds."""
+
+    @abstractmethod
+    def improved(self, search: Search, before: SearchResult[Point]) -> SearchResult[Point]:
+        """Go on from what the rounds before found, `before.n_rounds` of them, for one round."""
+
+
+@dataclass
+class Search:
+    """Runs of an optimiser on objectives.
+
+    Parameters
+    ----------
+    minimise
+        The optimiser.
+    report
+        Called with a line of progress after each evaluation.
+    n_evaluations
+        Evaluations of all objectives so far; one that finds no value for its point is not counted.
+    """
+
+    minimise: Minimiser = lbfgs
+    report: Progress = silent
+    n_evaluations: int = 0
+
+    def value(self, objective: Objective[Point], point: Point) -> float:
+        """The objective at a point."""
+        value = objective.value(point)
+        self._count(objective, value)
+        return value
+
+    def _count(self, objective: Objective[Point], value: float) -> None:
+        self.n_evaluations += 1
+        self.report(
+            f"{objective.title}evaluation {self.n_evaluations}, log evidence "
+            f"{-value * objective.size:.2f}"
+        )
+
+    def ranked(
+        self, make: MakeObjective[Point], starts: Sequence[Point]
+    ) -> list[SearchResult[Point]]:
+        """Starts and the values of the objective that is made for each, the least first.
+
+        Those without a value are left out.
+
+        Raises
+        ------
+        NumericalError
+            None has a value.
+        """
+        found: list[SearchResult[Point]] = []
+        for start in starts:
+            try:
+                value = self.value(make(start), start)
+            except NumericalError as error:
+                failed = error
+            else:
+                found.append(SearchResult(start, value, n_evaluations=self.n_evaluations))
+        if not found:
+            raise failed
+        return sorted(found, key=lambda result: result.value)
+
+    def improved(
+        self, objective: Objective[Point], start: Point, stopping: Stopping
+    ) -> SearchResult[Point]:
+        """Run the optimiser from a start, by the safer way where the objective has no value there.
+
+        Raises
+        ------
+        NumericalError
+            The objective has no value at the start by either way.
+        """
+        try:
+            return self._improved(objective, start, stopping)
+        except NumericalError:
+            safer = objective.safer()
+            if safer is None:
+                raise
+            return self._improved(safer, start, stopping)
+
+    def _improved(
+        self, objective: Objective[Point], start: Point, stopping: Stopping
+    ) -> SearchResult[Point]:
+        variables, box = objective.variables(start), objective.box(start)
+
+        def counted(x: FloatArray) -> tuple[float, FloatArray]:
+            found = objective.value_and_gradient(x)
+            self._count(objective, found[0])
+            return found
+
+        if objective.line_tolerance is not None and variables.size == 1:
+            found = brent(
+                lambda x: self.value(objective, objective.point(np.array([x]))),
+                box[0], objective.line_tolerance,
+            )  # fmt: skip
+        else:
+            found = self.minimise(around_failures(counted), variables, box, stopping)
+        return SearchResult(
+            objective.point(found.point), found.value, found.n_iterations, found.converged,
+            self.n_evaluations,
+        )  # fmt: skip
+
+    def best(
+        self,
+        make: MakeObjective[Point],
+        starts: Sequence[Point],
+        stopping: Stopping,
+        n_kept: int | None = None,
+    ) -> SearchResult[Point]:
+        """Run from each start, or from the `n_kept` of least value, and return the least end.
+
+        Each start has the objective that is made for it.
+        """
+        if n_kept is not None:
+            starts = [each.point for each in self.ranked(make, starts)[:n_kept]]
+        runs = [self.improved(make(start), start, stopping) for start in starts]
+        return replace(min(runs, key=lambda run: run.value), n_evaluations=self.n_evaluations)
+
+    def in_rounds(self, rounds: Rounds[Point], found: SearchResult[Point]) -> SearchResult[Point]:
+        """Go on from what was found, round by round, until they are over or one has settled."""
+        while found.n_rounds < rounds.most and not found.settled:
+            after = rounds.improved(self, found)
+            found = replace(after, n_rounds=found.n_rounds + 1, n_evaluations=self.n_evaluations)
+        return found

@@ -32,9 +32,9 @@ from coupledgp.inference.fields.evidence import evidence_at_ratios
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
+    FieldPrecisionEvidence,
+    FieldScales,
     PositionFeatures,
-    PrecisionEvidence,
-    Scales,
 )
 from coupledgp.kernels.fields import FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.search.fields.precise import N_FREQUENCIES, fit_precise
@@ -68,13 +68,13 @@ def evaluations(sphere: cgp.LaplaceOperator, data: Data, most_columns: int) -> d
     """Seconds of one evaluation by each route, and the gap of their values."""
     y = (data.targets - data.targets.mean()) / data.targets.std()
     rows = location_rows(data.points, sphere.n_vertices)
-    evidence = PrecisionEvidence(FieldPrecision.of(sphere, 2, rows), rows, np.ones(len(y)), y)
+    evidence = FieldPrecisionEvidence(FieldPrecision.of(sphere, 2, rows), rows, np.ones(len(y)), y)
     kernel = WhittleMatern(RANGE, 2)
     # Noise ratios of the columns are relative to a mean variance of one.
     kappa = kernel.kappa(2)
     fields = FieldCovariance(sphere)
     variance = fields.surface.known(kernel).mean_variance / flat_variance(kappa, 2, 2)
-    scales = [Scales(np.log(kappa), float(np.log(g * variance))) for g in RATIOS]
+    scales = [FieldScales(np.log(kappa), float(np.log(g * variance))) for g in RATIOS]
     out = {}
     out["precision"], _ = timed(lambda: evidence.at(scales[0]))
     out["gradient"], _ = timed(lambda: evidence.at(scales[1], True))

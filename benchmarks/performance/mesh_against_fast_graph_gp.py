@@ -27,7 +27,7 @@ import coupledgp as cgp
 from coupledgp.datasets import meshes
 from coupledgp.inference.nodes.evidence import IterativeEvidence, Scales
 from coupledgp.inference.nodes.objectives import ExactKernelObjective, FixedHyperparameters
-from coupledgp.inference.nodes.routes import Observations, cheapest_route
+from coupledgp.inference.nodes.routes import NodeObservations, cheapest_route
 from coupledgp.kernels import HeatKernel
 
 N_WALKS, P_HALT, N_STEPS = 16, 0.1, 10
@@ -142,7 +142,7 @@ def fitted_step(graph: cgp.Graph, train: np.ndarray, centred: np.ndarray) -> flo
     all steps share are computed by the first, which is not timed; `training_step_of_fit_s`, the
     seconds of a fit over its steps, has them, the posterior and wide kernels too.
     """
-    data = Observations(graph, train, centred[:, None], 0)
+    data = NodeObservations(graph, train, centred[:, None], 0)
     route = cheapest_route(data, HeatKernel(1.31), 0.69 / 1.72, 40)
     assert route is not None
     evidence = route.make()

@@ -28,8 +28,8 @@ from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import Places, earlier_by_trees, first_block
 from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedPosterior
-from coupledgp.models.estimator import FittedModel
 from coupledgp.models.local import LocalGPRegressor, column_groups
+from coupledgp.models.record import FittedModel
 from coupledgp.models.table_parts import Reading
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS

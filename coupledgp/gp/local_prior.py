@@ -17,7 +17,7 @@ from coupledgp.gp.state import text_of
 from coupledgp.gp.tables import Box, TablePair, Tables, standardised
 from coupledgp.ground.devices import CPU, moved
 from coupledgp.inference.dense.evidence import scaled_distances
-from coupledgp.inference.neighbours.parameters import TRENDS, Scales, Structure
+from coupledgp.inference.neighbours.parameters import TRENDS, LocalScales, Structure
 from coupledgp.likelihoods.base import NoiseLaw
 from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.likelihoods.registry import check_stored
@@ -87,12 +87,12 @@ class LocalPrior:
     device: torch.device = CPU
 
     @cached_property
-    def scales(self) -> Scales:
+    def scales(self) -> LocalScales:
         """Hyperparameters of all columns, as tensors."""
-        return Scales.of(self.structure, self.structure.named(self.vector))
+        return LocalScales.of(self.structure, self.structure.named(self.vector))
 
     @cached_property
-    def scales_there(self) -> Scales:
+    def scales_there(self) -> LocalScales:
         """The same on the device."""
         return moved(self.scales, self.device)
 

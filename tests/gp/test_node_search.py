@@ -14,11 +14,11 @@ from coupledgp.inference.nodes import clusters, pieces
 from coupledgp.inference.nodes.forecast import Budget, Forecast
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
 from coupledgp.inference.nodes.precision_evidence import PrecisionEvidence
-from coupledgp.inference.nodes.routes import EvidenceRoute, Observations
+from coupledgp.inference.nodes.routes import EvidenceRoute, NodeObservations
 from coupledgp.kernels import HeatKernel, RegularizedLaplacianKernel, SeriesOperator
 from coupledgp.search.nodes import kernels as node_search
 from coupledgp.search.nodes.kernels import NodeSearcher
-from coupledgp.search.nodes.walk_rounds import Checkpoint
+from coupledgp.search.nodes.walk_rounds import SearchCheckpoint
 
 SIDE = 56
 GRID = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(SIDE, SIDE)))
@@ -49,17 +49,17 @@ LITTLE = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph
 LITTLE_NODES, LITTLE_VALUES, LITTLE_FIELD = drawn(LITTLE, TRUE, 0.3)
 
 
-def searcher(data: Observations, **others) -> NodeSearcher:
+def searcher(data: NodeObservations, **others) -> NodeSearcher:
     settings = {
         "kernels": ROUGH, "stand_ins": (), "kept": FixedHyperparameters(),
         "posterior": lambda kernel, ratio: Forecast(0.0), "budget": Budget(),
-        "report": lambda line: None, "checkpoint": Checkpoint(None),
+        "report": lambda line: None, "checkpoint": SearchCheckpoint(None),
     }  # fmt: skip
     return NodeSearcher(data, **{**settings, **others})
 
 
-def observed(nodes=NODES, values=VALUES, graph=GRID) -> Observations:
-    return Observations(graph, nodes, ((values - values.mean()) / values.std())[:, None], 0)
+def observed(nodes=NODES, values=VALUES, graph=GRID) -> NodeObservations:
+    return NodeObservations(graph, nodes, ((values - values.mean()) / values.std())[:, None], 0)
 
 
 def test_the_best_family_of_the_pieces_is_finished_with_all_observations() -> None:
@@ -167,7 +167,7 @@ def test_without_patience_the_pieces_have_the_last_word(monkeypatch: pytest.Monk
 
 def test_an_interrupted_search_goes_on(tmp_path) -> None:
     expected = searcher(observed()).search()
-    record = Checkpoint(tmp_path / "fit.json")
+    record = SearchCheckpoint(tmp_path / "fit.json")
     whole: list[str] = []
 
     def stop(line: str) -> None:

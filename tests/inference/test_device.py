@@ -25,9 +25,9 @@ from coupledgp.search.space import SearchSpace
 from coupledgp.search.tables.spectrum_descent import KLSettings, QueryPoints, fit_posterior_kl
 from coupledgp.search.tables.spectrum_members import (
     EvidenceSettings,
-    HeldOutRows,
     JitterStage,
     Member,
+    UnseenRows,
     fit_members,
 )
 from coupledgp.spectra import GaussianSpectrum
@@ -172,7 +172,7 @@ def test_spectra_are_fitted_to_the_evidence_on_the_device(device: PretendDevice)
         drawn = feature_map("fourier", 5, where)
         start = Member(drawn.frequencies, torch.full_like(drawn.frequencies[:, 0], 0.2), HYPER)
         members = fit_members(
-            SpectrumEvidence(X, Y), HeldOutRows(POINTS, POINTS[:, :1]), start,
+            SpectrumEvidence(X, Y), UnseenRows(POINTS, POINTS[:, :1]), start,
             SearchSpace(np.ones(2), ard=True), GaussianSpectrum(), settings,
             np.random.default_rng(0), silent,
         )  # fmt: skip

@@ -25,10 +25,10 @@ from coupledgp.search.tables.spectrum_descent import (
 )
 from coupledgp.search.tables.spectrum_members import (
     EvidenceSettings,
-    HeldOutRows,
     JitterStage,
     Member,
     Trajectory,
+    UnseenRows,
     fit_members,
     hold_out,
     log_densities,
@@ -216,7 +216,7 @@ def problem_and_rest(rng, n=120):
     equal = torch.full((M,), 1 / M, dtype=torch.float64)
     member = Member(start.frequencies, equal, Hyperparameters(np.ones(DIM), 1.0, 0.2))
     space = SearchSpace(np.ones(DIM), ard=True)
-    held_out = HeldOutRows(X[held], y[held])
+    held_out = UnseenRows(X[held], y[held])
     return SpectrumEvidence(X[train], y[train]), held_out, member, space
 
 

@@ -18,7 +18,7 @@ from coupledgp.inference.nodes.evidence import (
 from coupledgp.inference.nodes.posterior import DensePosterior, IterativePosterior
 from coupledgp.inference.nodes.priors import GraphPrior, SeriesPrior, SpectralPrior, WalkPrior
 from coupledgp.kernels import HeatKernel, LearnedKernel, dense_kernel
-from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState, fit_kernel
+from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint, fit_kernel
 from tests.graph_cases import karate, weighted_graph
 
 NODES = np.array([0, 3, 5, 9, 20, 31, 33, 3])
@@ -245,7 +245,7 @@ def test_an_interrupted_fit_goes_on_and_ends_the_same(tmp_path) -> None:  # type
             raise KeyboardInterrupt
         return DenseEvidence(prior, nodes, y)
 
-    record = Checkpoint(tmp_path / "fit.json", {"data": "a"})
+    record = SearchCheckpoint(tmp_path / "fit.json", {"data": "a"})
     with pytest.raises(KeyboardInterrupt):
         fit_kernel(HeatKernel(), make_spectral, evidence, checkpoint=record)
     kept = record.load()
@@ -258,10 +258,10 @@ def test_an_interrupted_fit_goes_on_and_ends_the_same(tmp_path) -> None:  # type
     assert resumed[0] == straight[0]
     assert n_resumed < calls["n"]
     with pytest.raises(InvalidInputError, match="of another fit"):
-        Checkpoint(record.path, {"data": "b"}).load()
+        SearchCheckpoint(record.path, {"data": "b"}).load()
     (tmp_path / "bad.json").write_text("{")
     with pytest.raises(InvalidInputError, match="cannot read"):
-        Checkpoint(tmp_path / "bad.json").load()
+        SearchCheckpoint(tmp_path / "bad.json").load()
 
 
 def overflowing(kernel) -> WalkPrior:  # type: ignore[no-untyped-def]

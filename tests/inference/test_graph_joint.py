@@ -25,7 +25,7 @@ from coupledgp.kernels import (
     dense_spectrum,
 )
 from coupledgp.search.nodes.families import fit_families
-from coupledgp.search.nodes.walk_rounds import Checkpoint
+from coupledgp.search.nodes.walk_rounds import SearchCheckpoint
 from tests.graph_cases import weighted_graph
 
 SIDE = 12
@@ -139,7 +139,7 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
     y = (np.linalg.cholesky(K) @ np.random.default_rng(5).standard_normal(GRID.n_nodes))[NODES]
     evidence = HiddenEvidence(GRID, NODES, y[:, None], SpectralMoments)
     starts = [HeatKernel(), GraphMaternKernel()]
-    point, state = fit_families(evidence, starts, FixedHyperparameters(), Checkpoint(None))
+    point, state = fit_families(evidence, starts, FixedHyperparameters(), SearchCheckpoint(None))
     objective = ExactKernelObjective(evidence, HeatKernel(), FixedHyperparameters())
     best = min(
         objective.at(np.array([np.log(t), u])).value
@@ -148,7 +148,7 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
     )
     assert point.value <= best + 1e-6
     assert state.settled
-    record, lines = Checkpoint(tmp_path / "fit.json"), []
+    record, lines = SearchCheckpoint(tmp_path / "fit.json"), []
 
     def stop(line: str) -> None:
         lines.append(line)
@@ -168,7 +168,7 @@ def test_search_reaches_the_best_of_a_grid_and_goes_on_after_an_interruption(tmp
 def test_a_search_that_goes_on_ends_where_a_whole_one_does() -> None:
     evidence = HiddenEvidence(GRID, NODES, Y, SpectralMoments)
     starts = [HeatKernel(), GraphMaternKernel()]
-    whole, _ = fit_families(evidence, starts, FixedHyperparameters(), Checkpoint(None))
+    whole, _ = fit_families(evidence, starts, FixedHyperparameters(), SearchCheckpoint(None))
     begun = [HeatKernel(2.0), GraphMaternKernel(whole.kernel.theta[0])]
     for kernel in (HeatKernel, GraphMaternKernel):
         if isinstance(whole.kernel, kernel):
@@ -176,7 +176,7 @@ def test_a_search_that_goes_on_ends_where_a_whole_one_does() -> None:
     ratio = whole.scales.noise / whole.scales.outputscale
     found, state = fit_families(
         [evidence, evidence], [k.scaled(1.6) for k in begun], FixedHyperparameters(),
-        Checkpoint(None), ratios=[2 * ratio, 2 * ratio],
+        SearchCheckpoint(None), ratios=[2 * ratio, 2 * ratio],
     )  # fmt: skip
     assert found.value == pytest.approx(whole.value, abs=0.05)
     assert state.n_evaluations < 60

@@ -11,7 +11,7 @@ from coupledgp.inference.nodes.exact_evidence import ObservedEvidence
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
 from coupledgp.inference.nodes.moments import SpectralMoments
 from coupledgp.inference.nodes.routes import (
-    Observations,
+    NodeObservations,
     cheapest_route,
     dense_route,
     leading_route,
@@ -25,13 +25,13 @@ GRID = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(S
 WIDE, RATIO = HeatKernel(800.0), 0.05
 
 
-def observations(share: float, n_twice: int = 0, scaled: bool = False) -> Observations:
+def observations(share: float, n_twice: int = 0, scaled: bool = False) -> NodeObservations:
     rng = np.random.default_rng(0)
     nodes = rng.permutation(GRID.n_nodes)[: round(share * GRID.n_nodes)]
     nodes = np.append(nodes, nodes[:n_twice])
     scale = rng.uniform(0.5, 2.0, GRID.n_nodes) if scaled else None
     graph = Graph((GRID.indptr, GRID.indices, GRID.weights), node_scale=scale)
-    return Observations(graph, nodes, rng.standard_normal((nodes.size, 2)), 0)
+    return NodeObservations(graph, nodes, rng.standard_normal((nodes.size, 2)), 0)
 
 
 @pytest.mark.parametrize("share", [0.2, 0.8])
@@ -96,7 +96,7 @@ def test_kernels_out_of_reach_have_no_way() -> None:
     assert leading_route(data, HeatKernel(1.0), RATIO) is None
     for n in (3_000, 30_000):
         star = Graph.from_edges(np.zeros(n, np.int64), np.arange(1, n + 1))
-        on_star = Observations(star, np.arange(1, 9), np.ones((8, 1)), 0)
+        on_star = NodeObservations(star, np.arange(1, 9), np.ones((8, 1)), 0)
         assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 2.0)) is None
         assert precision_route(on_star, RegularizedLaplacianKernel(9.0, 1.0)) is not None
 

@@ -18,7 +18,7 @@ from coupledgp.inference.spectra.posterior_kl import Teacher, kl_per_point
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.search.tables.spectrum_members import HeldOutRows, Member, log_densities
+from coupledgp.search.tables.spectrum_members import Member, UnseenRows, log_densities
 from coupledgp.spectra import GaussianSpectrum
 
 RNG = np.random.default_rng(3)
@@ -237,7 +237,7 @@ def test_held_out_rows_have_their_own_noise():
     weights = RowWeights(NOISE, np.ones(N))
     train, held = weights.take(slice(half)), weights.take(slice(half, None))
     problem = SpectrumEvidence(X[:half], targets[:half], train)
-    rows = HeldOutRows(X[half:], targets[half:], held)
+    rows = UnseenRows(X[half:], targets[half:], held)
     features = problem.features(frequencies, shares.log(), X).numpy()
     cov = 1.3 * features @ features.T
     own = cov[:half, :half] + 0.2 * np.diag(train.noise)

@@ -26,7 +26,7 @@ from coupledgp.diagnostics.pages.print_figure import save_figure
 from coupledgp.diagnostics.pages.table import Section
 from coupledgp.formats.projection import Plane
 from coupledgp.ground.output import write_text, written_whole
-from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState
+from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint
 from tests.outputs.written import OLD, largest_file, mode, temporary_files
 
 PACKAGE = Path(cgp.__file__).parent
@@ -168,7 +168,7 @@ def long_section() -> Section:
 
 
 def checkpoint(path: Path) -> None:
-    Checkpoint(path, {"values": list(range(10_000))}).save(FitState([0.0], 0.0))
+    SearchCheckpoint(path, {"values": list(range(10_000))}).save(FitState([0.0], 0.0))
 
 
 WRITERS: dict[str, Callable[[Path], Any]] = {

@@ -11,10 +11,10 @@ import pyarrow as pa
 from rich.text import Text
 
 from coupledgp.cli.commands.table_tasks import load
-from coupledgp.cli.evaluate import Rows, announce
-from coupledgp.cli.options import MAX_SOLVED_ROWS
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
+from coupledgp.cli.shared.evaluate import Rows, announce
+from coupledgp.cli.shared.options import MAX_SOLVED_ROWS
 from coupledgp.cli.show import table as show
 from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.audit_report import AuditReport

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from coupledgp.cli.commands.graph_tasks import split_nodes
-from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.datasets import meshes
 from coupledgp.diagnostics import compare
 from coupledgp.diagnostics.pages.table import Section

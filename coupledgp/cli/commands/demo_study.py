@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.cli.commands import demo_field, demo_mesh, demo_pages
-from coupledgp.cli.evaluate import Stopwatch
+from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.cli.show import graph as show_graph
 from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare

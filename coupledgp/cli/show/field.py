@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from coupledgp.cli.commands.field_tasks import LEVEL, LeftOut
+from coupledgp.cli.shared.left_out import LEVEL, LeftOut
 from coupledgp.cli.show import table as show
 from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.pages.table import Section

@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.text import Text
 
-from coupledgp.cli.evaluate import Comparison
-from coupledgp.cli.options import selection_line
 from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.options import selection_line
 from coupledgp.cli.show import table as show
 from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap

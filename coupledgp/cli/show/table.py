@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from coupledgp.cli.evaluate import Comparison
-from coupledgp.cli.options import selection_line
+from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.options import selection_line
 from coupledgp.cli.show.console import PlainConsole
 from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows

@@ -57,7 +57,7 @@ class PositionFeatures:
         return np.hstack([sines, cosines]), np.hstack([-phases * cosines, phases * sines])
 
 
-class Scales(NamedTuple):
+class FieldScales(NamedTuple):
     """Logarithms of the hyperparameters, of which the last two belong to the features.
 
     Attributes
@@ -88,7 +88,7 @@ class Restricted(NamedTuple):
     amplitude : float
         Variance v of greatest likelihood.
     gradient : FloatArray
-        Derivatives in the logarithms of `Scales`; empty if they were not asked for.
+        Derivatives in the logarithms of `FieldScales`; empty if they were not asked for.
     """
 
     log_evidence: float
@@ -96,7 +96,7 @@ class Restricted(NamedTuple):
     gradient: FloatArray
 
 
-class PrecisionEvidence:
+class FieldPrecisionEvidence:
     """Evidence of the observations of a field.
 
     Parameters
@@ -125,13 +125,13 @@ class PrecisionEvidence:
         self.relative_noise, self.features = relative_noise, features
         self._last: tuple[float, bool, PriorPrecision] | None = None
 
-    def with_features(self, features: PositionFeatures) -> PrecisionEvidence:
+    def with_features(self, features: PositionFeatures) -> FieldPrecisionEvidence:
         """The evidence of the same observations with features of position beside the field."""
-        return PrecisionEvidence(
+        return FieldPrecisionEvidence(
             self.precision, self.rows, self.relative_noise, self.targets, features
         )
 
-    def at(self, scales: Scales, with_gradient: bool = False) -> Restricted:
+    def at(self, scales: FieldScales, with_gradient: bool = False) -> Restricted:
         """Evidence at hyperparameters, and its gradient.
 
         Raises

@@ -20,7 +20,7 @@ from coupledgp.ground.devices import CPU
 from coupledgp.inference.evidence.rows import RowWeights
 from coupledgp.inference.neighbours.conditionals import Conditionals, conditionals
 from coupledgp.inference.neighbours.nearest import Places, nearest_earlier
-from coupledgp.inference.neighbours.parameters import LocalObjective, Scales, Structure
+from coupledgp.inference.neighbours.parameters import LocalObjective, LocalScales, Structure
 from coupledgp.inference.neighbours.whitening import (
     Neighbours,
     WhitenedPosterior,
@@ -158,7 +158,7 @@ class BatchEvidence(LocalObjective):
         """Number of rows of the batch."""
         return len(self.neighbours.own)
 
-    def log_evidence(self, scales: Scales) -> Tensor:
+    def log_evidence(self, scales: LocalScales) -> Tensor:
         """Log evidence of the batch, nats, a differentiable tensor ()."""
         laws = self.laws(scales)
         features = scales.features(self.inputs, self.structure.trend)
@@ -169,7 +169,7 @@ class BatchEvidence(LocalObjective):
         repeated = self.targets.shape[1] * (self.n_counted - len(whitened))
         return WhitenedPosterior.of(sums).log_evidence - 0.5 * repeated * scales.log_noise
 
-    def laws(self, scales: Scales) -> Conditionals:
+    def laws(self, scales: LocalScales) -> Conditionals:
         """Kriging weights and variances of the rows of the batch."""
         return laws_given_neighbours(
             self.structure, scales, self.neighbours, self.inputs, self.noise
@@ -181,7 +181,7 @@ class BatchEvidence(LocalObjective):
         named = self.structure.named(leaf)
         n_outputs = self.targets.shape[1]
         try:
-            evidence = self.log_evidence(Scales.of(self.structure, named))
+            evidence = self.log_evidence(LocalScales.of(self.structure, named))
         except NumericalError:
             return REFUSED, np.zeros_like(vector)
         loss = -evidence / (self.n_counted * n_outputs)
@@ -193,7 +193,7 @@ class BatchEvidence(LocalObjective):
 
 
 def laws_given_neighbours(
-    structure: Structure, scales: Scales, neighbours: Neighbours, inputs: Tensor, noise: Tensor
+    structure: Structure, scales: LocalScales, neighbours: Neighbours, inputs: Tensor, noise: Tensor
 ) -> Conditionals:
     """Kriging weights (b, k) and variances (b,); without a local part no weights, and the noise."""
     if structure.spectrum is None:

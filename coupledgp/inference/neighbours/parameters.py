@@ -157,7 +157,7 @@ class LocalObjective(VectorObjective):
         return self.structure.box()
 
 
-class Scales(NamedTuple):
+class LocalScales(NamedTuple):
     """Hyperparameters of all columns, as tensors.
 
     Attributes
@@ -180,7 +180,7 @@ class Scales(NamedTuple):
     frequencies: Tensor | None
 
     @classmethod
-    def of(cls, structure: Structure, named: dict[str, Tensor]) -> Scales:
+    def of(cls, structure: Structure, named: dict[str, Tensor]) -> LocalScales:
         """Scales of the hyperparameters by name, lengthscales spread over the columns."""
         zero = named["noise"].new_zeros(())
         groups = torch.as_tensor(structure.groups, device=zero.device)

@@ -84,7 +84,7 @@ class EvidenceRoute(NamedTuple):
         return Forecast(seconds, max(self.setup.bytes, self.each.bytes))
 
 
-class Observations(NamedTuple):
+class NodeObservations(NamedTuple):
     """Data of a fit on a graph.
 
     Attributes
@@ -123,7 +123,7 @@ class Observations(NamedTuple):
         return float(self.graph.n_nodes + self.graph.indices.size)
 
 
-def dense_route(data: Observations) -> EvidenceRoute | None:
+def dense_route(data: NodeObservations) -> EvidenceRoute | None:
     """By all eigenvectors, on graphs of up to `SPECTRAL_LIMIT` nodes."""
     n_nodes, m = data.graph.n_nodes, float(data.block)
     if n_nodes > SPECTRAL_LIMIT:
@@ -136,7 +136,9 @@ def dense_route(data: Observations) -> EvidenceRoute | None:
     )  # fmt: skip
 
 
-def moments_route(data: Observations, kernel: GraphKernel, ratio: float) -> EvidenceRoute | None:
+def moments_route(
+    data: NodeObservations, kernel: GraphKernel, ratio: float
+) -> EvidenceRoute | None:
     """By Chebyshev moments between the observed nodes, or between the hidden ones."""
     tolerance, m = tolerance_for(ratio), float(data.block)
     degree = GROWTH * series_degree(kernel.spectral, tolerance)
@@ -159,7 +161,7 @@ def moments_route(data: Observations, kernel: GraphKernel, ratio: float) -> Evid
     )  # fmt: skip
 
 
-def precision_route(data: Observations, kernel: GraphKernel) -> EvidenceRoute | None:
+def precision_route(data: NodeObservations, kernel: GraphKernel) -> EvidenceRoute | None:
     """By sparse precisions, for whole powers of the Laplacian on graphs whose factors are thin."""
     costs = precision_costs(data.graph, kernel)
     if costs is None:
@@ -212,7 +214,9 @@ class CoveredEvidence(LeadingEvidence):
         return super().terms(kernel, ratio)
 
 
-def leading_route(data: Observations, kernel: GraphKernel, ratio: float) -> EvidenceRoute | None:
+def leading_route(
+    data: NodeObservations, kernel: GraphKernel, ratio: float
+) -> EvidenceRoute | None:
     """By leading eigenpairs, for kernels that are constant beyond some hundreds of them."""
     graph, usual = data.graph, leading_count(data.graph)
     needed = pairs_needed(graph, kernel, ratio, UNSEEN * ratio)
@@ -234,7 +238,7 @@ def leading_route(data: Observations, kernel: GraphKernel, ratio: float) -> Evid
 
 
 def block_evidence(
-    data: Observations, make_moments: Callable[[BlockColumns], GraphMoments]
+    data: NodeObservations, make_moments: Callable[[BlockColumns], GraphMoments]
 ) -> ExactKernelEvidence:
     """Evidence from the block of the hidden nodes or of the observed ones."""
     make = HiddenEvidence if data.uses_hidden else ObservedEvidence
@@ -242,7 +246,7 @@ def block_evidence(
 
 
 def cheapest_route(
-    data: Observations,
+    data: NodeObservations,
     kernel: GraphKernel,
     ratio: float,
     n_evaluations: int,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from coupledgp.inference.placement.objectives import Objective
+from coupledgp.inference.placement.objectives import PlacementObjective
 from coupledgp.random import FloatArray, IntArray
 
 # Candidates that are evaluated together.
@@ -38,7 +38,7 @@ class Chosen(NamedTuple):
     n_evaluations: int
 
 
-def greedy(objective: Objective, k: int, lazy: bool = True) -> Chosen:
+def greedy(objective: PlacementObjective, k: int, lazy: bool = True) -> Chosen:
     """Take k candidates one after the other, each of greatest gain.
 
     A submodular objective's gains never rise, so that the last known gain of a candidate is an

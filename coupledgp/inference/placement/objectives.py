@@ -30,7 +30,7 @@ Criterion: TypeAlias = Literal["variance", "total-variance", "mutual-information
 CRITERIA: tuple[Criterion, ...] = ("variance", "total-variance", "mutual-information")
 
 
-class Objective(ABC):
+class PlacementObjective(ABC):
     """A function F of sets A of candidates, and A itself, which grows.
 
     Attributes
@@ -70,7 +70,7 @@ class InformationPart(NamedTuple):
     noise: FloatArray
 
 
-class Information(Objective):
+class Information(PlacementObjective):
     """`sum_q w_q 1/2 log |I + S_A^-1 C_q,AA|`.
 
     Parameters
@@ -115,7 +115,7 @@ class MutualPart(NamedTuple):
     rest: Downdated
 
 
-class MutualInformation(Objective):
+class MutualInformation(PlacementObjective):
     """`sum_q w_q I_q(y_A; y_(V - A))`; parameters as of `Information`, places of V."""
 
     is_submodular = True
@@ -154,7 +154,7 @@ class ReductionPart(NamedTuple):
     observed: FloatArray
 
 
-class VarianceReduction(Objective):
+class VarianceReduction(PlacementObjective):
     """`sum_q w_q sum_u Var_q(f_u) - Var_q(f_u | y_A)` over places of interest u.
 
     Parameters
@@ -197,7 +197,7 @@ def objective_of(
     candidates: IntArray,
     interest: IntArray,
     n_most: int,
-) -> Objective:
+) -> PlacementObjective:
     """The objective of a criterion for one covariance matrix.
 
     Parameters

@@ -33,7 +33,7 @@ from coupledgp.inference.placement.objectives import (
     InformationPart,
     MutualInformation,
     MutualPart,
-    Objective,
+    PlacementObjective,
     ReductionPart,
     VarianceReduction,
 )
@@ -217,7 +217,9 @@ class _Stationary:
         seconds += self._sites.forecast(p).seconds
         budget.check(Forecast(seconds, needed), f"the search among {p} places", advice)
 
-    def objective(self, candidates: IntArray, interest: IntArray, n_most: int) -> Objective:
+    def objective(
+        self, candidates: IntArray, interest: IntArray, n_most: int
+    ) -> PlacementObjective:
         """The objective, with no candidate chosen."""
         K = self._K = self._sites.gram(self._all)
         here = np.searchsorted(self._all, self._sensors)

@@ -28,9 +28,9 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.fields.field_covariance import FieldCovariance
 from coupledgp.inference.fields.precision import FieldPrecision, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
+    FieldPrecisionEvidence,
+    FieldScales,
     PositionFeatures,
-    PrecisionEvidence,
-    Scales,
 )
 from coupledgp.kernels.fields import POSITION_KERNELS, FieldKernel, PositionKernel, WhittleMatern
 from coupledgp.random import FloatArray
@@ -190,19 +190,19 @@ class _Fit:
         if maps:
             evidence = evidence.with_features(self._features(maps[0]))
         own = None if position is None else position.lengthscale
-        scales = Scales(
+        scales = FieldScales(
             settings.log_kappa(self.surface.range_ or length), float(np.log(DEFAULT_NOISE)),
             0.0, float(np.log(own or length)),
         )  # fmt: skip
         return SearchResult(FieldPoint(evidence, scales), np.nan)
 
-    def _evidence(self, alpha: int, n_columns: int) -> PrecisionEvidence:
+    def _evidence(self, alpha: int, n_columns: int) -> FieldPrecisionEvidence:
         operator, relative = self.fields.operator, self.data.relative_noise
         rows = location_rows(self.data.points, operator.n_vertices)
         precision = FieldPrecision.of(operator, alpha, rows)
         check_factor_size(precision, n_columns)
         noise = np.ones(len(self.targets)) if relative is None else relative
-        return PrecisionEvidence(precision, rows, noise, self.targets)
+        return FieldPrecisionEvidence(precision, rows, noise, self.targets)
 
     def _features(self, feature_map: FourierFeatures) -> PositionFeatures:
         places = self.fields.places(self.data.points)

@@ -13,9 +13,9 @@ from coupledgp.errors import NumericalError
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.evidence.objective import Box, Objective
 from coupledgp.inference.fields.precision_evidence import (
+    FieldPrecisionEvidence,
+    FieldScales,
     PositionFeatures,
-    PrecisionEvidence,
-    Scales,
 )
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Stopping, lbfgs, patient
@@ -86,7 +86,7 @@ class SearchSettings(NamedTuple):
 
     @property
     def box(self) -> list[tuple[float, float]]:
-        """Bounds of the logarithms of `Scales`."""
+        """Bounds of the logarithms of `FieldScales`."""
         longest = max(MOST_RANGE * self.diameter, self.shortest)
         ranges = (self.shortest, longest) if self.range_ is None else (self.range_, self.range_)
         kappas = self.log_kappa(ranges[1]), self.log_kappa(ranges[0])
@@ -102,8 +102,8 @@ class SearchSettings(NamedTuple):
 class FieldPoint(NamedTuple):
     """Hyperparameters of a sparse field, and the model that they belong to."""
 
-    evidence: PrecisionEvidence
-    scales: Scales
+    evidence: FieldPrecisionEvidence
+    scales: FieldScales
 
 
 class PrecisionObjective(Objective[FieldPoint]):
@@ -117,7 +117,7 @@ class PrecisionObjective(Objective[FieldPoint]):
         The model.
     """
 
-    def __init__(self, settings: SearchSettings, evidence: PrecisionEvidence) -> None:
+    def __init__(self, settings: SearchSettings, evidence: FieldPrecisionEvidence) -> None:
         self.settings, self.evidence = settings, evidence
         self.size = evidence.targets.size
 
@@ -128,7 +128,7 @@ class PrecisionObjective(Objective[FieldPoint]):
 
     def point(self, variables: FloatArray) -> FieldPoint:
         """See the base class."""
-        return FieldPoint(self.evidence, self._tied(Scales(*variables))[0])
+        return FieldPoint(self.evidence, self._tied(FieldScales(*variables))[0])
 
     def box(self, start: FieldPoint) -> Box:
         """See the base class."""
@@ -141,7 +141,7 @@ class PrecisionObjective(Objective[FieldPoint]):
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
         """See the base class; `FAILED` where a matrix is not positive definite."""
-        scales, slope = self._tied(Scales(*variables))
+        scales, slope = self._tied(FieldScales(*variables))
         try:
             found = self.evidence.at(scales, True)
         except NumericalError:
@@ -152,7 +152,7 @@ class PrecisionObjective(Objective[FieldPoint]):
             gradient[2] = 0.0
         return -found.log_evidence / self.size, -gradient / self.size
 
-    def _tied(self, scales: Scales) -> tuple[Scales, float | None]:
+    def _tied(self, scales: FieldScales) -> tuple[FieldScales, float | None]:
         """Scales with the ratio of a share that is kept, and the ratio's derivative."""
         if self.settings.log_ratio is None or not np.isfinite(scales.features):
             return scales, None
@@ -178,7 +178,7 @@ class PrecisionSearch:
         """The objective of a point's model."""
         return PrecisionObjective(self.settings, point.evidence)
 
-    def scan(self, evidence: PrecisionEvidence) -> SearchResult[FieldPoint]:
+    def scan(self, evidence: FieldPrecisionEvidence) -> SearchResult[FieldPoint]:
         """The best of a grid of ranges, and then of noise ratios, without features.
 
         Raises
@@ -187,7 +187,7 @@ class PrecisionSearch:
             No range has a positive definite matrix.
         """
         noise = float(np.log(FIRST_NOISE))
-        grid = [Scales(self.settings.log_kappa(r), noise) for r in self.settings.ranges]
+        grid = [FieldScales(self.settings.log_kappa(r), noise) for r in self.settings.ranges]
         best = self._best([FieldPoint(evidence, scales) for scales in grid])
         scales = [best.point.scales._replace(noise=float(np.log(g))) for g in NOISE_RATIOS]
         with suppress(NumericalError):

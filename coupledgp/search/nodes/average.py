@@ -18,7 +18,7 @@ from coupledgp.inference.nodes.exact_evidence import ObservedEvidence, tolerance
 from coupledgp.inference.nodes.forecast import Forecast, Step
 from coupledgp.inference.nodes.moments import BlockColumns, ChebyshevMoments, SpectralMoments
 from coupledgp.inference.nodes.objectives import FixedHyperparameters
-from coupledgp.inference.nodes.routes import Observations, dense_route, moments_route
+from coupledgp.inference.nodes.routes import NodeObservations, dense_route, moments_route
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.averaging import HyperparameterPrior
@@ -186,8 +186,8 @@ def _posteriors(fitter: NodeFitter, averaging: Averaging) -> Forecast:
     return Forecast(count * one.seconds, one.bytes)
 
 
-def _observations(fitter: NodeFitter) -> Observations:
-    return Observations(fitter.graph, fitter.data.points, fitter.targets, fitter.settings.seed)
+def _observations(fitter: NodeFitter) -> NodeObservations:
+    return NodeObservations(fitter.graph, fitter.data.points, fitter.targets, fitter.settings.seed)
 
 
 def _route(
@@ -214,7 +214,7 @@ def _route(
 
 
 def _covariance(
-    data: Observations, moments: Callable[[BlockColumns], SpectralMoments | ChebyshevMoments]
+    data: NodeObservations, moments: Callable[[BlockColumns], SpectralMoments | ChebyshevMoments]
 ) -> Callable[[GraphKernel], FloatArray]:
     """Covariance of the observations as a function of the kernel."""
     evidence = ObservedEvidence(data.graph, data.nodes, data.targets, moments)

@@ -19,7 +19,7 @@ from coupledgp.inference.nodes.objectives import (
 )
 from coupledgp.kernels import GraphKernel
 from coupledgp.search.minimise import Minimiser, Stopping, lbfgs
-from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState
+from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint
 from coupledgp.search.search import Search
 
 # Multiples of the mean diagonal from which the noise starts: next to none, little, much.
@@ -40,7 +40,7 @@ def fit_families(
     evidence: ExactKernelEvidence | Sequence[ExactKernelEvidence],
     starts: list[GraphKernel],
     kept: FixedHyperparameters,
-    checkpoint: Checkpoint,
+    checkpoint: SearchCheckpoint,
     report: Callable[[str], None] = lambda message: None,
     minimise: Minimiser = lbfgs,
     ratios: Sequence[float] | None = None,

@@ -21,12 +21,12 @@ from coupledgp.ground.progress import Progress
 from coupledgp.inference.nodes.evidence import LEAST_RATIO, Scales
 from coupledgp.inference.nodes.forecast import Budget, Forecast, Step
 from coupledgp.inference.nodes.objectives import EvaluatedKernel, FixedHyperparameters
-from coupledgp.inference.nodes.routes import Observations
+from coupledgp.inference.nodes.routes import NodeObservations
 from coupledgp.kernels import GraphKernel
 from coupledgp.random import FloatArray
 from coupledgp.search.minimise import Minimiser, lbfgs
 from coupledgp.search.nodes.kernels import PATIENCE, NodeSearcher
-from coupledgp.search.nodes.walk_rounds import Checkpoint, FitState, fit_kernel
+from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint, fit_kernel
 
 
 class NodeSearch(NamedTuple):
@@ -191,7 +191,7 @@ class NodeFitter:
 
     def _search(self) -> FittedKernel:
         """Search by the evidence of the exact kernel, then of redrawn walks where that differs."""
-        record = Checkpoint(self.checkpoint, self._problem())
+        record = SearchCheckpoint(self.checkpoint, self._problem())
         stored = record.load()
         kernels = list(self.kernels)
         families, scan = range(len(kernels)), True
@@ -214,7 +214,7 @@ class NodeFitter:
             return FittedKernel(kernels[families[0]], None, False, NodeSearch())
         return self._in_rounds(kernels, families, record, scan)
 
-    def _searcher(self, record: Checkpoint) -> NodeSearcher:
+    def _searcher(self, record: SearchCheckpoint) -> NodeSearcher:
         """The search by the evidence of exact kernels."""
         kept = FixedHyperparameters(
             self._keeps_kernel,
@@ -222,7 +222,7 @@ class NodeFitter:
             self._kept("noise"),
             float(np.mean(self.targets**2)),
         )
-        data = Observations(self.graph, self.data.points, self.targets, self.settings.seed)
+        data = NodeObservations(self.graph, self.data.points, self.targets, self.settings.seed)
         return NodeSearcher(
             data, self.kernels, self.stand_ins, kept, self._posterior_forecast, self.budget,
             self.report, record, self.minimise,
@@ -232,7 +232,7 @@ class NodeFitter:
         return posterior_forecast(self.graph, kernel, ratio, len(self.data), self.settings)
 
     def _in_rounds(
-        self, kernels: list[GraphKernel], families: range, record: Checkpoint, scan: bool
+        self, kernels: list[GraphKernel], families: range, record: SearchCheckpoint, scan: bool
     ) -> FittedKernel:
         """Find the best kernel of some families by rounds of redrawn walks, family by family."""
         finished = dict(enumerate(record.finished))

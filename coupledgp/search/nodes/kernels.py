@@ -30,14 +30,14 @@ from coupledgp.inference.nodes.pieces import (
 )
 from coupledgp.inference.nodes.routes import (
     EvidenceRoute,
-    Observations,
+    NodeObservations,
     cheapest_route,
     dense_route,
 )
 from coupledgp.kernels import GraphKernel
 from coupledgp.search.minimise import Limited, Minimiser, lbfgs
 from coupledgp.search.nodes.families import fit_families
-from coupledgp.search.nodes.walk_rounds import Checkpoint
+from coupledgp.search.nodes.walk_rounds import SearchCheckpoint
 
 # Evaluations of a family's search over starting points, and of one that goes on from a part; the
 # fewest that are worth their preparations.
@@ -133,7 +133,7 @@ class NodeSearcher:
 
     Attributes
     ----------
-    data : Observations
+    data : NodeObservations
     kernels : sequence of GraphKernel
         A kernel of each family.
     stand_ins : sequence of GraphKernel
@@ -146,7 +146,7 @@ class NodeSearcher:
         Seconds and bytes that the whole fit may take.
     report : Progress
         Called with a line at each evaluation.
-    checkpoint : Checkpoint
+    checkpoint : SearchCheckpoint
         File of finished rounds of a search with all observations.
     minimise : Minimiser
         The optimiser.
@@ -154,14 +154,14 @@ class NodeSearcher:
         What was done so far, for `explain()`.
     """
 
-    data: Observations
+    data: NodeObservations
     kernels: Sequence[GraphKernel]
     stand_ins: Sequence[GraphKernel]
     kept: FixedHyperparameters
     posterior: PosteriorForecast
     budget: Budget
     report: Progress
-    checkpoint: Checkpoint
+    checkpoint: SearchCheckpoint
     minimise: Minimiser = lbfgs
     steps: list[Step] = field(default_factory=list)
 
@@ -274,8 +274,8 @@ class NodeSearcher:
         with threadpool_limits(1, "blas"):  # matrices of a hundred rows: threads would only wait
             for kernel, family in zip(kernels, families, strict=True):
                 point, state = fit_families(
-                    evidence, [kernel], self.kept, Checkpoint(None), self.report, self.minimise,
-                    n_starts=1,
+                    evidence, [kernel], self.kept, SearchCheckpoint(None), self.report,
+                    self.minimise, n_starts=1,
                 )  # fmt: skip
                 found.append(Compared(family, point, state.n_evaluations))
         found.sort(key=lambda c: c.point.value)

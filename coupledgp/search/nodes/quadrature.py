@@ -92,7 +92,7 @@ class KernelAverage:
         return float(1.0 / np.sum(self.weights**2))
 
 
-class Nodes(NamedTuple):
+class QuadratureNodes(NamedTuple):
     """Nodes of the quadrature of one family, all of the shape (n_thetas, n_ratios, n_scales).
 
     Attributes
@@ -180,7 +180,7 @@ class KernelPosterior:
 
     def _drawn(
         self,
-        found: Sequence[Nodes],
+        found: Sequence[QuadratureNodes],
         n_draws: int,
     ) -> KernelAverage:
         """Systematic draws from the nodes of all families."""
@@ -221,7 +221,7 @@ class KernelPosterior:
 
     def nodes(
         self, kernel: GraphKernel, ranges: Sequence[tuple[float, float]], counts: tuple[int, int]
-    ) -> Nodes:
+    ) -> QuadratureNodes:
         """The quadrature of a family over ranges of theta and of `log(s / V)`."""
         (thetas, width), (ratios, step) = (
             _midpoints(*part) for part in zip(ranges, counts, strict=True)
@@ -235,7 +235,7 @@ class KernelPosterior:
         scale, density, mass = (np.stack(part) for part in list(zip(*rows, strict=True))[1:])
         ratio = np.stack([row[0] for row in rows])[:, :, None]
         theta = thetas[:, None, None]
-        return Nodes(
+        return QuadratureNodes(
             np.broadcast_to(theta, mass.shape), np.broadcast_to(ratio, mass.shape),
             scale, density + prior, mass + prior + np.log(width * step),
         )  # fmt: skip
@@ -391,7 +391,7 @@ def _midpoints(span: tuple[float, float], count: int) -> tuple[FloatArray, float
 
 
 def _box(
-    nodes: Nodes, top: float, ranges: Sequence[tuple[float, float]]
+    nodes: QuadratureNodes, top: float, ranges: Sequence[tuple[float, float]]
 ) -> tuple[tuple[float, float], ...] | None:
     """Ranges that hold the cells of more than `LEAST_MASS`, and the next; None without any."""
     cells = logsumexp(nodes.log_mass, axis=2) > top + np.log(LEAST_MASS)

@@ -78,7 +78,7 @@ class FitState:
 
 
 @dataclass
-class Checkpoint:
+class SearchCheckpoint:
     """A JSON file that a fit writes after each round and goes on from.
 
     Parameters
@@ -133,7 +133,7 @@ def fit_kernel(
     make_evidence: EvidenceFactory,
     outputscale: float | None = None,
     noise: float | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: SearchCheckpoint | None = None,
     max_rounds: int = MAX_ROUNDS,
     scan_starts: bool = True,
     minimise: Minimiser = lbfgs,
@@ -167,7 +167,7 @@ def fit_kernel(
     (GraphKernel, FitState)
         The kernel at the best parameters, and the state of the fit.
     """
-    record = checkpoint or Checkpoint(None)
+    record = checkpoint or SearchCheckpoint(None)
     rounds = WalkRounds(start, make_prior, make_evidence, (outputscale, noise), record, max_rounds)
     search, state = Search(minimise), record.load()
     if state is None or state.stage != "rounds" or state.family != record.family:
@@ -202,7 +202,7 @@ class WalkRounds(Rounds[FloatArray]):
         Make the prior of a kernel, and the evidence of a prior.
     kept : (float or None, float or None)
         Output scale and noise to keep; None to fit.
-    record : Checkpoint
+    record : SearchCheckpoint
         File of finished rounds.
     max_rounds : int
         Largest number of rounds, the scan not counted.
@@ -212,7 +212,7 @@ class WalkRounds(Rounds[FloatArray]):
     make_prior: PriorFactory
     make_evidence: EvidenceFactory
     kept: tuple[float | None, float | None]
-    record: Checkpoint
+    record: SearchCheckpoint
     max_rounds: int = MAX_ROUNDS
 
     @property

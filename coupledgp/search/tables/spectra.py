@@ -29,8 +29,8 @@ from coupledgp.search.tables.spectrum_descent import (
 )
 from coupledgp.search.tables.spectrum_members import (
     EvidenceSettings,
-    HeldOutRows,
     Member,
+    UnseenRows,
     fit_members,
     hold_out,
     log_densities,
@@ -162,7 +162,7 @@ class SpectrumFitter:
         inputs, targets, weights = stream.X - stream.center, problem.targets, problem.weights
         own, others = (None if weights is None else weights.take(rows) for rows in (train, held))
         centred = SpectrumEvidence(inputs[train], targets[train], own)
-        held_out = HeldOutRows(inputs[held], targets[held], others)
+        held_out = UnseenRows(inputs[held], targets[held], others)
         settings = EvidenceSettings(batch_rows=self.batch_rows)
         fitted = fit_members(
             centred, held_out, drawn[0], self.space, self.drawn.spectrum, settings, self.rng,

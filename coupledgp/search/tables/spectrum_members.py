@@ -92,7 +92,7 @@ class Member:
 
 
 @dataclass(frozen=True)
-class HeldOutRows:
+class UnseenRows:
     """Rows that training does not see.
 
     Attributes
@@ -139,7 +139,7 @@ class Trajectory:
     def __init__(
         self,
         problem: SpectrumEvidence,
-        held_out: HeldOutRows,
+        held_out: UnseenRows,
         start: Member,
         space: SearchSpace,
         spectrum: Spectrum | None,
@@ -244,7 +244,7 @@ class Trajectory:
         return -float(np.average(densities, weights=None if weights is None else weights.counts))
 
 
-def log_densities(problem: SpectrumEvidence, member: Member, rows: HeldOutRows) -> FloatArray:
+def log_densities(problem: SpectrumEvidence, member: Member, rows: UnseenRows) -> FloatArray:
     """Log predictive density (b,) of rows given those of the problem, under one member."""
     hyper = member.hyperparameters
     frequencies = member.frequencies.double()
@@ -264,7 +264,7 @@ def predict(features: Tensor, posterior: WeightPosterior) -> tuple[FloatArray, F
 
 def fit_members(
     problem: SpectrumEvidence,
-    held_out: HeldOutRows,
+    held_out: UnseenRows,
     start: Member,
     space: SearchSpace,
     spectrum: Spectrum,

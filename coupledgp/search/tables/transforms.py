@@ -42,7 +42,7 @@ FAR = 4.0
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredTransform:
     """A transform on the rows of the choice.
 
     Attributes
@@ -61,7 +61,7 @@ class Scored:
     lengthscale: FloatArray
     errors: FloatArray
 
-    def misses_more_than(self, other: Scored, counts: FloatArray | None) -> bool:
+    def misses_more_than(self, other: ScoredTransform, counts: FloatArray | None) -> bool:
         """Whether its means miss y by more than those of another, by more than a standard error."""
         gaps = self.errors - other.errors
         mean = np.average(gaps, weights=counts)
@@ -103,7 +103,9 @@ class TransformProblem:
         self.space = SearchSpace(base, ard, groups=groups)
         self.n_counted = len(data) if data.counts is None else float(data.counts.sum())
 
-    def best(self, transform: TargetTransform, lengthscale: FloatArray | None = None) -> Scored:
+    def best(
+        self, transform: TargetTransform, lengthscale: FloatArray | None = None
+    ) -> ScoredTransform:
         """The transform with the shape of greatest evidence, if it has one, and its evidence.
 
         The search for lengthscales starts from `lengthscale` (d,), those of another transform.
@@ -111,14 +113,14 @@ class TransformProblem:
         adapted = transform.adapted(self.data.targets[:, 0], self.data.counts)
         if are_constant(self.data.targets):
             shaped = adapted.with_shape(1.0)  # constant targets say nothing about a shape
-            return Scored(shaped, 0.0, self.space.base, np.zeros(len(self.data)))
+            return ScoredTransform(shaped, 0.0, self.space.base, np.zeros(len(self.data)))
         start = self.space.base if lengthscale is None else lengthscale
         shaped = self._shaped(adapted, start)
         for _ in range(ROUNDS if adapted.is_free else 1):
             start = self._lengthscale(shaped, start)
             shaped = self._shaped(adapted, start)
         profile = self._profile(start)
-        return Scored(shaped, profile.log_evidence(shaped), start, profile.errors(shaped))
+        return ScoredTransform(shaped, profile.log_evidence(shaped), start, profile.errors(shaped))
 
     def _lengthscale(self, transform: TargetTransform, start: FloatArray) -> FloatArray:
         """Lengthscales (d,) of greatest evidence for one transform."""

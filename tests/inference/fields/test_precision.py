@@ -14,9 +14,9 @@ from coupledgp.geometry.locations import as_points, location_positions, location
 from coupledgp.ground.progress import silent
 from coupledgp.inference.fields.precision import FieldPrecision, edge_slope, flat_variance
 from coupledgp.inference.fields.precision_evidence import (
+    FieldPrecisionEvidence,
+    FieldScales,
     PositionFeatures,
-    PrecisionEvidence,
-    Scales,
 )
 from coupledgp.inference.fields.precision_matrices import edge_precision, shifted_stiffness
 from coupledgp.inference.fields.precision_posterior import PrecisionPosterior
@@ -45,7 +45,7 @@ OPERATORS = {
     "network": (roads(), 2),
     "network by edges": (roads(), 1),
 }
-SCALES = Scales(np.log(2.3), np.log(0.05), np.log(0.7), np.log(0.6))
+SCALES = FieldScales(np.log(2.3), np.log(0.05), np.log(0.7), np.log(0.6))
 
 
 def places(operator, n, seed=0):
@@ -66,7 +66,7 @@ def problem(name, with_features, n=40):
     rows = location_rows(points, operator.n_vertices)
     precision = FieldPrecision.of(operator, alpha, rows)
     targets = rng.standard_normal((n, 2)).cumsum(axis=0)
-    evidence = PrecisionEvidence(precision, rows, rng.uniform(0.5, 2.0, n), targets)
+    evidence = FieldPrecisionEvidence(precision, rows, rng.uniform(0.5, 2.0, n), targets)
     if with_features:
         positions = location_positions(points, operator.positions)
         dim = positions.shape[1]
@@ -132,7 +132,7 @@ def test_the_gradient_is_that_of_the_value(name, with_features):
     for k, derivative in enumerate(found.gradient):
         step = 1e-4 * np.eye(4)[k]
         high, low = (
-            evidence.at(Scales(*(np.array(SCALES) + s))).log_evidence for s in (step, -step)
+            evidence.at(FieldScales(*(np.array(SCALES) + s))).log_evidence for s in (step, -step)
         )
         assert derivative == pytest.approx((high - low) / 2e-4, rel=1e-5, abs=1e-5)
 
@@ -184,9 +184,9 @@ def test_needles_change_little():
     assert precision.stiffness.diagonal().max() < 0.5 * operator.stiffness.diagonal().max()
     assert precision.mass.sum() < 1.01 * operator.mass.sum()
     targets = np.sin(3 * location_positions(points, operator.positions)).sum(axis=1, keepdims=True)
-    evidence = PrecisionEvidence(precision, rows, np.ones(60), targets)
+    evidence = FieldPrecisionEvidence(precision, rows, np.ones(60), targets)
     for kappa in (0.7, 5.0):
-        scales = Scales(np.log(kappa), np.log(1e-2))
+        scales = FieldScales(np.log(kappa), np.log(1e-2))
         assert abs(evidence.at(scales).log_evidence - dense_evidence(evidence, scales)[0]) < 0.2
 
 
@@ -254,7 +254,7 @@ def test_the_search_ends_at_a_maximum(name):
         for step in (-0.3, 0.3):
             near = np.array(found.point.scales)
             near[k] = np.clip(near[k] + step, low, high)
-            assert evidence.at(Scales(*near)).log_evidence < greatest + 0.02
+            assert evidence.at(FieldScales(*near)).log_evidence < greatest + 0.02
 
 
 def test_what_is_kept_stays_and_the_rest_is_at_its_best():

@@ -15,7 +15,7 @@ from coupledgp.inference.neighbours import nearest as module
 from coupledgp.inference.neighbours.conditionals import Neighbourhoods, conditionals
 from coupledgp.inference.neighbours.evidence import BatchEvidence, OrderedRows
 from coupledgp.inference.neighbours.nearest import MISSING, nearest, nearest_earlier
-from coupledgp.inference.neighbours.parameters import Scales, Structure
+from coupledgp.inference.neighbours.parameters import LocalScales, Structure
 from coupledgp.spectra import parse_spectrum
 
 KERNELS = ["gaussian", "matern-1/2", "matern-3/2", "matern-5/2", "matern-0.8"]
@@ -158,7 +158,7 @@ def test_the_evidence_given_all_earlier_rows_is_that_of_the_joint_normal():
     own = structure(n_neighbours=80)
     rows = OrderedRows.of(X, Y)
     batch = BatchEvidence.of(own, rows, np.arange(80), np.ones(3))
-    scales = Scales.of(own, own.named(own.start()))
+    scales = LocalScales.of(own, own.named(own.start()))
     psi = scales.features(torch.as_tensor(X), "linear").numpy()
     u = X / scales.log_lengthscale.exp().numpy()
     v, s = float(scales.log_outputscale.exp()), float(scales.log_noise.exp())
@@ -170,7 +170,7 @@ def test_the_evidence_given_all_earlier_rows_is_that_of_the_joint_normal():
 def test_a_batch_is_a_part_of_the_whole_likelihood():
     """Without features the whole is the sum of disjoint batches, whose rows count once each."""
     own = replace(structure(), frequencies=None, fits_frequencies=False, trend="none")
-    rows, scales = OrderedRows.of(X, Y), Scales.of(own, own.named(own.start()))
+    rows, scales = OrderedRows.of(X, Y), LocalScales.of(own, own.named(own.start()))
     batches = [np.arange(80), np.arange(0, 80, 2), np.arange(1, 80, 2)]
     whole, even, odd = (
         float(BatchEvidence.of(own, rows, b, np.ones(3)).log_evidence(scales)) for b in batches
@@ -186,7 +186,7 @@ def test_rows_that_count_twice_are_rows_that_stand_twice():
     once = OrderedRows.of(X, Y, RowWeights(np.ones(80), WEIGHTS.counts))
     gaps = []
     for shift in (0.0, 0.3):
-        scales = Scales.of(own, own.named(own.start() + shift))
+        scales = LocalScales.of(own, own.named(own.start() + shift))
         values = [
             float(
                 BatchEvidence.of(own, rows, np.arange(len(rows)), np.ones(3)).log_evidence(scales)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, INK, MODEL, REFERENCE
@@ -27,7 +27,7 @@ def truth(report: ComparisonResult) -> Picture:
     y, mean, std = p.y.ravel(), p.mean.ravel(), p.std.ravel()
     width = ndtri((1 + LEVEL) / 2) * std
     shown = np.unique(np.linspace(0, y.size - 1, min(y.size, MAX_BARS)).astype(int))
-    inside = np.abs(y - mean)[shown] <= width[shown]
+    inside = np.abs(2 * p.transforms_of("").ravel() - 1)[shown] <= LEVEL
     figure, axes = axes_of(*WIDE)
     parts = ((inside, MODEL, "inside"), (~inside, ALERT, "outside"))
     for chosen, colour, label in parts:
@@ -64,9 +64,11 @@ def calibration(report: ComparisonResult) -> Picture:
     )  # fmt: skip
     axes.plot([0, 1], [0, 1], color=GUIDE, linewidth=1)
     laws = list(p.laws()) if report.has_other_reference else list(p.laws())[:1]
-    for prefix, mean, std in reversed(laws):
+    for prefix, _, _ in reversed(laws):
         label, color = ("reference", REFERENCE) if prefix else ("model", MODEL)
-        axes.plot(nominal, _observed_shares(p.y, mean, std, nominal), color=color, label=label)
+        axes.plot(
+            nominal, _observed_shares(p.transforms_of(prefix), nominal), color=color, label=label
+        )
     axes.set_xlabel("nominal level of the central interval")
     axes.set_ylabel("share of targets inside")
     _plain(axes)
@@ -74,11 +76,9 @@ def calibration(report: ComparisonResult) -> Picture:
     return Picture("calibration", "Calibration: share of targets inside central intervals", figure)
 
 
-def _observed_shares(
-    y: FloatArray, mean: FloatArray, std: FloatArray, nominal: FloatArray
-) -> FloatArray:
-    """Share of targets inside the central interval of each nominal level (l,); laws (p, k)."""
-    level = np.sort(2 * ndtr(np.abs(y - mean).ravel() / std.ravel()) - 1)
+def _observed_shares(transforms: FloatArray, nominal: FloatArray) -> FloatArray:
+    """Share of transforms (p, k) inside the central interval of each nominal level (l,)."""
+    level = np.sort(np.abs(2 * transforms - 1).ravel())
     return np.searchsorted(level, nominal, side="right") / level.size
 
 

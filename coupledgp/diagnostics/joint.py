@@ -32,11 +32,10 @@ from coupledgp.diagnostics.score_errors import (
     subset_error,
     subset_errors,
 )
-from coupledgp.diagnostics.score_table import PREFIXES, paired_scores
+from coupledgp.diagnostics.score_table import PREFIXES, OwnLaws, paired_scores
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress
@@ -128,7 +127,7 @@ def compare_jointly(
     )  # fmt: skip
 
 
-def _scores(p: Predictions, mixture: LeftOut | None) -> dict[str, Any]:
+def _scores(p: Predictions, mixture: OwnLaws | None) -> dict[str, Any]:
     """Scores of both laws at the points that are scored, and their differences.
 
     `mixture` are negative log densities (p,) of the model, if it is a mixture.
@@ -143,7 +142,7 @@ def _scores(p: Predictions, mixture: LeftOut | None) -> dict[str, Any]:
 
 
 def _add_errors(
-    accuracy: Accuracy, p: Predictions, columns: Law, n_points: int, mixture: LeftOut | None
+    accuracy: Accuracy, p: Predictions, columns: Law, n_points: int, mixture: OwnLaws | None
 ) -> None:
     """Add bounds of the solves at the scored points, and the errors of scoring no others."""
     assert p.y is not None

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from coupledgp.diagnostics.score_table import OwnLaws
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
+
+# Quantiles of a law that a ranked probability score is summed over.
+QUANTILES = 400
 
 
 @dataclass(frozen=True)
@@ -119,11 +123,50 @@ def law_of_estimator(estimator: Any, X: Any, name: str) -> Law:
     return Law(mean.reshape(p, -1), cov.reshape(p, p, -1))
 
 
-def mixture_of(subject: Subject | None) -> LeftOut | None:
-    """Laws of a model's points where they are mixtures; None where they are Gaussian."""
+@dataclass(frozen=True, eq=False)
+class ProcessLaws:
+    """Laws of single observations of a process that are no mixtures of Gaussians.
+
+    Attributes
+    ----------
+    process : GaussianProcess
+    points : Points (p, ...)
+    """
+
+    process: GaussianProcess
+    points: Points
+
+    def log_density(self, targets: FloatArray) -> FloatArray:
+        """Log density (p,) of targets (p, k), outputs jointly."""
+        return self.process.log_density(self.points, targets)
+
+    def transforms(self, targets: FloatArray) -> FloatArray:
+        """Probability integral transforms `F(y)` (p, k) of targets (p, k)."""
+        return self.process.cdf(self.points, targets)
+
+    def interval_widths(self, levels: Sequence[float]) -> FloatArray:
+        """Widths (p, k, l) of the central intervals of l nominal levels."""
+        tails = 0.5 - 0.5 * np.array(levels)
+        ends = self.process.quantiles(self.points, np.concatenate([tails, 1 - tails]))
+        below, above = np.split(ends, 2, axis=-1)
+        return np.asarray(above - below)
+
+    def crps(self, targets: FloatArray) -> FloatArray:
+        """Continuous ranked probability scores (p, k), by the mean pinball loss of 400 quantiles.
+
+        It is `2 int (1[y < q(u)] - u) (q(u) - y) du` over u from 0 to 1, by the middles of steps.
+        """
+        chances = (np.arange(QUANTILES) + 0.5) / QUANTILES
+        gaps = self.process.quantiles(self.points, chances) - targets[..., None]
+        return np.asarray(2 * (((gaps > 0) - chances) * gaps).mean(axis=-1))
+
+
+def mixture_of(subject: Subject | None) -> OwnLaws | None:
+    """Laws of a model's points where they are not Gaussian; None where they are."""
     if subject is None or subject.process is None or subject.process.is_gaussian:
         return None
-    return subject.process.parts_of_law(subject.points)
+    parts = subject.process.parts_of_law(subject.points)
+    return ProcessLaws(subject.process, subject.points) if parts is None else parts
 
 
 def in_units(law: BoundedLaw, offset: FloatArray, scale: FloatArray) -> Law:

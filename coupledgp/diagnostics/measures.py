@@ -12,16 +12,16 @@ from coupledgp.diagnostics.score_table import (
     SCORES,
     JointScore,
     MarginalScore,
+    OwnLaws,
     PointScore,
     ScoreValue,
     paired_scores,
 )
 from coupledgp.diagnostics.scores import kernel_error, paired_difference
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
 # Laws of the points of model and reference, each only where they are mixtures.
-Mixtures = tuple[LeftOut | None, LeftOut | None]
+Mixtures = tuple[OwnLaws | None, OwnLaws | None]
 
 
 def kl_per_point(p: Law, q: Law) -> float:
@@ -92,7 +92,7 @@ def marginal_scores(
     mean: FloatArray,
     std: FloatArray,
     prefix: str,
-    mixture: LeftOut | None = None,
+    mixture: OwnLaws | None = None,
 ) -> dict[str, Any]:
     """All scores that need the law of each point only, and their standard errors.
 
@@ -119,7 +119,7 @@ def marginal_scores(
 
 
 def standard_errors(
-    y: FloatArray, mean: FloatArray, std: FloatArray, mixture: LeftOut | None = None
+    y: FloatArray, mean: FloatArray, std: FloatArray, mixture: OwnLaws | None = None
 ) -> dict[str, float | None]:
     """Standard errors of scores over points, roots by the delta method; arrays (p, k)."""
     errors = {}

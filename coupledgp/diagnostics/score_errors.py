@@ -18,11 +18,11 @@ from coupledgp.diagnostics.score_table import (
     SCORES,
     JointScore,
     MarginalScore,
+    OwnLaws,
     PointScore,
     Score,
     paired_scores,
 )
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
 # Distances below and above a figure within which the true value lies.
@@ -167,7 +167,7 @@ def subset_errors(
     mean: FloatArray,
     std: FloatArray,
     n_points: int,
-    mixture: LeftOut | None = None,
+    mixture: OwnLaws | None = None,
 ) -> dict[str, float | None]:
     """Standard errors of scores of all points that are estimated from the laws of some, by name.
 

@@ -12,8 +12,9 @@ A score is added by one entry:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -45,7 +46,6 @@ from coupledgp.diagnostics.scores import (
     point_squared_error,
 )
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
 # A score of a whole law: a number, numbers by nominal level, or the shares of a histogram.
@@ -61,8 +61,26 @@ LossBounds = Callable[
 # Function of targets (p,), means (p,), covariance (p, p), its lower bound (p, p) and the factor on
 # their difference that bounds the error of the mean: distances below and above the score.
 JointBounds = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float], tuple[float, float]]
+
+
+class OwnLaws(Protocol):
+    """Laws of single points that are not Gaussian, such as mixtures; targets are (p, k)."""
+
+    def log_density(self, targets: FloatArray) -> FloatArray:
+        """Log densities (p,), outputs jointly."""
+
+    def transforms(self, targets: FloatArray) -> FloatArray:
+        """Distribution functions `F(y)` (p, k)."""
+
+    def interval_widths(self, levels: Sequence[float]) -> FloatArray:
+        """Widths (p, k, l) of the central intervals of l nominal levels."""
+
+    def crps(self, targets: FloatArray) -> FloatArray:
+        """Continuous ranked probability scores (p, k)."""
+
+
 # Function of targets (p, k) and laws that are mixtures of Gaussians: losses or parts of points.
-MixtureParts = Callable[[FloatArray, LeftOut], FloatArray]
+MixtureParts = Callable[[FloatArray, OwnLaws], FloatArray]
 # Names in a report that no score may take: its attributes and the keys of its JSON.
 RESERVED = frozenset(
     {
@@ -161,7 +179,7 @@ class PointScore(Score):
         y: FloatArray,
         mean: FloatArray,
         std: FloatArray,
-        mixture: LeftOut | None = None,
+        mixture: OwnLaws | None = None,
     ) -> FloatArray:
         """Loss of each point.
 
@@ -226,7 +244,7 @@ class MarginalScore(Score):
     of_mixture: MixtureParts | None = None
 
     def value(
-        self, y: FloatArray, mean: FloatArray, std: FloatArray, mixture: LeftOut | None = None
+        self, y: FloatArray, mean: FloatArray, std: FloatArray, mixture: OwnLaws | None = None
     ) -> ScoreValue:
         """The score of laws of means and standard deviations (p, k), or of mixtures."""
         found = self.function(y, mean, std)
@@ -237,7 +255,7 @@ class MarginalScore(Score):
         return dict(zip(found, means, strict=True)) if isinstance(found, dict) else tuple(means)
 
     def parts(
-        self, y: FloatArray, mean: FloatArray, std: FloatArray, mixture: LeftOut | None = None
+        self, y: FloatArray, mean: FloatArray, std: FloatArray, mixture: OwnLaws | None = None
     ) -> FloatArray | None:
         """Parts (p, k, l) of the points whose means are the value; None where it is no mean."""
         if mixture is not None and self.of_mixture is not None:

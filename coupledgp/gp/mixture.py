@@ -290,10 +290,11 @@ class MixtureGP(GaussianProcess):
         chances = np.array([member.cdf(points, targets) for member in members])
         return np.einsum("q,qpk->pk", self.weights, chances)
 
-    def parts_of_law(self, points: Points) -> LeftOut:
+    def parts_of_law(self, points: Points) -> LeftOut | None:
         """See the base class; the parts of all members, by their weights."""
         parts = [member.parts_of_law(points) for member in sharing_tables(self.members)]
-        return LeftOut.mixed(parts, self.weights)
+        known = [part for part in parts if part is not None]
+        return LeftOut.mixed(known, self.weights) if len(known) == len(parts) else None
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class; the weighted mean over members, whose priors have mean zero."""

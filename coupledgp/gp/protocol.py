@@ -417,8 +417,13 @@ class GaussianProcess(ABC):
         """
         return None
 
-    def parts_of_law(self, points: Points) -> LeftOut:
-        """Laws of single observations at points (p, ...), each a mixture of Gaussians."""
+    def parts_of_law(self, points: Points) -> LeftOut | None:
+        """Laws of single observations at points (p, ...), each a mixture of Gaussians.
+
+        None where they are of another kind, as under a likelihood that is not Gaussian.
+        """
+        if not self.is_gaussian:
+            return None
         mean, variance = self.law(points, "variance")
         assert variance is not None
         return LeftOut.single(mean, variance)

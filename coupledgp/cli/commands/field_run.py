@@ -136,7 +136,7 @@ class FieldDomain(Domain):
                 self.sensors, self.task.sensors, self.loo, paths["loo"], self.options.loo
             )
         if paths["report"] is not None:
-            field_report(self.shown(result)).to_html(paths["report"])
+            field_report(self.found(result)).to_html(paths["report"])
 
     def report(self, result: dict[str, Any]) -> Report:
         return field_report(FieldFound(result))
@@ -162,7 +162,7 @@ class FieldDomain(Domain):
             self._piecewise = piecewise(self.model, self.domain, self.options.latent)
         return self._piecewise
 
-    def shown(self, result: dict[str, Any]) -> FieldFound:
+    def found(self, result: dict[str, Any]) -> FieldFound:
         """The picture of the law, if there are positions, and the sensors left out."""
         from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap  # matplotlib is slow
 

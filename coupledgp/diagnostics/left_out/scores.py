@@ -18,8 +18,7 @@ import numpy as np
 from coupledgp.diagnostics.measures import marginal_scores
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.score_table import PointScore, paired_scores
-from coupledgp.gp.left_out import LeftOut
+from coupledgp.diagnostics.score_table import OwnLaws, PointScore, paired_scores
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -38,7 +37,7 @@ def scores_over_groups(
     mean: FloatArray,
     std: FloatArray,
     groups: IntArray,
-    mixture: LeftOut | None,
+    mixture: OwnLaws | None,
 ) -> dict[str, Any]:
     """Scores of laws (m, k) of single observations, their standard errors over groups (m,)."""
     found = marginal_scores(y, mean, std, "", mixture)
@@ -59,7 +58,7 @@ def beside(
     std: FloatArray,
     other: BaselinePrediction,
     groups: IntArray,
-    mixture: LeftOut | None,
+    mixture: OwnLaws | None,
 ) -> BesideBaseline:
     """A model beside a baseline that leaves out the same groups; all (m, k)."""
     made = BesideBaseline.of(y, mean, std, other, mixture)
@@ -78,7 +77,7 @@ def _gap(
     y: FloatArray,
     own: tuple[FloatArray, FloatArray],
     other: tuple[FloatArray, FloatArray],
-    mixture: LeftOut | None,
+    mixture: OwnLaws | None,
 ) -> FloatArray:
     """Losses of the model minus those of the baseline, (m,)."""
     losses = (score.losses(y, *own, mixture), score.losses(y, *other))

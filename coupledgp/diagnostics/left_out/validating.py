@@ -18,6 +18,7 @@ from coupledgp.diagnostics.left_out.scores import beside, scores_over_groups
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.score_table import OwnLaws
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.subject import process_of
 from coupledgp.diagnostics.transformed import REMARK
@@ -130,13 +131,13 @@ def cross_validate(
 
 
 def _scores(
-    task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: LeftOut | None
+    task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: OwnLaws | None
 ) -> dict[str, Any]:
     groups = task.groups[task.rows]
     return scores_over_groups(y, law.mean, np.sqrt(law.variance), groups, mixture)
 
 
-def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: LeftOut | None) -> Any:
+def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: OwnLaws | None) -> Any:
     """The model beside each baseline that leaves out the same groups."""
     groups = task.groups[task.rows]
     found = []

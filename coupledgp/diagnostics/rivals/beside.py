@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.score_table import paired_scores
+from coupledgp.diagnostics.score_table import OwnLaws, paired_scores
 from coupledgp.diagnostics.scores import nlpd, paired_difference, rmse
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
 
@@ -39,7 +38,7 @@ class BesideBaseline:
         mean: FloatArray,
         std: FloatArray,
         other: BaselinePrediction,
-        mixture: LeftOut | None = None,
+        mixture: OwnLaws | None = None,
     ) -> BesideBaseline:
         """Scores of a law of single points beside those of a baseline's.
 

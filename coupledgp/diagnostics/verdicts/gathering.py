@@ -16,13 +16,13 @@ from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, resid
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import rivals_of
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.score_table import OwnLaws
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.variations import variations
 from coupledgp.errors import CoupledGPError, NumericalError
-from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray, IntArray
 
 # Most points at which calibration and misfit are measured: draws of the joint law of more cost
@@ -38,7 +38,7 @@ N_PARTS = 3
 MOST_INPUTS = 4
 
 
-def gathered(subject: Subject, y: FloatArray, law: Law, mixture: LeftOut | None = None) -> Evidence:
+def gathered(subject: Subject, y: FloatArray, law: Law, mixture: OwnLaws | None = None) -> Evidence:
     """Measure a model with law `law` at its points against targets (p, k).
 
     `mixture` are the laws of the points where they are mixtures.
@@ -93,7 +93,7 @@ def gather(
     law: Law,
     baselines: Sequence[BaselinePrediction] = (),
     *,
-    mixture: LeftOut | None = None,
+    mixture: OwnLaws | None = None,
     correlation: FloatArray | None = None,
     groups: Mapping[str, Any] | None = None,
     n_train: int | None = None,

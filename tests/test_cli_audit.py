@@ -132,7 +132,7 @@ def test_beside_the_exact_process(files, tmp_path, capsys):
     assert (found["n_test"], found["accuracy"]["method"]) == (9, "stochastic")
     assert "Measured at 9 of 30 test points" in found["remarks"][-1]
     assert audit(files, page, *OPTIONS, *solves) == 0
-    assert "Beside the exact GP" in capsys.readouterr().out
+    assert "Beside the exact process" in capsys.readouterr().out
 
 
 def test_the_columns_of_a_model_are_found_by_name(files, tmp_path, capsys):

@@ -279,7 +279,7 @@ def test_a_wide_table_is_read_as_a_narrow_one_is(kind, table, tmp_path, monkeypa
 
 
 def test_scores_are_those_of_the_models_own_methods():
-    from coupledgp.cli.evaluate import scores
+    from coupledgp.cli.shared.evaluate import scores
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2))

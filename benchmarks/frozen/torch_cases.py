@@ -21,7 +21,7 @@ def botorch_model(outputs: list[int], **settings: Any) -> Figures:
     """Law, fantasies and functions of the BoTorch model."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the library, when it is imported
-        from coupledgp.models.botorch_model import SparseSpectrumGP
+        from coupledgp.botorch.model import SparseSpectrumGP
     settings = {"n_frequencies": 24, "generator": 0} | settings
     model = SparseSpectrumGP(INPUTS[:80], OUTCOMES[:80, outputs], **settings)
     model.fit(max_iter=20)

@@ -12,13 +12,16 @@ from typing import Annotated, Any
 
 import typer
 
-from coupledgp.cli.commands.audit import audit
-from coupledgp.cli.commands.demo import demo
+from coupledgp.cli.commands.audit import AuditOptions, audit
+from coupledgp.cli.commands.demo import DemoOptions, demo
 from coupledgp.cli.commands.fit import fit
+from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.interpolate import interpolate
-from coupledgp.cli.commands.predict import predict
-from coupledgp.cli.commands.report import report
+from coupledgp.cli.commands.interpolate_options import InterpolateOptions
+from coupledgp.cli.commands.predict import PredictOptions, predict
+from coupledgp.cli.commands.report import ReportOptions, report
 from coupledgp.cli.readers.files import pipes_kept
+from coupledgp.cli.shared.declare import command
 from coupledgp.errors import CoupledGPError
 from coupledgp.ground.visible import visible
 
@@ -163,12 +166,14 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("fit", help=_paragraphs(FIT_HELP))(fit)
-app.command("predict", help=_paragraphs(PREDICT_HELP))(predict)
-app.command("interpolate", help=_paragraphs(INTERPOLATE_HELP))(interpolate)
-app.command("report", help=_paragraphs(REPORT_HELP))(report)
-app.command("audit", help=_paragraphs(AUDIT_HELP))(audit)
-app.command("demo", help=_paragraphs(DEMO_HELP))(demo)
+app.command("fit", help=_paragraphs(FIT_HELP))(command(fit, FitOptions))
+app.command("predict", help=_paragraphs(PREDICT_HELP))(command(predict, PredictOptions))
+app.command("interpolate", help=_paragraphs(INTERPOLATE_HELP))(
+    command(interpolate, InterpolateOptions)
+)
+app.command("report", help=_paragraphs(REPORT_HELP))(command(report, ReportOptions))
+app.command("audit", help=_paragraphs(AUDIT_HELP))(command(audit, AuditOptions))
+app.command("demo", help=_paragraphs(DEMO_HELP))(command(demo, DemoOptions))
 
 
 def _show_version(value: bool) -> None:
@@ -202,11 +207,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     arguments
         Arguments of the command line; None takes those of the process.
     """
-    command = typer.main.get_command(app)
+    application = typer.main.get_command(app)
     try:
         with _short_warnings(), pipes_kept():
             given = None if arguments is None else list(arguments)
-            code = command.main(args=given, prog_name="coupledgp", standalone_mode=False)
+            code = application.main(args=given, prog_name="coupledgp", standalone_mode=False)
             sys.stdout.flush()
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED

@@ -6,8 +6,8 @@ from coupledgp.dask.partitions import Partitions
 from coupledgp.dask.passes import DaskPasses
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
-from coupledgp.models.estimator import FittedModel
 from coupledgp.models.out_of_core import check_options, fit_passes
+from coupledgp.models.record import FittedModel
 from coupledgp.models.sparse_spectrum import SparseSpectrumGPRegressor
 
 

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.scores import pit_histogram as pit_histogram
     from coupledgp.diagnostics.scores import rmse as rmse
     from coupledgp.diagnostics.scores import sharpness as sharpness
+    from coupledgp.diagnostics.sections.section import Section as Section
+    from coupledgp.diagnostics.sections.section import register_section as register_section
+    from coupledgp.diagnostics.sections.section import unregister_section as unregister_section
+    from coupledgp.diagnostics.sections.table import ReportTable as ReportTable
     from coupledgp.diagnostics.simulation_based import ProcessSimulation as ProcessSimulation
     from coupledgp.diagnostics.simulation_based import (
         simulation_based_calibration as simulation_based_calibration,

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from coupledgp.diagnostics.report import PosteriorReport
-
-if TYPE_CHECKING:
-    from coupledgp.diagnostics.pages.page import Page
 
 
 @dataclass(frozen=True)
@@ -26,6 +23,7 @@ class AuditReport(PosteriorReport):
         single points, and there is no joint NLPD.
     """
 
+    report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "audit")
     title: str = "Audit of a posterior"
     n_train: int = 0
     joint: bool = True
@@ -40,19 +38,18 @@ class AuditReport(PosteriorReport):
             "baselines": [asdict(one) for one in self.baselines],
         }
 
-    def _page(self) -> Page:
-        from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+    @property
+    def scores_title(self) -> str:
+        """Heading of the scores."""
+        return "Beside the exact process" if self.has_other_reference else "Scores"
 
+    def lead(self) -> list[str]:
+        """Numbers of rows, the kind of the laws, and the reference."""
         kind = "joint laws" if self.joint else "laws of single points"
-        return render(
-            self,
-            title=self.title,
-            lead=[
-                f"{self.n_train} training rows, {self.figures.n_test} test points; {kind}.",
-                self._reference(),
-            ],
-            comparison="Scores" if self.reference is None else "Beside the exact process",
-        )
+        return [
+            f"{self.n_train} training rows, {self.figures.n_test} test points; {kind}.",
+            self._reference(),
+        ]
 
     def _reference(self) -> str:
         """What the reference is, and how its law was computed."""

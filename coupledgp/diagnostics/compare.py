@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.joint import compare_jointly
 from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_nlpd
+from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_of
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.measures import (
     kl_per_point,
@@ -26,6 +26,7 @@ from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_
 from coupledgp.diagnostics.subject import Subject, checked_groups, process_of
 from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.diagnostics.verdicts.closing import closings
+from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.diagnostics.verdicts.judging import judged
 from coupledgp.errors import InvalidInputError
@@ -232,14 +233,14 @@ def report_beside(
     seconds = time.perf_counter() - start
     check_shapes(law.mean.shape, exact.law.mean.shape)
     y = None if y_test is None else check_targets(y_test, law.mean.shape)
-    nlpds = mixture_nlpd(subject, y), mixture_nlpd(exact.subject, y)
+    mixtures = (None, None) if y is None else (mixture_of(subject), mixture_of(exact.subject))
     figures = Figures(
         n_test=law.mean.shape[0],
         n_outputs=law.mean.shape[1],
         kl_per_point=kl_per_point(exact.law, law),
         reverse_kl_per_point=kl_per_point(law, exact.law),
         **prior_figures(law, exact.law),
-        **score_figures(law, exact.law, y, nlpds),
+        **score_figures(law, exact.law, y, mixtures),
     )
     accuracy = Accuracy("dense")
     if exact.settings is not None:
@@ -251,21 +252,26 @@ def report_beside(
     predictions = Predictions(
         law.mean, law.std, exact.law.mean, exact.law.std, y,
         law.cov, exact.law.cov, subject.points,
+        *(None if one is None or y is None else one.transforms(y) for one in mixtures),
     )  # fmt: skip
-    evidence = None
-    if y is not None:
-        evidence = with_cost(gathered(subject, y, law, nlpds[0]), exact.law, law, figures,
-                                accuracy)  # fmt: skip
-        evidence = replace(evidence, beside_a_member=_is_mixture(subject) and exact.settings
-                           is not None)  # fmt: skip
-        if judged(figures, accuracy, evidence)[2].colour != "green":
-            evidence = replace(evidence, closings=closings(subject, exact.law, y))
+    kept, targets = subject.kept(), None if y is None else y.copy()
+
+    def gather() -> Evidence:
+        assert targets is not None
+        found = with_cost(gathered(kept, targets, law, mixtures[0]), exact.law, law, figures,
+                          accuracy)  # fmt: skip
+        beside_a_member = _is_mixture(kept) and exact.settings is not None
+        found = replace(found, beside_a_member=beside_a_member)
+        if judged(figures, accuracy, found)[2].colour != "green":
+            found = replace(found, closings=closings(kept, exact.law, targets))
+        return found
+
     errors = None
     if law.prior is not None and exact.law.prior is not None:
         errors = KernelErrors.of(law.prior[..., 0], exact.law.prior[..., 0])
     return PosteriorReport(
         figures, predictions, repr(subject.model), exact.text, accuracy, errors, subject.remarks,
-        evidence=evidence,
+        gather=None if y is None else gather,
     )  # fmt: skip
 
 

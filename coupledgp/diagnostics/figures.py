@@ -7,6 +7,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import numpy as np
+from scipy.special import ndtr
+
 from coupledgp.diagnostics.score_table import PREFIXES, score_names
 from coupledgp.random import FloatArray
 
@@ -191,6 +194,8 @@ class Predictions:
         Joint covariances of observations, where they are known.
     points : array or None
         The points themselves, of any kind.
+    transforms, reference_transforms : FloatArray (p, k) or None
+        `F(y)` of the targets under laws that are mixtures; None: those of Gaussian laws.
     """
 
     mean: FloatArray
@@ -201,9 +206,23 @@ class Predictions:
     cov: FloatArray | None = None
     reference_cov: FloatArray | None = None
     points: Any = None
+    transforms: FloatArray | None = None
+    reference_transforms: FloatArray | None = None
 
     def laws(self) -> Iterator[tuple[str, FloatArray, FloatArray]]:
         """The prefix of its names, means and standard deviations of each law there is."""
         yield PREFIXES[0], self.mean, self.std
         if self.reference_mean is not None and self.reference_std is not None:
             yield PREFIXES[1], self.reference_mean, self.reference_std
+
+    def transforms_of(self, prefix: str) -> FloatArray:
+        """Transforms `F(y)` (p, k) of the targets under the model, or under the reference.
+
+        They are those of a mixture where the law is one, which every interval is judged by.
+        """
+        given = self.reference_transforms if prefix else self.transforms
+        if given is not None:
+            return given
+        assert self.y is not None
+        mean, std = next((mean, std) for name, mean, std in self.laws() if name == prefix)
+        return np.asarray(ndtr((self.y - mean) / std))

@@ -17,7 +17,7 @@ from coupledgp.diagnostics.laws import (
     check_targets,
     in_units,
     law_of,
-    mixture_nlpd,
+    mixture_of,
 )
 from coupledgp.diagnostics.measures import (
     differences,
@@ -36,6 +36,7 @@ from coupledgp.diagnostics.score_table import PREFIXES, paired_scores
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress
@@ -104,11 +105,12 @@ def compare_jointly(
     )  # fmt: skip
     evidence = None
     if y is not None:
-        density = mixture_nlpd(subject, y)
-        density = None if density is None else density[chosen]
-        figures |= _scores(predictions, density)
-        _add_errors(accuracy, predictions, columns, len(points), density)
-        evidence = gathered(subject.take(chosen), y[chosen], law.take(chosen), density)
+        mixture = mixture_of(subject.take(chosen))
+        if mixture is not None:
+            predictions = replace(predictions, transforms=mixture.transforms(y[chosen]))
+        figures |= _scores(predictions, mixture)
+        _add_errors(accuracy, predictions, columns, len(points), mixture)
+        evidence = gathered(subject.take(chosen), y[chosen], law.take(chosen), mixture)
     accuracy.settings.update(
         asdict(options),
         reference_iterations=exact.n_iterations,
@@ -126,22 +128,22 @@ def compare_jointly(
     )  # fmt: skip
 
 
-def _scores(p: Predictions, density: FloatArray | None) -> dict[str, Any]:
+def _scores(p: Predictions, mixture: LeftOut | None) -> dict[str, Any]:
     """Scores of both laws at the points that are scored, and their differences.
 
-    `density` are negative log densities (p,) of the model, if it is a mixture.
+    `mixture` are negative log densities (p,) of the model, if it is a mixture.
     """
     assert p.y is not None
     own, other = ((mean, std) for _, mean, std in p.laws())
     return (
-        marginal_scores(p.y, *own, "", density)
+        marginal_scores(p.y, *own, "", mixture)
         | marginal_scores(p.y, *other, "reference_")
-        | {"differences": differences(p.y, *own, *other, (density, None))}
+        | {"differences": differences(p.y, *own, *other, (mixture, None))}
     )
 
 
 def _add_errors(
-    accuracy: Accuracy, p: Predictions, columns: Law, n_points: int, density: FloatArray | None
+    accuracy: Accuracy, p: Predictions, columns: Law, n_points: int, mixture: LeftOut | None
 ) -> None:
     """Add bounds of the solves at the scored points, and the errors of scoring no others."""
     assert p.y is not None
@@ -150,10 +152,10 @@ def _add_errors(
     own_law, other_law = ((mean, std) for _, mean, std in p.laws())
     errors: dict[str, float | None] = {}
     for prefix, law in zip(PREFIXES, (own_law, other_law), strict=True):
-        own = subset_errors(p.y, *law, n_points, None if prefix else density)
+        own = subset_errors(p.y, *law, n_points, None if prefix else mixture)
         errors |= {prefix + name: error for name, error in own.items()}
     for score in paired_scores():
-        gap = score.losses(p.y, *own_law, density).reshape(len(p.y), -1).mean(axis=1)
+        gap = score.losses(p.y, *own_law, mixture).reshape(len(p.y), -1).mean(axis=1)
         other = score.losses(p.y, *other_law)
         gap = gap - other.reshape(len(p.y), -1).mean(axis=1)
         errors[f"differences.{score.difference_name}"] = subset_error(gap[:, None, None], n_points)
@@ -265,7 +267,7 @@ def _output_figures(
     constant = 2 * float(np.log(np.diagonal(root) * scale).sum()) / p + np.log(2 * np.pi)
     own, form = white(y[:, k] - law.mean[:, k]), forms[0]
     named["nlpd_joint"] = ProbeEstimate(0.5 * (constant + float(own @ own) / p), 0.0, 0.0, 0.0)
-    density = ProbeEstimate(
+    mixture = ProbeEstimate(
         0.5 * (constant + logdet.value + form.value),
         0.5 * logdet.standard_error,
         0.5 * (logdet.below + form.below),
@@ -273,7 +275,7 @@ def _output_figures(
     )
     # In the norm of the exact covariance, which is not below floor times that of the model.
     length, error = np.sqrt(form.value + form.above), h / np.sqrt(p * relative.floor)
-    named["reference_nlpd_joint"] = widened(density, float(length * error + 0.5 * error**2))
+    named["reference_nlpd_joint"] = widened(mixture, float(length * error + 0.5 * error**2))
     return named
 
 

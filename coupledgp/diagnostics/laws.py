@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.subject import Subject
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
 from coupledgp.linalg.system import BoundedLaw
@@ -118,13 +119,11 @@ def law_of_estimator(estimator: Any, X: Any, name: str) -> Law:
     return Law(mean.reshape(p, -1), cov.reshape(p, p, -1))
 
 
-def mixture_nlpd(subject: Subject | None, y: FloatArray | None) -> FloatArray | None:
-    """Negative log density (p,) of targets (p, k) under a mixture, nats per output.
-
-    None without targets, and for a Gaussian law, whose densities follow from its `Law`.
-    """
-    density = None if subject is None else subject.log_density_of_mixture(y)
-    return None if density is None or y is None else -density / y.shape[1]
+def mixture_of(subject: Subject | None) -> LeftOut | None:
+    """Laws of a model's points where they are mixtures; None where they are Gaussian."""
+    if subject is None or subject.process is None or subject.process.is_gaussian:
+        return None
+    return subject.process.parts_of_law(subject.points)
 
 
 def in_units(law: BoundedLaw, offset: FloatArray, scale: FloatArray) -> Law:

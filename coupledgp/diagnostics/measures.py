@@ -17,10 +17,11 @@ from coupledgp.diagnostics.score_table import (
     paired_scores,
 )
 from coupledgp.diagnostics.scores import kernel_error, paired_difference
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
-# Negative log densities (p,) of model and reference, each only where its law is a mixture.
-MixtureNlpds = tuple[FloatArray | None, FloatArray | None]
+# Laws of the points of model and reference, each only where they are mixtures.
+Mixtures = tuple[LeftOut | None, LeftOut | None]
 
 
 def kl_per_point(p: Law, q: Law) -> float:
@@ -56,21 +57,21 @@ def prior_figures(law: Law, exact: Law) -> dict[str, Any]:
 
 
 def score_figures(
-    law: Law, exact: Law, y: FloatArray | None, nlpds: MixtureNlpds = (None, None)
+    law: Law, exact: Law, y: FloatArray | None, mixtures: Mixtures = (None, None)
 ) -> dict[str, Any]:
     """Scores of both laws, and their differences point by point; targets (p, k).
 
-    `nlpds` of mixtures: see `marginal_scores`.
+    `mixtures` of mixtures: see `marginal_scores`.
     """
     if y is None:
         return {}
-    own, other = nlpds
+    own, other = mixtures
     return (
         marginal_scores(y, law.mean, law.std, "", own)
         | marginal_scores(y, exact.mean, exact.std, "reference_", other)
         | joint_scores(law, y, "")
         | joint_scores(exact, y, "reference_")
-        | {"differences": differences(y, law.mean, law.std, exact.mean, exact.std, nlpds)}
+        | {"differences": differences(y, law.mean, law.std, exact.mean, exact.std, mixtures)}
     )
 
 
@@ -91,12 +92,12 @@ def marginal_scores(
     mean: FloatArray,
     std: FloatArray,
     prefix: str,
-    mixture_nlpd: FloatArray | None = None,
+    mixture: LeftOut | None = None,
 ) -> dict[str, Any]:
     """All scores that need the law of each point only, and their standard errors.
 
-    They are those of the Gaussian law of these moments; a mixture's own negative log densities
-    take the place of the Gaussian ones.
+    They are those of the Gaussian law of these moments; a mixture has its own log densities,
+    distribution function and quantiles.
 
     Parameters
     ----------
@@ -104,26 +105,26 @@ def marginal_scores(
         Targets, means and standard deviations (p, k).
     prefix
         Put before the names of the scores: empty, or `"reference_"`.
-    mixture_nlpd
-        Negative log densities (p,) of the points where the law is a mixture.
+    mixture
+        The laws of the points where they are mixtures.
     """
     found: dict[str, ScoreValue | dict[str, float | None]] = {}
     for score in SCORES.values():
         if isinstance(score, PointScore):
-            found[score.name] = score.value(score.losses(y, mean, std, mixture_nlpd))
+            found[score.name] = score.value(score.losses(y, mean, std, mixture))
         elif isinstance(score, MarginalScore):
-            found[score.name] = score.function(y, mean, std)
-    found["standard_errors"] = standard_errors(y, mean, std, mixture_nlpd)
+            found[score.name] = score.value(y, mean, std, mixture)
+    found["standard_errors"] = standard_errors(y, mean, std, mixture)
     return {prefix + name: value for name, value in found.items()}
 
 
 def standard_errors(
-    y: FloatArray, mean: FloatArray, std: FloatArray, mixture_nlpd: FloatArray | None = None
+    y: FloatArray, mean: FloatArray, std: FloatArray, mixture: LeftOut | None = None
 ) -> dict[str, float | None]:
     """Standard errors of scores over points, roots by the delta method; arrays (p, k)."""
     errors = {}
     for score in paired_scores():
-        losses = score.losses(y, mean, std, mixture_nlpd)
+        losses = score.losses(y, mean, std, mixture)
         error = paired_difference(losses, np.zeros_like(losses)).standard_error
         if score.root and error is not None:
             value = score.value(losses)
@@ -138,16 +139,16 @@ def differences(
     std: FloatArray,
     reference_mean: FloatArray,
     reference_std: FloatArray,
-    nlpds: MixtureNlpds = (None, None),
+    mixtures: Mixtures = (None, None),
 ) -> dict[str, Any]:
     """Losses of the model minus losses of the reference, with standard errors over points.
 
-    Targets, means and standard deviations are (p, k); `nlpds`: see `marginal_scores`.
+    Targets, means and standard deviations are (p, k); `mixtures`: see `marginal_scores`.
     """
     found = {}
     for score in paired_scores():
-        own = score.losses(y, mean, std, nlpds[0])
-        other = score.losses(y, reference_mean, reference_std, nlpds[1])
+        own = score.losses(y, mean, std, mixtures[0])
+        other = score.losses(y, reference_mean, reference_std, mixtures[1])
         pair = paired_difference(_over_outputs(own), _over_outputs(other))
         found[score.difference_name] = pair._asdict()
     return found

@@ -1,31 +1,27 @@
-"""The result of a comparison in its forms for people and programs: a dict, JSON and a page."""
+"""The result of a comparison in its forms for people and programs."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
-from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 from coupledgp.diagnostics.arviz_groups import as_arviz, groups_of
-from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.scores import point_crps, point_nlpd
+from coupledgp.diagnostics.sections.comparison import register_comparison
+from coupledgp.diagnostics.sections.layout import Layout
+from coupledgp.diagnostics.sections.report import Rendered
+from coupledgp.diagnostics.sections.section import sections_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.ground.output import write_text
-from coupledgp.ground.validation import check_positive_int, json_values
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray
-
-if TYPE_CHECKING:
-    from coupledgp.diagnostics.pages.page import Page
 
 # Raised when a key of the JSON changes its meaning or goes.
 SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True)
-class PosteriorReport(ComparisonResult):
+class PosteriorReport(ComparisonResult, Rendered):
     """Figures of a comparison, also as attributes: `report.kl_per_point`; see `Figures`.
 
     Attributes
@@ -48,6 +44,9 @@ class PosteriorReport(ComparisonResult):
         What the targets say of the model; None without targets.
     """
 
+    report_kinds: ClassVar[tuple[str, ...]] = ("comparison",)
+    title = "Posterior report"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the figures and the texts of the two models as plain Python values."""
         return {
@@ -62,17 +61,8 @@ class PosteriorReport(ComparisonResult):
             "overlap": None if self.overlap is None else asdict(self.overlap),
             **self.figures.to_dict(),
             "accuracy": asdict(self.accuracy),
+            "sections": [one.to_dict() for one in sections_of(self, self.report_kinds)],
         }
-
-    def to_json(self, path: str | PathLike[str] | None = None) -> str:
-        """Return `to_dict()` as JSON, and write it to `path` if one is given.
-
-        JSON has no NaN and no infinity: such a figure is null, and `"not_finite"` names it.
-        """
-        text = json.dumps(json_values(self.to_dict()), indent=2, allow_nan=False)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
 
     def scoring_table(self) -> dict[str, FloatArray]:
         """Targets and laws of single points in the names of scoringrules, columns (p k,).
@@ -140,65 +130,22 @@ class PosteriorReport(ComparisonResult):
         check_positive_int(seed, "seed", minimum=0)
         return as_arviz(groups_of(self, n_chains, n_draws, seed))
 
-    def to_html(self, path: str | PathLike[str] | None = None) -> str:
-        """Return one self-contained HTML page with tables and pictures, and write it to `path`."""
-        from coupledgp.diagnostics.pages.html import html_of  # matplotlib is slow to import
+    def layout(self) -> Layout:
+        """The report with its sections; see `Layout`."""
+        return Layout(
+            title=self.title,
+            lead=self.lead(),
+            warnings=self.warnings,
+            verdicts=self.verdicts,
+            statements=[] if self.verdicts else self.conclusions(),
+            remarks=self.remarks,
+            advice=self.advice,
+            sections=sections_of(self, self.report_kinds),
+        )
 
-        page = html_of(self._page())
-        if path is not None:
-            write_text(path, page)
-        return page
+    def lead(self) -> list[str]:
+        """Paragraphs below the heading."""
+        return []
 
-    def pictures(self) -> dict[str, str]:
-        """Return the pictures of the page as SVG documents in light colours, by name."""
-        return {name: picture.svg() for name, picture in self._page().drawn().items()}
 
-    def save_pictures(self, folder: str | PathLike[str], format: str = "svg") -> list[Path]:
-        """Write each picture of the page as `<name>.<format>` into a folder.
-
-        Parameters
-        ----------
-        folder
-            It is made if it is missing; files of the same names are replaced.
-        format
-            `"svg"`, or `"png"` at 200 dots an inch.
-
-        Returns
-        -------
-        list of Path
-            The files, in the order of the page.
-
-        Raises
-        ------
-        InvalidInputError
-            The format is another one.
-        OSError
-            A file cannot be written.
-        """
-        return self._page().save_pictures(folder, format)
-
-    def tables(self) -> dict[str, Section]:
-        """Return the tables of the page by name: `title`, `columns`, `rows` and `to_csv()`."""
-        return self._page().listed()
-
-    def save_tables(self, folder: str | PathLike[str]) -> list[Path]:
-        """Write each table of the page as `<name>.csv` into a folder, and return the paths.
-
-        The folder is made if it is missing. Errors of numbers stand in columns of their own.
-
-        Raises
-        ------
-        OSError
-            A file cannot be written.
-        """
-        return self._page().save_tables(folder)
-
-    def _page(self) -> Page:
-        from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
-
-        return render(self)
-
-    def _repr_html_(self) -> str:
-        from coupledgp.diagnostics.pages.html import render_table
-
-        return render_table(self)
+register_comparison()

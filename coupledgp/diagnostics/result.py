@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from coupledgp.diagnostics.alternatives import Alternatives
@@ -11,9 +12,14 @@ from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.overlap import Overlap
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.verdicts.adequacy import SAME
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.judging import advised, judged
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, Advice, Verdict
+
+
+def _none() -> None:
+    """No evidence."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +54,56 @@ class ComparisonResult:
     kernel_errors: KernelErrors | None = field(default=None, repr=False)
     remarks: tuple[str, ...] = ()
     overlap: Overlap | None = None
-    evidence: Evidence | None = field(default=None, repr=False)
+    evidence: Evidence | None = field(default_factory=_none, repr=False)
+    # What gathers the evidence when it is first read, which takes most of a comparison's time.
+    gather: InitVar[Callable[[], Evidence | None] | None] = None
     # What the points of the figures are, in words.
     points_are: ClassVar[str] = "test points"
+
+    def __post_init__(self, gather: Callable[[], Evidence | None] | None) -> None:
+        if gather is not None:  # the dataclass is frozen: attributes are set past it
+            vars(self)["gather"] = gather
+            del vars(self)["evidence"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything, with the evidence gathered."""
+        _ = self.evidence
+        return dict(vars(self))
+
+    def changed(self, **changes: Any) -> Self:
+        """The same result with other values of some attributes, evidence still to be gathered."""
+        gather = vars(self).get("gather")
+        if gather is not None and "evidence" not in changes:
+            changes |= {"evidence": None, "gather": gather}
+        return replace(self, **changes)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Sentences that a reader should see before any figure."""
         return () if self.overlap is None else self.overlap.warnings
+
+    @property
+    def has_other_reference(self) -> bool:
+        """Whether there is a reference from which the model differs by more than rounding.
+
+        An exact model is its own reference: it has no distance from it.
+        """
+        kl = self.figures.kl_per_point
+        if kl is None:
+            return False
+        bounds = self.accuracy.bounds.get("kl_per_point", (0.0, 0.0))
+        return kl + bounds[1] >= SAME
+
+    @property
+    def has_others(self) -> bool:
+        """Whether there is anything else to pick: baselines, other models, a reference."""
+        scored = self.has_other_reference and bool((self.figures.differences or {}).get("nlpd"))
+        return bool(self.baselines or self.alternatives or scored)
+
+    @property
+    def scores_title(self) -> str:
+        """Heading of the scores."""
+        return "Beside the reference" if self.has_other_reference else "Scores"
 
     @property
     def baselines(self) -> tuple[BesideBaseline, ...]:
@@ -107,7 +155,7 @@ class ComparisonResult:
 
     def with_overlap(self, overlap: Overlap) -> Self:
         """The same result, and what is known of test rows that are training rows."""
-        return replace(self, overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
+        return self.changed(overlap=overlap, remarks=(*self.remarks, *overlap.remarks))
 
     def with_alternatives(self, found: Alternatives | None) -> Self:
         """The same result with other models among its evidence; itself for None."""
@@ -118,6 +166,12 @@ class ComparisonResult:
     def __getattr__(self, name: str) -> Any:
         # Only reached for names that are no field here: the figures answer for them. While a
         # report is unpickled it has none yet.
+        gather = vars(self).get("gather")
+        if name == "evidence" and gather is not None:
+            found = gather()
+            vars(self)["evidence"] = found
+            del vars(self)["gather"]
+            return found
         figures = vars(self).get("figures")
         if figures is not None and name in vars(figures):
             return figures.get(name)

@@ -22,6 +22,7 @@ from coupledgp.diagnostics.score_table import (
     Score,
     paired_scores,
 )
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
 # Distances below and above a figure within which the true value lies.
@@ -166,7 +167,7 @@ def subset_errors(
     mean: FloatArray,
     std: FloatArray,
     n_points: int,
-    mixture_nlpd: FloatArray | None = None,
+    mixture: LeftOut | None = None,
 ) -> dict[str, float | None]:
     """Standard errors of scores of all points that are estimated from the laws of some, by name.
 
@@ -180,20 +181,20 @@ def subset_errors(
         Targets, means and standard deviations (m, k) of the chosen points.
     n_points
         Number of points that they were drawn from.
-    mixture_nlpd
-        Negative log densities (m,) of the points where the law is a mixture.
+    mixture
+        The laws of the points where they are mixtures.
     """
     found: dict[str, float | None] = {}
     for score in SCORES.values():
         if isinstance(score, PointScore):
-            losses = score.losses(y, mean, std, mixture_nlpd)
+            losses = score.losses(y, mean, std, mixture)
             error = subset_error(losses.reshape(len(y), -1, 1), n_points)
             if score.root and error is not None:
                 value = score.value(losses)
                 error = error / (2 * value) if value > 0 else 0.0
             found[score.name] = error
         elif isinstance(score, MarginalScore):
-            parts = None if score.points is None else score.points(y, mean, std)
+            parts = score.parts(y, mean, std, mixture)
             found[score.name] = None if parts is None else subset_error(parts, n_points)
     return found
 

@@ -29,8 +29,11 @@ from coupledgp.diagnostics.score_bounds import (
     variance_bounds,
 )
 from coupledgp.diagnostics.scores import (
+    LEVELS,
     coverage,
     coverage_points,
+    inside_bins,
+    inside_levels,
     interval_width,
     interval_width_points,
     nlpd_joint,
@@ -42,6 +45,7 @@ from coupledgp.diagnostics.scores import (
     point_squared_error,
 )
 from coupledgp.errors import InvalidInputError
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
 # A score of a whole law: a number, numbers by nominal level, or the shares of a histogram.
@@ -57,6 +61,8 @@ LossBounds = Callable[
 # Function of targets (p,), means (p,), covariance (p, p), its lower bound (p, p) and the factor on
 # their difference that bounds the error of the mean: distances below and above the score.
 JointBounds = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, float], tuple[float, float]]
+# Function of targets (p, k) and laws that are mixtures of Gaussians: losses or parts of points.
+MixtureParts = Callable[[FloatArray, LeftOut], FloatArray]
 # Names in a report that no score may take: its attributes and the keys of its JSON.
 RESERVED = frozenset(
     {
@@ -64,7 +70,9 @@ RESERVED = frozenset(
         "warnings", "overlap", "evidence", "baselines", "calibration", "to_arviz", "joint",
         "n_train", "left_out", "left_out_table", "group_table", "groups", "groups_are", "n_groups",
         "rows", "kind", "losses", "is_joint", "joint_law", "leaves_one", "optimism", "points_are",
-        "scores_in_words", "worst_rows", "worst_groups",
+        "scores_in_words", "scores_title", "lead", "layout", "sections", "tables", "pictures",
+        "changed",
+        "has_other_reference", "has_others", "report_kinds", "gather", "worst_rows", "worst_groups",
         "alternatives", "with_alternatives", "with_overlap", "scoring_table", "remarks", "accuracy",
         "title", "study",
         "provenance", "figures", "predictions", "kernel_errors", "picture", "n_test", "n_outputs",
@@ -133,6 +141,9 @@ class PointScore(Score):
         tolerance, the score is reported as one without a bound.
     is_log_density : bool
         The losses are negative log densities, so that a mixture gives its own.
+    of_mixture : callable or None
+        Losses (p, k) of laws that are mixtures from targets (p, k) and the laws. None: those of
+        Gaussian laws of the same moments.
     """
 
     points: PointLosses
@@ -143,13 +154,14 @@ class PointScore(Score):
     loss_label: str = ""
     bounds: LossBounds | None = None
     is_log_density: bool = False
+    of_mixture: MixtureParts | None = None
 
     def losses(
         self,
         y: FloatArray,
         mean: FloatArray,
         std: FloatArray,
-        mixture_nlpd: FloatArray | None = None,
+        mixture: LeftOut | None = None,
     ) -> FloatArray:
         """Loss of each point.
 
@@ -157,16 +169,18 @@ class PointScore(Score):
         ----------
         y, mean, std
             Targets, means and standard deviations (p, k).
-        mixture_nlpd
-            Negative log densities (p,) of the points where the law is a mixture.
+        mixture
+            The laws of the points where they are mixtures.
 
         Returns
         -------
         FloatArray
             Losses (p, k), or (p,) where they are those of a mixture.
         """
-        if self.is_log_density and mixture_nlpd is not None:
-            return mixture_nlpd
+        if mixture is not None and self.is_log_density:
+            return -mixture.log_density(y) / y.shape[1]
+        if mixture is not None and self.of_mixture is not None:
+            return self.of_mixture(y, mixture)
         return self.points(y, mean, std)
 
     def value(self, losses: FloatArray) -> float:
@@ -201,11 +215,34 @@ class MarginalScore(Score):
     bounds : callable or None
         Least and greatest parts of laws that are known up to bounds. None: where solves stop at a
         tolerance, the score is reported as one without a bound.
+    of_mixture : callable or None
+        Parts (p, k, l) of laws that are mixtures from targets (p, k) and the laws. None: those of
+        Gaussian laws of the same moments.
     """
 
     function: MarginalFunction
     points: PointLosses | None = None
     bounds: LossBounds | None = None
+    of_mixture: MixtureParts | None = None
+
+    def value(
+        self, y: FloatArray, mean: FloatArray, std: FloatArray, mixture: LeftOut | None = None
+    ) -> ScoreValue:
+        """The score of laws of means and standard deviations (p, k), or of mixtures."""
+        found = self.function(y, mean, std)
+        if mixture is None or self.of_mixture is None:
+            return found
+        parts = self.of_mixture(y, mixture)
+        means = parts.reshape(-1, parts.shape[-1]).mean(axis=0).tolist()
+        return dict(zip(found, means, strict=True)) if isinstance(found, dict) else tuple(means)
+
+    def parts(
+        self, y: FloatArray, mean: FloatArray, std: FloatArray, mixture: LeftOut | None = None
+    ) -> FloatArray | None:
+        """Parts (p, k, l) of the points whose means are the value; None where it is no mean."""
+        if mixture is not None and self.of_mixture is not None:
+            return self.of_mixture(y, mixture)
+        return None if self.points is None else self.points(y, mean, std)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +286,8 @@ SCORES: dict[str, Score] = {
             bounds=nlpd_joint_bounds,
         ),
         PointScore(
-            name="crps", label="CRPS", unit="units of y", points=point_crps, bounds=crps_bounds
+            name="crps", label="CRPS", unit="units of y", points=point_crps, bounds=crps_bounds,
+            of_mixture=lambda y, law: law.crps(y),
         ),
         PointScore(
             name="sharpness", label="sharpness (root mean variance)", unit="units of y", root=True,
@@ -259,15 +297,18 @@ SCORES: dict[str, Score] = {
         MarginalScore(
             name="coverage", label="coverage of {level} intervals", format=per_cent,
             function=coverage, points=coverage_points, bounds=coverage_bounds,
+            of_mixture=lambda y, law: inside_levels(law.transforms(y)),
         ),
         MarginalScore(
             name="interval_width", label="mean width of {level} intervals", unit="units of y",
             function=lambda y, mean, std: interval_width(std),
             points=interval_width_points, bounds=interval_width_bounds,
+            of_mixture=lambda y, law: law.interval_widths(LEVELS),
         ),
         MarginalScore(
             name="pit", label="probability integral transforms", function=pit_histogram,
             points=pit_points, bounds=pit_bounds,
+            of_mixture=lambda y, law: inside_bins(law.transforms(y)),
         ),
     )
 }  # fmt: skip

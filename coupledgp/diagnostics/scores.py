@@ -199,8 +199,19 @@ def pit_histogram(
 
 def pit_points(y: FloatArray, mean: FloatArray, std: FloatArray) -> FloatArray:
     """One for the bin of a report's histogram that each transform lies in, else zero (p, k, b)."""
-    bins = bins_of(ndtr((y - mean) / std))
-    inside: FloatArray = (bins[..., None] == np.arange(PIT_BINS)).astype(np.float64)
+    return inside_bins(ndtr((y - mean) / std))
+
+
+def inside_bins(transforms: FloatArray) -> FloatArray:
+    """One for the bin of a report's histogram that each transform (p, k) lies in, else zero."""
+    inside: FloatArray = (bins_of(transforms)[..., None] == np.arange(PIT_BINS)).astype(np.float64)
+    return inside
+
+
+def inside_levels(transforms: FloatArray, levels: Sequence[float] = LEVELS) -> FloatArray:
+    """One for transforms (p, k) inside the central interval of each of l levels, (p, k, l)."""
+    distance = np.abs(2 * transforms - 1)[..., None]
+    inside: FloatArray = (distance <= np.array(levels)).astype(np.float64)
     return inside
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from coupledgp.diagnostics.figures import Figures
 from coupledgp.diagnostics.pages.mesh import NodeMap
-from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.sections.section import Section, register_section
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.study import CouplingStudy
 
 if TYPE_CHECKING:
-    from coupledgp.diagnostics.pages.page import Page
+    from coupledgp.diagnostics.pages.picture import Picture
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class StudyReport(PosteriorReport):
         Data, model, hyperparameters, seed, time and versions.
     """
 
+    report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "study")
     study: CouplingStudy | None = None
     picture: NodeMap | None = field(default=None, repr=False)
     title: str = "Posterior report"
@@ -45,24 +48,12 @@ class StudyReport(PosteriorReport):
             "provenance": dict(self.provenance),
         }
 
-    def _page(self) -> Page:
-        from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
-        from coupledgp.diagnostics.pages.study_pictures import study_pictures
+    @property
+    def scores_title(self) -> str:
+        """Heading of the scores."""
+        return "Beside the exact GP" if self.has_other_reference else "Scores"
 
-        further, after = [], [provenance_section(self.provenance)]
-        if self.study is not None:
-            after = [study_section(self.study, self.figures), *after]
-            further = study_pictures(self.study)
-        return render(
-            self,
-            title=self.title,
-            lead=self._lead(),
-            opening=None if self.picture is None else self.picture.picture(),
-            further=further,
-            after=after,
-        )
-
-    def _lead(self) -> list[str]:
+    def lead(self) -> list[str]:
         """Paragraphs below the heading: data, hyperparameters and reference."""
         made = self.provenance
         how = "by dense algebra"
@@ -76,7 +67,38 @@ class StudyReport(PosteriorReport):
         ]
 
 
-def study_section(study: CouplingStudy, own: Figures | None = None) -> Section:
+def map_section(report: StudyReport) -> Section | None:
+    """The law at the nodes, drawn where they are; None without places."""
+    return None if report.picture is None else Section("map", pictures=[report.picture.picture])
+
+
+def couplings_section(report: StudyReport) -> Section | None:
+    """Couplings side by side, beside the exact GP and the model itself; None without a study."""
+    study = report.study
+    if study is None:
+        return None
+    figures = {
+        row.coupling: {
+            str(other.size): {name: other.mean_of(name).mean for name in study.figures}
+            for other in study.of(row.coupling)
+        }
+        for row in study.at()
+    }
+    draw = [partial(_drawn, study, name) for name in ("kl_per_point", "rmse")[
+        : 1 + (study.reference_rmse is not None)]]  # fmt: skip
+    pictures = [*draw, partial(_drawn, study, "")]
+    return Section("couplings", figures=figures, tables=[study_table(study, report.figures)],
+                   pictures=pictures)  # fmt: skip
+
+
+def _drawn(study: CouplingStudy, figure: str) -> Picture:
+    """A picture of a figure against the size, or of the couplings at the largest size."""
+    from coupledgp.diagnostics.pages.study_pictures import against_size, side_by_side
+
+    return against_size(study, figure) if figure else side_by_side(study)
+
+
+def study_table(study: CouplingStudy, own: Figures | None = None) -> ReportTable:
     """Return the table of every coupling and size, the exact GP, and the model itself.
 
     The model's own figures are left out if they belong to other test points.
@@ -99,10 +121,8 @@ def study_section(study: CouplingStudy, own: Figures | None = None) -> Section:
         f"Couplings side by side at {study.n_test} test points, means over {n_draws} draws ± "
         "standard errors"
     )
-    return Section(title, columns, rows, "couplings", note=study.verdict())
+    return ReportTable(title, columns, rows, "couplings", note=study.verdict())
 
 
-def provenance_section(provenance: Mapping[str, Any]) -> Section:
-    """Return the table of data, settings and versions that the figures depend on."""
-    rows = [[name, f"{value}"] for name, value in provenance.items() if name != "model"]
-    return Section("How to make this again", ("", "value"), rows, "provenance", folded=True)
+register_section("map", map_section, "study", before="predictions")
+register_section("couplings", couplings_section, "study")

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import GaussianProcess
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.random import IntArray
 
 # What a report says of averaged hyperparameters.
 SHARE = (
@@ -61,16 +61,15 @@ class Subject:
         except ValueError as error:
             raise InvalidInputError(f"X_test: {error}") from error
 
+    def kept(self) -> Subject:
+        """The model at points of its own, which do not change with the array that was given."""
+        points = self.points
+        return replace(self, points=points.copy() if isinstance(points, np.ndarray) else points)
+
     def take(self, chosen: IntArray) -> Subject:
         """The model at some of its points, by their numbers (m,)."""
         groups = {name: labels[chosen] for name, labels in self.groups.items()}
         return replace(self, points=self.points[chosen], groups=groups)
-
-    def log_density_of_mixture(self, y: FloatArray | None) -> FloatArray | None:
-        """Log density (p,) of targets (p, k) where it is not that of a Gaussian law, else None."""
-        if y is None or self.process is None or self.process.is_gaussian:
-            return None
-        return self.process.log_density(self.points, y)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -228,6 +228,12 @@ class ComponentsGP(GaussianProcess):
             points, shape, lambda part, at: part.cdf(points[at], targets[at], report=report)
         )
 
+    def parts_of_law(self, points: Points) -> LeftOut:
+        """See the base class; each point has the law of its part."""
+        split = list(self._split(points))
+        every = LeftOut.side_by_side([part.parts_of_law(points[at]) for part, at in split])
+        return every.take(np.argsort(np.concatenate([at for _, at in split])))
+
     def prior(self, points: Points) -> FloatArray:
         """See the base class; components are independent."""
         return self._blocks(points, lambda part, at: part.prior(points[at]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,8 @@ from coupledgp.random import FloatArray, IntArray
 
 # Most groups that are left out by conditioning anew.
 MOST_CONDITIONED = 64
+# Halvings of an interval that holds a quantile, which leave a rounding error of it.
+BISECTIONS = 60
 
 
 def rows_of_groups(groups: IntArray) -> list[IntArray]:
@@ -132,6 +135,40 @@ class LeftOut:
             np.diff(cuts),
         )
 
+    def interval_widths(self, levels: Sequence[float]) -> FloatArray:
+        """Widths (m, k, l) of the central intervals of l nominal levels.
+
+        The distribution function is inverted by bisection between the least and the greatest of
+        the parts' quantiles.
+        """
+        tails = 0.5 - 0.5 * np.array(levels)
+        chances = np.concatenate([tails, 1 - tails])
+        std = np.sqrt(self.variances)[..., None]
+        each = self.means[..., None] + std * special.ndtri(chances)
+        low, high = each.min(axis=0), each.max(axis=0)
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (low + high)
+            parts = special.ndtr((middle - self.means[..., None]) / std)
+            is_low = np.einsum("q,qmkl->mkl", self.shares, parts) < chances
+            low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
+        below, above = np.split(0.5 * (low + high), 2, axis=-1)
+        widths: FloatArray = above - below
+        return widths
+
+    def crps(self, targets: FloatArray) -> FloatArray:
+        """Continuous ranked probability scores (m, k) of targets (m, k), in units of y.
+
+        With `A(m, v) = E|z|` of a normal z of mean m and variance v, and shares w, it is
+        `sum_i w_i A(y - m_i, v_i) - sum_ij w_i w_j A(m_i - m_j, v_i + v_j) / 2` (Grimit et al.,
+        2006).
+        """
+        found = np.einsum("q,qmk->mk", self.shares, _mean_size(targets - self.means,
+                                                               self.variances))  # fmt: skip
+        for share, mean, variance in zip(self.shares, self.means, self.variances, strict=True):
+            apart = _mean_size(mean - self.means, variance + self.variances)
+            found -= 0.5 * share * np.einsum("q,qmk->mk", self.shares, apart)
+        return found
+
     def take(self, places: IntArray) -> LeftOut:
         """The laws of some of the observations, by their places (m,)."""
         return LeftOut(self.means[:, places], self.variances[:, places], self.shares)
@@ -160,6 +197,15 @@ class LeftOut:
         chances = special.ndtr((targets - self.means) / np.sqrt(self.variances))
         found: FloatArray = np.einsum("q,qmk->mk", self.shares, chances)
         return found
+
+
+def _mean_size(mean: FloatArray, variance: FloatArray) -> FloatArray:
+    """Mean absolute value of normal variables of these means and variances, of any shape."""
+    std = np.sqrt(variance)
+    z = mean / std
+    density = np.exp(-0.5 * np.square(z)) / np.sqrt(2 * np.pi)
+    found: FloatArray = 2 * std * density + mean * (2 * special.ndtr(z) - 1)
+    return found
 
 
 def own_noise(noise: float, weights: Any) -> tuple[FloatArray | float, FloatArray | float]:

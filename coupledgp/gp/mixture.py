@@ -46,8 +46,8 @@ from coupledgp.random import FloatArray
 BISECTIONS = 60
 # Which figures of a comparison are those of a mixture.
 OWN_FIGURES = (
-    "marginal NLPD and the verdict on its intervals are the mixture's; all other figures are those "
-    "of the Gaussian law with the model's mean and covariance."
+    "scores of single points and its intervals are the mixture's; divergences and the joint NLPD "
+    "are those of the Gaussian law with the model's mean and covariance."
 )
 # Arrays of a file that all members have in common.
 SHARED = ("X", "y", ROW_WEIGHTS, "y_mean", "y_scale", COVARIANCE)
@@ -289,6 +289,11 @@ class MixtureGP(GaussianProcess):
         members = sharing_tables(self.members)
         chances = np.array([member.cdf(points, targets) for member in members])
         return np.einsum("q,qpk->pk", self.weights, chances)
+
+    def parts_of_law(self, points: Points) -> LeftOut:
+        """See the base class; the parts of all members, by their weights."""
+        parts = [member.parts_of_law(points) for member in sharing_tables(self.members)]
+        return LeftOut.mixed(parts, self.weights)
 
     def prior(self, points: Points) -> FloatArray:
         """See the base class; the weighted mean over members, whose priors have mean zero."""

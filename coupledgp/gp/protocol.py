@@ -417,6 +417,12 @@ class GaussianProcess(ABC):
         """
         return None
 
+    def parts_of_law(self, points: Points) -> LeftOut:
+        """Laws of single observations at points (p, ...), each a mixture of Gaussians."""
+        mean, variance = self.law(points, "variance")
+        assert variance is not None
+        return LeftOut.single(mean, variance)
+
     @abstractmethod
     def prior(self, points: Points) -> FloatArray:
         """Prior covariance (p, p, k) of f at points, units of y squared."""

@@ -24,6 +24,8 @@ MOVED = {
     },
     "coupledgp.gp.hermite": "coupledgp.likelihoods.hermite",
     "coupledgp.gp.noise": "coupledgp.likelihoods",
+    "coupledgp.cli.evaluate": "coupledgp.cli.shared.evaluate",
+    "coupledgp.cli.options": "coupledgp.cli.shared.options",
     "coupledgp.inference.linalg": "coupledgp.linalg",
     "coupledgp.inference.search": "coupledgp.search",
     "coupledgp.search.problem": "coupledgp.inference.evidence.problem",

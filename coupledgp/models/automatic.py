@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from coupledgp.models.estimator import FittedModel, ProcessRegressor
+from coupledgp.models.estimator import ProcessRegressor
+from coupledgp.models.options import estimator
+from coupledgp.models.record import FittedModel
 from coupledgp.selection.automatic import fit_automatic
 from coupledgp.selection.protocol import is_auto
 
 
+@estimator
 class AutomaticSize(ProcessRegressor):
     """Part of an estimator that chooses its own coupling and number of features.
 
+    Parameters
+    ----------
+    kl_target
+        Target of the KL for `"auto"`, nats per point. The KL is measured after the fit, at each
+        quarter of the observations given the others, or, of 1024 rows or more or on graphs, at 256
+        of them at most; a ConvergenceWarning is given if it, or its mean plus two standard errors,
+        is above the target.
+
     Attributes
     ----------
-    size_parameter : str
-        Name of the parameter that is the number of frequencies or walkers.
-    default_coupling : str
-        Text of the coupling that is used where `"auto"` would choose only the size.
+    selection_, kl_per_point_
+        With `"auto"` only: the trials of the search and the reason for its choice
+        (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     """
 
+    # The parameter that is the number of frequencies or walkers, and the coupling that is used
+    # where "auto" chooses only that number.
     size_parameter: ClassVar[str]
     default_coupling: ClassVar[str]
 
-    coupling: Any
-    kl_target: float
+    _: KW_ONLY
+    kl_target: float = 0.01
 
     @property
     def _chooses(self) -> bool:
         """Whether the coupling or the size is `"auto"`."""
-        return is_auto(self.coupling) or is_auto(getattr(self, self.size_parameter))
+        return any(is_auto(getattr(self, name)) for name in ("coupling", self.size_parameter))
 
-    def _fit_automatic(self, X: Any, y: ArrayLike, *weights: ArrayLike | None) -> FittedModel:
+    def _fit_automatic(self, X: Any, y: ArrayLike, *weights: Any) -> FittedModel:
         """Choose the coupling and size that meet the target of the KL, and fit with them."""
         fitted, selection, measured = fit_automatic(self, X, y, *weights)
         record: FittedModel = fitted.fitted_

@@ -1,151 +1,93 @@
 """Base of the estimators: they check, search, and assign one frozen result last.
 
 All results of a fit are in one `FittedModel`, which `fit` and `partial_fit` replace by a single
-assignment: an error or an interrupt before it leaves the estimator as it was.
+assignment: an error or an interrupt before it leaves the estimator as it was. A new estimator
+declares its parameters as fields and states four methods: `fit`, `points`, `_further_data` and
+`from_state`.
 """
 
 from __future__ import annotations
 
 import copy
-import inspect
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from numbers import Integral
-from os import PathLike
-from typing import Any, ClassVar, Literal, Self
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.errors import InvalidInputError, ModelFileError
-from coupledgp.features.sklearn import Columns, Fitted
-from coupledgp.gp import container
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.protocol import (
-    Arrays,
     Data,
     GaussianProcess,
-    Header,
     Points,
     Problem,
     Want,
 )
-from coupledgp.gp.row_digests import RowDigests
-from coupledgp.gp.schema import check_integer, check_number, require_type
 from coupledgp.gp.seen import Seen
-from coupledgp.gp.transformed import has_data
+from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter, silent
 from coupledgp.ground.validation import check_positive_int, check_vector
-from coupledgp.random import FloatArray
+from coupledgp.models.options import estimator
+from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.stored import Stored, digests_of
+from coupledgp.random import FloatArray, draw_seed
 
-# Results that hold for the rows of one fit only: `partial_fit` drops them. All other results of a
-# fit tell of its search, and stay; `docs/guarantees.md` lists both.
-OF_ONE_FIT = ("selection_", "kl_per_point_", "spectrum_start_loss_", "spectrum_loss_")
-# Types of JSON that a file may hold for a parameter, by the type of the parameter's default.
-TYPES_OF_PARAMETERS: dict[type[Any], tuple[type[Any], ...]] = {
-    bool: (bool,),
-    int: (int, str, type(None)),
-    float: (int, float, str, type(None)),
-    str: (str, int, float, list, dict, type(None)),
-}
+# Methods whose first argument is points, which families of estimators name: nodes, places.
+ANSWERS = (
+    "predict", "predict_quantiles", "predict_interval", "sample_y", "log_density",
+    "prior_covariance", "conditioned_on",
+)  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class FittedModel:
-    """Results of a fit.
+class Declared:
+    """Parameters of every estimator, each of which gives them a place of its own."""
 
-    Attributes
+    normalize_y: bool
+    random_state: Any
+
+
+@estimator
+class ProcessRegressor(Declared, RegressorMixin, Stored):
+    """An estimator around a fitted Gaussian process: of tables, graphs, fields or sensors.
+
+    A family of estimators says what its points are (`points`), what further observations are
+    (`_further_data`) and how it is fitted; everything else is here once.
+
+    Parameters
     ----------
-    process : GaussianProcess
-        Fitted process.
-    ndim : int
-        Number of dimensions of the y that was given, 1 or 2; predictions have the same.
-    results : Mapping of str to Any
-        Further fitted attributes of the estimator by name.
-    seen : Seen or None
-        Where a table had rows; None where these are kept, or for an old file without them.
-    dropped : frozenset of str
-        Names of those that held for rows other than the process has now.
-    columns : Columns or None
-        Columns of X; None on graphs.
-    digests : RowDigests or None
-        Digests of the training rows, for a model from a file without them.
+    normalize_y
+        Subtract the mean of y and divide by its standard deviation before fitting.
+    random_state
+        Seed of everything that is drawn.
+    progress
+        Show progress on stderr; None does so on a terminal.
+    missing
+        Missing inputs: `"raise"` refuses them. Estimators of tables take `"indicator"` too; nodes,
+        places and times of observations cannot be missing. What is missing of y is left out, and a
+        gap for sensors over time.
     """
-
-    process: GaussianProcess
-    ndim: int
-    results: Mapping[str, Any] = field(default_factory=dict)
-    columns: Columns | None = None
-    digests: RowDigests | None = None
-    dropped: frozenset[str] = frozenset()
-    seen: Seen | None = None
-
-    @cached_property
-    def extent(self) -> Seen | None:
-        """Where the table had rows; None for an old file without them."""
-        if self.seen is not None or not has_data(self.process):
-            return self.seen
-        data = self.process.data
-        return Seen.of(data.points, data.targets)
-
-    def with_process(
-        self,
-        process: GaussianProcess,
-        digests: RowDigests | None = None,
-        seen: Seen | None = None,
-    ) -> FittedModel:
-        """The same model with another process, without the results that hold for one fit only."""
-        results = {k: v for k, v in self.results.items() if k not in OF_ONE_FIT}
-        dropped = self.dropped | (self.results.keys() - results.keys())
-        return replace(
-            self, process=process, results=results, digests=digests, dropped=dropped, seen=seen
-        )
-
-    def shaped(self, array: FloatArray, axis: int) -> FloatArray:
-        """An array (..., k, ...) without its axis of outputs, at `axis`, if y was of shape (n,)."""
-        return np.moveaxis(array, axis, 0)[0] if self.ndim == 1 else array
-
-
-def fitted_result(name: str, text: str) -> Any:
-    """Return a property that reads a result of the last fit by its name.
-
-    Without such a result it raises AttributeError, so that the property seems not to exist.
-    """
-
-    def read(model: ProcessRegressor) -> Any:
-        record = model.fitted_
-        if name in record.results:
-            return record.results[name]
-        if name in record.dropped:
-            raise AttributeError(
-                f"{type(model).__name__} has no {name!r} any more: it held for the rows of the "
-                "fit, and the model was given others since"
-            )
-        raise AttributeError(f"{type(model).__name__} has no {name!r} in this fit")
-
-    return property(read, doc=text)
-
-
-class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
-    """An estimator around a fitted Gaussian process, of tables or of graphs."""
 
     # Whether predictions take so long that their progress is shown.
     _slow_predictions: ClassVar[bool] = False
 
-    normalize_y: bool
-    optimizer: str | None
-    random_state: Any
-    progress: bool | None
+    _: KW_ONLY
+    progress: bool | None = None
+    missing: str = "raise"
 
     n_evaluations_ = fitted_result("n_evaluations_", "Evaluations of the evidence in the search.")
     converged_ = fitted_result("converged_", "Whether the search for hyperparameters converged.")
     selection_ = fitted_result("selection_", 'Trials of `"auto"` and the reason for its choice.')
     kl_per_point_ = fitted_result("kl_per_point_", 'KL, nats per point, that `"auto"` measured.')
+    n_effective_draws_ = fitted_result(
+        "n_effective_draws_", "Effective number of draws of averaged hyperparameters."
+    )
 
     @abstractmethod
     def points(self, X: Any) -> Points:
@@ -154,6 +96,38 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
     @abstractmethod
     def _further_data(self, X: Any, y: ArrayLike) -> Data:
         """Further observations, points (n, ...) and targets (n, k), checked against the fit's."""
+
+    def _assigned(self, fit: Callable[[], FittedModel]) -> Self:
+        """The estimator with the results of a fit, which take effect by one assignment."""
+        with named_exhaustion("fit"):
+            self._check_common()
+            fitted = fit()
+        self._fitted = fitted
+        return self
+
+    def _check_common(self) -> None:
+        if self.missing != "raise":
+            raise InvalidInputError(
+                "missing: expected 'raise', since points of this model cannot be missing, got "
+                f"{self.missing!r}; what is missing of y is to be left out"
+            )
+
+    def partial_fit(self, X: Any, y: ArrayLike) -> Self:
+        """Add observations, hyperparameters kept; the first call on an unfitted model is `fit`.
+
+        The posterior is that of all observations, and the normalisation of y follows them. An
+        error leaves the model as it was.
+
+        Parameters
+        ----------
+        X, y
+            Further points and observations, as in `fit`.
+        """
+        if not self.__sklearn_is_fitted__():
+            return self.fit(X, y)
+        with named_exhaustion("partial_fit"):
+            data = self._further_data(X, y)
+        return self._updated(data)
 
     @property
     def process_(self) -> GaussianProcess:
@@ -185,7 +159,81 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         record = self.fitted_
         return record.shaped(record.process.data.targets, 1)
 
-    def _predict(self, X: Any, return_std: bool, return_cov: bool, latent: bool) -> Any:
+    @property
+    def members_(self) -> list[Self]:
+        """Models whose laws are mixed, in the order of `member_weights_`; else the model alone."""
+        process, mixture = self.process_, untransformed(self.process_)
+        if not isinstance(mixture, MixtureGP):
+            return [self]
+        members: Sequence[GaussianProcess] = mixture.members_with_data
+        if isinstance(process, TransformedGP):
+            members = [process.around(member) for member in members]
+        return [self._around(member) for member in members]
+
+    @property
+    def member_weights_(self) -> FloatArray:
+        """Weights (K,) of the members, of sum one."""
+        process = untransformed(self.process_)
+        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
+
+    def explain(self) -> str:
+        """What the fit found, from what, and by which figures, in lines."""
+        check_is_fitted(self)
+        return "\n".join(self._explained())
+
+    def _explained(self) -> list[str]:
+        """Lines of `explain`: hyperparameters, then how they were searched for and chosen."""
+        results = self.fitted_.results
+        lines = [f"{name}: {in_words(value)}" for name, value in self.process_.summary().items()]
+        if "n_evaluations_" in results:
+            ended = "converged" if results.get("converged_", True) else "ended before it converged"
+            lines.append(f"{results['n_evaluations_']} evaluations; the search {ended}")
+        choices = (results.get(name) for name in ("search_", "selection_"))
+        return [*lines, *(choice.explain() for choice in choices if choice is not None)]
+
+    def predict(
+        self,
+        X: Any = None,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        latent: bool = False,
+    ) -> Any:
+        """Predictive law of observations at points.
+
+        Parameters
+        ----------
+        X
+            Inputs (p, d) of a table; labels of p nodes of a graph, or p places of a field in any of
+            the forms of `fit`, all of them if left out.
+        return_std
+            Also return the standard deviation, (p,) or (p, k). It is exact, but at more than
+            `exact_variances` nodes of a graph whose solver is iterative and whose kernel has no
+            sparse precision: there it comes from `n_variance_samples` pathwise samples.
+        return_cov
+            Also return the covariance, (p, p) or (p, p, k).
+        latent
+            Leave the noise out: the law of the function f instead of observations y.
+
+        Returns
+        -------
+        FloatArray or (FloatArray, FloatArray)
+            Mean, (p,) or (p, k), and the standard deviation or covariance if asked for. The mean of
+            a mixture is the precision-weighted mean of its members.
+
+        Warns
+        -----
+        ExtrapolationWarning
+            A row of a table is more than two lengthscales from the training rows in a column (see
+            `extrapolation`), or its mean more than three ranges of y from the training targets.
+
+        Raises
+        ------
+        InvalidInputError
+            Both `return_std` and `return_cov` are set, or `X` does not fit the training data.
+        MemoryLimitError
+            The joint law does not fit into memory.
+        """
         check_is_fitted(self)
         if return_std and return_cov:
             raise InvalidInputError("return_std, return_cov: expected at most one to be True")
@@ -200,16 +248,59 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         spread = record.shaped(spread, spread.ndim - 1)
         return mean, (spread if return_cov else np.sqrt(spread))
 
-    def _sample_y(self, X: Any, n_samples: int, seed: int, latent: bool) -> FloatArray:
+    def sample_y(
+        self,
+        X: Any = None,
+        n_samples: int = 1,
+        random_state: Any = 0,
+        *,
+        latent: bool = False,
+    ) -> FloatArray:
+        """Draw from the posterior at points, jointly.
+
+        Parameters
+        ----------
+        X
+            Points, as in `predict`. At more than 1500 places of a field its part of position is
+            drawn from 2048 coupled frequencies.
+        n_samples
+            Number of draws.
+        random_state
+            Seed of the draws.
+        latent
+            Draw functions f instead of noisy observations y.
+
+        Returns
+        -------
+        FloatArray
+            Samples, (p, n_samples), or (p, k, n_samples) for targets of two dimensions.
+        """
         check_is_fitted(self)
         check_positive_int(n_samples, "n_samples")
         points, record = self.points(X), self.fitted_
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(self._seed_of(random_state))
         with named_exhaustion("sample"), self._reporter("sample") as report:
             samples = record.process.sample(points, n_samples, rng, latent=latent, report=report)
         return record.shaped(samples, 1)
 
-    def _log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+    @staticmethod
+    def _seed_of(random_state: Any) -> int:
+        return draw_seed(random_state)
+
+    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        """Log predictive density of observations, each alone; minus its mean is the NLPD.
+
+        Parameters
+        ----------
+        X, y
+            Points and observations (p,) or (p, k), as in `fit`.
+
+        Returns
+        -------
+        FloatArray
+            Log densities (p,), nats, of y in its own units; several outputs, which are independent,
+            are scored jointly.
+        """
         check_is_fitted(self)
         data = self._further_data(X, y)
         with named_exhaustion("predict"), self._reporter("predict") as report:
@@ -227,13 +318,15 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
     def _judge(self, points: Points, mean: FloatArray | None = None) -> None:
         """Warn of points whose law, of means (p, k), rests on no data."""
 
-    def predict_quantiles(self, X: Any, quantiles: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
+    def predict_quantiles(
+        self, X: Any = None, quantiles: ArrayLike = (0.05, 0.5, 0.95)
+    ) -> FloatArray:
         """Quantiles of observations at each point, noise included.
 
         Parameters
         ----------
         X
-            Inputs (p, d), or labels of p nodes.
+            Points, as in `predict`.
         quantiles
             Probabilities (q,) in (0, 1).
 
@@ -250,13 +343,13 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         """
         return self._quantiles(X, quantiles)
 
-    def predict_interval(self, X: Any, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+    def predict_interval(self, X: Any = None, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
         """Central interval that holds an observation with the probability `level`.
 
         Parameters
         ----------
         X
-            Inputs (p, d), or labels of p nodes.
+            Points, as in `predict`.
         level
             Probability in (0, 1).
 
@@ -271,15 +364,33 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         InvalidInputError
             `level` is not between 0 and 1, or `X` does not fit the training data.
         """
-        (checked,) = check_probabilities([level], "level")
-        ends = self._quantiles(X, [(1 - checked) / 2, (1 + checked) / 2])
+        ends = self._quantiles(X, interval_ends(level))
         return ends[..., 0], ends[..., 1]
 
-    def _prior_covariance(self, X: Any) -> FloatArray:
+    def prior_covariance(self, X: Any = None) -> FloatArray:
+        """Prior covariance of f at points, units of y squared.
+
+        Shape (p, p), or (p, p, k) for targets of two dimensions. For a mixture it is the weighted
+        mean over the members; for a field it includes the variance of the unknown mean.
+        """
         check_is_fitted(self)
         record = self.fitted_
         with named_exhaustion("prior_covariance"):
             return record.shaped(record.process.prior(self.points(X)), 2)
+
+    def conditioned_on(self, X: Any, y: ArrayLike, *weights: Any, **further: Any) -> Self:
+        """Return the same model, hyperparameters in units of y included, given other data.
+
+        Parameters
+        ----------
+        X, y
+            Points and observations, as in `fit`.
+        weights, further
+            Further arguments of `partial_fit`.
+        """
+        check_is_fitted(self)
+        data = self._further_data(X, y, *weights, **further)
+        return self._conditioned_on(data)
 
     def _conditioned_on(self, data: Data) -> Self:
         record = self.fitted_.with_process(self.process_.conditioned(data))
@@ -309,6 +420,15 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         self._fitted = fitted
         return self
 
+    def _check_outputs(self, data: Data) -> Data:
+        """Return further data, which have as many outputs as the fit's."""
+        n_outputs = self.process_.units.n_outputs
+        if data.targets.shape[1] != n_outputs:
+            raise InvalidInputError(
+                f"y: expected {n_outputs} outputs as in the first fit, got {data.targets.shape[1]}"
+            )
+        return data
+
     @contextmanager
     def _reporter(self, title: str) -> Iterator[Progress]:
         if not self._slow_predictions:
@@ -321,65 +441,6 @@ class ProcessRegressor(Fitted[FittedModel], RegressorMixin, BaseEstimator):
         """Return prior and data of the exact GP, whose twin may be too large to fit."""
         check_is_fitted(self)
         return self.process_.exact_problem()
-
-    def save(
-        self,
-        path: str | PathLike[str],
-        include_data: bool = False,
-        row_digests: bool | Literal["inputs"] = True,
-    ) -> None:
-        """Write the fitted model to a file, whole or not at all; see `coupledgp.save_model`."""
-        check_is_fitted(self)
-        if row_digests not in (True, False, "inputs"):
-            raise InvalidInputError(
-                f"row_digests: expected True, False or 'inputs', got {row_digests!r:.60}"
-            )
-        header, arrays = self._state(include_data)
-        if row_digests and "X" not in arrays:
-            arrays |= self._digest_arrays(row_digests != "inputs")
-        container.write(path, header, arrays)
-
-    def _digest_arrays(self, with_targets: bool) -> Arrays:
-        """Arrays of the digests of the training rows where a file holds none of these."""
-        digests, process = self.fitted_.digests, self.process_
-        if digests is None and has_data(process) and not has_data(process.without_data()):
-            digests = digests_of(process, process.data, None, with_targets)
-        if digests is not None and not with_targets:
-            digests = digests.of_inputs
-        return {} if digests is None else digests.arrays()
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        process = self.process_
-        if include_data:
-            len(process.data)  # refuses where there are none
-        else:
-            process = process.without_data()
-        header, arrays = process.state()
-        record = self.fitted_
-        header |= {
-            "class": type(self).__name__,
-            # A file loads where there is no such device.
-            "parameters": {
-                k: self._plain(k, v) for k, v in self._stored_parameters().items() if k != "device"
-            },
-            "y_ndim": record.ndim,
-        }
-        return header, arrays
-
-    def _stored_parameters(self) -> dict[str, Any]:
-        return dict(self.get_params(deep=False))
-
-    @abstractmethod
-    def _plain(self, name: str, value: Any) -> Any:
-        """A constructor parameter as JSON can hold it."""
-
-
-def digests_of(
-    process: GaussianProcess, data: Data, salt: bytes | None = None, with_targets: bool = True
-) -> RowDigests:
-    """Digests of data of a process."""
-    targets = data.targets if with_targets else None
-    return RowDigests.of(process.row_keys(data.points), targets, salt)
 
 
 def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
@@ -397,46 +458,16 @@ def check_probabilities(value: ArrayLike, name: str) -> FloatArray:
     return array
 
 
-def restored_parameters(kind: type[ProcessRegressor], header: Header) -> dict[str, Any]:
-    """Parameters of the constructor in a header, of the types that they have.
-
-    Raises
-    ------
-    ModelFileError
-        A name is that of no parameter, or a value is of another type than the parameter's.
-    """
-    stored = require_type(header.get("parameters"), dict, "parameters")
-    known = inspect.signature(kind).parameters
-    for name, value in stored.items():
-        if name not in known:
-            raise ModelFileError(f"parameters: expected no {name[:40]!r}")
-        types = TYPES_OF_PARAMETERS.get(type(known[name].default), ())
-        if name == "random_state":
-            types = (int, type(None))
-        if types and type(value) not in types:
-            raise ModelFileError(f"parameters.{name}: expected another type, got {value!r:.40}")
-    return stored
+def interval_ends(level: float) -> tuple[float, float]:
+    """Probabilities of the ends of the central interval of a probability in (0, 1)."""
+    (checked,) = check_probabilities([level], "level")
+    return (1 - checked) / 2, (1 + checked) / 2
 
 
-def restored_results(header: Header, name: str, known: Iterable[str]) -> dict[str, Any]:
-    """Results of a fit among the values of a header: numbers, or whether something is so."""
-    stored = require_type(header.get(name), dict, name)
-    found = {key: stored[key] for key in known if key in stored}
-    for key, value in found.items():
-        if value is not None and type(value) is not bool:
-            check_number(value, f"{name}.{key}")
-    return found
-
-
-def restored_ndim(header: Header, process: GaussianProcess) -> int:
-    """Number of dimensions of y in a header: one for a single output, or two."""
-    ndim = check_integer(header.get("y_ndim"), "y_ndim", 1, 2)
-    if ndim == 1 and process.units.n_outputs != 1:
-        raise ModelFileError(f"y_ndim: expected 2 for {process.units.n_outputs} outputs, got 1")
-    return ndim
-
-
-def plain_seed(random_state: Any) -> int | None:
-    """A random state as a file holds it: an int, or None for any other kind of random state."""
-    is_seed = isinstance(random_state, Integral) and not isinstance(random_state, bool)
-    return int(random_state) if is_seed else None
+def in_words(value: Any) -> str:
+    """A hyperparameter, or several, with four digits."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {in_words(part)}" for name, part in value.items())
+    if isinstance(value, (float, int, np.ndarray, np.generic)):
+        return ", ".join(f"{part:.4g}" for part in np.ravel(value))
+    return str(value)

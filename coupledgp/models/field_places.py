@@ -13,6 +13,7 @@ from coupledgp.geometry import LaplaceOperator, Locations
 from coupledgp.gp.protocol import Points
 from coupledgp.ground.validation import real_array
 from coupledgp.kernels.fields import FieldKernel
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.random import FloatArray
 from coupledgp.search.fields.mixture import FieldSelection
 
@@ -148,7 +149,7 @@ def warn_of_parts(operator: LaplaceOperator, points: Points) -> None:
             f"places: {count - seen.size} of {count} components, with {int(alone.sum())} of "
             f"{operator.n_vertices} vertices, have no observation: along the {kind_of(operator)} "
             "nothing is known there, and their intervals are wide",
-            stacklevel=3,
+            stacklevel=levels_to_caller(),
         )
 
 
@@ -162,7 +163,7 @@ def warn_of_defaults(selection: FieldSelection) -> None:
     if selection.is_default:
         warnings.warn(
             f"y: {selection.reason}: no evidence stands behind the intervals",
-            stacklevel=3,
+            stacklevel=levels_to_caller(),
         )
 
 
@@ -189,7 +190,7 @@ def warn_of_insides(
             f"places: some lie inside edges of length {longest:.4g}, longer than a quarter of the "
             f"range ({shortest:.4g}); between vertices the field is interpolated, and its "
             f"intervals are too narrow: use max_edge={shortest / EDGES_A_RANGE:.3g}",
-            stacklevel=4,
+            stacklevel=levels_to_caller(),
         )
 
 
@@ -211,7 +212,7 @@ def warn_of_edges(operator: LaplaceOperator, selection: FieldSelection) -> None:
             f"operator: the fitted range ({shortest:.4g}) is shorter than {FEWEST_EDGES:.0f} "
             f"edges (median length {edge:.4g}), where finite elements are inaccurate; refine with "
             f"max_edge={shortest / EDGES_A_RANGE:.3g}",
-            stacklevel=3,
+            stacklevel=levels_to_caller(),
         )
 
 

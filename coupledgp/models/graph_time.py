@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from dataclasses import KW_ONLY
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,7 +13,6 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.graph_time import GraphTimeGP, SpaceTimeSettings
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.space_time_rows import SpaceTimeRows, telling_sensors, units_of
-from coupledgp.gp.state import text_of
 from coupledgp.gp.transformed import TransformedGP, untransformed
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, TargetTransform
 from coupledgp.ground.memory import named_exhaustion
@@ -24,12 +24,7 @@ from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.site_labels import SiteLabels
 from coupledgp.inference.space_time.sites import Sites, as_domain, sites_of
 from coupledgp.kernels.time import Matern12, Matern32, TimeKernel, TimeKernelLike, parse_time_kernel
-from coupledgp.models.estimator import (
-    FittedModel,
-    plain_seed,
-    restored_parameters,
-    restored_results,
-)
+from coupledgp.linalg.rounding import levels_to_caller
 from coupledgp.models.graph_time_laws import SpaceTimeLaws
 from coupledgp.models.graph_time_parts import (
     axis_from,
@@ -42,6 +37,9 @@ from coupledgp.models.graph_time_parts import (
     rows_of,
     transformed_rows,
 )
+from coupledgp.models.options import estimator
+from coupledgp.models.record import FittedModel
+from coupledgp.models.stored import restored_parameters, restored_results
 from coupledgp.models.targets import TransformLike
 from coupledgp.random import draw_seed
 from coupledgp.search.space_time.fitter import (
@@ -61,6 +59,7 @@ SENSOR_COVARIANCES = ("kernel", "learned")
 LEAST_CYCLES = 14
 
 
+@estimator
 class GraphTimeGPRegressor(SpaceTimeLaws):
     """Gaussian process of values at the nodes of a graph over time, with gaps.
 
@@ -113,8 +112,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         others are left out and hyperparameters found anew, in up to four rounds; `"student-t"`:
         noise of Student's law of 4 degrees of freedom, by weights, hyperparameters of the Gaussian
         law kept; None: they are counted (`outliers_`).
-    normalize_y
-        Subtract the mean of the values and divide by their standard deviation before fitting.
     n_variance_samples
         Draws of the gaps, from which their part of variances is estimated.
     window
@@ -122,8 +119,6 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         all.
     random_state
         Seed of draws.
-    progress
-        Show progress on stderr; None does so on a terminal.
 
     Attributes
     ----------
@@ -149,42 +144,24 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         How the law is computed, and why.
     """
 
-    def __init__(
-        self,
-        graph: Any,
-        kernel: Any = "matern",
-        time_kernel: TimeKernelLike = "matern-1/2",
-        periods: Any = None,
-        n_harmonics: int = 2,
-        node_effects: bool = True,
-        noise: float | None = None,
-        *,
-        target_transform: TransformLike = None,
-        sensor_noise: str = "shared",
-        sensor_covariance: str = "learned",
-        outliers: str | None = None,
-        normalize_y: bool = True,
-        n_variance_samples: int = 64,
-        window: int | None = None,
-        random_state: Any = 0,
-        progress: bool | None = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.time_kernel = time_kernel
-        self.periods = periods
-        self.n_harmonics = n_harmonics
-        self.node_effects = node_effects
-        self.noise = noise
-        self.target_transform = target_transform
-        self.sensor_noise = sensor_noise
-        self.sensor_covariance = sensor_covariance
-        self.outliers = outliers
-        self.normalize_y = normalize_y
-        self.n_variance_samples = n_variance_samples
-        self.window = window
-        self.random_state = random_state
-        self.progress = progress
+    graph: Any
+    kernel: Any = "matern"
+    time_kernel: TimeKernelLike = "matern-1/2"
+    periods: Any = None
+    n_harmonics: int = 2
+    node_effects: bool = True
+    noise: float | None = None
+    _: KW_ONLY
+    target_transform: TransformLike = None
+    sensor_noise: str = "shared"
+    sensor_covariance: str = "learned"
+    outliers: str | None = None
+    normalize_y: bool = True
+    n_variance_samples: int = 64
+    window: int | None = None
+    random_state: Any = 0
+
+    _stored: ClassVar[tuple[str, ...]] = RESULTS_OF_SEARCH
 
     def fit(
         self,
@@ -226,14 +203,18 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         ConvergenceWarning
             The last round of the search still found better hyperparameters.
         """
+        return self._assigned(
+            lambda: self._fit(read_panel(data, further, times, values, resolution))
+        )
+
+    def _fit(self, panel: Panel) -> FittedModel:
         sites = sites_of(self.graph, self.kernel)
         settings = self._settings()
-        panel = read_panel(data, further, times, values, resolution)
         labels = SiteLabels(as_domain(self.graph))
         rows = rows_of(panel, labels)
         model = self._model(panel.axis, settings.seed)
         warn_of_small(telling_sensors(sites, rows), sites.components()[rows.sensors], "nodes")
-        with named_exhaustion("fit"), reporter("fit", self.progress) as report:
+        with reporter("fit", self.progress) as report:
             transform = self._transform(sites, rows, model, report)
             inner = rows if transform is None else transformed_rows(rows, transform)
             units = units_of(sites, inner, self.normalize_y)
@@ -242,8 +223,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         process: GaussianProcess = found.process
         if transform is not None:
             process = TransformedGP.of(process, (transform,), observations(found.process, rows))
-        self._fitted = FittedModel(process, 1, results_of(found, panel, labels))
-        return self
+        return FittedModel(process, 1, results_of(found, panel, labels))
 
     def _transform(
         self, sites: Sites, rows: SpaceTimeRows, model: SpaceTimeModel, report: Progress
@@ -301,14 +281,14 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
                     f"periods: the data hold {span / period:.3g} cycles of {period:g} "
                     f"{axis.unit}, fewer than {LEAST_CYCLES}; a cycle learned from few of them may "
                     "harm forecasts",
-                    stacklevel=3,
+                    stacklevel=levels_to_caller(),
                 )
         if not found.fit.converged:
             warnings.warn(
                 f"round {found.fit.n_rounds} of the search still found better hyperparameters; its "
                 "are used",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=levels_to_caller(),
             )
 
     def partial_fit(
@@ -342,30 +322,17 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         points = np.column_stack([numbers[sensors], stamps[columns]]).astype(np.float64)
         return Data.of(points, panel.values[there][:, None])
 
-    def _stored_parameters(self) -> dict[str, Any]:
-        parameters = super()._stored_parameters()
-        del parameters["graph"]
-        return parameters
-
     def _plain(self, name: str, value: Any) -> Any:
-        if name == "random_state":
-            return plain_seed(value)
-        if name == "target_transform" and value is not None:
-            return value if isinstance(value, str) else text_of(value, name)
         if name in ("kernel", "time_kernel"):
             return value if isinstance(value, str) else type(value).__name__
         if name == "periods" and value is not None:
             several = not isinstance(value, str) and hasattr(value, "__iter__")
             return [str(v) for v in value] if several else str(value)
-        return value
+        return super()._plain(name, value)
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)
-        record, axis = self.fitted_, self.time_axis_
-        header["axis"] = axis_state(axis)
-        header["fitted"] = {
-            name: record.results[name] for name in RESULTS_OF_SEARCH if name in record.results
-        }
+        header["axis"] = axis_state(self.time_axis_)
         return header, arrays
 
     @classmethod
@@ -379,7 +346,7 @@ class GraphTimeGPRegressor(SpaceTimeLaws):
         domain = sites.operator if isinstance(sites, FieldSites) else sites.graph  # type: ignore[attr-defined]
         model = cls(domain, **parameters)
         axis = axis_from(header.get("axis"), process.rows.times)
-        fitted = restored_results(header, "fitted", RESULTS_OF_SEARCH)
+        fitted = restored_results(header, cls._section, cls._stored)
         order = np.arange(process.rows.sensors.size)
         results = {"axis": axis, "outliers": no_outliers(), "order": order, **fitted}
         return model.holding(FittedModel(whole, 1, results))

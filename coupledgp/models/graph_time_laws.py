@@ -3,233 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.diagnostics.space_time.sensor_table import SensorTable, moments_back
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.back_transformed import mapped_back
-from coupledgp.gp.graph_time import GraphTimeGP
-from coupledgp.gp.protocol import Data, Points
-from coupledgp.gp.transformed import TransformedGP, untransformed
-from coupledgp.gp.transforms import TargetTransform
 from coupledgp.ground.memory import check_memory, named_exhaustion
-from coupledgp.ground.validation import check_magnitude, check_positive_int, check_vector
+from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement
-from coupledgp.inference.space_time.field_sites import FieldSites
-from coupledgp.inference.space_time.filters import Term
-from coupledgp.inference.space_time.graph_sites import GraphSites
-from coupledgp.inference.space_time.learned_sites import under_kernel
 from coupledgp.inference.space_time.left_out import sensors_left_out
 from coupledgp.inference.space_time.placement import stationary_placement
-from coupledgp.inference.space_time.posterior import Cells
-from coupledgp.inference.space_time.site_labels import SiteLabels
-from coupledgp.models.estimator import (
-    ProcessRegressor,
-    check_probabilities,
-)
-from coupledgp.models.graph_time_parts import longest_run, term_names
+from coupledgp.models.estimator import check_probabilities, interval_ends
+from coupledgp.models.graph_time_parts import term_names
+from coupledgp.models.graph_time_record import Grid, SpaceTimeRecord
 from coupledgp.random import FloatArray, IntArray, draw_seed
-from coupledgp.search.space_time.fitter import (
-    Outliers,
-)
-from coupledgp.series import Panel, TimeAxis
 
 # Seconds that a forecast may take beyond those of one step where no budget is given.
 FORECAST_SECONDS = 60.0
 
 
-class Gaps(NamedTuple):
-    """What the data lack.
-
-    Attributes
-    ----------
-    share : float
-        Share of the cells of sensors and times without an observation.
-    longest_run : int
-        Steps of the longest run of them.
-    n_dark : int
-        Times at which no sensor reports.
-    """
-
-    share: float
-    longest_run: int
-    n_dark: int
-
-
-class OutlyingCells(NamedTuple):
-    """Observations farther than four standard deviations from their law given the others.
-
-    Attributes
-    ----------
-    node : list
-        Labels (c,) of their sensors.
-    time : Any
-        Their times (c,), in the form of the data.
-    score : FloatArray (c,)
-        Standardised residuals.
-    rejected : bool
-        Whether they were left out.
-    """
-
-    node: list[Any]
-    time: Any
-    score: FloatArray
-    rejected: bool
-
-
-class SpaceTimeLaws(ProcessRegressor):
+class SpaceTimeLaws(SpaceTimeRecord):
     """Answers of a fitted model of values over time; `GraphTimeGPRegressor` fits it."""
 
-    def points(self, X: Any) -> Points:
-        """Points (m, 2) of a pair of labels (m,) and times (m,); the observed ones for None."""
-        if X is None:
-            return self.process_.data.points
-        if not isinstance(X, (tuple, list)) or len(X) != 2:
-            raise InvalidInputError(
-                "X: expected a pair (nodes, times) of one length, one entry for each point"
-            )
-        numbers = self._labels.numbers(X[0])
-        stamps = self.time_axis_.numbers(X[1])
-        if len(numbers) != len(stamps):
-            raise InvalidInputError(
-                f"times: expected {len(numbers)} times to match nodes, got {len(stamps)}"
-            )
-        return np.column_stack([numbers, stamps]).astype(np.float64)
-
-    def checked(self, X: Any, y: ArrayLike) -> tuple[Data, int, None]:
-        """Return points with targets (n, 1), one as the dimension of y, and None."""
-        return self._further_data(X, y), 1, None
-
-    def _further_data(self, X: Any, y: ArrayLike) -> Data:
-        points = self.points(X)
-        try:
-            targets = check_vector(y, "y")
-        except (TypeError, ValueError, OverflowError) as error:
-            if isinstance(error, InvalidInputError):
-                raise
-            raise InvalidInputError(f"y: expected numbers, {error}") from None
-        if targets.size != len(points):
-            raise InvalidInputError(f"y: expected {len(points)} values, got {targets.size}")
-        check_magnitude(targets, "y")
-        return Data.of(points, targets[:, None])
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: Any = None) -> float:
-        """Coefficient of determination of values y (m,) at a pair X of labels and times (m,)."""
-        check_is_fitted(self)
-        data = self._further_data(X, y)
-        mean, _ = self.process_.law(data.points, "mean")
-        return float(r2_score(data.targets[:, 0], mean[:, 0], sample_weight=sample_weight))
-
-    @property
-    def _labels(self) -> SiteLabels:
-        sites = under_kernel(self.grid_process_.sites)
-        assert isinstance(sites, (GraphSites, FieldSites))
-        return SiteLabels(sites.operator if isinstance(sites, FieldSites) else sites.graph)
-
-    @property
-    def grid_process_(self) -> GraphTimeGP:
-        """The process on the grid: `process_`, or that of transformed values."""
-        process = untransformed(self.process_)
-        assert isinstance(process, GraphTimeGP)
-        return process
-
-    @property
-    def transform_(self) -> TargetTransform | None:
-        """The transform of the values; None where there is none."""
-        process = self.process_
-        return process.transforms[0] if isinstance(process, TransformedGP) else None
-
-    @property
-    def panel_(self) -> Panel:
-        """The form of the data of the last fit; its values are those of that fit."""
-        panel: Panel | None = self.fitted_.results.get("panel")
-        if panel is not None:
-            return panel
-        return Panel(self.nodes_, self.time_axis_, self.grid_process_.rows.values, None)
-
-    @property
-    def time_axis_(self) -> TimeAxis:
-        """The axis of times of the last fit, whose numbers the process computes with."""
-        axis: TimeAxis | None = self.fitted_.results.get("axis")
-        return self.panel_.axis if axis is None else axis
-
-    @property
-    def nodes_(self) -> list[Any]:
-        """Labels of the sensors, in the order of their sites."""
-        return self._labels.labels(self.grid_process_.rows.sensors)
-
-    @property
-    def kernel_(self) -> Any:
-        """Fitted kernel of the nodes."""
-        return self.grid_process_.sites.kernel
-
-    @property
-    def terms_(self) -> tuple[Term, ...]:
-        """Terms with their variances in units of y squared."""
-        scale = float(self.grid_process_.units.scale[0]) ** 2
-        terms = self.grid_process_.parameters.terms
-        return tuple(Term(term.where, term.kernel, term.variance * scale) for term in terms)
-
-    @property
-    def sensor_scales_(self) -> FloatArray:
-        """Relative variances D (p,) of noise and own terms of the sensors."""
-        return np.asarray(self.grid_process_.parameters.roots**2)
-
-    @property
-    def gaps_(self) -> Gaps:
-        """What the data lack."""
-        process = self.grid_process_
-        observed = process.rows.observed
-        dark = int((~observed.any(axis=0)).sum())
-        return Gaps(float(1.0 - observed.mean()), longest_run(observed), dark)
-
-    @property
-    def outliers_(self) -> OutlyingCells:
-        """Observations of the last fit far from their law given the others."""
-        found: Outliers = self.fitted_.results["outliers"]
-        panel = self.panel_
-        nodes = [panel.nodes[k] for k in self.fitted_.results["order"][found.sensors]]
-        return OutlyingCells(
-            nodes, panel.axis.labels(panel.axis.values[found.columns]), found.scores, found.rejected
-        )
-
-    @property
-    def log_marginal_likelihood_error_(self) -> float:
-        """Standard error of the log evidence, zero where it is exact."""
-        return self.grid_process_.evidence_with_error[1]
-
-    @property
-    def n_rounds_(self) -> int:
-        """Rounds of the search."""
-        return int(self.fitted_.results["n_rounds_"])
-
-    @property
-    def n_iterations_(self) -> int:
-        """Steps of conjugate gradients of the mean; zero for complete data."""
-        return self.grid_process_.posterior.n_iterations
-
-    @property
-    def method_(self) -> str:
-        """`"dense"`, `"filters"` or `"leading filters"`."""
-        process = self.grid_process_
-        if not process.posterior.system.basis.is_complete:
-            return "leading filters"
-        return "dense" if process.is_dense else "filters"
-
-    @property
-    def method_reason_(self) -> str:
-        """The reason for the method in use, with its cost."""
-        return self.grid_process_.reason
-
-    def predict(
+    def predict(  # type: ignore[override]
         self,
         nodes: Any = None,
         times: Any = None,
@@ -258,15 +61,45 @@ class SpaceTimeLaws(ProcessRegressor):
             `std`; wide tables; or arrays (a, b), a pair of them with `return_std`.
         """
         check_is_fitted(self)
-        sites = self._labels.numbers(nodes)
-        process = self.grid_process_
-        stamps = process.rows.times if times is None else self.time_axis_.numbers(times)
+        grid = self.grid(nodes, times)
         with named_exhaustion("predict"):
-            mean, std = self.law_on_grid(sites, stamps, return_std, latent=latent)
-        labels = list(nodes) if nodes is not None else self._labels.labels(sites)
-        if std is None:
-            return self.panel_.restored(labels, stamps, mean=mean)
-        return self.panel_.restored(labels, stamps, mean=mean, std=std)
+            mean, std = self.law_on_grid(grid.sites, grid.times, return_std, latent=latent)
+        found = {"mean": mean} if std is None else {"mean": mean, "std": std}
+        return self.panel_.restored(grid.labels, grid.times, **found)
+
+    def predict_interval(  # type: ignore[override]
+        self, nodes: Any = None, times: Any = None, level: float = 0.95
+    ) -> Any:
+        """Central intervals that hold an observation with the probability `level`.
+
+        Parameters
+        ----------
+        nodes
+            Labels (a,), all of the graph if left out; or, without times, a pair of labels (m,) and
+            times (m,) of single points, None for those observed.
+        times
+            Times (b,) in any order.
+        level
+            Probability in (0, 1); for single points it may be the second argument.
+
+        Returns
+        -------
+        Any
+            Lower and upper ends (a, b) in the form of the data: a `Dataset` with `lower` and
+            `upper`, or a pair of tables or arrays. Of single points a pair of arrays (m,).
+
+        Raises
+        ------
+        InvalidInputError
+            `level` is not between 0 and 1, or a node or time is none of the model.
+        """
+        if times is None or isinstance(times, float):
+            return super().predict_interval(nodes, level if times is None else times)
+        check_is_fitted(self)
+        grid = self.grid(nodes, times)
+        with named_exhaustion("predict"):
+            ends = self.quantiles_on_grid(grid.sites, grid.times, interval_ends(level))
+        return self.panel_.restored(grid.labels, grid.times, lower=ends[..., 0], upper=ends[..., 1])
 
     def law_on_grid(
         self, sites: IntArray, stamps: FloatArray, with_std: bool = True, *, latent: bool = False
@@ -284,9 +117,8 @@ class SpaceTimeLaws(ProcessRegressor):
         self, sites: IntArray, stamps: FloatArray, with_std: bool, latent: bool
     ) -> tuple[FloatArray, FloatArray | None]:
         """Mean and standard deviation (a, b) in units of values, transformed where they are."""
-        process = self.grid_process_
-        distinct, places = np.unique(stamps, return_inverse=True)
-        cells = Cells(np.asarray(sites, dtype=np.int64), distinct)
+        process, grid = self.grid_process_, Grid([], sites, stamps)
+        cells, places = grid.cells, grid.places
         offset, scale = float(process.units.offset[0]), float(process.units.scale[0])
         mean = offset + scale * process.posterior.means(cells)[0][:, places]
         if not with_std:
@@ -377,7 +209,7 @@ class SpaceTimeLaws(ProcessRegressor):
         limit.check(needed, what, advice)
         return np.asarray(times[-1] + step * np.arange(1, count + 1))
 
-    def sample_y(
+    def sample_y(  # type: ignore[override]
         self,
         nodes: Any = None,
         times: Any = None,
@@ -395,24 +227,23 @@ class SpaceTimeLaws(ProcessRegressor):
         """
         check_is_fitted(self)
         check_positive_int(n_samples, "n_samples")
-        process, sites = self.grid_process_, self._labels.numbers(nodes)
-        stamps = process.rows.times if times is None else self.time_axis_.numbers(times)
-        distinct, places = np.unique(stamps, return_inverse=True)
+        process, grid = self.grid_process_, self.grid(nodes, times)
         rng = np.random.default_rng(draw_seed(random_state))
         with named_exhaustion("sample"):
-            drawn = process.posterior.draws(Cells(sites, distinct), n_samples, rng)[:, :, places]
+            drawn = process.posterior.draws(grid.cells, n_samples, rng)[:, :, grid.places]
         if not latent:
-            noise = process.parameters.noise * process.scales.at(sites)
+            noise = process.parameters.noise * process.scales.at(grid.sites)
             drawn = drawn + np.sqrt(noise)[:, None] * rng.standard_normal(drawn.shape)
         drawn = process.units.offset[0] + process.units.scale[0] * np.moveaxis(drawn, 0, 2)
         if self.transform_ is not None:
             drawn = mapped_back(self.transform_, drawn)
-        labels = list(nodes) if nodes is not None else self._labels.labels(sites)
-        return self.panel_.restored(labels, stamps, sample=drawn)
+        return self.panel_.restored(grid.labels, grid.times, sample=drawn)
 
-    def log_density(self, nodes: Any, times: Any, values: ArrayLike) -> FloatArray:
+    def log_density(  # type: ignore[override]
+        self, nodes: Any, times: Any, values: ArrayLike
+    ) -> FloatArray:
         """Log predictive density (m,), nats, of values (m,) at nodes (m,) and times (m,)."""
-        return self._log_density((nodes, times), values)
+        return super().log_density((nodes, times), values)
 
     def components(self, nodes: Any = None, times: Any = None) -> dict[str, Any]:
         """Means of the terms by name, in units of y, in the form of the data.
@@ -421,18 +252,16 @@ class SpaceTimeLaws(ProcessRegressor):
         sum of all is the mean of the function. With a transform they are in its units.
         """
         check_is_fitted(self)
-        process, sites = self.grid_process_, self._labels.numbers(nodes)
-        stamps = process.rows.times if times is None else self.time_axis_.numbers(times)
-        distinct, places = np.unique(stamps, return_inverse=True)
-        cells, labels = Cells(sites, distinct), self._labels.labels(sites)
+        process, grid = self.grid_process_, self.grid(nodes, times)
+        labels = self._labels.labels(grid.sites)
         found: dict[str, Any] = {"mean": float(process.units.offset[0])}
         for number, name in enumerate(term_names(process.parameters.terms)):
             where = process.parameters.terms[number].where
             graph, node = ((number,), ()) if where == "graph" else ((), (number,))
             alpha = process.posterior.alpha[None]
-            part = process.posterior.term_means(cells, graph, node, alpha)[0]
-            values = process.units.scale[0] * part[:, places]
-            found[name] = self.panel_.restored(labels, stamps, **{"mean": values})
+            part = process.posterior.term_means(grid.cells, graph, node, alpha)[0]
+            values = process.units.scale[0] * part[:, grid.places]
+            found[name] = self.panel_.restored(labels, grid.times, **{"mean": values})
         return found
 
     def leave_one_sensor_out(self) -> SensorTable:
@@ -451,9 +280,9 @@ class SpaceTimeLaws(ProcessRegressor):
         mean, std = offset + scale * found.mean, scale * np.sqrt(found.variance)
         return SensorTable.of(self.nodes_, process.rows.values, mean, std, self.transform_)
 
-    def prior_covariance(self, nodes: Any, times: Any) -> FloatArray:
+    def prior_covariance(self, nodes: Any, times: Any) -> FloatArray:  # type: ignore[override]
         """Prior covariance (m, m) of f at nodes (m,) and times (m,), units of y squared."""
-        return self._prior_covariance((nodes, times))
+        return super().prior_covariance((nodes, times))
 
     def next_sensors(
         self,

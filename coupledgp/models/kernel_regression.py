@@ -37,6 +37,7 @@ from coupledgp.ground.validation import (
     check_spread,
 )
 from coupledgp.models.feature_sums import Features, FeatureSums, ScaledFeatures
+from coupledgp.models.options import estimator
 from coupledgp.random import FloatArray
 from coupledgp.spectra import SpectrumLike, parse_spectrum
 
@@ -86,15 +87,43 @@ class FittedShares:
 Found = TypeVar("Found", FittedAverages, FittedShares)
 
 
+@estimator
 class _KernelRegression(FittedToTable[Found], BaseEstimator):
-    """Base of the classifier and the regressor: a fit assigns one frozen record last."""
+    """Base of the classifier and the regressor: a fit assigns one frozen record last.
 
-    lengthscale: ArrayLike | None
-    features: FeaturesLike
-    n_frequencies: int
-    coupling: CouplingLike
-    kernel: SpectrumLike
-    random_state: Any
+    Parameters
+    ----------
+    lengthscale
+        One positive number, or one for each column. None: Scott's rule, the standard deviation of
+        each column times `n^(-1 / (d + 4))`.
+    features
+        `"laplace"` (positive), `"fourier"`, `"angular-hybrid"`, `"gaussian-hybrid"` or another
+        registered name; a subclass of `FeatureMap` or `SoftmaxFeatures`; or a function
+        `(dim, n_frequencies, coupling, generator=...)` that makes one, of the Gaussian kernel.
+    n_frequencies
+        Number of frequencies m.
+    coupling
+        Joint law of the frequencies.
+    kernel
+        Stationary kernel, as in `parse_spectrum`; the Gaussian one only for all but Fourier
+        features.
+    random_state
+        Seed, `RandomState` or None.
+
+    Attributes
+    ----------
+    features_, lengthscale_
+        The features, of unit lengthscale, and the lengthscales (d,).
+    n_features_in_, feature_names_in_
+        Number and names of the columns of X, as in scikit-learn.
+    """
+
+    lengthscale: ArrayLike | None = None
+    features: FeaturesLike = "laplace"
+    n_frequencies: int = 256
+    coupling: CouplingLike = "orthogonal+pnc"
+    kernel: SpectrumLike = "gaussian"
+    random_state: Any = None
 
     def _summed(self, inputs: FloatArray, targets: FloatArray) -> FeatureSums:
         """Sum features times targets (n, C), and features alone, over the rows (n, d)."""
@@ -133,6 +162,7 @@ class _KernelRegression(FittedToTable[Found], BaseEstimator):
         return self.fitted_.sums.scaled.lengthscale
 
 
+@estimator
 class KernelRegressionRegressor(
     MultiOutputMixin, RegressorMixin, _KernelRegression[FittedAverages]
 ):
@@ -144,32 +174,6 @@ class KernelRegressionRegressor(
     average leaves, and where the denominator is not positive, the estimate carries no information
     and the mean of the training targets stands.
 
-    Parameters
-    ----------
-    lengthscale
-        One positive number, or one for each column. None: Scott's rule, the standard deviation of
-        each column times `n^(-1 / (d + 4))`.
-    features
-        `"laplace"` (positive), `"fourier"`, `"angular-hybrid"`, `"gaussian-hybrid"` or another
-        registered name; a subclass of `FeatureMap` or `SoftmaxFeatures`; or a function
-        `(dim, n_frequencies, coupling, generator=...)` that makes one, of the Gaussian kernel.
-    n_frequencies
-        Number of frequencies m.
-    coupling
-        Joint law of the frequencies.
-    kernel
-        Stationary kernel, as in `parse_spectrum`; the Gaussian one only for all but Fourier
-        features.
-    random_state
-        Seed, `RandomState` or None.
-
-    Attributes
-    ----------
-    features_, lengthscale_
-        The features, of unit lengthscale, and the lengthscales (d,).
-    n_features_in_, feature_names_in_
-        Number and names of the columns of X, as in scikit-learn.
-
     Examples
     --------
     >>> import numpy as np
@@ -178,22 +182,6 @@ class KernelRegressionRegressor(
     >>> bool(abs(model.predict([[0.5]])[0] - 0.25) < 0.1)
     True
     """
-
-    def __init__(
-        self,
-        lengthscale: ArrayLike | None = None,
-        features: FeaturesLike = "laplace",
-        n_frequencies: int = 256,
-        coupling: CouplingLike = "orthogonal+pnc",
-        kernel: SpectrumLike = "gaussian",
-        random_state: Any = None,
-    ) -> None:
-        self.lengthscale = lengthscale
-        self.features = features
-        self.n_frequencies = n_frequencies
-        self.coupling = coupling
-        self.kernel = kernel
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionRegressor:
         """Sum the features over the rows of X (n, d), with targets y (n,) or (n, k)."""
@@ -231,6 +219,7 @@ class KernelRegressionRegressor(
         return tags
 
 
+@estimator
 class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares]):
     """Classification by kernel regression of the classes' indicators, linear in the rows.
 
@@ -239,34 +228,11 @@ class KernelRegressionClassifier(ClassifierMixin, _KernelRegression[FittedShares
     negative sum, which is taken as zero; where no class is left, the shares of the classes in the
     training set stand. The predicted class is that of the largest sum either way.
 
-    Parameters
-    ----------
-    lengthscale, features, n_frequencies, coupling, kernel, random_state
-        As in `KernelRegressionRegressor`.
-
     Attributes
     ----------
     classes_
         Labels of the classes.
-    features_, lengthscale_, n_features_in_, feature_names_in_
-        As in `KernelRegressionRegressor`.
     """
-
-    def __init__(
-        self,
-        lengthscale: ArrayLike | None = None,
-        features: FeaturesLike = "laplace",
-        n_frequencies: int = 256,
-        coupling: CouplingLike = "orthogonal+pnc",
-        kernel: SpectrumLike = "gaussian",
-        random_state: Any = None,
-    ) -> None:
-        self.lengthscale = lengthscale
-        self.features = features
-        self.n_frequencies = n_frequencies
-        self.coupling = coupling
-        self.kernel = kernel
-        self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> KernelRegressionClassifier:
         """Sum the features over the rows of X (n, d) of each class of y (n,)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from coupledgp.couplings import CouplingLike, parse_coupling
 from coupledgp.features.sklearn import Columns
@@ -13,14 +13,12 @@ from coupledgp.gp.local import LocalGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import DeviceLike, parse_device
-from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
+from coupledgp.models.options import estimator
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
-from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.search.tables.local import (
     FITTING_ROUNDS,
     LOCAL_ROUNDS,
@@ -35,6 +33,7 @@ from coupledgp.spectra import SpectrumLike, parse_spectrum
 KERNELS = ("matern-1/2", "matern-3/2", "matern-5/2", "gaussian")
 
 
+@estimator
 class LocalGPRegressor(TableRegressor):
     """Gaussian process regression with a part of long range and a part of short range.
 
@@ -62,18 +61,8 @@ class LocalGPRegressor(TableRegressor):
         want vanishes.
     n_neighbors
         Number k of rows that each row, and each new point, is conditioned on.
-    normalize_y
-        Subtract the mean of y and divide by its standard deviation before fitting.
     random_state
         Seed of the frequencies, of the order of rows and of batches.
-    progress
-        Show progress on stderr; None does so on a terminal.
-    missing
-        Missing inputs: `"raise"` refuses them, with `"indicator"` a number or date that is missing
-        is the mean of its column, with an indicator beside it (docs/tables.md).
-    target_transform
-        Increasing transform of the targets, `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, an
-        object, or `"auto"`, as in `ExactGPRegressor` (docs/targets.md).
     device
         Where rows are whitened by their neighbours and kriged, in the search, the posterior and
         predictions, as in `SparseSpectrumGPRegressor`; neighbours are found on the CPU.
@@ -101,94 +90,14 @@ class LocalGPRegressor(TableRegressor):
     True
     """
 
-    ard = True
-
-    def __init__(
-        self,
-        kernel: SpectrumLike | None = "auto",
-        n_frequencies: int = 64,
-        frequencies: str = "sampled",
-        coupling: CouplingLike = "orthogonal+pnc",
-        trend: str = "linear",
-        n_neighbors: int = 32,
-        normalize_y: bool = True,
-        random_state: Any = None,
-        *,
-        progress: bool | None = None,
-        missing: str = "raise",
-        target_transform: TransformLike = None,
-        device: DeviceLike = None,
-    ) -> None:
-        self.kernel = kernel  # type: ignore[assignment]
-        self.n_frequencies = n_frequencies
-        self.frequencies = frequencies
-        self.coupling = coupling
-        self.trend = trend
-        self.n_neighbors = n_neighbors
-        self.normalize_y = normalize_y
-        self.random_state = random_state
-        self.progress = progress
-        self.missing = missing
-        self.target_transform = target_transform
-        self.device = device
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        sample_noise: ArrayLike | None = None,
-    ) -> LocalGPRegressor:
-        """Fit the hyperparameters on batches of rows, then the posterior given all rows.
-
-        Parameters
-        ----------
-        X
-            Inputs (n, d).
-        y
-            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
-        sample_weight, sample_noise
-            Weights, or known noise variances, of the rows, as in `ExactGPRegressor.fit`.
-
-        Raises
-        ------
-        InvalidInputError
-            A parameter of the estimator or the data is invalid.
-        NumericalError
-            A covariance of neighbours is not positive definite to working precision.
-        """
-        rows = X, y, sample_weight, sample_noise
-        parse_device(self.device)
-        with named_exhaustion("fit"):
-            if self.target_transform is None:
-                fitted = self._fit(*rows)
-            else:
-                fitted = fit_transformed(self, *rows)
-        self._fitted = fitted
-        return self
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        sample_noise: ArrayLike | None = None,
-    ) -> LocalGPRegressor:
-        """Add rows, hyperparameters fixed; the new rows become neighbours of later points.
-
-        On an unfitted model this is `fit`. The cost is that of the new rows. An error leaves the
-        model as it was.
-
-        Parameters
-        ----------
-        X, y, sample_weight, sample_noise
-            Further rows, as in `fit`.
-        """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight, sample_noise)
-        with named_exhaustion("partial_fit"):
-            data = self._further_data(X, y, sample_weight, sample_noise)
-        return self._updated(data)
+    kernel: SpectrumLike | None = "auto"
+    n_frequencies: int = 64
+    frequencies: str = "sampled"
+    coupling: CouplingLike = "orthogonal+pnc"
+    trend: str = "linear"
+    n_neighbors: int = 32
+    normalize_y: bool = True
+    random_state: Any = None
 
     @property
     def kernel_(self) -> str | None:
@@ -197,10 +106,6 @@ class LocalGPRegressor(TableRegressor):
         assert isinstance(process, LocalGP)
         spectrum = process.local_prior.structure.spectrum
         return None if spectrum is None else str(spectrum)
-
-    @property
-    def _transform_kernel(self) -> SpectrumLike:
-        return "matern-3/2"
 
     def exact_twin(self) -> LocalGPRegressor:
         """Return the dense Gaussian process of all parts in one kernel, given the same data.
@@ -211,7 +116,7 @@ class LocalGPRegressor(TableRegressor):
         return self._around(self.process_.exact())
 
     def fit_data(
-        self, data: Data, columns: Columns, *further: Any
+        self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         self._check_parameters()
         units = Units.of(data.targets, self.normalize_y, data.counts)

@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from coupledgp.errors import InvalidInputError, ModelFileError
+from coupledgp.errors import ModelFileError
 from coupledgp.gp.components import ComponentsGP, Part
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_priors import NodePriorRecipe
@@ -25,37 +24,27 @@ from coupledgp.gp.units import Units, are_constant
 from coupledgp.graphs import Graph
 from coupledgp.graphs.graph import check_graph, check_nodes
 from coupledgp.ground.devices import CPU, DeviceLike
-from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
-    check_magnitude,
     check_positive,
     check_positive_int,
-    forward_array,
-    plain_array,
-    real_array,
 )
 from coupledgp.inference.nodes.forecast import Budget
-from coupledgp.inference.placement.objectives import Criterion
-from coupledgp.inference.placement.result import Placement
 from coupledgp.kernels import (
     GraphKernel,
     GraphKernelLike,
     RegularizedLaplacianKernel,
     parse_graph_kernel,
 )
-from coupledgp.models.estimator import (
-    FittedModel,
-    ProcessRegressor,
-    fitted_result,
-    plain_seed,
-    restored_ndim,
-    restored_parameters,
-    restored_results,
-)
-from coupledgp.models.placement import asked_points, place_sensors, without_observed
-from coupledgp.random import FloatArray, draw_seed
+from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.estimator import ANSWERS
+from coupledgp.models.node_targets import check_node_targets
+from coupledgp.models.options import estimator, points_named
+from coupledgp.models.placement import SensorPlacement
+from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.stored import restored_ndim, restored_parameters, restored_results
+from coupledgp.random import IntArray, draw_seed
 from coupledgp.search.averaging import HyperparameterPrior, as_hyperparameter_prior
 from coupledgp.search.minimise import lbfgs, parse_optimizer
 from coupledgp.search.nodes.average import Averaging, fit_average
@@ -71,34 +60,105 @@ STAND_IN_EXPONENTS = (1, 2, 3)
 HYPERPARAMETERS = ("kernel", "outputscale", "noise")
 HYPERPARAMETER_CHOICES = ("auto", "maximum", "averaged")
 SEARCHED = ("n_rounds_", "n_evaluations_", "converged_")
-STORED_RESULTS = (*SEARCHED, "n_effective_draws_")
 
 
-class NodeRegressor(ProcessRegressor):
-    """Base of the Gaussian process regressors on the nodes of a graph."""
-
-    _slow_predictions: ClassVar[bool] = True
+class NodeParameters:
+    """Parameters among the positional ones of both estimators on graphs."""
 
     graph: Graph
     kernel: GraphKernelLike
-    outputscale: float | None
-    noise: float | None
-    fixed: tuple[str, ...] | None
-    solver: str
-    n_probes: int
-    exact_variances: int
-    n_variance_samples: int
-    budget: float | str | None
-    hyperparameters: str
-    hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None
-    n_hyperparameter_draws: int
-    device: DeviceLike
+    optimizer: str | None
+
+
+@points_named("nodes", "partial_fit", *ANSWERS)
+@estimator
+class NodeRegressor(NodeParameters, SensorPlacement):
+    """Base of the Gaussian process regressors on the nodes of a graph.
+
+    Parameters
+    ----------
+    graph
+        The graph.
+    kernel
+        `"heat"`, `"regularized-laplacian"`, `"matern"`, `"random-walk"`, `"inverse-cosine"`,
+        `"learned"`, another registered name, or a `GraphKernel`, which is then where the fit
+        starts; `"auto"` takes the one of heat, regularised Laplacian and Matern whose exact
+        evidence is greatest.
+    optimizer
+        `"lbfgs"` maximises the evidence; None keeps the given hyperparameters.
+    outputscale, noise
+        Variances v and s in units of the normalised y, kept if the optimizer is None or if they
+        are named in `fixed`; 1.0 and 0.1 if left out then.
+    fixed
+        Which of `"kernel"`, `"outputscale"`, `"noise"` the optimizer leaves alone.
+    solver
+        `"dense"` (eigenvectors and Cholesky of the training covariance), `"iterative"` (Lanczos
+        and conjugate gradients), or `"auto"`: a dense evidence for up to 1024 observations, which
+        is evaluated often, and a dense posterior for up to 4096.
+    n_probes
+        Number of random vectors of the iterative log-determinant; the standard error that they
+        leave is in `log_marginal_likelihood_error_`.
+    exact_variances, n_variance_samples
+        For more nodes than `exact_variances` the iterative solver takes standard deviations from
+        `n_variance_samples` pathwise samples.
+    budget
+        Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. What is forecast
+        to take more is refused before it begins; a search that reaches its part of the seconds
+        ends with a ConvergenceWarning. None: no limit but a patience of 20 seconds, and a tenth of
+        a millisecond for each node, for a search with all observations of a large graph.
+    hyperparameters
+        `"averaged"`: over their posterior, that of `kernel="auto"` over the families too, by
+        quadrature; the law is a mixture, its members exact unless something about walks is asked
+        for. `"maximum"`: those of greatest evidence. `"auto"`: averaged for at most 200
+        observations where that is forecast to take at most 15 seconds, the kernel has one free
+        parameter, nothing about walks is asked for and the solver is not `"iterative"`.
+    hyperparameter_prior
+        Laws of the logarithms of the variances of the function and the noise where they are
+        averaged, a `HyperparameterPrior` or its values by name, in units of the variance of y. The
+        parameter of the kernel has a uniform law over the range that the graph tells apart
+        (docs/graphs.md).
+    n_hyperparameter_draws
+        Draws of averaged hyperparameters; each different one is a member.
+
+    Attributes
+    ----------
+    kernel_, outputscale_, noise_
+        Fitted kernel, and variances in units of y squared; of averaged hyperparameters those of
+        greatest posterior density.
+    n_effective_draws_
+        Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
+    members_, member_weights_
+        The models whose laws are mixed, and their weights.
+    component_models_
+        Models of groups of components of the graph, the one with most observed nodes first.
+    log_marginal_likelihood_value_, log_marginal_likelihood_error_
+        Log evidence of y in original units, and its standard error (zero for a dense solver).
+    steps_
+        What the fit did, step by step, with forecast and true seconds (see `explain`).
+    n_rounds_, n_evaluations_, converged_
+        Number of rounds of redrawn walks, number of evaluations of the evidence, and whether the
+        last round left the hyperparameters where they were.
+    """
+
+    _slow_predictions: ClassVar[bool] = True
+    _stored: ClassVar[tuple[str, ...]] = (*SEARCHED, "n_effective_draws_")
+
+    _: KW_ONLY
+    outputscale: float | None = None
+    noise: float | None = None
+    fixed: tuple[str, ...] | None = None
+    solver: str = "auto"
+    n_probes: int = 16
+    exact_variances: int = 512
+    n_variance_samples: int = 256
+    budget: float | str | None = None
+    hyperparameters: str = "auto"
+    hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None
+    n_hyperparameter_draws: int = 24
+    device: DeviceLike = None
 
     n_rounds_ = fitted_result("n_rounds_", "Rounds of the search.")
     steps_ = fitted_result("steps_", "What the fit did, with forecast and true seconds.")
-    n_effective_draws_ = fitted_result(
-        "n_effective_draws_", "Effective number of draws of averaged hyperparameters."
-    )
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -139,26 +199,13 @@ class NodeRegressor(ProcessRegressor):
             Observations lie in several components of the graph, which are fitted apart, and some
             of them take the hyperparameters of others (see `component_models_`).
         """
-        with named_exhaustion("fit"):
-            check_graph(self.graph)
-            self._check_common()
-            self._check_parameters()
-            data, ndim, _ = self.checked(nodes, y)
-            process, results = self.fit_data(data, checkpoint)
-        self._fitted = FittedModel(process, ndim, results)
-        return self
+        return self._assigned(lambda: self._fit(nodes, y, checkpoint))
 
-    def partial_fit(self, nodes: Any, y: ArrayLike) -> Self:
-        """Add observations (n,) or (n, n_outputs) at nodes, hyperparameters fixed.
-
-        The first call on an unfitted model is `fit`. The posterior is computed again from all
-        observations; the normalisation of y follows them. An error leaves the model as it was.
-        """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(nodes, y)
-        with named_exhaustion("partial_fit"):
-            data = self._further_data(nodes, y)
-        return self._updated(data)
+    def _fit(self, nodes: Any, y: ArrayLike, checkpoint: str | Path | None) -> FittedModel:
+        self._check_parameters()
+        data, ndim, _ = self.checked(nodes, y)
+        process, results = self.fit_data(data, checkpoint)
+        return FittedModel(process, ndim, results)
 
     def checked(self, nodes: Any, y: ArrayLike) -> tuple[Data, int, None]:
         """Return node numbers (n,) with targets (n, k), the number of dimensions of y, and None."""
@@ -178,13 +225,7 @@ class NodeRegressor(ProcessRegressor):
         return check_nodes(self.first_process_.graph, nodes)
 
     def _further_data(self, nodes: Any, y: ArrayLike) -> Data:
-        data, _, _ = self._checked(self.first_process_.graph, nodes, y)
-        n_outputs = self.process_.units.n_outputs
-        if data.targets.shape[1] != n_outputs:
-            raise InvalidInputError(
-                f"y: expected {n_outputs} outputs as in the first fit, got {data.targets.shape[1]}"
-            )
-        return data
+        return self._check_outputs(self._checked(self.first_process_.graph, nodes, y)[0])
 
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
@@ -260,7 +301,7 @@ class NodeRegressor(ProcessRegressor):
             words.append(f"the fit took {spent:.2g} s")
         if words:
             text = f"budget of {limit:.3g} s: {'; '.join(words)}"
-            warnings.warn(text, ConvergenceWarning, stacklevel=4)
+            warnings.warn(text, ConvergenceWarning, stacklevel=levels_to_caller())
 
     def _stand_ins(self, recipe: NodePriorRecipe) -> tuple[GraphKernel, ...]:
         """Kernels of sparse precision that `"auto"` may put in place of one that costs too much."""
@@ -275,10 +316,12 @@ class NodeRegressor(ProcessRegressor):
 
     def _identity(self) -> dict[str, str]:
         """Settings of a fit as texts, by which a checkpoint recognises it."""
-        ignored = ("random_state", "progress", "device")
+        ignored = ("random_state", "progress", "device", "missing")
         return {k: repr(v) for k, v in self.get_params().items() if k not in ignored}
 
     def _check_common(self) -> None:
+        super()._check_common()
+        check_graph(self.graph)
         if self.optimizer is not None:
             parse_optimizer(self.optimizer)
         check_choice(self.solver, ["auto", "dense", "iterative"], "solver")
@@ -335,31 +378,13 @@ class NodeRegressor(ProcessRegressor):
         return [self._around(part) for part in process.parts]
 
     @property
-    def members_(self) -> list[Self]:
-        """Models whose laws are mixed, in the order of `member_weights_`; else the model alone."""
-        process = self.process_
-        if not isinstance(process, MixtureGP):
-            return [self]
-        return [self._around(member) for member in process.members_with_data]
-
-    @property
-    def member_weights_(self) -> FloatArray:
-        """Weights (K,) of the members, of sum one."""
-        process = self.process_
-        return process.weights if isinstance(process, MixtureGP) else np.ones(1)
-
-    @property
     def kernel_(self) -> GraphKernel:
         """Fitted kernel; of averaged hyperparameters that of greatest posterior density."""
         return self.first_process_.hyperparameters.kernel
 
-    def explain(self) -> str:
-        """Say what the fit did, what each step was forecast to take and what it took, in lines.
-
-        A model from a file says how it answers only: the steps of its fit are not stored.
-        """
+    def _explained(self) -> list[str]:
         first = f"{self.kernel_!r} by {self.method_}: {self.method_reason_}"
-        return "\n".join([first, *map(str, self.fitted_.results.get("steps_", ()))])
+        return [first, *map(str, self.fitted_.results.get("steps_", ()))]
 
     @property
     def method_(self) -> str:
@@ -381,177 +406,13 @@ class NodeRegressor(ProcessRegressor):
         """Standard error of the log evidence, zero for a dense solver."""
         return self.first_process_.node_evidence.error
 
-    def predict(
-        self,
-        nodes: Any = None,
-        return_std: bool = False,
-        return_cov: bool = False,
-        *,
-        latent: bool = False,
-    ) -> Any:
-        """Predictive law of observations at nodes.
+    def _every_place(self) -> tuple[Points, Any]:
+        graph = self.first_process_.graph
+        every = np.arange(graph.n_nodes)
+        return every, every
 
-        Parameters
-        ----------
-        nodes
-            Labels of p nodes; all of the graph if left out.
-        return_std
-            Also return the standard deviation (p,). Exact for at most `exact_variances` nodes,
-            and for any number where the kernel has a sparse precision or the solver is dense;
-            otherwise from `n_variance_samples` pathwise samples, with relative error
-            `sqrt(1 / (2 n_variance_samples))`.
-        return_cov
-            Also return the covariance, exact, from one solve a node, in blocks.
-        latent
-            Leave the noise out: the law of the function f instead of observations y.
-
-        Returns
-        -------
-        FloatArray or (FloatArray, FloatArray)
-            Mean, (p,) or (p, n_outputs), and the standard deviation of the same shape if
-            `return_std`, or the covariance (p, p) or (p, p, n_outputs) if `return_cov`.
-
-        Raises
-        ------
-        InvalidInputError
-            Both are asked for, a node is unknown, or the joint law does not fit in memory.
-        """
-        return self._predict(nodes, return_std, return_cov, latent)
-
-    def sample_y(
-        self,
-        nodes: Any = None,
-        n_samples: int = 1,
-        random_state: Any = 0,
-        *,
-        latent: bool = False,
-    ) -> FloatArray:
-        """Draw from the posterior at nodes, by pathwise samples.
-
-        Parameters
-        ----------
-        nodes
-            Labels of p nodes; all if left out.
-        n_samples
-            Number of draws.
-        random_state
-            Seed of the draws.
-        latent
-            Draw functions f instead of noisy observations y.
-
-        Returns
-        -------
-        FloatArray
-            Samples (p, n_samples), or (p, n_outputs, n_samples) for targets of two dimensions.
-        """
-        return self._sample_y(nodes, n_samples, draw_seed(random_state), latent)
-
-    def log_density(self, nodes: Any, y: ArrayLike) -> FloatArray:
-        """Log predictive density of observations, each alone; minus its mean is the NLPD.
-
-        Parameters
-        ----------
-        nodes, y
-            Labels of p nodes and observations (p,) or (p, n_outputs), as in `fit`.
-
-        Returns
-        -------
-        FloatArray
-            Log densities (p,), nats, of y in its own units; several outputs, which are independent,
-            are scored jointly.
-        """
-        return self._log_density(nodes, y)
-
-    def conditioned_on(self, nodes: Any, y: ArrayLike) -> Self:
-        """Return the same model, hyperparameters in units of y included, given other data.
-
-        Parameters
-        ----------
-        nodes, y
-            Labels of n nodes and observations (n,) or (n, n_outputs), as in `fit`.
-        """
-        check_is_fitted(self)
-        return self._conditioned_on(self._further_data(nodes, y))
-
-    def prior_covariance(self, nodes: Any = None) -> FloatArray:
-        """Prior covariance of f at p nodes, units of y squared.
-
-        Shape (p, p), or (p, p, n_outputs) for targets of two dimensions.
-        """
-        return self._prior_covariance(nodes)
-
-    def next_sensors(
-        self,
-        k: int,
-        criterion: Criterion = "mutual-information",
-        candidates: Any = None,
-        interest: Any = None,
-        *,
-        budget: float | str | None = None,
-        random_state: Any = 0,
-    ) -> Placement:
-        """Nodes where the next sensors tell most, by a greedy search; none of them is measured yet.
-
-        With the covariance C of f given the observations, the noise variance s, chosen nodes A:
-
-        * `"mutual-information"`: `I(y_A; y_(V - A))`, with V the candidates and the nodes of
-          interest. Sensors lie among nodes that they tell about. Submodular; a greedy choice has at
-          least `1 - 1/e` of the best one as long as A is below half of V, but for a small error.
-          Krause, Singh and Guestrin (2008).
-        * `"variance"`: `1/2 log |I + C_AA / s|`, by the node of greatest variance in each step.
-          Submodular, at least `1 - 1/e` of the best. It likes the edges of the graph.
-        * `"total-variance"`: `sum_u Var(f_u) - Var(f_u | y_A)` over the nodes of interest u. Not
-          submodular in general: no bound, and the only one that is about these nodes alone.
-
-        The covariance of up to some thousands of nodes is formed. On larger graphs `"variance"`
-        takes a column of it for each sensor, `"total-variance"` ranks nodes by random products, and
-        `"mutual-information"` takes a sample of the nodes unless candidates are named.
-
-        Parameters
-        ----------
-        k
-            Number of sensors.
-        criterion
-            `"mutual-information"`, `"variance"` or `"total-variance"`.
-        candidates
-            Labels of nodes where sensors may go; None: all without an observation. A node may be
-            measured again.
-        interest
-            Labels of nodes whose values matter; None: all nodes for `"total-variance"`, else the
-            candidates.
-        budget
-            Seconds that the search may take, as the budget of a fit; None: 300. What is forecast
-            to take more is refused before it begins.
-        random_state
-            Seed of samples of nodes and of random products.
-
-        Returns
-        -------
-        Placement
-            The nodes in order, the gain of each, and the mean variance that is left.
-
-        Raises
-        ------
-        InvalidInputError
-            An argument is invalid, or the search takes more seconds by forecast than it may.
-        MemoryLimitError
-            The covariance does not fit in memory.
-        """
-        check_is_fitted(self)
-        process = self.process_
-        every = np.arange(self.first_process_.graph.n_nodes)
-        named = candidates is not None or interest is not None
-        open_ = (
-            without_observed(process, every)
-            if candidates is None
-            else asked_points(self.points, candidates, "candidates")
-        )
-        wanted = every if criterion == "total-variance" else None
-        wanted = wanted if interest is None else asked_points(self.points, interest, "interest")
-        found = place_sensors(
-            process, k, criterion, open_, wanted, named, budget, random_state, self.progress
-        )
-        return found.with_nodes(self.first_process_.graph.label_all(open_[found.nodes]))
+    def _names_of(self, points: Points, numbers: IntArray, named: bool) -> Any:
+        return self.first_process_.graph.label_all(points)
 
     def own_problem(self) -> Problem | None:
         """Return prior and data of this model; None where it averages over hyperparameters."""
@@ -561,18 +422,6 @@ class NodeRegressor(ProcessRegressor):
         """Return this estimator around the process of another fitted model of the same data."""
         results = {"n_rounds_": 0, "n_evaluations_": 0, "converged_": True, "steps_": ()}
         return self.holding(FittedModel(process, record.ndim, results))
-
-    def _stored_parameters(self) -> dict[str, Any]:
-        parameters = super()._stored_parameters()
-        del parameters["graph"]
-        return parameters
-
-    def _state(self, include_data: bool) -> tuple[Header, Arrays]:
-        header, arrays = super()._state(include_data)
-        results = self.fitted_.results
-        stored = {name: results[name] for name in STORED_RESULTS if name in results}
-        header["fitted"] = {**stored, **header.get("fitted", {})}
-        return header, arrays
 
     @classmethod
     def from_state(cls, header: Header, arrays: Arrays) -> Any:
@@ -594,30 +443,11 @@ class NodeRegressor(ProcessRegressor):
             raise ModelFileError("process: expected one on a graph, got another process")
         graph = process.graph if isinstance(process, ComponentsGP) else first.graph
         model = cls(graph, **{k: parameter_from(k, v) for k, v in parameters.items()})
-        results = restored_results(header, "fitted", STORED_RESULTS)
+        results = restored_results(header, cls._section, cls._stored)
         return model.holding(FittedModel(process, restored_ndim(header, process), results))
 
     def _plain(self, name: str, value: Any) -> Any:
-        if isinstance(value, HyperparameterPrior):
-            return asdict(value)
-        if name == "hyperparameter_prior" and value is not None:
-            return dict(value)
-        return plain_seed(value) if name == "random_state" else plain_parameter(name, value)
-
-
-def check_node_targets(y: ArrayLike, n_rows: int) -> FloatArray:
-    """Return finite observations, (n,) or (n, k), as float64."""
-    try:
-        array = forward_array(real_array(plain_array(y, "y"), "y"))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"y: expected numbers, got {error}") from None
-    if array.ndim not in (1, 2) or array.size == 0:
-        raise InvalidInputError(
-            f"y: expected a non-empty array, (n,) or (n, n_outputs), got shape {array.shape}"
-        )
-    if not np.isfinite(array).all():
-        raise InvalidInputError("y: expected finite values, got NaN or inf")
-    check_magnitude(array, "y")
-    if len(array) != n_rows:
-        raise InvalidInputError(f"y: expected {n_rows} values to match nodes, got {len(array)}")
-    return array
+        shared = name == "random_state" or isinstance(value, HyperparameterPrior)
+        if shared or (name == "hyperparameter_prior" and value is None):
+            return super()._plain(name, value)
+        return dict(value) if name == "hyperparameter_prior" else plain_parameter(name, value)

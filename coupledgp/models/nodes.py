@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -26,15 +25,14 @@ from coupledgp.gp.node_priors import (
 from coupledgp.gp.nodes import NodeGP
 from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.graphs import Graph
-from coupledgp.ground.devices import CPU, DeviceLike, parse_device
-from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.devices import CPU, parse_device
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.nodes.priors import WalkPrior
 from coupledgp.kernels import GraphKernelLike
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.node_estimator import NodeRegressor
+from coupledgp.models.options import estimator
 from coupledgp.random import draw_seed
-from coupledgp.search.averaging import HyperparameterPrior
 
 # Couplings that "auto" compares, and the sizes between which it looks.
 WALKER_COUPLINGS = ("iid", "antithetic", "sigma", "stratified+systematic")
@@ -46,6 +44,7 @@ WALK_PARAMETERS = (
 )  # fmt: skip
 
 
+@estimator
 class GraphGPRegressor(AutomaticSize, NodeRegressor):
     """Graph Gaussian process with coupled random walks and exact hops.
 
@@ -57,13 +56,6 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
 
     Parameters
     ----------
-    graph
-        The graph.
-    kernel
-        `"heat"`, `"regularized-laplacian"`, `"matern"`, `"random-walk"`, `"inverse-cosine"`,
-        `"learned"`, another registered name, or a `GraphKernel`, which is then where the fit
-        starts; `"auto"` takes the one of heat, regularised Laplacian and Matern whose exact
-        evidence is greatest.
     n_walks
         Number of walkers m per node. `"auto"`: the least number for which the KL from the exact
         posterior to this one falls below `kl_target`; see `selection_`.
@@ -96,66 +88,14 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         cost less than hops and walks, unless something about the walks is asked for: `coupling`,
         `n_walks`, `length_law`, `p_halt`, `exact_hops`, `max_length`, `hop_nodes`, `max_hops` or
         `solver` other than by default. See `method_reason_`.
-    normalize_y
-        Centre y and scale it to unit variance.
-    optimizer
-        `"lbfgs"` maximises the evidence; None keeps the given hyperparameters.
-    outputscale, noise
-        Variances v and s in units of the normalised y, kept if the optimizer is None or if they
-        are named in `fixed`; 1.0 and 0.1 if left out then.
-    fixed
-        Which of `"kernel"`, `"outputscale"`, `"noise"` the optimizer leaves alone.
-    solver
-        `"dense"` (eigenvectors and Cholesky of the training covariance), `"iterative"` (Lanczos
-        and conjugate gradients), or `"auto"`: a dense evidence for up to 1024 observations, which
-        is evaluated often, and a dense posterior for up to 4096.
-    n_probes
-        Number of random vectors of the iterative log-determinant; the standard error that they
-        leave is in `log_marginal_likelihood_error_`.
-    exact_variances, n_variance_samples
-        For more nodes than `exact_variances` the iterative solver takes standard deviations from
-        `n_variance_samples` pathwise samples.
     random_state
         Seed of the walks and probes.
-    kl_target
-        Target of the KL for `"auto"`, nats per point. The KL is measured at a quarter of the
-        observed nodes, at most 256, given the others; a ConvergenceWarning is given if it does not
-        meet the target.
-    budget
-        Seconds that the fit may take, or a text such as `"90s"` or `"5min, 6GB"`. What is forecast
-        to take more is refused before it begins; a search that reaches its part of the seconds
-        ends with a ConvergenceWarning. None: no limit but a patience of 20 seconds, and a tenth of
-        a millisecond for each node, for a search with all observations of a large graph.
-    progress
-        Show progress on stderr; None does so on a terminal.
-    hyperparameters
-        `"averaged"`: over their posterior, that of `kernel="auto"` over the families too, by
-        quadrature; the law is a mixture, its members exact unless something about walks is asked
-        for. `"maximum"`: those of greatest evidence. `"auto"`: averaged for at most 200
-        observations where that is forecast to take at most 15 seconds, the kernel has one free
-        parameter, nothing about walks is asked for and the solver is not `"iterative"`.
-    hyperparameter_prior
-        Laws of the logarithms of the variances of the function and the noise where they are
-        averaged, a `HyperparameterPrior` or its values by name, in units of the variance of y. The
-        parameter of the kernel has a uniform law over the range that the graph tells apart
-        (docs/graphs.md).
-    n_hyperparameter_draws
-        Draws of averaged hyperparameters; each different one is a member.
     device
         Where products with exact kernels are computed, which `method="auto"` makes of more than
         1200 nodes, see `ExactGraphGPRegressor`. Walks are on the CPU alone.
 
     Attributes
     ----------
-    kernel_, outputscale_, noise_
-        Fitted kernel, and variances in units of y squared; of averaged hyperparameters those of
-        greatest posterior density.
-    n_effective_draws_
-        Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
-    members_, member_weights_
-        The models whose laws are mixed, and their weights.
-    component_models_
-        Models of groups of components of the graph, the one with most observed nodes first.
     method_, method_reason_
         `"walks"`, or for the exact kernel that of `ExactGraphGPRegressor`, and the reason in words.
     plan_
@@ -164,80 +104,25 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
     truncation_
         Size of the part of the walked series that is beyond the longest walk
         (`features.Truncation`); with walks only.
-    log_marginal_likelihood_value_, log_marginal_likelihood_error_
-        Log evidence of y in original units, and its standard error (zero for a dense solver).
-    selection_, kl_per_point_
-        With `"auto"` only: the trials of the search and the reason for its choice
-        (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     n_walks_
         Number of walkers per node in use; with walks only.
-    steps_
-        What the fit did, step by step, with forecast and true seconds (see `explain`).
-    n_rounds_, n_evaluations_, converged_
-        Number of rounds of redrawn walks, number of evaluations of the evidence, and whether the
-        last round left the hyperparameters where they were.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        kernel: GraphKernelLike = "auto",
-        n_walks: int | str = 32,
-        coupling: WalkerCouplingLike = "stratified+systematic",
-        length_law: LengthLawLike = "matched",
-        p_halt: float = 0.1,
-        exact_hops: int | Literal["auto"] = "auto",
-        max_length: int | None = None,
-        normalize_y: bool = True,
-        optimizer: str | None = "lbfgs",
-        random_state: Any = None,
-        *,
-        hop_nodes: HopNodes = "chebyshev",
-        max_hops: int | None = None,
-        method: WalkMethod = "auto",
-        outputscale: float | None = None,
-        noise: float | None = None,
-        fixed: tuple[str, ...] | None = None,
-        solver: str = "auto",
-        n_probes: int = 16,
-        exact_variances: int = 512,
-        n_variance_samples: int = 256,
-        kl_target: float = 0.01,
-        budget: float | str | None = None,
-        progress: bool | None = None,
-        hyperparameters: str = "auto",
-        hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
-        n_hyperparameter_draws: int = 24,
-        device: DeviceLike = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.n_walks = n_walks
-        self.coupling = coupling
-        self.length_law = length_law
-        self.p_halt = p_halt
-        self.exact_hops = exact_hops
-        self.max_length = max_length
-        self.normalize_y = normalize_y
-        self.optimizer = optimizer
-        self.random_state = random_state
-        self.hop_nodes = hop_nodes
-        self.max_hops = max_hops
-        self.method = method
-        self.outputscale = outputscale
-        self.noise = noise
-        self.fixed = fixed
-        self.solver = solver
-        self.n_probes = n_probes
-        self.exact_variances = exact_variances
-        self.n_variance_samples = n_variance_samples
-        self.kl_target = kl_target
-        self.budget = budget
-        self.progress = progress
-        self.hyperparameters = hyperparameters
-        self.hyperparameter_prior = hyperparameter_prior
-        self.n_hyperparameter_draws = n_hyperparameter_draws
-        self.device = device
+    graph: Graph
+    kernel: GraphKernelLike = "auto"
+    n_walks: int | str = 32
+    coupling: WalkerCouplingLike = "stratified+systematic"
+    length_law: LengthLawLike = "matched"
+    p_halt: float = 0.1
+    exact_hops: int | Literal["auto"] = "auto"
+    max_length: int | None = None
+    normalize_y: bool = True
+    optimizer: str | None = "lbfgs"
+    random_state: Any = None
+    _: KW_ONLY
+    hop_nodes: HopNodes = "chebyshev"
+    max_hops: int | None = None
+    method: WalkMethod = "auto"
 
     size_parameter: ClassVar[str] = "n_walks"
     default_coupling: ClassVar[str] = "stratified+systematic"
@@ -267,10 +152,7 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
                 "hyperparameters: expected 'auto' or 'maximum' where the coupling or the number "
                 "of walkers is chosen, got 'averaged'"
             )
-        with named_exhaustion("fit"):
-            fitted = self._fit_automatic(nodes, y)
-        self._fitted = fitted
-        return self
+        return self._assigned(lambda: self._fit_automatic(nodes, y))
 
     @property
     def n_walks_(self) -> int:
@@ -405,17 +287,12 @@ class GraphGPRegressor(AutomaticSize, NodeRegressor):
         return exact.remade(self._recipe_with(coupling, size, own), self._settings(own))
 
 
+@estimator
 class ExactGraphGPRegressor(NodeRegressor):
     """Graph Gaussian process with the exact kernel, same interface as `GraphGPRegressor`.
 
     Parameters
     ----------
-    graph, kernel, normalize_y, optimizer, random_state, outputscale, noise, fixed, solver
-        As for `GraphGPRegressor`.
-    n_probes, exact_variances, n_variance_samples, budget, progress
-        As for `GraphGPRegressor`.
-    hyperparameters, hyperparameter_prior, n_hyperparameter_draws
-        As for `GraphGPRegressor`.
     device
         Where products with the kernel, its gradients and draws are computed: None or `"cpu"`,
         `"cuda"`, `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. On a GPU
@@ -436,50 +313,13 @@ class ExactGraphGPRegressor(NodeRegressor):
         The method in use at the fitted kernel, and the reason for it in words.
     """
 
-    def __init__(
-        self,
-        graph: Graph,
-        kernel: GraphKernelLike = "auto",
-        method: Method = "auto",
-        tolerance: float = 1e-8,
-        normalize_y: bool = True,
-        optimizer: str | None = "lbfgs",
-        random_state: Any = None,
-        *,
-        outputscale: float | None = None,
-        noise: float | None = None,
-        fixed: tuple[str, ...] | None = None,
-        solver: str = "auto",
-        n_probes: int = 16,
-        exact_variances: int = 512,
-        n_variance_samples: int = 256,
-        budget: float | str | None = None,
-        progress: bool | None = None,
-        hyperparameters: str = "auto",
-        hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
-        n_hyperparameter_draws: int = 24,
-        device: DeviceLike = None,
-    ) -> None:
-        self.graph = graph
-        self.kernel = kernel
-        self.method = method
-        self.tolerance = tolerance
-        self.normalize_y = normalize_y
-        self.optimizer = optimizer
-        self.random_state = random_state
-        self.outputscale = outputscale
-        self.noise = noise
-        self.fixed = fixed
-        self.solver = solver
-        self.n_probes = n_probes
-        self.exact_variances = exact_variances
-        self.n_variance_samples = n_variance_samples
-        self.budget = budget
-        self.progress = progress
-        self.hyperparameters = hyperparameters
-        self.hyperparameter_prior = hyperparameter_prior
-        self.n_hyperparameter_draws = n_hyperparameter_draws
-        self.device = device
+    graph: Graph
+    kernel: GraphKernelLike = "auto"
+    method: Method = "auto"
+    tolerance: float = 1e-8
+    normalize_y: bool = True
+    optimizer: str | None = "lbfgs"
+    random_state: Any = None
 
     def exact_twin(self) -> ExactGraphGPRegressor:
         """The model itself."""

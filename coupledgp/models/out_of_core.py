@@ -31,7 +31,7 @@ from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.pass_forecast import forecast_of
 from coupledgp.models.rows import noise_of_level
 from coupledgp.models.spectrum_options import MATRICES, check_frequencies
-from coupledgp.models.tables import HYPERPARAMETER_CHOICES, search_results
+from coupledgp.models.stationary import HYPERPARAMETER_CHOICES, search_results
 from coupledgp.random import FloatArray
 from coupledgp.search.optimize import maximise_evidence
 from coupledgp.search.space import SearchSpace

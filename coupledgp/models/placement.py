@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.placement import Places, next_places
@@ -13,8 +15,100 @@ from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.inference.nodes.forecast import Budget
+from coupledgp.inference.placement.objectives import Criterion
 from coupledgp.inference.placement.result import Placement, check_request
+from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.random import IntArray, draw_seed
+
+
+class SensorPlacement(ProcessRegressor):
+    """Part of an estimator of nodes or places that says where further sensors tell most."""
+
+    @abstractmethod
+    def _every_place(self) -> tuple[Points, Any]:
+        """Points of all nodes or given vertices, and their numbers (m,)."""
+
+    @abstractmethod
+    def _names_of(self, points: Points, numbers: IntArray, named: bool) -> Any:
+        """What a placement calls points: rows `numbers` of named candidates, or of all places."""
+
+    def next_sensors(
+        self,
+        k: int,
+        criterion: Criterion = "mutual-information",
+        candidates: Any = None,
+        interest: Any = None,
+        *,
+        budget: float | str | None = None,
+        random_state: Any = 0,
+    ) -> Placement:
+        """Nodes or places where the next sensors tell most, by a greedy search.
+
+        With the covariance C of f given the observations, the noise variance s, chosen nodes A:
+
+        * `"mutual-information"`: `I(y_A; y_(V - A))`, with V the candidates and the nodes of
+          interest. Sensors lie among nodes that they tell about. Submodular; a greedy choice has at
+          least `1 - 1/e` of the best one as long as A is below half of V, but for a small error.
+          Krause, Singh and Guestrin (2008).
+        * `"variance"`: `1/2 log |I + C_AA / s|`, by the node of greatest variance in each step.
+          Submodular, at least `1 - 1/e` of the best. It likes the edges of the graph.
+        * `"total-variance"`: `sum_u Var(f_u) - Var(f_u | y_A)` over the nodes of interest u. Not
+          submodular in general: no bound, and the only one that is about these nodes alone.
+
+        The covariance of up to some thousands of nodes is formed; of more vertices of a surface a
+        sample is taken, unless candidates are named. On larger graphs `"variance"`
+        takes a column of it for each sensor, `"total-variance"` ranks nodes by random products, and
+        `"mutual-information"` takes a sample of the nodes unless candidates are named.
+
+        Parameters
+        ----------
+        k
+            Number of sensors.
+        criterion
+            `"mutual-information"`, `"variance"` or `"total-variance"`.
+        candidates
+            Nodes or places where sensors may go, as in `fit`; None: all nodes, or all given
+            vertices, without an observation. A node may be measured again.
+        interest
+            Nodes or places whose values matter; None: all nodes, or given vertices, for
+            `"total-variance"`, else the candidates.
+        budget
+            Seconds that the search may take, as the budget of a fit; None: 300. What is forecast
+            to take more is refused before it begins.
+        random_state
+            Seed of samples of nodes and of random products.
+
+        Returns
+        -------
+        Placement
+            The nodes in order, the gain of each, and the mean variance that is left. Of a field
+            `nodes` are labels or numbers of given vertices, or numbers of rows of `candidates`
+            where these were named.
+
+        Raises
+        ------
+        InvalidInputError
+            An argument is invalid, or the search takes more seconds by forecast than it may.
+        MemoryLimitError
+            The covariance does not fit in memory.
+        """
+        check_is_fitted(self)
+        process = self.process_
+        every, own = self._every_place()
+        named = candidates is not None or interest is not None
+        if candidates is None:
+            free = without_observed(process, every)
+            open_, numbers = every[free], own[free]
+        else:
+            open_ = asked_points(self.points, candidates, "candidates")
+            numbers = np.arange(len(open_))
+        wanted = every if criterion == "total-variance" else None
+        wanted = wanted if interest is None else asked_points(self.points, interest, "interest")
+        found = place_sensors(
+            process, k, criterion, open_, wanted, named, budget, random_state, self.progress
+        )
+        names = self._names_of(open_[found.nodes], numbers[found.nodes], candidates is not None)
+        return found.with_nodes(names)
 
 
 def place_sensors(

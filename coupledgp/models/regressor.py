@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import KW_ONLY, asdict, replace
 from typing import Any
-
-from numpy.typing import ArrayLike
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Arrays, Data, GaussianProcess, Header
 from coupledgp.gp.schema import check_number, require_type
 from coupledgp.gp.units import Units
-from coupledgp.ground.devices import DeviceLike, parse_device
-from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
 from coupledgp.inference.neighbours.parameters import TRENDS
-from coupledgp.models.estimator import fitted_result
 from coupledgp.models.local import column_groups
+from coupledgp.models.options import estimator
+from coupledgp.models.record import fitted_result
 from coupledgp.models.rows import known_noise
 from coupledgp.models.tables import TableRegressor
-from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.search.tables.local import LocalProblem
 from coupledgp.selection.fitted_members import Choice, MemberChoice
 from coupledgp.selection.member_plans import KINDS, MemberPlan, Size, plan_members
 from coupledgp.selection.members import MemberSearch
-from coupledgp.spectra import SpectrumLike
 
 
+@estimator
 class GPRegressor(TableRegressor):
     """Gaussian process regression that chooses its model and says why.
 
@@ -59,18 +55,6 @@ class GPRegressor(TableRegressor):
         Rows that each row is conditioned on in local models.
     n_frequencies
         Fitted frequencies of features.
-    normalize_y
-        Subtract the mean of y and divide by its standard deviation before fitting.
-    random_state
-        Seed of everything that is drawn.
-    progress
-        Show progress on stderr; None does so on a terminal.
-    missing
-        Missing inputs: `"raise"` refuses them, with `"indicator"` a number or date that is missing
-        is the mean of its column, with an indicator beside it (docs/tables.md).
-    target_transform
-        Increasing transform of the targets, `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, an
-        object, or `"auto"`, as in `ExactGPRegressor` (docs/targets.md).
     device
         Where rows are whitened by features and neighbours, as in `LocalGPRegressor`; exact members
         are on the CPU.
@@ -95,92 +79,18 @@ class GPRegressor(TableRegressor):
     True
     """
 
+    model: str | Sequence[str] = "auto"
+    budget: float = 600.0
+    trend: str = "linear"
+    n_neighbors: int = 32
+    n_frequencies: int = 64
+    normalize_y: bool = True
+    random_state: Any = None
+    _: KW_ONLY
+    missing: str = "indicator"
+
     choice_ = fitted_result("choice_", "The members that were fitted, with weights and scores.")
     forecast_ = fitted_result("forecast_", "Forecast of the cost of the fit, seconds of one core.")
-
-    ard = True
-
-    def __init__(
-        self,
-        model: str | Sequence[str] = "auto",
-        budget: float = 600.0,
-        trend: str = "linear",
-        n_neighbors: int = 32,
-        n_frequencies: int = 64,
-        normalize_y: bool = True,
-        random_state: Any = None,
-        *,
-        progress: bool | None = None,
-        missing: str = "indicator",
-        target_transform: TransformLike = None,
-        device: DeviceLike = None,
-    ) -> None:
-        self.model = model
-        self.budget = budget
-        self.trend = trend
-        self.n_neighbors = n_neighbors
-        self.n_frequencies = n_frequencies
-        self.normalize_y = normalize_y
-        self.random_state = random_state
-        self.progress = progress
-        self.missing = missing
-        self.target_transform = target_transform
-        self.device = device
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        sample_noise: ArrayLike | None = None,
-    ) -> GPRegressor:
-        """Fit the members, weigh them, and condition those with weight on all rows.
-
-        Parameters
-        ----------
-        X
-            Inputs (n, d).
-        y
-            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
-        sample_weight, sample_noise
-            Weights, or known noise variances, of the rows, as in `ExactGPRegressor.fit`.
-
-        Raises
-        ------
-        InvalidInputError
-            A parameter of the estimator or the data is invalid, or no model is within the budget.
-        """
-        rows = X, y, sample_weight, sample_noise
-        parse_device(self.device)
-        with named_exhaustion("fit"):
-            if self.target_transform is None:
-                fitted = self._fit(*rows)
-            else:
-                fitted = fit_transformed(self, *rows)
-        self._fitted = fitted
-        return self
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        sample_noise: ArrayLike | None = None,
-    ) -> GPRegressor:
-        """Add rows to every member; hyperparameters and weights stay.
-
-        On an unfitted model this is `fit`. An error leaves the model as it was.
-
-        Parameters
-        ----------
-        X, y, sample_weight, sample_noise
-            Further rows, as in `fit`.
-        """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight, sample_noise)
-        with named_exhaustion("partial_fit"):
-            data = self._further_data(X, y, sample_weight, sample_noise)
-        return self._updated(data)
 
     def forecast(self, n_rows: int, n_columns: int) -> tuple[MemberPlan, ...]:
         """Members that a fit to a table of this size would try, with their cost in seconds.
@@ -195,22 +105,18 @@ class GPRegressor(TableRegressor):
         size = Size(n_rows, n_columns, n_neighbors, n_frequencies)
         return plan_members(size, self._wanted(), check_positive(self.budget, "budget"))
 
-    def explain(self) -> str:
-        """What was chosen, from what, and by which figures."""
+    def _explained(self) -> list[str]:
         choice: Choice = self.choice_
-        lines = [
-            f"{member.weight:6.3f}  {member.log_density:8.4f}  {member.name}"
-            for member in sorted(choice.members, key=lambda member: -member.weight)
+        return [
+            f"Mixture of {sum(member.weight > 0 for member in choice.members)} models, scored "
+            f"on {choice.n_scored} rows by {choice.scored_by}: {choice.log_density:.4f} nats a "
+            "row (y of unit variance).",
+            "weight  nats a row  model",
+            *(
+                f"{member.weight:6.3f}  {member.log_density:8.4f}  {member.name}"
+                for member in sorted(choice.members, key=lambda member: -member.weight)
+            ),
         ]
-        return "\n".join(
-            [
-                f"Mixture of {sum(member.weight > 0 for member in choice.members)} models, scored "
-                f"on {choice.n_scored} rows by {choice.scored_by}: {choice.log_density:.4f} nats a "
-                "row (y of unit variance).",
-                "weight  nats a row  model",
-                *lines,
-            ]
-        )
 
     def exact_twin(self) -> GPRegressor:
         """Return the exact GP with the parts and hyperparameters of the member of greatest weight.
@@ -220,7 +126,7 @@ class GPRegressor(TableRegressor):
         return self._around(self.process_.exact())
 
     def fit_data(
-        self, data: Data, columns: Columns, *further: Any
+        self, data: Data, columns: Columns, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         check_choice(self.trend, TRENDS, "trend")
         plans = self.forecast(*data.points.shape)
@@ -257,13 +163,6 @@ class GPRegressor(TableRegressor):
                 f"model: expected 'auto' alone, or some of {', '.join(KINDS)}, got {self.model!r}"
             )
         return names
-
-    @property
-    def _transform_kernel(self) -> SpectrumLike:
-        return "matern-3/2"
-
-    def _stored_parameters(self) -> dict[str, Any]:
-        return dict(self.get_params(deep=False))
 
     def _state(self, include_data: bool) -> tuple[Header, Arrays]:
         header, arrays = super()._state(include_data)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, replace
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ from coupledgp.gp.protocol import Data, GaussianProcess
 from coupledgp.gp.transformed import untransformed
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import FeaturePrior, WeightSpaceGP
-from coupledgp.ground.devices import DeviceLike, parse_device
+from coupledgp.ground.devices import parse_device
 from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.ground.validation import (
@@ -50,24 +50,19 @@ from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.automatic import AutomaticSize
 from coupledgp.models.batch_passes import BatchPasses
 from coupledgp.models.checkpoints import Checkpoint, identity_of
-from coupledgp.models.estimator import FittedModel, fitted_result
 from coupledgp.models.exact import ExactGPRegressor
+from coupledgp.models.options import estimator
 from coupledgp.models.out_of_core import check_options, fit_passes
+from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.spectrum_options import (
     check_fitting,
     check_keeping,
     check_room,
     check_use_of_queries,
 )
+from coupledgp.models.stationary import StationaryRegressor, averaged_results, search_results
 from coupledgp.models.table_rows import named_rows
-from coupledgp.models.tables import (
-    TableRegressor,
-    averaged_results,
-    search_results,
-)
-from coupledgp.models.targets import TransformLike, fit_transformed
 from coupledgp.random import FloatArray, IntArray
-from coupledgp.search.averaging import HyperparameterPrior
 from coupledgp.search.space import SearchSpace, first_places
 from coupledgp.search.tables.spectra import FittedPriors, SpectrumFitter
 from coupledgp.selection.protocol import with_parameters
@@ -78,7 +73,8 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 MAX_FREQUENCIES = 8192
 
 
-class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
+@estimator
+class SparseSpectrumGPRegressor(AutomaticSize, StationaryRegressor):
     """Gaussian process regression with coupled random features, linear in the number of rows.
 
     `y = sqrt(v) phi((x - c) / l) . w + e`, `w ~ N(0, I)`, `e ~ N(0, s)`: inference in the space of
@@ -87,8 +83,6 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
 
     Parameters
     ----------
-    kernel
-        `"gaussian"`, `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"`, `"matern-NU"` or a Spectrum.
     features
         `"fourier"` (sine and cosine, M = 2m), `"laplace"` (positive, Gaussian kernel only, M = m)
         or another registered name; a subclass of `FeatureMap`, or a function of its arguments (see
@@ -115,75 +109,17 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         (m,), that returns a differentiable scalar: the hyperparameters maximise the evidence of the
         sampled spectrum, then the loss is minimised. With sampled frequencies only `"evidence"`,
         which is what the hyperparameters maximise.
-    ard
-        One lengthscale for each column of X; otherwise one for all.
-    lengthscale
-        Lengthscale, one or (d,), in units of X: where the optimizer starts, or kept if it is None.
-        None takes it from the spread of the data; for Laplace features, and others whose class has
-        `lengthscale_by_rule`, by the rule `2 mean_ij |x_i + x_j|` of "Variance-reducing couplings"
-        (A1), on standardised columns if `ard`.
-    outputscale, noise
-        Variances of f and of the noise, in units of the normalised y; kept if the optimizer is
-        None (None: 1 and 0.1).
-    normalize_y
-        Subtract the mean of y and divide by its standard deviation before fitting.
-    optimizer
-        `"lbfgs"`, or None to keep the given hyperparameters.
-    random_state
-        Seed of the frequencies and of everything else.
-    fixed
-        Names of hyperparameters the optimizer leaves alone. None: nothing for Fourier features,
-        `("lengthscale",)` for Laplace features, whose evidence would trade the rule's low variance
-        for an easier kernel.
-    n_restarts
-        Number of starting points, besides the best one, from which L-BFGS is run as well. Without
-        a `lengthscale` they come from a coarse profile of the evidence on at most 128 rows; on
-        tables that are searched whole twice as many are tried for a few steps.
-    max_iter
-        Largest number of iterations of L-BFGS, on each rung of a long table's ladder of rows. Where
-        the last of them ends there, a ConvergenceWarning is given.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
     dtype
         `"float64"`, or `"float32"`: features and matrix products of at most 16384 rows in single,
         sums and solves in double precision.
-    progress
-        Show progress on stderr; None does so on a terminal.
     teacher_rows
         Largest number of rows, drawn from the table, of the exact GP of `objective="posterior-kl"`.
     batch_rows
         Largest number of rows in one step of `objective="evidence"` with fitted frequencies; for a
         longer table each step draws its own rows.
-    kl_target
-        Target of the KL for `"auto"`, nats per point. The KL is measured after the fit, at each
-        quarter of the rows given the others, or, from 1024 rows on, at 256 of them; a
-        ConvergenceWarning is given if it, or its mean plus two standard errors, is above the
-        target.
-    hyperparameters
-        `"maximum"`: those of greatest evidence. `"averaged"`: averaged over their posterior by
-        importance sampling, which keeps intervals honest on few rows, where the maximum is
-        over-confident; the law is then a mixture, whose first member has the hyperparameters of
-        greatest posterior, which `lengthscale_`, `outputscale_` and `noise_` state.
-    hyperparameter_prior
-        Laws of the logarithms of the hyperparameters where they are averaged, a
-        `HyperparameterPrior` or its fields by name; None: normal laws with standard deviation 1 of
-        `log l` about the log of the data-driven lengthscale and of `log v` about 0, and 1.7 of
-        `log s` about -3, for the normalised y.
-    n_hyperparameter_draws
-        Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
-        of the mixture unless its weight is below 1e-4.
-    missing
-        Missing values (NaN, None, NaT) of X. `"raise"`: they are an error. `"indicator"`: a number
-        or date that is missing is the mean of its column, with an indicator beside it under the
-        same lengthscale; a missing category is a level of its own (docs/tables.md).
-    target_transform
-        Increasing transform g of the targets: the model is one of `z = g(y)`, and its law of y
-        is that of `g^-1(z)`. `"log"`, `"box-cox"`, `"yeo-johnson"`, `"logit"`, a text with
-        numbers such as `"log(shift=1.0)"`, a `coupledgp.gp.transforms.TargetTransform`, or
-        `"auto"`: the one of greatest evidence of y, if that exceeds the evidence without one by
-        five nats. Free shapes are fitted by the evidence, on at most 500 rows. `outputscale_`
-        and `noise_` are then in units of z squared; see `docs/targets.md`.
     keep_rows
         Whether the model holds the training rows, which the exact twin, left-out laws, further
         draws of the frequencies and `X_train_` need. None: `fit` and its `partial_fit` keep them,
@@ -196,13 +132,9 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
 
     Attributes
     ----------
-    n_effective_draws_
-        Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
     lengthscale_, outputscale_, noise_
         Fitted hyperparameters, in units of X and of y squared; those of the sampled spectrum if
         there are several members.
-    log_marginal_likelihood_value_
-        Log evidence of y (in its own units) at the fitted hyperparameters.
     features_
         The feature map, of unit lengthscale and variance; `features_.frequencies` is (m, d) and
         `features_.weights` (m,) where frequencies were fitted. With several members, the map of the
@@ -216,20 +148,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     spectrum_start_loss_, spectrum_loss_
         Value of the objective before and after the frequencies were fitted: for `"posterior-kl"`
         at points that no step used, for a function its own value.
-    n_evaluations_, converged_
-        Number of evaluations of the evidence in the fit, and whether L-BFGS converged.
-    search_
-        Rows that the lengthscales come from, and why (`search_.explain()`): those of a table of
-        more than 2048 rows from 1024 rows, four times as many, and so on, as long as the log
-        density of held-out rows rises by more than its error. The variances and the posterior
-        always come from every row.
-    selection_, kl_per_point_
-        With `"auto"` only: the trials of the search and the reason for its choice
-        (`selection_.explain()`), and the KL that was measured after the fit, nats per point.
     n_frequencies_
         Number of frequencies in use.
-    n_features_in_, feature_names_in_
-        Number and names of the columns of X, as in scikit-learn.
 
     Examples
     --------
@@ -241,68 +161,25 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
     True
     """
 
-    def __init__(
-        self,
-        kernel: SpectrumLike = "gaussian",
-        features: FeaturesLike = "fourier",
-        n_frequencies: int | str = 256,
-        coupling: CouplingLike = "orthogonal+pnc",
-        frequencies: str = "sampled",
-        objective: str | Callable[[Tensor, Tensor], Tensor] = "evidence",
-        ard: bool = True,
-        lengthscale: ArrayLike | None = None,
-        outputscale: float | None = None,
-        noise: float | None = None,
-        normalize_y: bool = True,
-        optimizer: str | None = "lbfgs",
-        random_state: Any = None,
-        *,
-        fixed: tuple[str, ...] | None = None,
-        n_restarts: int = 1,
-        max_iter: int = 100,
-        center: ArrayLike | None = None,
-        dtype: str = "float64",
-        progress: bool | None = None,
-        teacher_rows: int = 500,
-        batch_rows: int = 8192,
-        kl_target: float = 0.01,
-        hyperparameters: str = "maximum",
-        hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None,
-        n_hyperparameter_draws: int = 48,
-        missing: str = "raise",
-        target_transform: TransformLike = None,
-        keep_rows: bool | None = None,
-        device: DeviceLike = None,
-    ) -> None:
-        self.kernel = kernel
-        self.features = features
-        self.n_frequencies = n_frequencies
-        self.coupling = coupling
-        self.frequencies = frequencies
-        self.objective = objective
-        self.ard = ard
-        self.lengthscale = lengthscale
-        self.outputscale = outputscale
-        self.noise = noise
-        self.normalize_y = normalize_y
-        self.optimizer = optimizer
-        self.random_state = random_state
-        self.fixed = fixed
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.center = center
-        self.dtype = dtype
-        self.progress = progress
-        self.teacher_rows = teacher_rows
-        self.batch_rows = batch_rows
-        self.kl_target = kl_target
-        self.hyperparameters = hyperparameters
-        self.hyperparameter_prior = hyperparameter_prior
-        self.n_hyperparameter_draws = n_hyperparameter_draws
-        self.missing = missing
-        self.target_transform = target_transform
-        self.keep_rows = keep_rows
-        self.device = device
+    kernel: SpectrumLike = "gaussian"
+    features: FeaturesLike = "fourier"
+    n_frequencies: int | str = 256
+    coupling: CouplingLike = "orthogonal+pnc"
+    frequencies: str = "sampled"
+    objective: str | Callable[[Tensor, Tensor], Tensor] = "evidence"
+    ard: bool = True
+    lengthscale: ArrayLike | None = None
+    outputscale: float | None = None
+    noise: float | None = None
+    normalize_y: bool = True
+    optimizer: str | None = "lbfgs"
+    random_state: Any = None
+    _: KW_ONLY
+    center: ArrayLike | None = None
+    dtype: str = "float64"
+    teacher_rows: int = 500
+    batch_rows: int = 8192
+    keep_rows: bool | None = None
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"
@@ -321,24 +198,13 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         sample_noise: ArrayLike | None = None,
         *,
         queries: ArrayLike | None = None,
-    ) -> SparseSpectrumGPRegressor:
-        """Fit hyperparameters and frequencies, then the posterior.
+    ) -> Self:
+        """Fit as every estimator of tables does, and the frequencies where they are fitted.
 
         Parameters
         ----------
-        X
-            Inputs (n, d).
-        y
-            Targets (n,), or (n, k) for k independent outputs that share the hyperparameters.
-        sample_weight
-            Weights (n,), not negative: a row of weight w counts as if it stood w times in the
-            table, in the posterior, the evidence and the normalisation of y; rows of weight zero
-            are left out. `noise_` is the noise variance of a row of weight one.
-        sample_noise
-            Known noise variances (n,) of the rows, positive, in units of y squared, for one output.
-            They are kept unless `fixed` is given without "noise"; then they are known up to one
-            factor, which the evidence decides. `noise_` is their mean, times that factor: the noise
-            of observations at new inputs. At most one of `sample_weight` and `sample_noise`.
+        X, y, sample_weight, sample_noise
+            As in `ExactGPRegressor.fit`.
         queries
             Inputs (q, d) without targets, such as those to be predicted: for
             `objective="posterior-kl"`, points where the posterior matters. They take half of the
@@ -354,22 +220,21 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         """
         if queries is not None:
             check_use_of_queries(self)
+        further = {} if queries is None else {"queries": queries}
+        return self._assigned(lambda: self._fit(X, y, sample_weight, sample_noise, **further))
+
+    def _check_common(self) -> None:
+        super()._check_common()
         check_keeping(self.keep_rows)
-        parse_device(self.device)
-        weights = sample_weight, sample_noise
-        with named_exhaustion("fit"):
-            if self.keep_rows is False:
-                keeping = with_parameters(self, keep_rows=True)
-                record = keeping.fit(X, y, *weights, queries=queries).fitted_
-                fitted = replace(record, process=record.process.without_data(), seen=record.extent)
-            elif self.target_transform is not None:
-                fitted = fit_transformed(self, X, y, *weights, queries=queries)
-            elif self._chooses:
-                fitted = self._fit_automatic(X, y, *weights)
-            else:
-                fitted = self._fit(X, y, *weights, queries)
-        self._fitted = fitted
-        return self
+
+    def _fit(self, X: ArrayLike, y: ArrayLike, *weights: Any, **further: Any) -> FittedModel:
+        if self.keep_rows is False:
+            keeping = with_parameters(self, keep_rows=True)
+            record = keeping.fit(X, y, *weights, **further).fitted_
+            return replace(record, process=record.process.without_data(), seen=record.extent)
+        if self._chooses and self.target_transform is None:
+            return self._fit_automatic(X, y, *weights)
+        return super()._fit(X, y, *weights, **further)
 
     def fit_batches(
         self,
@@ -381,7 +246,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         sample_noise: str | None = None,
         checkpoint: str | PathLike[str] | None = None,
         budget: float | None = None,
-    ) -> SparseSpectrumGPRegressor:
+    ) -> Self:
         """Fit to a table of any number of rows, in passes over batches of it.
 
         The result is that of `fit` to all rows, to rounding, whatever the size of the batches:
@@ -423,8 +288,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         MemoryLimitError
             Matrices of the features' order do not fit into memory.
         """
-        check_keeping(self.keep_rows)
-        parse_device(self.device)
+        self._check_common()
         check_options(self)
         if budget is not None:
             check_positive(budget, "budget")
@@ -444,32 +308,6 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         return self.holding(
             FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen)
         )
-
-    def partial_fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        sample_noise: ArrayLike | None = None,
-    ) -> SparseSpectrumGPRegressor:
-        """Add rows to the data, hyperparameters and frequencies fixed.
-
-        The first call on an unfitted model is `fit`. Afterwards the posterior is the one a single
-        `fit` on all rows with the same hyperparameters (in units of the normalised y) would give;
-        the normalisation of y follows the data. An error leaves the model as it was.
-
-        Parameters
-        ----------
-        X, y
-            Further inputs (n, d) and targets (n,) or (n, k), as in `fit`.
-        sample_weight, sample_noise
-            As in `fit`; variances are in units of y squared, of which `noise_` is the unit.
-        """
-        if not self.__sklearn_is_fitted__():
-            return self.fit(X, y, sample_weight, sample_noise)
-        with named_exhaustion("partial_fit"):
-            data = self._further_data(X, y, sample_weight, sample_noise)
-        return self._updated(data)
 
     @property
     def features_(self) -> FeatureMap:
@@ -515,7 +353,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, TableRegressor):
         return twin.around(record.process.exact(), record)
 
     def fit_data(
-        self, data: Data, columns: Columns, queries: Any = None
+        self, data: Data, columns: Columns, queries: Any = None, **further: Any
     ) -> tuple[GaussianProcess, dict[str, Any]]:
         self._check_parameters(len(data))
         if queries is not None:

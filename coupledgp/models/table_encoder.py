@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from coupledgp.columns import TableEncoding
 from coupledgp.features.sklearn import Columns, FittedToTable
+from coupledgp.models.options import estimator
 from coupledgp.models.table_rows import further_rows, learn_columns
 from coupledgp.random import FloatArray
 
@@ -22,6 +23,7 @@ class LearntColumns:
     columns: Columns
 
 
+@estimator
 class TableEncoder(FittedToTable[LearntColumns], TransformerMixin, BaseEstimator):
     """Categories, Booleans, dates and missing values as numbers, as the regressors encode them.
 
@@ -46,8 +48,7 @@ class TableEncoder(FittedToTable[LearntColumns], TransformerMixin, BaseEstimator
     ['x', 's=a', 's=b']
     """
 
-    def __init__(self, missing: str = "raise") -> None:
-        self.missing = missing
+    missing: str = "raise"
 
     def fit(self, X: ArrayLike, y: Any = None) -> TableEncoder:
         """Learn the code of each column of X (n, d)."""

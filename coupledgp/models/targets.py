@@ -15,7 +15,7 @@ from coupledgp.gp.transformed import TransformedGP, forward
 from coupledgp.gp.transforms import TARGET_TRANSFORMS, Identity, TargetTransform
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import forward_array, plain_array, real_array
-from coupledgp.models.estimator import FittedModel
+from coupledgp.models.record import FittedModel
 from coupledgp.search.tables.transforms import fit_transforms
 from coupledgp.selection.protocol import is_auto, with_parameters
 from coupledgp.spectra import parse_spectrum

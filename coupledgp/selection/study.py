@@ -27,9 +27,9 @@ from coupledgp.diagnostics.laws import Law, check_targets
 from coupledgp.diagnostics.measures import kl_per_point
 from coupledgp.diagnostics.overlap import overlap_of, rows_at, without_overlap
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
-from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.studies.draws import Draw, StudyRow
 from coupledgp.diagnostics.study import CouplingStudy
 from coupledgp.diagnostics.study_report import StudyReport

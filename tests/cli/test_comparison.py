@@ -11,12 +11,13 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp import diagnostics
-from coupledgp.cli import evaluate, run
+from coupledgp.cli import run
+from coupledgp.cli.shared import evaluate
 from tests.cli.tables import PRICE, QUICK, columns
 
 
 def test_large_tables_are_compared_on_a_stated_subsample(data, call, monkeypatch):
-    monkeypatch.setattr("coupledgp.cli.evaluate.MAX_TEST_ROWS", 10)
+    monkeypatch.setattr("coupledgp.cli.shared.evaluate.MAX_TEST_ROWS", 10)
     arguments = ["fit", data, "-t", "price", *QUICK, "--exact-rows", 20]
     out = call(*arguments)
     assert "on 20 of 48 training rows, at 10 of 12 test rows" in out
@@ -33,7 +34,7 @@ def test_subsample_is_that_of_the_posterior_given_those_rows(data, call, tmp_pat
         given.append((model, X, y))
         return compare(model, X, y, **options)
 
-    monkeypatch.setattr("coupledgp.cli.evaluate.compare", spy)
+    monkeypatch.setattr("coupledgp.cli.shared.evaluate.compare", spy)
     call("fit", data, "-t", "price", *QUICK, "--exact-rows", 20, "-o", tmp_path / "m")
     (model, _, y), whole = given[0], cgp.load_model(tmp_path / "m")
     assert len(model.X_train_) == 20

@@ -20,7 +20,7 @@ from tests.pretend_device import pretend_device
 def test_fit_prints_a_table_that_names_the_columns(data, call):
     out = call("fit", data, "--target", "price", *QUICK)
     lines = out.splitlines()
-    assert "data.csv: target 'price', 4 columns, 48 training rows, 12 test rows" in lines[0]
+    assert "data.csv: target 'price', 4 columns, 48 training rows, 12 test rows" in lines[1]
     listed = {line.split("  ")[0]: line for line in lines if "  " in line}
     for name in ("a", "b b", "flag", "fixed", "outputscale (variance)", "noise (variance)"):
         float(listed[name].removeprefix(name).split()[0])

@@ -1,13 +1,13 @@
 """Paths among the options and arguments of commands."""
 
-from importlib import import_module
 from pathlib import Path
 from typing import get_type_hints
 
 import pytest
 
 from coupledgp.cli import run
-from coupledgp.cli.options import path
+from coupledgp.cli.app import app
+from coupledgp.cli.shared.declare import path
 
 PATHS = {
     "fit": ("--test", "--output", "--report", "--checkpoint"),
@@ -44,7 +44,7 @@ def test_an_empty_text_is_no_path(command, capsys, monkeypatch, tmp_path):
 
 def test_every_path_of_a_command_is_read_as_one():
     for command in PATHS:
-        function = getattr(import_module(f"coupledgp.cli.commands.{command}"), command)
+        (function,) = (c.callback for c in app.registered_commands if c.name == command)
         parsers = [
             hint.__metadata__[0].parser
             for hint in get_type_hints(function, include_extras=True).values()

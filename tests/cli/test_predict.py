@@ -79,7 +79,7 @@ def test_predict_formats_prefix_and_latent(model_path, data, tmp_path, call):
 def test_predict_says_once_which_rows_are_extrapolations(
     model_path, tmp_path, capsys, monkeypatch, how
 ):
-    monkeypatch.setattr("coupledgp.cli.evaluate.BATCH_ROWS", 7)
+    monkeypatch.setattr("coupledgp.cli.shared.evaluate.BATCH_ROWS", 7)
     table = columns()
     table["a"][10], table["a"][40], table["fixed"][30] = 99.0, -99.0, 4
     path = write_csv(tmp_path / "new.csv", table)
@@ -101,7 +101,7 @@ def test_predict_no_rows(model_path, tmp_path, call):
 
 def test_predict_in_batches_is_predict(model_path, data, tmp_path, call, monkeypatch):
     call("predict", model_path, data, "-o", tmp_path / "whole.csv")
-    monkeypatch.setattr("coupledgp.cli.evaluate.BATCH_ROWS", 7)
+    monkeypatch.setattr("coupledgp.cli.shared.evaluate.BATCH_ROWS", 7)
     call("predict", model_path, data, "-o", tmp_path / "parts.csv")
     whole, parts = read_csv(tmp_path / "whole.csv"), read_csv(tmp_path / "parts.csv")
     for name in ("mean", "std"):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import trimesh
 
 import coupledgp as cgp
 from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap
-from coupledgp.diagnostics.pages.html import html_of, render_field
 from coupledgp.diagnostics.pages.left_out import left_out, residuals
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
-from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.study_report import StudyReport
 from tests.diagnostics.pages import space_time_cases
 
@@ -72,20 +73,22 @@ def field_page(law: SurfaceMap | RoadMap) -> str:
     loo = VALUES, VALUES + 0.3 * RNG.normal(size=len(VALUES)), np.full(len(VALUES), 0.1), NAMES
     reason = f"by stochastic solves, since {LONG} has more columns than a dense factor takes"
     fit = [("kernel", "0.1", "std 0.2"), (HOSTILE, "2", reason), (LONG, "3", "")]
-    return html_of(
-        render_field(
-            title="Field",
-            lead=[f"values of {HOSTILE}: {LONG}"],
-            verdict=["The RMSE of the model is 1."],
-            warnings=[f"data row 3 of {LONG} is far away"],
-            opening=law.picture(),
-            sections=[
-                Section("Fit", ("", "value", "remark"), fit),
-                Section(HOSTILE, ("", "nothing", "share"), [("a", "", "1"), ("b", "", "2")]),
-            ],
-            further=[left_out(*loo, 0.95), residuals(*loo)],
-        )
-    )
+    tables = [
+        ReportTable("Fit", ("", "value", "remark"), fit),
+        ReportTable(HOSTILE, ("", "nothing", "share"), [("a", "", "1"), ("b", "", "2")]),
+    ]
+    pictures = [partial(left_out, *loo, 0.95), partial(residuals, *loo)]
+    return Report(
+        title="Field",
+        lead=[f"values of {HOSTILE}: {LONG}"],
+        statements=["The RMSE of the model is 1."],
+        warnings=[f"data row 3 of {LONG} is far away"],
+        sections=[
+            Section("map", pictures=[law.picture]),
+            Section("fit", sentence=f"A sentence on {HOSTILE}.", tables=tables),
+            Section("left-out", LONG, pictures=pictures),
+        ],
+    ).to_html()
 
 
 def audit_page() -> str:

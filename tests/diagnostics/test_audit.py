@@ -33,7 +33,6 @@ from coupledgp.diagnostics import (
 )
 from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.foreign.recognised import kernel_of_model
-from coupledgp.diagnostics.pages.table import figure_rows
 from coupledgp.diagnostics.rivals.tables import table_baselines
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.errors import InvalidInputError
@@ -433,7 +432,8 @@ class TestWithoutAKernel:
     def test_its_page_has_no_reference(self) -> None:
         report = cgp.audit((EXACT[0], np.sqrt(np.diagonal(EXACT[1]))), *TABLES)
         assert len(report.conclusions()) == 2
-        assert all(len(row) == 2 for row in figure_rows(report.figures, report.accuracy))
+        assert "distance" not in report.tables()
+        assert all(len(row) == 2 for row in report.tables()["scores"].rows)
         page = report.to_html()
         assert "Reference: none." in page
         assert "No kernel is stated" in page

@@ -1,4 +1,4 @@
-"""The NLPD of a mixture is that of its density, in every way to compare; the rest is Gaussian."""
+"""Every figure of a mixture is that of its own law, in every way to compare."""
 
 import numpy as np
 import pytest
@@ -63,8 +63,33 @@ def test_nlpd_is_that_of_the_mixture(model, how):
     difference = report.differences["nlpd"]
     assert difference["mean"] == pytest.approx(gap.mean(), rel=1e-9)
     assert difference["standard_error"] == pytest.approx(gap.std(ddof=1) / np.sqrt(gap.size))
-    inside = np.abs(y_shown - mean) / std <= norm.ppf(0.975)
-    assert report.coverage[0.95] == inside.mean()
+    points = model.points(X_shown)
+    transforms = model.process_.cdf(points, y_shown[:, None])[:, 0]
+    for level in (0.5, 0.8, 0.95):
+        inside = np.abs(2 * transforms - 1) <= level
+        assert report.coverage[level] == report.calibration.coverage[level] == inside.mean()
+        ends = model.process_.quantiles(points, np.array([0.5 - level / 2, 0.5 + level / 2]))
+        width = float((ends[:, 0, 1] - ends[:, 0, 0]).mean())
+        assert report.interval_width[level] == pytest.approx(width, rel=1e-9)
+    shares = np.histogram(transforms, bins=10, range=(0, 1))[0] / transforms.size
+    assert report.pit == pytest.approx(shares)
+    assert report.crps == pytest.approx(plain_crps(model, X_shown, y_shown), rel=1e-5)
+
+
+def plain_crps(model, X, y):
+    """Mean of `int (F(t) - [t >= y])^2 dt` over points, by sums over small steps beside y."""
+    laws = [member.predict(X, return_std=True) for member in model.members_]
+
+    def below(t):
+        return sum(
+            weight * norm.cdf((t - mean.reshape(-1, 1)) / std.reshape(-1, 1))
+            for weight, (mean, std) in zip(model.member_weights_, laws, strict=True)
+        )
+
+    steps = np.linspace(0, 12, 10_001)
+    left = np.trapezoid(np.square(below(y[:, None] - steps)), steps, axis=1)
+    right = np.trapezoid(np.square(1 - below(y[:, None] + steps)), steps, axis=1)
+    return float((left + right).mean())
 
 
 def p_of(predictions):

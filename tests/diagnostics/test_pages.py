@@ -15,13 +15,13 @@ import pytest
 
 import coupledgp as cgp
 from coupledgp.diagnostics.pages.beside import rivals
-from coupledgp.diagnostics.pages.html import html_of
-from coupledgp.diagnostics.pages.page import Page
 from coupledgp.diagnostics.pages.palette import COLOURS, MODEL, REFERENCE, THEME
 from coupledgp.diagnostics.pages.picture import axes_of, log_axis, number
 from coupledgp.diagnostics.pages.scale import Quantity, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Scene, thinned
-from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.quality import name_of
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
 from coupledgp.errors import InvalidInputError
@@ -106,7 +106,7 @@ class TestEveryPage:
 
 
 class TestVerdicts:
-    PAGE = Page(
+    PAGE = Report(
         "T",
         warnings=["614 of 768 rows"],
         verdicts=[
@@ -115,11 +115,13 @@ class TestVerdicts:
             Verdict(ADEQUACY, "grey", "Unknown.", "No reference."),
         ],
         advice=[Advice("Fit a trend.", 0.25, 0.01), Advice("Wait.", 0.125, None, "estimated")],
-        sections=[Section("Scores", ("", "model"), [("RMSE", "1")])],
+        sections=[
+            Section("scores", tables=[ReportTable("Scores", ("", "model"), [("RMSE", "1")])])
+        ],
     )
 
     def test_words_stand_beside_colours_in_the_order_of_reading(self):
-        page = html_of(self.PAGE)
+        page = self.PAGE.to_html()
         order = ["614 of 768", QUALITY, "do not use as it is", "It loses &lt;to&gt; the mean.",
                  "Rule one.", HONESTY, "look at it", ADEQUACY, "not judged", "What to do next",
                  "Fit a trend.", "0.25 ± 0.01 nats per point, measured", "Wait.",
@@ -128,27 +130,27 @@ class TestVerdicts:
         assert places == sorted(places)
 
     def test_figures_in_words_stand_in_where_there_are_none(self):
-        page = html_of(Page("T", statements=["The posterior is close."]))
+        page = Report("T", statements=["The posterior is close."]).to_html()
         assert '<p class="statement">The posterior is close.</p>' in page
         assert "What to do next" not in page
 
 
 class TestTables:
-    SECTION = Section(
+    TABLE = ReportTable(
         "T", ("figure", "model", "nothing", "remark"),
         [("=cmd()", "-0.14 ± 0.06 (bounds -1e-05 +2e-05)", "", "by solves, as it is large"),
          ("b", "46.8 % ± 2.5 %", "", ""), ("-1", "1e-3", "", "+x")],
     )  # fmt: skip
 
     def test_no_column_is_empty(self):
-        assert self.SECTION.shown().columns == ["figure", "model", "remark"]
+        assert self.TABLE.shown().columns == ["figure", "model", "remark"]
         assert "nothing" not in pages()["surface"].split("<body>")[1].split("<script")[0]
 
     def test_kinds_of_columns(self):
-        assert self.SECTION.shown().kinds() == ["name", "number", "text"]
+        assert self.TABLE.shown().kinds() == ["name", "number", "text"]
 
     def test_csv_splits_errors_and_has_no_formula(self):
-        rows = list(csv.reader(io.StringIO(self.SECTION.shown().to_csv())))
+        rows = list(csv.reader(io.StringIO(self.TABLE.shown().to_csv())))
         assert rows == [
             ["figure", "model", "model ±", "model accuracy", "remark"],
             ["'=cmd()", "-0.14", "0.06", "bounds -1e-05 +2e-05", "by solves, as it is large"],
@@ -189,7 +191,7 @@ class TestPictures:
             report.save_pictures(tmp_path, format="gif")
 
     def test_png(self, tmp_path):
-        page = Page("T", opening=road_map().picture())
+        page = Report("T", sections=[Section("map", pictures=[road_map().picture])])
         (path,) = page.save_pictures(tmp_path, "png")
         assert path.name == "map.png"
         assert path.read_bytes().startswith(b"\x89PNG")

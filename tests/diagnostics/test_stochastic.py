@@ -11,8 +11,8 @@ import torch
 from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
 from coupledgp.diagnostics.divergences import kl_bounds
-from coupledgp.diagnostics.pages.table import figure_rows
 from coupledgp.diagnostics.probes import quadratic_forms
+from coupledgp.diagnostics.sections.figure_rows import score_rows
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.dense.system import EuclideanSystem, kernel_of_exponents
 from coupledgp.linalg.lanczos import Lanczos, gauss, with_node
@@ -393,7 +393,7 @@ class TestProbes:
         gp = sparse().fit(X[:150], y[:150])
         options = StochasticOptions(1e-4, n_columns=30, seed=4)
         report = compare(gp, X[150:], y[150:], method="stochastic", options=options)
-        assert ("points scored, but for the joint NLPD", "30 of 50", "30 of 50") in figure_rows(
+        assert ("points scored, but for the joint NLPD", "30 of 50", "30 of 50") in score_rows(
             report.figures, report.accuracy
         )
         assert "nats per point (se " in report.verdict()

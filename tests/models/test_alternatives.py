@@ -7,12 +7,12 @@ import pickle
 import numpy as np
 import pytest
 import trimesh
+from coupledgp.diagnostics.alternatives_table import alternatives_section
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
 import coupledgp as cgp
 from coupledgp.diagnostics.alternatives import Alternatives, Skipped
-from coupledgp.diagnostics.alternatives_table import alternatives_section
 from coupledgp.diagnostics.scores import point_nlpd
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data

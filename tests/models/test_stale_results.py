@@ -13,7 +13,7 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.models.estimator import OF_ONE_FIT
+from coupledgp.models.record import OF_ONE_FIT
 
 # What becomes of each result where the model is given further rows. A renewed one has the value of
 # a model of the same hyperparameters that is given all rows at once; one of the search keeps its

@@ -20,10 +20,11 @@ from matplotlib.figure import Figure
 
 import coupledgp as cgp
 from coupledgp.cli.readers.tables import write_table
-from coupledgp.diagnostics.pages.page import Page
 from coupledgp.diagnostics.pages.picture import Picture
 from coupledgp.diagnostics.pages.print_figure import save_figure
-from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.formats.projection import Plane
 from coupledgp.ground.output import write_text, written_whole
 from coupledgp.search.nodes.walk_rounds import FitState, SearchCheckpoint
@@ -162,9 +163,14 @@ def picture() -> Picture:
     return Picture("drawn", "drawn", figure)
 
 
-def long_section() -> Section:
+def drawn() -> Report:
+    return Report("p", sections=[Section("drawn", pictures=[picture])])
+
+
+def long_report() -> Report:
     rows = [[f"{value}"] for value in RNG.normal(size=2000)]
-    return Section("numbers", ["value"], rows)
+    table = ReportTable("numbers", ["value"], rows)
+    return Report("p", sections=[Section("numbers", tables=[table])])
 
 
 def checkpoint(path: Path) -> None:
@@ -181,9 +187,9 @@ WRITERS: dict[str, Callable[[Path], Any]] = {
     "m.ply": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.glb": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
     "m.gltf": lambda path: cgp.write_mesh(path, MESH, mean=HEIGHT),
-    "drawn.svg": lambda path: Page("p", opening=picture()).save_pictures(path.parent),
-    "drawn.png": lambda path: Page("p", opening=picture()).save_pictures(path.parent, "png"),
-    "numbers.csv": lambda path: Page("p", sections=[long_section()]).save_tables(path.parent),
+    "drawn.svg": lambda path: drawn().save_pictures(path.parent),
+    "drawn.png": lambda path: drawn().save_pictures(path.parent, "png"),
+    "numbers.csv": lambda path: long_report().save_tables(path.parent),
     "f.pdf": lambda path: save_figure(picture().figure, path),
     "f.png": lambda path: save_figure(picture().figure, path),
     "fit.json": checkpoint,

@@ -4,153 +4,111 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from coupledgp.cli.options import check_budget, check_distinct, path
+from coupledgp.cli.shared.declare import Options, option, required
+from coupledgp.cli.shared.options import check_budget, check_distinct
 
 
-def audit(
-    train: Annotated[
-        Path, typer.Option(help="Training rows with the target.", show_default=False, parser=path)
-    ],
-    test: Annotated[
-        Path, typer.Option(help="Test rows with the target.", show_default=False, parser=path)
-    ],
-    target: Annotated[
-        str, typer.Option("--target", "-t", help="Column of the target.", show_default=False)
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="HTML page to write.", show_default=False, parser=path
-        )
-    ],
-    predictions: Annotated[
-        Path | None,
-        typer.Option(
-            help="Table of the predictions at the test rows. \\[default: the test rows' own]",
-            show_default=False,
-            parser=path,
-        ),
-    ] = None,
-    mean_column: Annotated[str, typer.Option(help="Column of the means.")] = "mean",
-    std_column: Annotated[
-        str, typer.Option(help="Column of the standard deviations of observations.")
-    ] = "std",
-    samples: Annotated[
-        bool,
-        typer.Option("--samples", help="The columns of --predictions are draws, 8 or more."),
-    ] = False,
-    id_column: Annotated[
-        str | None,
-        typer.Option(
-            "--id", show_default=False,
-            help="Column of both tables by which rows belong together. \\[default: their order]",
-        ),
-    ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(help="Column that is no input; may be repeated.", show_default=False),
-    ] = None,
-    latent: Annotated[
-        bool,
-        typer.Option("--latent", help="The predictions leave out the noise; it is added."),
-    ] = False,
-    kernel: Annotated[
-        str | None,
-        typer.Option(help="Kernel of the exact GP to compare with.", show_default=False),
-    ] = None,
-    lengthscale: Annotated[
-        str, typer.Option(help="One, or one for each input with commas between.")
-    ] = "",
-    outputscale: Annotated[
-        float | None, typer.Option(help="Variance of the function.", show_default=False)
-    ] = None,
-    noise: Annotated[
-        float | None, typer.Option(help="Variance of the noise.", show_default=False)
-    ] = None,
-    mean: Annotated[
-        float | None,
-        typer.Option(help="Mean of the process. \\[default: of the training rows]",
-                     show_default=False),
-    ] = None,
-    model: Annotated[
-        Path | None,
-        typer.Option(
-            help="Saved model whose kernel the exact GP takes.", show_default=False, parser=path
-        ),
-    ] = None,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(
-            help="At most so many test rows, drawn at random, are judged. \\[default: 5000; 1024 "
-            "beside an exact GP, 128 of those that have to be solved for]",
-            show_default=False,
-        ),
-    ] = None,
-    how: Annotated[
-        str, typer.Option("--compare", help="The exact GP: auto, dense or stochastic.")
-    ] = "auto",
-    title: Annotated[
-        str | None, typer.Option(help="Heading of the page.", show_default=False)
-    ] = None,
-    leave_out_overlap: Annotated[
-        bool, typer.Option("--leave-out-overlap", help="Leave out test rows that were trained on.")
-    ] = False,
-    others: Annotated[
-        bool,
-        typer.Option(
-            "--alternatives/--no-alternatives",
-            help="Fit other models to the same rows, and score them at the test rows.",
-        ),
-    ] = False,
-    budget: Annotated[str, typer.Option(help="Time for --alternatives, as 90s or 5min.")] = "60s",
-    seed: Annotated[int, typer.Option(help="Of the subsample.")] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of tables.")
-    ] = False,
-) -> None:  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(Options):
+    """Options of `coupledgp audit`."""
+
+    train: Path = required("Training rows with the target.")
+    test: Path = required("Test rows with the target.")
+    target: str = required("Column of the target.", "--target", "-t")
+    output: Path = required("HTML page to write.", "--output", "-o")
+    predictions: Path | None = option(
+        "Table of the predictions at the test rows. \\[default: the test rows' own]"
+    )
+    mean_column: str = option("Column of the means.", default="mean")
+    std_column: str = option("Column of the standard deviations of observations.", default="std")
+    samples: bool = option("The columns of --predictions are draws, 8 or more.", default=False)
+    id_column: str | None = option(
+        "Column of both tables by which rows belong together. \\[default: their order]", "--id"
+    )
+    drop: list[str] | None = option("Column that is no input; may be repeated.")
+    latent: bool = option("The predictions leave out the noise; it is added.", default=False)
+    kernel: str | None = option("Kernel of the exact GP to compare with.")
+    lengthscale: str = option("One, or one for each input with commas between.", default="")
+    outputscale: float | None = option("Variance of the function.")
+    noise: float | None = option("Variance of the noise.")
+    mean: float | None = option("Mean of the process. \\[default: of the training rows]")
+    model: Path | None = option("Saved model whose kernel the exact GP takes.")
+    max_rows: int | None = option(
+        "At most so many test rows, drawn at random, are judged. \\[default: 5000; 1024 "
+        "beside an exact GP, 128 of those that have to be solved for]"
+    )
+    how: str = option("The exact GP: auto, dense or stochastic.", "--compare", default="auto")
+    title: str | None = option("Heading of the page.")
+    leave_out_overlap: bool = option("Leave out test rows that were trained on.", default=False)
+    others: bool = option(
+        "Fit other models to the same rows, and score them at the test rows.",
+        "--alternatives/--no-alternatives",
+        default=False,
+    )
+    budget: str = option("Time for --alternatives, as 90s or 5min.", default="60s")
+    seed: int = option("Of the subsample.", default=0)
+    as_json: bool = option("Print JSON instead of tables.", "--json", default=False)
+
+
+def audit(options: AuditOptions) -> None:
     """Read, audit, write the page and print the figures."""
     from coupledgp.cli.commands.audit_tasks import (
         Columns,
         hyperparameters,
         prediction,
         settings,
-        show_audit,
         tables,
     )
     from coupledgp.cli.readers.files import about
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.diagnostics.pages.terminal import print_report
+    from coupledgp.ground.output import written_whole
     from coupledgp.ground.validation import json_values
     from coupledgp.models.other_models.reports import audit as audited
 
-    check_budget(budget)
-    check_distinct({"--output": output}, [train, test, predictions, model])
-    columns = Columns(target, id_column, mean_column, std_column, samples)
-    stated = hyperparameters(kernel, model, lengthscale, outputscale, noise, mean, latent)
-    with ExitStack() as stack, about(train, test, predictions):
-        page = stack.enter_context(written_whole(output))
-        rows, new = tables(train, test, columns, drop or [], stated["kernel"])
-        law = prediction(test, predictions, columns)
+    check_budget(options.budget)
+    check_distinct(
+        {"--output": options.output},
+        [options.train, options.test, options.predictions, options.model],
+    )
+    columns = Columns(
+        options.target, options.id_column, options.mean_column, options.std_column, options.samples
+    )
+    stated = hyperparameters(
+        options.kernel,
+        options.model,
+        options.lengthscale,
+        options.outputscale,
+        options.noise,
+        options.mean,
+        options.latent,
+    )
+    with ExitStack() as stack, about(options.train, options.test, options.predictions):
+        page = stack.enter_context(written_whole(options.output))
+        rows, new = tables(
+            options.train, options.test, columns, options.drop or [], stated["kernel"]
+        )
+        law = prediction(options.test, options.predictions, columns)
         report = audited(
             law,
             rows.X,
             rows.y,
             new.X,
             new.y,
-            latent=latent,
-            alternatives=others,
-            budget=budget,
-            leave_out_overlap=leave_out_overlap,
-            title=title or f"Audit of {(predictions or test).name}",
-            **settings(how, max_rows, seed, len(rows), len(new), stated["kernel"]),
+            latent=options.latent,
+            alternatives=options.others,
+            budget=options.budget,
+            leave_out_overlap=options.leave_out_overlap,
+            title=options.title or f"Audit of {(options.predictions or options.test).name}",
+            **settings(
+                options.how, options.max_rows, options.seed, len(rows), len(new), stated["kernel"]
+            ),
             **stated,
         )
-        write_text(page, report.to_html())
-    if as_json:
-        print(json.dumps(json_values(report.to_dict() | {"output": str(output)}), indent=2))
+        report.to_html(page)
+    if options.as_json:
+        print(json.dumps(json_values(report.to_dict() | {"output": str(options.output)}), indent=2))
     else:
-        show_audit(report, output)
+        print_report(report.layout(), written=options.output)

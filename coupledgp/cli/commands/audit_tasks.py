@@ -8,20 +8,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from rich.text import Text
 
 from coupledgp.cli.commands.table_tasks import load
-from coupledgp.cli.evaluate import Rows, announce
-from coupledgp.cli.options import MAX_SOLVED_ROWS
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
-from coupledgp.cli.show import table as show
-from coupledgp.cli.show.console import PlainConsole
-from coupledgp.diagnostics.audit_report import AuditReport
+from coupledgp.cli.shared.evaluate import Rows, announce
+from coupledgp.cli.shared.options import MAX_SOLVED_ROWS
 from coupledgp.diagnostics.auditing import MAX_ALONE
 from coupledgp.diagnostics.limits import DENSE_ROWS
-from coupledgp.diagnostics.pages.evidence import evidence_sections
-from coupledgp.diagnostics.pages.html import figures_section
 from coupledgp.diagnostics.stochastic import StochasticOptions
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, check_positive_int
@@ -156,17 +150,3 @@ def settings(
         if solved:
             announce(n_train, min(limit, n_test), "a smaller --max-rows takes less")
     return {"method": how, "options": StochasticOptions(n_columns=limit, seed=seed)}
-
-
-def show_audit(report: AuditReport, output: Path) -> None:
-    """Print the figures of an audit and the path of its page."""
-    console = PlainConsole()
-    console.print(Text(report.title, style="bold"), soft_wrap=True)
-    show.print_warnings(console, report.warnings)
-    heading = "Scores" if report.reference is None else "Beside the exact GP"
-    for section in (*evidence_sections(report), figures_section(report, heading)):
-        console.print()
-        show.print_section(console, section)
-    console.print()
-    show.print_verdicts(console, report)
-    console.print(Text(f"Written: {output}"), soft_wrap=True)

@@ -4,67 +4,55 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from coupledgp.cli.options import path
+from coupledgp.cli.shared.declare import Options, option
 
 
-def demo(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="Folder to write to; it is made if missing.", parser=path
-        ),
-    ] = Path("demo-report"),
-    n_seeds: Annotated[int, typer.Option(help="Draws of the frequencies to average over.")] = 20,
-    seed: Annotated[int, typer.Option(help="Of the split and the draws.")] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of the table.")
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(Options):
+    """Options of `coupledgp demo`."""
+
+    output: Path = option(
+        "Folder to write to; it is made if missing.", "--output", "-o", default=Path("demo-report")
+    )
+    n_seeds: int = option("Draws of the frequencies to average over.", default=20)
+    seed: int = option("Of the split and the draws.", default=0)
+    as_json: bool = option("Print JSON instead of the table.", "--json", default=False)
+
+
+def demo(options: DemoOptions) -> None:
     """Run the study, write all files, print the tables."""
-    from rich.text import Text
     from threadpoolctl import threadpool_limits
 
     from coupledgp.cli.commands import demo_field, demo_pages
     from coupledgp.cli.commands import demo_study as study
-    from coupledgp.cli.show import table as show
-    from coupledgp.cli.show.console import PlainConsole
+    from coupledgp.diagnostics.pages.terminal import print_report
     from coupledgp.ground.output import write_text, written_whole
     from coupledgp.ground.validation import check_positive_int
 
-    check_positive_int(n_seeds, "--n-seeds")
-    check_positive_int(seed, "--seed", minimum=0)
-    output.mkdir(parents=True, exist_ok=True)
+    check_positive_int(options.n_seeds, "--n-seeds")
+    check_positive_int(options.seed, "--seed", minimum=0)
+    options.output.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         names = ["report", demo_pages.TABLE, demo_pages.MESH, demo_field.NAME]
         page, figures, *further, field_page, field_figures = [
-            stack.enter_context(written_whole(output / f"{name}.{ending}"))
+            stack.enter_context(written_whole(options.output / f"{name}.{ending}"))
             for name in names
             for ending in ("html", "json")
         ]
         # Matrices this small gain nothing from threads, and lose much where cores are shared.
         with threadpool_limits(1):
-            found = study.run_study(n_seeds, seed)
-            study.write_further(*further, seed=seed)
-            demo_field.write_field(output, field_page, field_figures, seed)
+            found = study.run_study(options.n_seeds, options.seed)
+            study.write_further(*further, seed=options.seed)
+            demo_field.write_field(options.output, field_page, field_figures, options.seed)
         text = json.dumps(found.to_dict(), indent=2, allow_nan=False)
         write_text(figures, text + "\n")
-        write_text(page, study.page_of(found))
-    if as_json:
+        report = study.study_report(found)
+        report.to_html(page)
+    if options.as_json:
         print(text)
         return
-    console = PlainConsole()
-    for line in study.lead_of(found):
-        console.print(Text(line), soft_wrap=True)
-    console.print()
-    show.print_section(console, study.section_of(found))
-    console.print()
-    show.print_section(console, found.mesh.section())
-    console.print()
-    pages = [output / f"{name}.html" for name in names]
-    written = ", ".join(map(str, pages))
-    console.print(Text(f"Written: {written}, and a .json beside each"), soft_wrap=True)
+    pages = ", ".join(str(options.output / f"{name}.html") for name in names)
+    print_report(report, written=f"{pages}, and a .json beside each")

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.commands.field_run import FieldOptions, fitted_field
+from coupledgp.cli.commands.field_run import FieldDomain
+from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.readers.domains import DomainOptions, read_domain
-from coupledgp.cli.readers.places import PlaceOptions
 from coupledgp.cli.readers.tables import write_table
+from coupledgp.cli.shared.domain import run
 from coupledgp.ground.output import write_text, written_whole
 from coupledgp.ground.validation import json_values
 from coupledgp.random import FloatArray
@@ -32,12 +33,10 @@ def write_field(folder: Path, page: Path, figures: Path, seed: int) -> None:
     columns = dict(zip("xyz", positions.T, strict=True))
     with written_whole(values) as whole:
         write_table(pa.table({**columns, "value": y}), whole, values)
-    options = FieldOptions(
-        graph=Path(SHAPE), output=folder / f"{NAME}.ply", values=values, query=None, loo=None,
-        report=page, places=PlaceOptions(), value_column=None, at=None, kernel="auto", share=0.0,
-        seed=seed, baselines=True, latent=False, as_json=False,
-    )  # fmt: skip
-    result = fitted_field(domain, options, [])
+    options = InterpolateOptions(
+        graph=Path(SHAPE), output=folder / f"{NAME}.ply", values=values, report=page, seed=seed
+    )
+    result = run(FieldDomain(domain, options, []))
     write_text(figures, json.dumps(json_values(result), indent=2) + "\n")
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from coupledgp.cli.commands.graph_tasks import split_nodes
-from coupledgp.cli.evaluate import Stopwatch
 from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.datasets import meshes
 from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.ground.progress import reporter
 from coupledgp.kernels import HeatKernel
 from coupledgp.models import ExactGraphGPRegressor, GraphGPRegressor
@@ -72,7 +72,7 @@ class MeshStudy:
             "seconds": self.seconds,
         }
 
-    def section(self) -> Section:
+    def table(self) -> ReportTable:
         """Table of the estimators."""
         data = self.data
         title = (
@@ -84,7 +84,7 @@ class MeshStudy:
             (name, f"{figures['kl_per_point'].mean():.2e}", f"{figures['rmse'].mean():.4f}")
             for name, figures in self.figures.items()
         ]
-        return Section(
+        return ReportTable(
             title, ("estimator", "KL", "RMSE"), [*rows, ("exact", "0", f"{self.exact_rmse:.4f}")]
         )
 

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from coupledgp.cli.commands import demo_field, demo_mesh, demo_pages
-from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.show import graph as show_graph
+from coupledgp.cli.shared.evaluate import Stopwatch
+from coupledgp.cli.show.graph import node_map
 from coupledgp.datasets import meshes, uci
 from coupledgp.diagnostics import PosteriorReport, compare
-from coupledgp.diagnostics.pages.table import Section
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.ground.progress import reporter
 from coupledgp.models import ExactGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.random import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.picture import Picture
 
 COUPLINGS = ("iid", "orthogonal", "orthogonal+pnc", "orthogonal+stratified")
 SIZES = (10, 40, 160)
@@ -171,8 +177,8 @@ def lead_of(study: Study) -> list[str]:
     ]
 
 
-def section_of(study: Study) -> Section:
-    """Return the table of couplings and sizes."""
+def study_section(study: Study) -> Section:
+    """Couplings and sizes of the table's data, and the divergence against the size."""
     rows = []
     for size in SIZES:
         iid, _ = study.mean_and_error("iid", size, "kl_per_point")
@@ -190,12 +196,19 @@ def section_of(study: Study) -> Section:
                 )
             )
     columns = ("coupling", "size", "KL", "± s.e.", "of iid", "kernel error", "NLPD")
-    return Section("KL(exact || approximate), nats per test point", columns, rows)
+    table = ReportTable("KL(exact || approximate), nats per test point", columns, rows)
+    figures = {
+        coupling: {
+            str(size): {name: study.mean_and_error(coupling, size, name)[0] for name in FIGURES}
+            for size in SIZES
+        }
+        for coupling in study.figures
+    }
+    return Section("study", figures=figures, tables=[table], pictures=[partial(_by_size, study)])
 
 
-def page_of(study: Study) -> str:
-    """Return the study as an HTML page."""
-    from coupledgp.diagnostics.pages.html import html_of, render  # matplotlib is slow to import
+def _by_size(study: Study) -> Picture:
+    """The divergence of every coupling against the number of frequencies."""
     from coupledgp.diagnostics.pages.palette import coupling_style
     from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, log_axis
 
@@ -209,22 +222,43 @@ def page_of(study: Study) -> str:
     log_axis(axes.yaxis)
     legend(figure, axes, 4)
     caption = "KL(exact || approximate) by the number of frequencies; bars are standard errors"
+    return Picture("couplings", caption, figure, wide=True)
+
+
+def mesh_section(study: Study) -> Section:
+    """Estimators on the mesh, and the law of the default one at every face."""
     mesh = study.mesh
-    law = show_graph.node_map(mesh.network, mesh.observed, *mesh.law).picture()
-    shown = (
-        f"z component of the normals of the {mesh.data['name']}, predicted at every face: "
-        f"{law.caption.lower()}"
-    )
-    times = study.seconds | mesh.seconds
+
+    def draw() -> Picture:
+        drawn = node_map(mesh.network, mesh.observed, *mesh.law).picture()
+        caption = (
+            f"z component of the normals of the {mesh.data['name']}, predicted at every face: "
+            f"{drawn.caption.lower()}"
+        )
+        return replace(drawn, caption=caption, wide=True)
+
+    figures = {name: {key: float(values.mean()) for key, values in found.items()}
+               for name, found in mesh.figures.items()}  # fmt: skip
+    return Section("mesh", figures=figures, tables=[mesh.table()], pictures=[draw])
+
+
+register_section("study", study_section, "demo")
+register_section("mesh", mesh_section, "demo")
+
+
+def study_report(study: Study) -> Report:
+    """The report of the demo: couplings, the mesh, and one model beside the exact GP."""
+    times = study.seconds | study.mesh.seconds
     seconds = ", ".join(f"{name} {value:.1f} s" for name, value in times.items())
-    content = render(
-        study.report,
+    one = study.report.layout()
+    model = f"One model is shown: {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP."
+    return Report(
+        verdicts=one.verdicts,
+        advice=one.advice,
+        remarks=one.remarks,
         title="Couplings of random features compared",
-        lead=lead_of(study),
-        sections=[section_of(study), mesh.section()],
-        opening=Picture("couplings", caption, figure),
-        further=[replace(law, caption=shown)],
-        comparison=f"One model, {COUPLINGS[-1]} with {SIZES[-1]} frequencies, and the exact GP",
+        lead=[*lead_of(study), model],
+        sections=[*sections_of(study, ["demo"]), *one.sections],
         closing=[f"Time: {seconds}."],
         links=[
             (f"{demo_pages.TABLE}.html", "Posterior report of one model of the table"),
@@ -232,4 +266,3 @@ def page_of(study: Study) -> str:
             (f"{demo_field.NAME}.html", "A field on a mesh from forty sensors"),
         ],
     )
-    return html_of(content)

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.commands.field_tasks import LeftOut
-from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.networks import label_column
 from coupledgp.cli.readers.places import Places
 from coupledgp.cli.readers.tables import check_table_path, write_table
+from coupledgp.cli.shared.left_out import LeftOut
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import GLTF, WRITERS, checked_fields, mesh_format, save_mesh
 from coupledgp.formats.projection import LONLAT
@@ -61,7 +61,9 @@ def check_output(output: Path, on_mesh: bool) -> None:
         check_table_path(output, "--output")
 
 
-def chosen_place(domain: Domain, at: str | None, output: Path, queried: bool, kind: str) -> str:
+def chosen_place(
+    domain: SpatialDomain, at: str | None, output: Path, queried: bool, kind: str
+) -> str:
     """Where the law is written, by the option `--at`, the output and the kind of the sensors.
 
     Raises
@@ -94,7 +96,7 @@ def chosen_place(domain: Domain, at: str | None, output: Path, queried: bool, ki
     return chosen
 
 
-def _check_all_known(domain: Domain, ending: str) -> None:
+def _check_all_known(domain: SpatialDomain, ending: str) -> None:
     """Refuse corners of faces at which there is no field, where a format has no NaN."""
     corners = np.unique(domain.mesh.faces)
     unknown = corners[domain.operator.given_vertices[corners] < 0]
@@ -112,7 +114,7 @@ def refined_places(operator: LaplaceOperator) -> Locations:
     return Locations(points, np.zeros(operator.n_vertices))
 
 
-def piecewise(model: FieldGPRegressor, domain: Domain, latent: bool) -> Piecewise:
+def piecewise(model: FieldGPRegressor, domain: SpatialDomain, latent: bool) -> Piecewise:
     """The law along roads, in pieces no longer than the operator's longest one."""
     assert domain.roads is not None
     lengths = domain.operator.element_lengths
@@ -123,7 +125,7 @@ def piecewise(model: FieldGPRegressor, domain: Domain, latent: bool) -> Piecewis
     return Piecewise(pieces, middles, law)
 
 
-def law_at(model: FieldGPRegressor, domain: Domain, at: str, latent: bool) -> Law:
+def law_at(model: FieldGPRegressor, domain: SpatialDomain, at: str, latent: bool) -> Law:
     """Mean and standard deviation at the vertices, faces or nodes, or at refined vertices."""
     places = None
     if at == "faces":
@@ -142,7 +144,7 @@ def write_query(places: Places, law: Law, path: Path, like: Path) -> None:
     write_table(table, path, like)
 
 
-def write_surface(domain: Domain, at: str, law: Law, path: Path, like: Path) -> None:
+def write_surface(domain: SpatialDomain, at: str, law: Law, path: Path, like: Path) -> None:
     """Write a law on a mesh as a table or a mesh."""
     fields = dict(zip(("mean", "std"), law, strict=True))
     kind = like.suffix.lower()
@@ -175,7 +177,7 @@ class _Refined:
         return self.operator.elements
 
 
-def write_nodes(domain: Domain, law: Law, path: Path, like: Path) -> None:
+def write_nodes(domain: SpatialDomain, law: Law, path: Path, like: Path) -> None:
     """Write the law at the nodes of a network as a table, or as points."""
     fields = dict(zip(("mean", "std"), law, strict=True))
     kind = like.suffix.lower()
@@ -190,7 +192,7 @@ def write_nodes(domain: Domain, law: Law, path: Path, like: Path) -> None:
     write_table(_table({**names, **places, **fields}), path, like)
 
 
-def write_edges(domain: Domain, found: Piecewise, path: Path, like: Path) -> None:
+def write_edges(domain: SpatialDomain, found: Piecewise, path: Path, like: Path) -> None:
     """Write the law along roads as lines, or as a table of the pieces' middles."""
     fields = dict(zip(("mean", "std"), found.law, strict=True))
     kind = like.suffix.lower()

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from scipy.stats import binom
 
-from coupledgp.cli.commands.graph_tasks import SCHEMA_VERSION
-from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.places import Places
+from coupledgp.cli.shared.domain import heading
+from coupledgp.cli.shared.evaluate import Stopwatch
+from coupledgp.cli.shared.left_out import LEVEL, LeftOut
 from coupledgp.diagnostics import compare, coverage, cross_validate, nlpd, rmse
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.rivals.places import baseline_predictions, leave_one_out_baselines
@@ -23,8 +23,6 @@ from coupledgp.geometry.locations import Locations, place_numbers
 from coupledgp.models.fields import FieldGPRegressor
 from coupledgp.random import FloatArray, IntArray
 
-# Level of the intervals that tables and pictures of sensors show.
-LEVEL = 0.95
 # Chance, were intervals right, below which the coverage of sensors left out is remarked on.
 UNLIKELY = 0.01
 
@@ -53,33 +51,6 @@ class FieldTask:
     def n_places(self) -> int:
         """Number of distinct places of the sensors for the fit."""
         return int(place_numbers(self.places.points).max()) + 1
-
-
-@dataclass(frozen=True, eq=False)
-class LeftOut:
-    """Predictions of each observation from those at all other places.
-
-    Attributes
-    ----------
-    y, mean, std : FloatArray (n,)
-        Observations, and the law of each.
-    names : tuple of str
-        Names of the sensors.
-    """
-
-    y: FloatArray
-    mean: FloatArray
-    std: FloatArray
-    names: tuple[str, ...]
-
-    @property
-    def residual(self) -> FloatArray:
-        """Standardised residuals (n,): observation minus mean, over std."""
-        return (self.y - self.mean) / self.std
-
-    def worst(self) -> IntArray:
-        """Numbers of the sensors (n,), those with the largest residuals first."""
-        return np.argsort(-np.abs(self.residual), kind="stable")
 
 
 def split_places(places: Places, y: FloatArray, share: float, seed: int) -> FieldTask:
@@ -168,7 +139,7 @@ def described_verdicts(judged: ComparisonResult | None) -> dict[str, Any]:
 
 
 def beside_baselines(
-    domain: Domain, task: FieldTask, scored: dict[str, Any] | None, loo: LeftOut | None
+    domain: SpatialDomain, task: FieldTask, scored: dict[str, Any] | None, loo: LeftOut | None
 ) -> dict[str, Any] | None:
     """Figures of model and baselines on hidden sensors, or on each sensor left out.
 
@@ -194,12 +165,11 @@ def _table(
 
 
 def describe(
-    model: FieldGPRegressor, domain: Domain, task: FieldTask, clock: Stopwatch
+    model: FieldGPRegressor, domain: SpatialDomain, task: FieldTask, clock: Stopwatch
 ) -> dict[str, Any]:
     """Return data and fit of the run as plain values, the content of `--json`."""
     return {
-        "schema_version": SCHEMA_VERSION,
-        "coupledgp": version("coupledgp"),
+        **heading(),
         "data": {
             "n_observed": int(task.y.size),
             "n_places": task.n_places,
@@ -212,7 +182,7 @@ def describe(
     }
 
 
-def _describe_domain(domain: Domain, task: FieldTask) -> dict[str, Any]:
+def _describe_domain(domain: SpatialDomain, task: FieldTask) -> dict[str, Any]:
     operator = domain.operator
     n_components, member = operator.components()
     corners = task.places.points[:, : operator.dimension + 1].astype(np.int64)
@@ -233,7 +203,7 @@ def _describe_domain(domain: Domain, task: FieldTask) -> dict[str, Any]:
     }
 
 
-def describe_fit(model: FieldGPRegressor, domain: Domain) -> dict[str, Any]:
+def describe_fit(model: FieldGPRegressor, domain: SpatialDomain) -> dict[str, Any]:
     """Families and members with weights, and means over members of what they say."""
     selection, scale = model.selection_, float(np.mean(model.process_.units.scale))
     members = [

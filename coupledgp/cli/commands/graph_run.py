@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from coupledgp.cli.commands.graph_files import check_isolated, observations, write_law
@@ -16,121 +14,147 @@ from coupledgp.cli.commands.graph_tasks import (
     score,
     split_nodes,
 )
-from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.options import number_or_auto, option, selection_of
-from coupledgp.cli.readers.files import about
+from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
-from coupledgp.cli.show import graph as show_graph
+from coupledgp.cli.shared.domain import Domain, Paths, texts
+from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
+from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.show.graph import GraphFound, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
 from coupledgp.graphs import Graph
-from coupledgp.ground.output import write_text, written_whole
 from coupledgp.ground.progress import reporter
 from coupledgp.ground.validation import (
     check_choice,
     check_positive,
     check_positive_int,
-    json_values,
 )
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.models import GraphGPRegressor, choose_graph
 
 # Weights of a graph of faces that the evidence chooses between, today's first.
 FACE_WEIGHTS = ("unit", "inverse-distance")
+MESH_NODES = ("faces", "vertices")
+# Parameters of the model that are options of the same name.
+SAME_NAMES = ("kernel", "coupling", "length_law", "p_halt", "method", "kl_target", "budget")
 # Nodes at which a model that is exact already is compared with itself.
 MOST_ITSELF = 64
 
 
-def run_graph(options: Mapping[str, Any], share: float) -> None:
-    """Read, fit, score, compare, write and print; `options` are those of the command by name."""
-    graph, output, report = options["graph"], options["output"], options["report"]
-    values, signal, seed = options["values"], options["signal"], options["seed"]
-    exact_nodes, latent = options["exact_nodes"], options["latent"]
-    nodes, node_column = options["nodes"], options["node_column"]
-    nodes = "faces" if nodes is None else check_choice(nodes, ("faces", "vertices"), "--nodes")
-    node_column = "node" if node_column is None else node_column
-    weights = check_choice(options["face_weights"], ("auto", *FACE_WEIGHTS), "--face-weights")
-    check_positive_int(exact_nodes, "--exact-nodes", minimum=0)
-    check_positive(options["kl_target"], "--kl-target")
-    with option("--p-halt"):
-        GeometricLaw(options["p_halt"])
-    with option("--budget"):
-        Budget.of(options["budget"])
-    if report is not None and exact_nodes == 0:
-        raise InvalidInputError("--report: expected --exact-nodes > 0, the page compares models")
-    on_mesh = output.suffix.lower() in WRITERS
-    if on_mesh:
-        mesh_format(output, "--output")
-    else:
-        check_table_path(output, "--output")
-    settings: dict[str, Any] = {
-        "kernel": options["kernel"], "n_walks": number_or_auto(options["n_walks"], "--n-walks"),
-        "coupling": options["coupling"], "length_law": options["length_law"],
-        "p_halt": options["p_halt"], "method": options["method"],
-        "exact_hops": number_or_auto(options["exact_hops"], "--exact-hops"),
-        "random_state": seed, "kl_target": options["kl_target"], "budget": options["budget"],
-    }  # fmt: skip
-    with ExitStack() as stack, about(graph, values):
-        # Outputs that cannot be written are refused before the work, not after it.
-        output_path = stack.enter_context(written_whole(output))
-        page_path = None if report is None else stack.enter_context(written_whole(report))
+class GraphDomain(Domain):
+    """The nodes of a graph, with a kernel on them."""
+
+    def __init__(self, options: InterpolateOptions, remarks: list[str]) -> None:
+        super().__init__(remarks)
+        self.options = options
+        nodes = options.nodes
+        self.nodes = "faces" if nodes is None else check_choice(nodes, MESH_NODES, "--nodes")
+        self.node_column = "node" if options.node_column is None else options.node_column
+        self.weights = check_choice(options.face_weights, ("auto", *FACE_WEIGHTS), "--face-weights")
+        check_positive_int(options.exact_nodes, "--exact-nodes", minimum=0)
+        check_positive(options.kl_target, "--kl-target")
+        with naming("--p-halt"):
+            GeometricLaw(options.p_halt)
+        with naming("--budget"):
+            Budget.of(options.budget)
+        if options.report is not None and options.exact_nodes == 0:
+            raise InvalidInputError(
+                "--report: expected --exact-nodes > 0, the page compares models"
+            )
+        self.on_mesh = options.output.suffix.lower() in WRITERS
+        if self.on_mesh:
+            mesh_format(options.output, "--output")
+        else:
+            check_table_path(options.output, "--output")
+        self.settings: dict[str, Any] = {
+            **{name: getattr(options, name) for name in SAME_NAMES},
+            "n_walks": number_or_auto(options.n_walks, "--n-walks"),
+            "exact_hops": number_or_auto(options.exact_hops, "--exact-hops"),
+            "random_state": options.seed,
+            **further_parameters(GraphGPRegressor, options.further, options),
+        }
+        self.comparison: Comparison | None = None
+
+    @property
+    def sources(self) -> tuple[Path | None, ...]:
+        return self.options.graph, self.options.values
+
+    @property
+    def outputs(self) -> Paths:
+        return {"output": self.options.output, "report": self.options.report}
+
+    def read(self) -> None:
+        options = self.options
         with reporter("read"):
             network = read_network(
-                graph, nodes, options["weight"], options["length"], options["undirected"]
+                options.graph, self.nodes, options.weight, options.length, options.undirected
             )
-            if on_mesh and network.mesh is None:
-                kind = output.suffix.lower()
-                raise InvalidInputError(f"--output: a {kind} needs a mesh, got {str(graph)!r}")
-            if options["positions"] is not None:
-                places = read_positions(options["positions"], network, node_column)
+            if self.on_mesh and network.mesh is None:
+                kind = options.output.suffix.lower()
+                raise InvalidInputError(
+                    f"--output: a {kind} needs a mesh, got {str(options.graph)!r}"
+                )
+            if options.positions is not None:
+                places = read_positions(options.positions, network, self.node_column)
                 network = network.placed(places)
             observed = observations(
-                network, values, node_column, options["value_column"], signal, graph
+                network, options.values, self.node_column, options.one_value_column,
+                options.signal, options.graph,
+            )  # fmt: skip
+        self.task = split_nodes(*observed, options.share, options.seed)
+        check_isolated(network, observed[0], options.keep_isolated, options.graph)
+        self.network, self.graphs = network, face_graphs(network, self.weights)
+
+    def fit(self) -> None:
+        with reporter("fit"):
+            self.model, self.choice = choose_graph(
+                GraphGPRegressor(self.network.graph, **self.settings),
+                self.graphs,
+                self.network.graph.label_all(self.task.nodes),
+                self.task.y,
             )
-        task = split_nodes(*observed, share, seed)
-        check_isolated(network, observed[0], options["keep_isolated"], graph)
-        graphs = face_graphs(network, weights)
-        clock = Stopwatch()
-        with clock("fit"), reporter("fit"):
-            model, choice = choose_graph(
-                GraphGPRegressor(network.graph, **settings),
-                graphs,
-                network.graph.label_all(task.nodes),
-                task.y,
-            )
-        network = replace(network, graph=model.graph)
+        self.network = replace(self.network, graph=self.model.graph)
+
+    def law(self, paths: Paths) -> dict[str, Any]:
+        options, model, network, task = self.options, self.model, self.network, self.task
         announce_law(model)
-        with clock("predict"), reporter("predict"):
-            law = model.predict(return_std=True, latent=latent)
+        with self.clock("predict"), reporter("predict"):
+            self.predicted = model.predict(return_std=True, latent=options.latent)
             scored = score(model, network, task)
-        comparison = None
+        exact_nodes = options.exact_nodes
         if model.method_ != "walks":  # the exact model itself: a page shows that at some nodes
-            exact_nodes = 0 if page_path is None else min(exact_nodes, MOST_ITSELF)
+            exact_nodes = 0 if paths["report"] is None else min(exact_nodes, MOST_ITSELF)
         if exact_nodes:
-            with clock("compare"):
-                comparison = beside_exact(model, network, task, exact_nodes, seed)
-        result = describe(model, network, task, scored, comparison, clock)
+            with self.clock("compare"):
+                self.comparison = beside_exact(model, network, task, exact_nodes, options.seed)
+        result = describe(model, network, task, scored, self.comparison, self.clock)
         result["data"] |= {
-            "path": str(graph), "values": None if values is None else str(values),
-            "signal": signal, "share_hidden": share,
+            "path": str(options.graph), **texts({"values": options.values}),
+            "signal": options.signal, "share_hidden": options.share,
         }  # fmt: skip
-        result["output"] = {"path": str(output), "latent": latent}
+        result["output"] = {"path": str(options.output), "latent": options.latent}
         n_walks = model.n_walks_ if model.method_ == "walks" else None
-        result["model"] = {"model": "graph", **settings, "n_walks": n_walks}
+        result["model"] = {"model": "graph", **self.settings, "n_walks": n_walks}
         result["selection"] = selection_of(model)
         # Where there was no choice of weights there is nothing to say of them.
-        result["face_weights"] = choice.to_dict() if network.nodes == "faces" else None
-        write_law(network, law, output_path, output)
-        if page_path is not None and comparison is not None:
-            page = show_graph.page(result, comparison, network, task.nodes, law)
-            write_text(page_path, page)
-    if options["as_json"]:
-        print(json.dumps(json_values(result), indent=2))
-    else:
-        show_graph.interpolate(result, comparison)
+        result["face_weights"] = self.choice.to_dict() if network.nodes == "faces" else None
+        return result
+
+    def write(self, result: dict[str, Any], paths: Paths) -> None:
+        output, page = paths["output"], paths["report"]
+        assert output is not None
+        write_law(self.network, self.predicted, output, self.options.output)
+        if page is not None and self.comparison is not None:
+            self.report(result).to_html(page)
+
+    def report(self, result: dict[str, Any]) -> Report:
+        found = GraphFound(result, self.network, self.task.nodes, self.predicted)
+        return graph_report(found, self.comparison)
 
 
 def face_graphs(network: Network, weights: str) -> dict[str, Graph]:

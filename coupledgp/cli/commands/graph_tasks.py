@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 
-from coupledgp.cli.evaluate import Comparison, Stopwatch
 from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.shared.domain import heading
+from coupledgp.cli.shared.evaluate import Comparison, Stopwatch
 from coupledgp.diagnostics import compare, coverage, nlpd, rmse
 from coupledgp.gp.node_costs import probes_forecast
 from coupledgp.inference.nodes.posterior import IterativePosterior
 from coupledgp.models import GraphGPRegressor
 from coupledgp.random import FloatArray, IntArray
 
-SCHEMA_VERSION = 1
 # Seconds, by forecast, above which a log evidence that the fit did not need is left out, and above
 # which the law of all nodes is announced before it is computed.
 EVIDENCE_SECONDS, LAW_SECONDS = 20.0, 10.0
@@ -141,8 +140,7 @@ def describe(
     graph = network.graph
     n_components, member = graph.components()
     return {
-        "schema_version": SCHEMA_VERSION,
-        "coupledgp": version("coupledgp"),
+        **heading(),
         "data": {"n_observed": int(task.nodes.size), "n_hidden": int(task.hidden.size)},
         "graph": {
             "kind": network.kind,

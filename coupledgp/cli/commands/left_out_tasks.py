@@ -8,21 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.text import Text
 
 from coupledgp.cli.readers.kinds import kinds_of_model, model_inputs, read_inputs, without_names
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.tables import check_columns, numeric, read_table
-from coupledgp.cli.show import table as show
-from coupledgp.cli.show.console import PlainConsole
-from coupledgp.diagnostics.left_out.report import (
-    CrossValidationReport,
-    groups_section,
-    rows_section,
-)
-from coupledgp.diagnostics.pages.evidence import evidence_sections
-from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.gp.protocol import Data
 
@@ -125,23 +115,3 @@ def _texts(path: Path, column: str) -> list[str]:
                 f"{path}: column {column!r}, data row {row}: expected a group, got none"
             )
     return [str(value) for value in values]
-
-
-def show_left_out(result: CrossValidationReport, output: Path) -> None:
-    """Print the figures of a cross-validation and the path of its page."""
-    console = PlainConsole()
-    console.print(Text(result.title, style="bold"), soft_wrap=True)
-    show.print_warnings(console, result.warnings)
-    console.print(Text(result.scores_in_words()), soft_wrap=True)
-    figures = result.figures
-    sections = [
-        Section("Scores", figure_columns(figures, result.points_are), figure_rows(figures)),
-        *evidence_sections(result),
-        groups_section(result) if result.n_groups < len(result.rows) else rows_section(result),
-    ]
-    for section in sections:
-        console.print()
-        show.print_section(console, section)
-    console.print()
-    show.print_verdicts(console, result)
-    console.print(Text(f"Written: {output}"), soft_wrap=True)

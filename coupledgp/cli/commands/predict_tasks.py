@@ -7,12 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from coupledgp.cli.evaluate import (
-    extrapolations_in_batches,
-    intervals_in_batches,
-    predict_in_batches,
-)
-from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.kinds import (
     kinds_of_model,
@@ -25,6 +20,11 @@ from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.readers.node_values import find_nodes
 from coupledgp.cli.readers.places import PlaceOptions, read_queries
 from coupledgp.cli.readers.tables import check_columns, is_parquet, read_table
+from coupledgp.cli.shared.evaluate import (
+    extrapolations_in_batches,
+    intervals_in_batches,
+    predict_in_batches,
+)
 from coupledgp.errors import InvalidInputError
 from coupledgp.models.extrapolation import Extrapolations
 from coupledgp.random import FloatArray
@@ -83,7 +83,7 @@ def _points(model: Any, data: Path, node_column: str | None) -> tuple[pa.Table, 
         check_columns(table, [column], f"--node-column: {data}")
         return table, model.graph.label_all(find_nodes(data, network, column))
     if hasattr(model, "operator"):
-        domain = Domain(model.operator_, "saved field", "the model's unit")
+        domain = SpatialDomain(model.operator_, "saved field", "the model's unit")
         places = read_queries(data, domain, _place_options(model, node_column), ())
         return places.table, places.locations
     if node_column is not None:

@@ -4,180 +4,159 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from coupledgp.cli.options import (
+from coupledgp.cli.shared.declare import Options, argument, option, required
+from coupledgp.cli.shared.options import (
     MAX_SOLVED_ROWS,
     MAX_TEST_ROWS,
     check_budget,
     check_distinct,
     is_whole,
-    path,
 )
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.progress import reporter
 
 
-def report(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="File that fit --include-data wrote, or gp.save.",
-                       show_default=False, parser=path),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[DATA]", show_default=False,
-            help="Test rows with the target, or nodes and values for a graph model; without it the "
-            "training rows are left out, each as all others predict it.",
-            parser=path,
-        ),
-    ] = None,
-    *,
-    output: Annotated[
-        Path,
-        typer.Option(
-            "--output", "-o", help="HTML page to write.", show_default=False, parser=path
-        )
-    ],
-    target: Annotated[
-        str | None,
-        typer.Option(
-            "--target", "-t", show_default=False,
-            help="Column of the target. \\[default: the only one that is no input]",
-        ),
-    ] = None,
-    node_column: Annotated[str, typer.Option(help="Column of nodes, for a graph model.")] = "node",
-    couplings: Annotated[
-        str, typer.Option(help="Couplings to compare, with commas between; empty for none.")
-    ] = "",
-    sizes: Annotated[
-        str,
-        typer.Option(
-            help="Numbers of frequencies or walkers to compare, with commas between. "
-            "\\[default: a quarter of the model's, its own and four times as many]",
-            show_default=False,
-        ),
-    ] = "",
-    n_draws: Annotated[int, typer.Option(help="Draws of each coupling and size.")] = 8,
-    max_rows: Annotated[
-        int | None,
-        typer.Option(
-            help="At most so many test rows, drawn at random, are compared. \\[default: "
-            f"{MAX_TEST_ROWS}, or {MAX_SOLVED_ROWS} where they have to be solved for]",
-            show_default=False,
-        ),
-    ] = None,
-    how: Annotated[
-        str,
-        typer.Option(
-            "--compare",
-            help="The exact GP: dense, stochastic (iterative solves), or auto: dense up to "
-            f"{DENSE_ROWS} training rows.",
-        ),
-    ] = "auto",
-    mesh: Annotated[
-        Path | None,
-        typer.Option(help="Mesh whose faces or vertices are the nodes, for the picture.",
-                     show_default=False, parser=path),
-    ] = None,
-    positions: Annotated[
-        Path | None,
-        typer.Option(help="Table of node, x, y, for the picture.", show_default=False, parser=path),
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option(help="Heading of the page.", show_default=False)
-    ] = None,
-    leave_out_overlap: Annotated[
-        bool, typer.Option("--leave-out-overlap", help="Leave out test rows that were trained on.")
-    ] = False,
-    groups: Annotated[
-        str | None,
-        typer.Option(
-            "--groups", metavar="COLUMN", show_default=False,
-            help="Without DATA: leave out training rows of one value together, of an input or of "
-            "--groups-from.",
-        ),
-    ] = None,
-    groups_from: Annotated[
-        Path | None,
-        typer.Option(
-            "--groups-from", metavar="TABLE", show_default=False,
-            help="Table with the training rows and the column of their groups.",
-            parser=path,
-        ),
-    ] = None,
-    others: Annotated[
-        bool,
-        typer.Option(
-            "--alternatives/--no-alternatives",
-            help="Fit other models to the same rows, and score them at the test rows.",
-        ),
-    ] = False,
-    budget: Annotated[str, typer.Option(help="Time for --alternatives, as 90s or 5min.")] = "60s",
-    seed: Annotated[int, typer.Option(help="Of the draws and of the subsample.")] = 0,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON instead of tables.")
-    ] = False,
-) -> None:  # fmt: skip
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(Options):
+    """Options of `coupledgp report`."""
+
+    model: Path = argument("MODEL", "File that fit --include-data wrote, or gp.save.")
+    data: Path | None = argument(
+        "[DATA]",
+        "Test rows with the target, or nodes and values for a graph model; without it the "
+        "training rows are left out, each as all others predict it.",
+        default=None,
+    )
+    output: Path = required("HTML page to write.", "--output", "-o")
+    target: str | None = option(
+        "Column of the target. \\[default: the only one that is no input]", "--target", "-t"
+    )
+    node_column: str = option("Column of nodes, for a graph model.", default="node")
+    couplings: str = option(
+        "Couplings to compare, with commas between; empty for none.", default=""
+    )
+    sizes: str = option(
+        "Numbers of frequencies or walkers to compare, with commas between. "
+        "\\[default: a quarter of the model's, its own and four times as many]",
+        default="",
+        shown=False,
+    )
+    n_draws: int = option("Draws of each coupling and size.", default=8)
+    max_rows: int | None = option(
+        "At most so many test rows, drawn at random, are compared. \\[default: "
+        f"{MAX_TEST_ROWS}, or {MAX_SOLVED_ROWS} where they have to be solved for]"
+    )
+    how: str = option(
+        "The exact GP: dense, stochastic (iterative solves), or auto: dense up to "
+        f"{DENSE_ROWS} training rows.",
+        "--compare",
+        default="auto",
+    )
+    mesh: Path | None = option("Mesh whose faces or vertices are the nodes, for the picture.")
+    positions: Path | None = option("Table of node, x, y, for the picture.")
+    title: str | None = option("Heading of the page.")
+    leave_out_overlap: bool = option("Leave out test rows that were trained on.", default=False)
+    groups: str | None = option(
+        "Without DATA: leave out training rows of one value together, of an input or of "
+        "--groups-from.",
+        metavar="COLUMN",
+    )
+    groups_from: Path | None = option(
+        "Table with the training rows and the column of their groups.", metavar="TABLE"
+    )
+    others: bool = option(
+        "Fit other models to the same rows, and score them at the test rows.",
+        "--alternatives/--no-alternatives",
+        default=False,
+    )
+    budget: str = option("Time for --alternatives, as 90s or 5min.", default="60s")
+    seed: int = option("Of the draws and of the subsample.", default=0)
+    as_json: bool = option("Print JSON instead of tables.", "--json", default=False)
+
+
+def report(options: ReportOptions) -> None:
     """Compare, write the page and print the figures."""
+    max_rows = options.max_rows
     from coupledgp.cli.commands.report_tasks import (
         chosen,
         described,
         rows_at,
-        show_report,
         test_data,
     )
-    from coupledgp.cli.evaluate import announce
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.models import read_model
+    from coupledgp.cli.shared.evaluate import announce
     from coupledgp.diagnostics.compare import by_solves
     from coupledgp.diagnostics.overlap import overlap_of, without_overlap
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.diagnostics.pages.terminal import print_report
+    from coupledgp.ground.output import written_whole
     from coupledgp.ground.validation import check_choice, check_positive_int
     from coupledgp.models import posterior_report
 
-    check_positive_int(seed, "--seed", minimum=0)
-    check_choice(how, ("auto", "dense", "stochastic"), "--compare")
-    check_budget(budget)
+    check_positive_int(options.seed, "--seed", minimum=0)
+    check_choice(options.how, ("auto", "dense", "stochastic"), "--compare")
+    check_budget(options.budget)
     if max_rows is not None:
         check_positive_int(max_rows, "--max-rows", minimum=2)
-    check_positive_int(n_draws, "--n-draws", minimum=2)
-    names = [name.strip() for name in couplings.split(",") if name.strip()]
-    counts = _numbers(sizes)
+    check_positive_int(options.n_draws, "--n-draws", minimum=2)
+    names = [name.strip() for name in options.couplings.split(",") if name.strip()]
+    counts = _numbers(options.sizes)
     if counts and not names:
         raise InvalidInputError("--sizes: expected --couplings beside it")
-    check_distinct({"--output": output}, [model, data, mesh, positions, groups_from])
-    if groups_from is not None and groups is None:
+    check_distinct(
+        {"--output": options.output},
+        [options.model, options.data, options.mesh, options.positions, options.groups_from],
+    )
+    if options.groups_from is not None and options.groups is None:
         raise InvalidInputError("--groups-from: expected --groups with the column beside it")
-    if data is None:
-        needing = {"--target": target, "--couplings": names, "--mesh": mesh,
-                   "--positions": positions, "--leave-out-overlap": leave_out_overlap,
-                   "--compare": how != "auto", "--alternatives": others}  # fmt: skip
-        for option, value in needing.items():
+    if options.data is None:
+        needing = {
+            "target": options.target, "couplings": names, "mesh": options.mesh,
+            "positions": options.positions, "leave_out_overlap": options.leave_out_overlap,
+            "how": options.how != "auto", "others": options.others,
+        }  # fmt: skip
+        for name, value in needing.items():
             if value:
-                raise InvalidInputError(f"{option}: expected DATA beside it, test rows or values")
-        left_out(model, output, groups, groups_from, node_column, max_rows, title, seed, as_json)
+                raise InvalidInputError(
+                    f"{options.name_of(name)}: expected DATA beside it, test rows or values"
+                )
+        left_out(
+            options.model,
+            options.output,
+            options.groups,
+            options.groups_from,
+            options.node_column,
+            max_rows,
+            options.title,
+            options.seed,
+            options.as_json,
+        )
         return
-    if groups is not None:
+    if options.groups is not None:
         raise InvalidInputError("--groups: expected no DATA beside it: it groups the training rows")
-    with ExitStack() as stack, about(model, data):
-        page = stack.enter_context(written_whole(output))
+    with ExitStack() as stack, about(options.model, options.data):
+        page = stack.enter_context(written_whole(options.output))
         with reporter("read"):
-            fitted = read_model(model)
-            where, y, geometry = test_data(fitted, data, target, node_column, mesh, positions)
-        solved = by_solves(fitted, method=how)
+            fitted = read_model(options.model)
+            where, y, geometry = test_data(
+                fitted,
+                options.data,
+                options.target,
+                options.node_column,
+                options.mesh,
+                options.positions,
+            )
+        solved = by_solves(fitted, method=options.how)
         if max_rows is None:
             max_rows = MAX_SOLVED_ROWS if solved else MAX_TEST_ROWS
         overlap, rows = overlap_of(fitted, where, y)
-        if leave_out_overlap:
+        if options.leave_out_overlap:
             overlap, where, y = without_overlap(overlap, rows, where, y)
-        kept = chosen(len(y), max_rows, seed)
+        kept = chosen(len(y), max_rows, options.seed)
         if solved and hasattr(fitted, "X_train_"):
             announce(len(fitted.y_train_), len(kept), "a smaller --max-rows takes less")
         result = posterior_report(
@@ -186,24 +165,24 @@ def report(
             y[kept],
             couplings=names,
             sizes=counts,
-            n_draws=n_draws,
-            random_state=seed,
+            n_draws=options.n_draws,
+            random_state=options.seed,
             geometry=geometry,
-            title=title or f"Posterior of {model.name} on {data.name}",
-            data=described(data, len(kept), len(y)),
-            method=how,
-            alternatives=others,
-            budget=budget,
+            title=options.title or f"Posterior of {options.model.name} on {options.data.name}",
+            data=described(options.data, len(kept), len(y)),
+            method=options.how,
+            alternatives=options.others,
+            budget=options.budget,
         )
         if overlap.left_out:
             result = replace(result, overlap=overlap)
-        write_text(page, result.to_html())
-    if as_json:
+        result.to_html(page)
+    if options.as_json:
         from coupledgp.ground.validation import json_values
 
-        print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
+        print(json.dumps(json_values(result.to_dict() | {"output": str(options.output)}), indent=2))
     else:
-        show_report(result, output)
+        print_report(result.layout(), written=options.output)
 
 
 def left_out(
@@ -218,11 +197,12 @@ def left_out(
     as_json: bool,
 ) -> None:
     """Write the page on what the training rows say of each other and print the figures."""
-    from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of, show_left_out
+    from coupledgp.cli.commands.left_out_tasks import check_has_rows, groups_of
     from coupledgp.cli.readers.files import about
     from coupledgp.cli.readers.models import read_model
     from coupledgp.diagnostics import cross_validate
-    from coupledgp.ground.output import write_text, written_whole
+    from coupledgp.diagnostics.pages.terminal import print_report
+    from coupledgp.ground.output import written_whole
 
     with ExitStack() as stack, about(model, groups_from):
         page = stack.enter_context(written_whole(output))
@@ -237,13 +217,13 @@ def left_out(
             random_state=seed,
             **({} if max_rows is None else {"max_rows": max_rows}),
         )
-        write_text(page, result.to_html())
+        result.to_html(page)
     if as_json:
         from coupledgp.ground.validation import json_values
 
         print(json.dumps(json_values(result.to_dict() | {"output": str(output)}), indent=2))
     else:
-        show_left_out(result, output)
+        print_report(result.layout(), written=output)
 
 
 def _numbers(text: str) -> list[int]:

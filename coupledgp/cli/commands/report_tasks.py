@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.text import Text
 
 from coupledgp.cli.readers.kinds import (
     kinds_of_model,
@@ -17,11 +16,6 @@ from coupledgp.cli.readers.kinds import (
 from coupledgp.cli.readers.networks import Network, label_array, read_network
 from coupledgp.cli.readers.node_values import read_positions, read_values
 from coupledgp.cli.readers.tables import check_columns, listed, numeric
-from coupledgp.cli.show import table as show
-from coupledgp.cli.show.console import PlainConsole
-from coupledgp.diagnostics.alternatives_table import alternatives_section
-from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
-from coupledgp.diagnostics.study_report import StudyReport, study_section
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray
 
@@ -105,25 +99,3 @@ def _rows(model: Any, data: Path, target: str | None) -> tuple[Any, FloatArray]:
     y = numeric(table, [target], source).column(0).to_numpy()
     X = model_inputs(model, table, inputs, source)
     return (without_names(X) if names is None else X), y
-
-
-def show_report(result: StudyReport, output: Path) -> None:
-    """Print the figures of a report and the path of its page."""
-    console = PlainConsole()
-    console.print(Text(result.title, style="bold"), soft_wrap=True)
-    show.print_warnings(console, result.warnings)
-    console.print()
-    rows = figure_rows(result.figures, result.accuracy)
-    columns = figure_columns(result.figures)
-    show.print_section(console, Section("Beside the exact GP", columns, rows))
-    if result.study is not None:
-        console.print()
-        show.print_section(console, study_section(result.study, result.figures))
-    if result.alternatives is not None:
-        console.print()
-        show.print_section(console, alternatives_section(result.alternatives))
-    console.print()
-    show.print_verdicts(console, result)
-    lines = [] if result.study is None else [result.study.verdict()]
-    for line in [*lines, f"Written: {output}"]:
-        console.print(Text(line), soft_wrap=True)

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.commands.field_run import noted
 from coupledgp.cli.commands.graph_files import check_isolated
+from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.commands.series_files import (
     Layout,
     check_law_path,
     law_writer,
     law_written,
 )
-from coupledgp.cli.commands.series_options import option_name
+from coupledgp.cli.commands.series_options import domain_options
 from coupledgp.cli.commands.series_tasks import (
-    SCHEMA_VERSION,
     describe_model,
     describe_panel,
     laws_in_blocks,
@@ -31,24 +28,24 @@ from coupledgp.cli.commands.series_tasks import (
     new_panel,
     times_of,
 )
-from coupledgp.cli.evaluate import Stopwatch
-from coupledgp.cli.options import option
-from coupledgp.cli.readers.domains import DomainOptions, is_mesh, read_domain
-from coupledgp.cli.readers.files import about
+from coupledgp.cli.readers.domains import is_mesh, read_domain
 from coupledgp.cli.readers.networks import label_column, read_network
 from coupledgp.cli.readers.node_values import positions_of
 from coupledgp.cli.readers.series import Nodes, SeriesOptions, read_series
 from coupledgp.cli.readers.tables import check_table_path, write_table
 from coupledgp.cli.readers.times import check_rows, chosen_nodes
-from coupledgp.cli.show import series as show
+from coupledgp.cli.shared.domain import Domain, Paths, heading, texts
+from coupledgp.cli.shared.options import naming
+from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES
 from coupledgp.graphs import Graph
-from coupledgp.ground.output import written_whole
 from coupledgp.ground.progress import reporter
-from coupledgp.ground.validation import check_choice, json_values
+from coupledgp.ground.validation import check_choice
 from coupledgp.models import GraphTimeGPRegressor, load_model, save_model
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel
@@ -83,124 +80,122 @@ class Place:
     crs: str | None = None
 
 
-def run_series(options: Mapping[str, Any]) -> None:
-    """Read, fit or update, predict, write and print; `options` are those of the command by name."""
-    _check_options(options)
-    remarks: list[str] = []
-    outputs = {name: options[name] for name in ("leave_one_sensor_out", "save_model", "report")}
-    with ExitStack() as stack, about(options["graph"], options["values"], options["update"]):
-        # Outputs that cannot be written are refused before the work, not after it.
-        law_path = stack.enter_context(law_written(options["output"]))
-        paths = {
-            name: None if path is None else stack.enter_context(written_whole(path))
-            for name, path in outputs.items()
-        }
-        result = _Run(options, remarks).result(law_path, paths)
-    if options["as_json"]:
-        print(json.dumps(json_values(result), indent=2))
-    else:
-        show.interpolate(result)
+class SeriesDomain(Domain):
+    """Values over time at the nodes of a graph, of roads or of a mesh."""
 
-
-def _check_options(options: Mapping[str, Any]) -> None:
-    """Refuse what can be refused before anything is read."""
-    check_law_path(options["output"], "--output")
-    check_choice(options["model"], MODELS, "--model")
-    if options["leave_one_sensor_out"] is not None:
-        check_table_path(options["leave_one_sensor_out"], "--leave-one-sensor-out")
-    several = len(options["value_column"] or ()) > 1
-    for name in ("save_model", "update", "report"):
-        if several and options[name] is not None:
-            raise InvalidInputError(
-                f"{option_name(name)}: expected one --value-column beside it, got "
-                f"{len(options['value_column'])}"
-            )
-
-
-class _Run:
-    """One run: its options, what was read, and its models by the names of values."""
-
-    def __init__(self, options: Mapping[str, Any], remarks: list[str]) -> None:
-        self.options, self.remarks, self.clock = options, remarks, Stopwatch()
+    def __init__(self, options: InterpolateOptions) -> None:
+        super().__init__()
+        self.options = options
         self.models: dict[str, Any] = {}
-        with noted(remarks), reporter("read"):
+        self.tables: dict[str, Any] = {}
+        check_law_path(options.output, "--output")
+        check_choice(options.model, MODELS, "--model")
+        if options.leave_one_sensor_out is not None:
+            check_table_path(options.leave_one_sensor_out, "--leave-one-sensor-out")
+        several = len(options.value_column or ())
+        for name in ("save_model", "update", "report"):
+            if several > 1 and getattr(options, name) is not None:
+                raise InvalidInputError(
+                    f"{options.name_of(name)}: expected one --value-column beside it, got {several}"
+                )
+        self.further = further_parameters(GraphTimeGPRegressor, options.further, options)
+
+    @property
+    def sources(self) -> tuple[Path | None, ...]:
+        return self.options.graph, self.options.values, self.options.update
+
+    @property
+    def outputs(self) -> Paths:
+        names = ("output", "leave_one_sensor_out", "report", "save_model")
+        return {name: getattr(self.options, name) for name in names}
+
+    def opened(self, name: str, path: Path) -> AbstractContextManager[Path]:
+        return law_written(path) if name == "output" else super().opened(name, path)
+
+    def read(self) -> None:
+        options = self.options
+        assert options.values is not None
+        assert options.time_column is not None
+        with reporter("read"):
             self.place = read_place(options)
-            values = tuple(options["value_column"] or ())
+            values = tuple(options.value_column or ())
             self.panels = read_series(
-                options["values"],
+                options.values,
                 self.place.nodes,
                 SeriesOptions(
-                    options["time_column"], options["node_column"], values, options["zone"],
-                    options["resolution"],
+                    options.time_column, options.node_column, values, options.zone,
+                    options.resolution,
                 ),
             )  # fmt: skip
 
-    def result(self, law_path: Path, paths: Mapping[str, Path | None]) -> dict[str, Any]:
-        """Fit, predict, write; return what there is to print."""
-        with noted(self.remarks):
-            with self.clock("fit"):
-                self.models = {name: self._model(panel) for name, panel in self.panels.items()}
-            n_rows = self._write_law(law_path)
-            described = {
-                name: describe_panel(self.panels[name], model) | describe_model(model)
-                for name, model in self.models.items()
-            }
-            loso = paths["leave_one_sensor_out"]
-            if loso is not None or paths["report"] is not None:
-                with self.clock("leave one sensor out"):
-                    tables = {name: m.leave_one_sensor_out() for name, m in self.models.items()}
-                for name, table in tables.items():
-                    described[name]["leave_one_sensor_out"] = left_out_rows(table)[0]
-                if loso is not None:
-                    self._write_left_out(tables, loso)
-            if paths["report"] is not None:
-                with self.clock("report"):
-                    self._write_report(next(iter(tables.values())), paths["report"])
-            if paths["save_model"] is not None:
-                (model,) = self.models.values()
-                save_model(model, paths["save_model"], include_data=True)
+    def fit(self) -> None:
+        self.models = {name: self._model(panel) for name, panel in self.panels.items()}
+
+    def law(self, paths: Paths) -> dict[str, Any]:
+        assert paths["output"] is not None
+        n_rows = self._write_law(paths["output"])
+        described = {
+            name: describe_panel(self.panels[name], model) | describe_model(model)
+            for name, model in self.models.items()
+        }
+        if paths["leave_one_sensor_out"] is not None or paths["report"] is not None:
+            with self.clock("leave one sensor out"):
+                self.tables = {name: m.leave_one_sensor_out() for name, m in self.models.items()}
+            for name, table in self.tables.items():
+                described[name]["leave_one_sensor_out"] = left_out_rows(table)[0]
         return {
-            "schema_version": SCHEMA_VERSION,
-            "coupledgp": version("coupledgp"),
+            **heading(),
             "data": {
-                "path": str(self.options["graph"]), "values": str(self.options["values"]),
+                "path": str(self.options.graph), "values": str(self.options.values),
                 "graph": self.place.kind, "n_nodes": len(self.place.nodes.labels),
             },
             "values": described,
-            "output": {
-                name: None if self.options[name] is None else str(self.options[name])
-                for name in ("output", "leave_one_sensor_out", "report", "save_model")
-            } | {"n_rows": n_rows, "latent": self.options["latent"]},
+            "output": texts(self.outputs) | {"n_rows": n_rows, "latent": self.options.latent},
             "seconds": self.clock.seconds,
             "warnings": self.remarks,
         }  # fmt: skip
 
+    def write(self, result: dict[str, Any], paths: Paths) -> None:
+        if paths["leave_one_sensor_out"] is not None:
+            self._write_left_out(self.tables, paths["leave_one_sensor_out"])
+        if paths["report"] is not None:
+            with self.clock("report"):
+                self._write_report(next(iter(self.tables.values())), paths["report"])
+        if paths["save_model"] is not None:
+            (model,) = self.models.values()
+            save_model(model, paths["save_model"], include_data=True)
+
+    def report(self, result: dict[str, Any]) -> Report:
+        return series_report(result)
+
     def _model(self, panel: Panel) -> Any:
         """The model of a panel: fitted, or that of a file with what is later added."""
         options = self.options
-        if options["update"] is not None:
+        if options.update is not None:
             return self._updated(panel)
         window = None
-        if options["window"] is not None:
+        if options.window is not None:
             step = panel.axis.step or float(np.median(np.diff(panel.axis.values)))
-            with option("--window"):
-                window = int(np.ceil(panel.axis.duration(options["window"], "window") / step))
-        periods = options["periods"]
+            with naming("--window"):
+                window = int(np.ceil(panel.axis.duration(options.window, "window") / step))
+        periods = options.periods
         model = GraphTimeGPRegressor(
             self.place.domain,
-            "matern" if options["kernel"] == "auto" else options["kernel"],
-            options["time_kernel"],
+            "matern" if options.kernel == "auto" else options.kernel,
+            options.time_kernel,
             None if periods is None else tuple(p.strip() for p in periods.split(",")),
-            sensor_noise=options["sensor_noise"],
-            outliers=options["outliers"],
+            sensor_noise=options.sensor_noise,
+            outliers=options.outliers,
             window=window,
-            random_state=options["seed"],
+            random_state=options.seed,
+            **self.further,
         )
         with _named_options():
             return model.fit(panel)
 
     def _updated(self, panel: Panel) -> Any:
-        path = self.options["update"]
+        path = self.options.update
+        assert path is not None
         model = load_model(path)
         if not isinstance(model, GraphTimeGPRegressor):
             raise InvalidInputError(
@@ -215,15 +210,15 @@ class _Run:
         options = self.options
         first = next(iter(self.models.values()))
         sensors = {str(label) for model in self.models.values() for label in model.nodes_}
-        numbers = chosen_nodes(options["nodes"], self.place.nodes, sorted(sensors))
+        numbers = chosen_nodes(options.nodes, self.place.nodes, sorted(sensors))
         labels = [self.place.nodes.labels[k] for k in numbers]
-        times = times_of(first, options["times"], options["forecast"], options["zone"])
+        times = times_of(first, options.times, options.forecast, options.zone)
         check_rows(len(labels), times.size)
         layout = Layout(labels, first.time_axis_, times, list(self.models))
         with self.clock("predict"), reporter("predict"), law_writer(
-            path, options["output"], layout
+            path, options.output, layout
         ) as writer:  # fmt: skip
-            for laws in laws_in_blocks(self.models, layout, options["latent"]):
+            for laws in laws_in_blocks(self.models, layout, options.latent):
                 writer.write(laws)
         return len(labels) * times.size
 
@@ -232,20 +227,21 @@ class _Run:
 
         The page of an updated model has none: its hyperparameters are those of its file.
         """
-        options, place = self.options, self.place
+        options, place, values = self.options, self.place, self.options.values
+        assert values is not None
         ((name, model),) = self.models.items()
         report = space_time_report(
             model,
-            splits=0 if options["update"] is not None else 1,
+            splits=0 if options.update is not None else 1,
             left_out=table,
-            forecast=options["forecast"],
+            forecast=options.forecast,
             positions=place.positions if isinstance(place.domain, Graph) else None,
             crs=place.crs,
             unit=None if name == "value" else name,
-            title=f"{name} over time on {options['graph'].name}",
-            data=f"{options['values'].name} on {options['graph'].name}: {place.kind}",
+            title=f"{name} over time on {options.graph.name}",
+            data=f"{values.name} on {options.graph.name}: {place.kind}",
             warnings=tuple(self.remarks),
-            random_state=options["seed"],
+            random_state=options.seed,
         )
         report.to_html(path)
 
@@ -257,7 +253,8 @@ class _Run:
                        if key != "node"}  # fmt: skip
             named = {} if len(tables) == 1 else {"value": pa.array([name] * len(table))}
             parts.append(pa.table(named | {"node": label_column(table.node)} | columns))
-        write_table(pa.concat_tables(parts), path, self.options["leave_one_sensor_out"])
+        assert self.options.leave_one_sensor_out is not None
+        write_table(pa.concat_tables(parts), path, self.options.leave_one_sensor_out)
 
 
 @contextmanager
@@ -269,10 +266,10 @@ def _named_options() -> Iterator[None]:
         argument, _, text = str(error).partition(": ")
         if argument not in ARGUMENTS:
             raise
-        raise type(error)(f"{option_name(argument)}: {text}") from error
+        raise type(error)(f"{InterpolateOptions.name_of(argument)}: {text}") from error
 
 
-def read_place(options: Mapping[str, Any]) -> Place:
+def read_place(options: InterpolateOptions) -> Place:
     """What a model is fitted on: a graph, or the operator of a mesh or of roads with lengths.
 
     Raises
@@ -280,37 +277,31 @@ def read_place(options: Mapping[str, Any]) -> Place:
     InvalidInputError
         The file is of another kind, or has no lengths for `--model field`.
     """
-    path = options["graph"]
-    column = options["node_column"] or "node"
-    if options["model"] == "field" or path.suffix.lower() in LINES:
-        return _field_place(options, column)
+    path = options.graph
+    column = options.node_column or "node"
+    if options.model == "field" or path.suffix.lower() in LINES:
+        return _field_place(options)
     network = read_network(
-        path, "vertices" if is_mesh(path) else "faces", options["weight"], options["length"],
-        options["undirected"],
+        path, "vertices" if is_mesh(path) else "faces", options.weight, options.length,
+        options.undirected,
     )  # fmt: skip
     graph, crs = network.graph, None
-    if options["positions"] is not None:
-        places, names = positions_of(options["positions"], network.numbers, column)
+    if options.positions is not None:
+        places, names = positions_of(options.positions, network.numbers, column)
         network, crs = network.placed(places), None if names == ("x", "y") else LONLAT
-    observed = np.arange(graph.n_nodes) if options["keep_isolated"] else np.empty(0, np.int64)
-    check_isolated(network, observed, options["keep_isolated"], path)
+    observed = np.arange(graph.n_nodes) if options.keep_isolated else np.empty(0, np.int64)
+    check_isolated(network, observed, options.keep_isolated, path)
     labels = [graph.label(k) for k in range(graph.n_nodes)]
     positions = network.positions if network.mesh is None else np.asarray(network.mesh.vertices)
     nodes = Nodes(network.numbers, labels, network.nodes)
     return Place(graph, nodes, network.kind, positions, crs)
 
 
-def _field_place(options: Mapping[str, Any], column: str) -> Place:
-    path = options["graph"]
-    if options["weight"] is not None:
+def _field_place(options: InterpolateOptions) -> Place:
+    path = options.graph
+    if options.weight is not None:
         raise InvalidInputError("--weight: expected --model graph beside it")
-    domain = read_domain(
-        path,
-        DomainOptions(
-            options["length"], options["max_edge"], options["positions"], column,
-            options["layer"], options["crs"],
-        ),
-    )  # fmt: skip
+    domain = read_domain(path, domain_options(options))
     if domain is None:
         raise InvalidInputError(
             f"{path}: expected lengths of the edges for --model field, got none (--length names "

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.cli.commands.series_files import KINDS, Law, Layout
-from coupledgp.cli.options import option
 from coupledgp.cli.readers.times import parse_times
+from coupledgp.cli.shared.options import naming
 from coupledgp.random import FloatArray
 from coupledgp.series import Panel, as_panel
 
-SCHEMA_VERSION = 1
 OBSERVED, GAP, FORECAST, HIDDEN, REJECTED = range(len(KINDS))
 # Cells of a block of times that is predicted, and of one that is written.
 LAW_CELLS, BLOCK_CELLS = 24_000_000, 4_000_000
@@ -29,7 +28,7 @@ def times_of(model: Any, times: str | None, forecast: str | None, zone: str | No
     axis, known = model.time_axis_, model.process_.rows.times
     found = known if times is None else parse_times(times, axis, zone)
     if forecast is not None:
-        with option("--forecast"):
+        with naming("--forecast"):
             axis.duration(forecast, "forecast")
             found = np.union1d(found, model.times_ahead(forecast))
     return np.asarray(found)

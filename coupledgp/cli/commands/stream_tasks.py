@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ import pyarrow.parquet
 
 from coupledgp.batches import TableBatch
 from coupledgp.batches.datasets import open_dataset, tables_of
+from coupledgp.cli.commands.fit_options import FitOptions
 from coupledgp.cli.commands.predict_tasks import law_columns, table_inputs
 from coupledgp.cli.commands.table_models import Model
-from coupledgp.cli.commands.table_tasks import describe_fit
-from coupledgp.cli.evaluate import Stopwatch, scores
+from coupledgp.cli.commands.table_run import TableDomain
+from coupledgp.cli.commands.table_tasks import describe_fit, spread_of
 from coupledgp.cli.readers.batches import (
     MOST_HELD_OUT,
     TypedBatches,
@@ -29,16 +30,55 @@ from coupledgp.cli.readers.batches import (
 from coupledgp.cli.readers.kinds import kinds_of_model
 from coupledgp.cli.readers.models import read_model
 from coupledgp.cli.readers.tables import is_parquet
+from coupledgp.cli.shared.evaluate import scores
 from coupledgp.columns.arrow import kind_of
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.columns import column_moments
 from coupledgp.ground.output import writing
 from coupledgp.ground.progress import Progress
 from coupledgp.models import SparseSpectrumGPRegressor
 from coupledgp.models.extrapolation import Extrapolations
 
 
-def refuse_options(options: Mapping[str, Any]) -> None:
+class BatchedTable(TableDomain):
+    """A table that is read in batches, which are fitted in passes."""
+
+    def __init__(self, options: FitOptions) -> None:
+        super().__init__(options)
+        refuse_options(options)
+        self.name = "sparse-spectrum"
+        self._make()
+
+    def read(self) -> None:
+        """Divide the batches; at most 20 000 rows are held out, or taken from the test file."""
+        options = self.options
+        self.whole = TypedBatches(
+            options.data, options.target, options.drop or [], self.kinds, self.weights
+        )
+        self.batches, self.batch = divided(self.whole, self.share, options.seed)
+        if options.test is not None:
+            self.batch = _test_rows(options.test, self.whole, options.target)
+
+    def fit(self) -> None:
+        options = self.options
+        assert isinstance(self.model, SparseSpectrumGPRegressor)
+        budget = options.budget if "budget" in options.given else None
+        self.model.fit_batches(self.batches, checkpoint=options.checkpoint, budget=budget)
+
+    def _described(self) -> tuple[dict[str, Any], int]:
+        model, held_out, scored = self.model, self.batch, None
+        if held_out is not None:
+            with self.clock("predict"):
+                scored = scores(model.process_, model.points(held_out.X), held_out.y)
+        sample = next(iter(self.batches)) if held_out is None else held_out
+        process: Any = model.process_
+        n_train: int = process.statistics.n_rows
+        spread = spread_of(model, model.points(sample.X))
+        columns = len(self.whole.columns)
+        result = describe_fit(model, n_train, columns, spread, scored, None, self.clock)
+        return result, 0 if held_out is None else len(held_out.y)
+
+
+def refuse_options(options: FitOptions) -> None:
     """Refuse options that need all rows in memory.
 
     Raises
@@ -46,52 +86,22 @@ def refuse_options(options: Mapping[str, Any]) -> None:
     InvalidInputError
         One of them is set beside a file that is read in batches.
     """
-    if options["model"] not in (None, "sparse-spectrum"):
+    if options.model not in (None, "sparse-spectrum"):
         raise InvalidInputError(
-            f"--model: expected sparse-spectrum for a file read in batches, got {options['model']};"
+            f"--model: expected sparse-spectrum for a file read in batches, got {options.model};"
             " --in-memory reads the whole file"
         )
-    for name, option in (("report", "--report"), ("include_data", "--include-data")):
-        if options[name]:
+    for name, value in (("--report", options.report), ("--include-data", options.include_data)):
+        if value:
             raise InvalidInputError(
-                f"{option}: expected none for a file read in batches; --in-memory reads the whole "
+                f"{name}: expected none for a file read in batches; --in-memory reads the whole "
                 "file"
             )
-    if options["how"] not in ("auto", "none") or options["exact_rows"]:
+    if options.how not in ("auto", "none") or options.exact_rows:
         raise InvalidInputError(
             "--compare, --exact-rows: expected none for a file read in batches; compare models of "
             "some of the rows"
         )
-
-
-def fit_batches(
-    model: SparseSpectrumGPRegressor, options: Mapping[str, Any], kinds: Mapping[str, str],
-    share: float, clock: Stopwatch,
-) -> tuple[dict[str, Any], int]:  # fmt: skip
-    """Fit a model to a file in batches; return what is printed, and the number of test rows.
-
-    At most 20 000 rows are held out, or are taken from the file of test rows.
-    """
-    weights = {
-        "sample_weight": options["weight_column"], "sample_noise": options["noise_column"],
-    }  # fmt: skip
-    drop, target = options["drop"] or [], options["target"]
-    whole = TypedBatches(options["data"], target, drop, kinds, weights)
-    train, held_out = divided(whole, share, options["seed"])
-    if options["test"] is not None:
-        held_out = _test_rows(options["test"], whole, target)
-    with clock("fit"):
-        model.fit_batches(train, checkpoint=options["checkpoint"], budget=options["stream_budget"])
-    scored = None
-    if held_out is not None:
-        with clock("predict"):
-            points = model.points(held_out.X)
-            scored = scores(model.process_, points, held_out.y)
-    n_train = _n_rows(model)
-    sample = next(iter(train)) if held_out is None else held_out
-    spread = _spread(model, sample)
-    described = describe_fit(model, n_train, len(whole.columns), spread, scored, None, clock)
-    return described, 0 if held_out is None else len(held_out.y)
 
 
 def _test_rows(path: Path, train: TypedBatches, target: str) -> TableBatch | None:
@@ -101,19 +111,6 @@ def _test_rows(path: Path, train: TypedBatches, target: str) -> TableBatch | Non
     source = TypedBatches(path, target, [], kinds, {"sample_weight": None, "sample_noise": None})
     source.columns = train.columns
     return joined(iter(source), MOST_HELD_OUT)
-
-
-def _n_rows(model: SparseSpectrumGPRegressor) -> int:
-    process: Any = model.process_
-    n_rows: int = process.statistics.n_rows
-    return n_rows
-
-
-def _spread(model: SparseSpectrumGPRegressor, batch: TableBatch) -> list[float]:
-    """Standard deviations (q,) of the parts of the inputs, of some rows."""
-    _, variances = column_moments(model.points(batch.X))
-    spread: list[float] = np.sqrt(np.bincount(model.encoding_.groups, weights=variances)).tolist()
-    return spread
 
 
 def table_model(path: Path, node_column: str | None) -> Any:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import typer
-
-from coupledgp.cli.options import number_or_auto, selection_of
+from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.shared.declare import refuse
+from coupledgp.cli.shared.options import number_or_auto, selection_of
+from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.couplings.frequencies.registry import describe_coupling
-from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice
 from coupledgp.models import GPRegressor, SparseSpectrumGPRegressor
 
@@ -28,7 +27,7 @@ MODEL_PARAMETERS = (
 Model = SparseSpectrumGPRegressor | GPRegressor
 
 
-def chosen_name(context: typer.Context, model: str | None) -> str:
+def chosen_name(options: FitOptions) -> str:
     """Name of the model: the given one, else sparse-spectrum if it alone has an option in use.
 
     Raises
@@ -36,35 +35,29 @@ def chosen_name(context: typer.Context, model: str | None) -> str:
     InvalidInputError
         The model is unknown or does not have an option that was given.
     """
-    given = [name for name in SPARSE if _is_given(context, name)]
-    if model is None:
-        return "sparse-spectrum" if given else "auto"
-    check_choice(model, CHOICES, "--model")
-    if given and model != "sparse-spectrum":
-        option = f"--{given[0].replace('_', '-')}"
-        raise InvalidInputError(
-            f"{option}: expected --model sparse-spectrum beside it, got {model}"
-        )
-    return model
+    if options.model is None:
+        return "sparse-spectrum" if options.given & set(SPARSE) else "auto"
+    check_choice(options.model, CHOICES, "--model")
+    if options.model != "sparse-spectrum":
+        why = f"expected --model sparse-spectrum beside it, got {options.model}"
+        refuse(options, SPARSE, why)
+    return options.model
 
 
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
-
-
-def make_model(name: str, options: Mapping[str, Any]) -> Model:
+def make_model(name: str, options: FitOptions) -> Model:
     """The unfitted estimator of a name, from the options of the command."""
+    kind: type[Model] = GPRegressor if name != "sparse-spectrum" else SparseSpectrumGPRegressor
     shared = {
-        "random_state": options["seed"],
+        "random_state": options.seed,
         "missing": "indicator",
-        "target_transform": options["target_transform"],
-        "device": options["device"],
+        "target_transform": options.target_transform,
+        "device": options.device,
+        **further_parameters(kind, options.further, options),
     }
     if name != "sparse-spectrum":
-        return GPRegressor(NAMES.get(name, name), options["budget"], **shared)
-    sparse = {key: options[key] for key in SPARSE}
-    sparse["n_frequencies"] = number_or_auto(options["n_frequencies"], "--n-frequencies")
+        return GPRegressor(NAMES.get(name, name), options.budget, **shared)
+    sparse = {key: getattr(options, key) for key in SPARSE}
+    sparse["n_frequencies"] = number_or_auto(options.n_frequencies, "--n-frequencies")
     return SparseSpectrumGPRegressor(**sparse, **shared)
 
 

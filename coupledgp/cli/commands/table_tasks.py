@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +11,20 @@ import numpy as np
 import pyarrow as pa
 
 from coupledgp.cli.commands.table_models import Model, describe_model, describe_search
-from coupledgp.cli.evaluate import (
+from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
+from coupledgp.cli.readers.tables import check_columns, numeric
+from coupledgp.cli.shared.domain import heading
+from coupledgp.cli.shared.evaluate import (
     Comparison,
     Rows,
     Stopwatch,
-    beside_exact,
-    plan_comparison,
-    scores,
     split,
 )
-from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
-from coupledgp.cli.readers.tables import check_columns, numeric
 from coupledgp.columns.arrow import kind_of
-from coupledgp.diagnostics.overlap import Overlap, overlap_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.columns import column_moments
-from coupledgp.ground.memory import named_exhaustion
 from coupledgp.ground.progress import reporter
 from coupledgp.random import FloatArray
-
-SCHEMA_VERSION = 1
 
 
 def load(
@@ -83,57 +76,6 @@ def load(
         return rows, _rows(other, names, target, str(test), kinds)
 
 
-def fit_in_memory(
-    model: Model, options: Mapping[str, Any], kinds: Mapping[str, str], share: float,
-    clock: Stopwatch, how: str,
-) -> tuple[dict[str, Any], int, Comparison | None, Overlap | None]:  # fmt: skip
-    """Fit a model to a table, score it and compare it with the exact GP, as the options say.
-
-    Returns
-    -------
-    (dict, int, Comparison or None, Overlap or None)
-        What is printed, the number of test rows, the comparison, and how far the test rows overlap
-        with those to train on.
-    """
-    weights = {
-        "sample_weight": options["weight_column"], "sample_noise": options["noise_column"],
-    }  # fmt: skip
-    train, held_out = load(
-        options["data"], options["target"], options["test"], share, options["drop"] or [],
-        options["seed"], kinds, weights,
-    )  # fmt: skip
-    plan = plan_comparison(how, len(train), options["exact_rows"])
-    if plan is not None:
-        plan.check_size()
-    with clock("fit"):
-        model.fit(train.X, train.y, **train.weights)
-    scored, overlap = None, None
-    if len(held_out):
-        with clock("predict"), reporter("predict"), named_exhaustion("predict"):
-            points, process = model.points(held_out.X), model.process_
-            scored = scores(process, points, held_out.y)
-            overlap = overlap_of(process, points, held_out.y)[0]
-    comparison = None
-    if plan is not None:
-        with clock("compare"):
-            comparison = beside_exact(model, train, held_out, plan, options["seed"])
-            comparison = replace(comparison, report=replace(comparison.report, overlap=overlap))
-    result = describe(model, train, scored, comparison, clock)
-    return result, len(held_out), comparison, overlap
-
-
-def describe(
-    model: Model,
-    train: Rows,
-    scored: dict[str, Any] | None,
-    comparison: Comparison | None,
-    clock: Stopwatch,
-) -> dict[str, Any]:
-    """Return data, settings and results of the fit as plain values, the content of `--json`."""
-    n_columns, spread = train.X.num_columns, _spread(model)
-    return describe_fit(model, len(train), n_columns, spread, scored, comparison, clock)
-
-
 def describe_fit(
     model: Model,
     n_train: int,
@@ -143,13 +85,15 @@ def describe_fit(
     comparison: Comparison | None,
     clock: Stopwatch,
 ) -> dict[str, Any]:
-    """The same from the numbers of rows and columns, and the spreads (q,) of the parts of X."""
+    """Return data, settings and results of the fit as plain values, the content of `--json`.
+
+    They need the numbers of rows and columns, and the spreads (q,) of the parts of X.
+    """
     names = model.lengthscale_names_
     lengthscales = np.broadcast_to(model.lengthscale_, len(names)).tolist()
     evidence = float(model.log_marginal_likelihood_value_)
     return {
-        "schema_version": SCHEMA_VERSION,
-        "coupledgp": version("coupledgp"),
+        **heading(),
         "data": {"n_train": n_train, "n_columns": n_columns},
         "columns": model.encoding_.describe(),
         "model": describe_model(model),
@@ -171,9 +115,9 @@ def describe_fit(
     }
 
 
-def _spread(model: Model) -> list[float]:
-    """Standard deviations (q,) of the parts of the training inputs."""
-    _, variances = column_moments(model.X_train_)
+def spread_of(model: Model, points: FloatArray) -> list[float]:
+    """Standard deviations (q,) of the parts of inputs, of encoded rows (n, D)."""
+    _, variances = column_moments(points)
     spread: list[float] = np.sqrt(np.bincount(model.encoding_.groups, weights=variances)).tolist()
     return spread
 

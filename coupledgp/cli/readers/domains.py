@@ -40,7 +40,7 @@ METRES_OF = {"km": 1000.0}
 
 
 @dataclass(frozen=True, eq=False)
-class Domain:
+class SpatialDomain:
     """A surface or network as read from a file.
 
     Attributes
@@ -146,7 +146,7 @@ def is_mesh(path: Path) -> bool:
     return str(path) in meshes.names() or path.suffix.lower() in MESHES
 
 
-def read_domain(path: Path, options: DomainOptions) -> Domain | None:
+def read_domain(path: Path, options: DomainOptions) -> SpatialDomain | None:
     """Read a mesh, roads or a network; None for a network whose edges have no lengths.
 
     Raises
@@ -183,24 +183,24 @@ def _refuse(options: DomainOptions, names: tuple[str, ...], kind: str) -> None:
             raise InvalidInputError(f"--{name}: expected it for {kind} only")
 
 
-def _surface(path: Path, longest: MaxEdge) -> Domain:
+def _surface(path: Path, longest: MaxEdge) -> SpatialDomain:
     name = str(path)
     mesh = meshes.load(name).mesh if name in meshes.names() else read_mesh(path, numbered=True)
     with about(path):
         operator = LaplaceOperator.from_trimesh(mesh, max_edge=longest)
     kind = f"mesh, {len(mesh.faces)} faces, {len(mesh.vertices)} vertices"
-    return Domain(operator, kind, "mesh units", mesh)
+    return SpatialDomain(operator, kind, "mesh units", mesh)
 
 
 def _sizes(roads: RoadNetwork) -> str:
     return f"{roads.n_edges} roads between {roads.n_nodes} nodes"
 
 
-def _on_roads(roads: RoadNetwork, kind: str, longest: MaxEdge, unit: str = "m") -> Domain:
-    return Domain(roads.operator(longest), kind, unit, roads=roads)
+def _on_roads(roads: RoadNetwork, kind: str, longest: MaxEdge, unit: str = "m") -> SpatialDomain:
+    return SpatialDomain(roads.operator(longest), kind, unit, roads=roads)
 
 
-def _read_table(path: Path, options: DomainOptions) -> Domain | None:
+def _read_table(path: Path, options: DomainOptions) -> SpatialDomain | None:
     table = read_table(path)
     check_columns(table, ["source", "target", *_given(options.length)], str(path))
     _, length = measure(table.column_names, None, options.length)
@@ -229,8 +229,8 @@ def _read_table(path: Path, options: DomainOptions) -> Domain | None:
         domain = _on_roads(found, kind, options.longest, unit)
     else:
         operator = _unplaced(ends[kept], lengths[kept], labels, options.longest)
-        domain = Domain(operator, kind, unit)
-    return Domain(**{**vars(domain), "edge_rows": (edge, turned)})
+        domain = SpatialDomain(operator, kind, unit)
+    return SpatialDomain(**{**vars(domain), "edge_rows": (edge, turned)})
 
 
 def _given(name: str | None) -> list[str]:
@@ -259,7 +259,7 @@ def _placed(
     return RoadNetwork(ends, lengths, places, lines, np.arange(len(ends)), labels, plane)
 
 
-def _read_markup(path: Path, options: DomainOptions) -> Domain | None:
+def _read_markup(path: Path, options: DomainOptions) -> SpatialDomain | None:
     if options.positions is not None:
         raise InvalidInputError("--positions: expected it for an edge table only")
     found = parse_markup(on_disk(path))
@@ -288,13 +288,13 @@ def _read_markup(path: Path, options: DomainOptions) -> Domain | None:
 
 def _markup_without_places(
     found: Any, edges: list[Any], length: str, kind: str, unit: str, options: DomainOptions
-) -> Domain:
+) -> SpatialDomain:
     labels = list(found.nodes)
     number = {label: k for k, label in enumerate(labels)}
     ends = np.array([[number[edge[0]], number[edge[1]]] for edge in edges], dtype=np.int64)
     lengths = np.array([_number(edge, length) for edge in edges])
     _, kept = one_of_each(ends, lengths)
-    return Domain(_unplaced(ends[kept], lengths[kept], labels, options.longest), kind, unit)
+    return SpatialDomain(_unplaced(ends[kept], lengths[kept], labels, options.longest), kind, unit)
 
 
 def _number(edge: tuple[Any, Any, dict[str, Any]], name: str) -> float:

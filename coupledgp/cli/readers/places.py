@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.readers.domains import Domain
+from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.readers.networks import node_texts
 from coupledgp.cli.readers.node_values import numbers_or_nan
@@ -83,7 +83,7 @@ class Places:
 
 
 def read_sensors(
-    path: Path, domain: Domain, options: PlaceOptions, value_column: str | None
+    path: Path, domain: SpatialDomain, options: PlaceOptions, value_column: str | None
 ) -> tuple[Places, FloatArray]:
     """Places and values (n,) of the rows of a table that have a value."""
     table = read_table(path)
@@ -100,7 +100,7 @@ def read_sensors(
 
 
 def read_queries(
-    path: Path, domain: Domain, options: PlaceOptions, added: Sequence[str] = ("mean", "std")
+    path: Path, domain: SpatialDomain, options: PlaceOptions, added: Sequence[str] = ("mean", "std")
 ) -> Places:
     """Places of all rows of a table, to which columns of these names will be added."""
     table = read_table(path)
@@ -121,7 +121,7 @@ def _value_column(names: Sequence[str], places: Sequence[str], given: str | None
 
 
 def place_columns(
-    path: Path, names: Sequence[str], domain: Domain, options: PlaceOptions
+    path: Path, names: Sequence[str], domain: SpatialDomain, options: PlaceOptions
 ) -> tuple[str, tuple[str, ...]]:
     """How a table with columns of these names gives places, and by which columns."""
     known = set(names)
@@ -190,7 +190,12 @@ def _on_network(
 
 
 def _places(
-    path: Path, table: pa.Table, kind: str, columns: tuple[str, ...], domain: Domain, rows: IntArray
+    path: Path,
+    table: pa.Table,
+    kind: str,
+    columns: tuple[str, ...],
+    domain: SpatialDomain,
+    rows: IntArray,
 ) -> Places:
     """Places of some rows (n,) of a table, numbered from 0."""
     check_columns(table, columns, str(path))
@@ -241,7 +246,9 @@ def _numbers(
     return values.astype(np.int64)
 
 
-def _named(path: Path, table: pa.Table, column: str, domain: Domain, rows: IntArray) -> Locations:
+def _named(
+    path: Path, table: pa.Table, column: str, domain: SpatialDomain, rows: IntArray
+) -> Locations:
     texts = node_texts(read_table(path, text_columns=True), column, str(path))
     numbers = np.array([domain.numbers.get(texts[row], -1) for row in rows], dtype=np.int64)
     bad = np.flatnonzero(numbers < 0)
@@ -256,7 +263,7 @@ def _named(path: Path, table: pa.Table, column: str, domain: Domain, rows: IntAr
 
 
 def _along(
-    path: Path, table: pa.Table, columns: Sequence[str], domain: Domain, rows: IntArray
+    path: Path, table: pa.Table, columns: Sequence[str], domain: SpatialDomain, rows: IntArray
 ) -> Locations:
     assert domain.operator.given_lengths is not None
     size = len(domain.operator.given_lengths)
@@ -268,7 +275,7 @@ def _along(
 
 
 def _projected(
-    path: Path, table: pa.Table, columns: Sequence[str], domain: Domain, rows: IntArray
+    path: Path, table: pa.Table, columns: Sequence[str], domain: SpatialDomain, rows: IntArray
 ) -> Locations:
     """The nearest places of positions; a warning names the farthest row, all far are refused."""
     positions = _finite(path, table, columns, rows)

@@ -1,4 +1,4 @@
-"""The results of `coupledgp interpolate` for a field as printed tables and as a page."""
+"""What `coupledgp interpolate` found of a field, as a report: map, scores, fit, domain, sensors."""
 
 from __future__ import annotations
 
@@ -6,75 +6,53 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from coupledgp.cli.commands.field_tasks import LEVEL, LeftOut
-from coupledgp.cli.show import table as show
-from coupledgp.cli.show.console import PlainConsole
-from coupledgp.diagnostics.pages.table import Section
+from coupledgp.cli.shared.left_out import LEVEL, LeftOut
+from coupledgp.cli.show.table import score_rows
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.field import RoadMap, SurfaceMap
+    from coupledgp.diagnostics.pages.picture import Picture
 
 # Most members of the mixture, and most sensors left out, that tables list.
 MAX_MEMBERS, MAX_SENSORS = 6, 12
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
-    """What a page shows beside the figures of a result.
+class FieldFound:
+    """What an interpolation found of a field.
 
     Attributes
     ----------
+    result : dict
+        Figures and settings, as in the JSON.
     picture : SurfaceMap, RoadMap or None
         The map of the law.
     left_out : LeftOut or None
         Predictions of sensors that are left out.
     """
 
+    result: dict[str, Any]
     picture: SurfaceMap | RoadMap | None = field(default=None, repr=False)
     left_out: LeftOut | None = field(default=None, repr=False)
 
 
-def interpolate(result: dict[str, Any]) -> None:
-    """Print the results of an interpolation."""
-    console = PlainConsole()
-    console.print(Text(headline(result), style="bold"), soft_wrap=True)
-    console.print(Text(model_line(result)), soft_wrap=True)
-    for section in [*sections(result), *_present(sensor_section(result))]:
-        console.print()
-        show.print_section(console, section)
-    console.print()
-    show.print_judgement(console, *judgement(result))
-    for line in [*verdict(result), *closing_lines(result)]:
-        console.print(Text(line), soft_wrap=True)
-
-
-def page(result: dict[str, Any], shown: Shown) -> str:
-    """Return the HTML page."""
-    from coupledgp.diagnostics.pages.html import html_of, render_field  # matplotlib is slow
-    from coupledgp.diagnostics.pages.left_out import left_out, residuals
-
-    further = []
-    loo = shown.left_out
-    if loo is not None:
-        law = loo.y, loo.mean, loo.std, loo.names
-        further = [left_out(*law, LEVEL), residuals(*law)]
-    content = render_field(
+def field_report(found: FieldFound) -> Report:
+    """The report of a field."""
+    result = found.result
+    return Report(
         title=f"Field on {Path(result['data']['path']).name}",
         lead=[headline(result), model_line(result)],
-        verdict=verdict(result),
         warnings=result["warnings"],
-        verdicts=judgement(result)[0],
-        advice=judgement(result)[1],
-        opening=None if shown.picture is None else shown.picture.picture(),
-        sections=sections(result),
-        further=further,
-        after=_present(sensor_section(result)),
+        verdicts=[Verdict(**one) for one in result["verdicts"]],
+        statements=verdict(result),
+        advice=[Advice(**one) for one in result["advice"]],
+        sections=sections_of(found, ["field"]),
         closing=closing_lines(result),
     )
-    return html_of(content)
 
 
 def headline(result: dict[str, Any]) -> str:
@@ -111,13 +89,6 @@ def model_line(result: dict[str, Any]) -> str:
     )
 
 
-def judgement(result: dict[str, Any]) -> tuple[list[Verdict], list[Advice]]:
-    """Verdicts and advice of a result."""
-    return (
-        [Verdict(**one) for one in result["verdicts"]], [Advice(**one) for one in result["advice"]]
-    )  # fmt: skip
-
-
 def verdict(result: dict[str, Any]) -> list[str]:
     """Compare the model with the best baseline in a sentence, if baselines were asked for."""
     found = result["baselines"]
@@ -135,17 +106,15 @@ def verdict(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def sections(result: dict[str, Any]) -> list[Section]:
-    """Tables of the domain, the fit, the scores and the baselines, those that there are."""
-    return [
-        *_present(score_section(result), baseline_section(result)),
-        fit_section(result),
-        Section("Domain", ("", "as read"), domain_rows(result)),
-    ]
+def map_section(found: FieldFound) -> Section | None:
+    """The law on the map; None where there are no positions."""
+    return None if found.picture is None else Section("map", pictures=[found.picture.picture])
 
 
-def _present(*found: Section | None) -> list[Section]:
-    return [section for section in found if section is not None]
+def domain_section(found: FieldFound) -> Section:
+    """Size of the surface or network."""
+    table = ReportTable("Domain", ("", "as read"), domain_rows(found.result))
+    return Section("domain", tables=[table])
 
 
 def domain_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -170,12 +139,15 @@ def domain_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def fit_section(result: dict[str, Any]) -> Section:
-    """Table of the families of kernels and of the members of greatest weight."""
-    fitted = result["fitted"]
+def fit_section(found: FieldFound) -> Section:
+    """Families of kernels and the members of greatest weight."""
+    fitted = found.result["fitted"]
+    names = ("surface_share", "range", "lengthscale", "field_std", "noise_std")
+    figures = {name: fitted[name] for name in names}
     if fitted["is_default"]:
         kernels = [(member["kernel"], "default") for member in fitted["members"]]
-        return Section("Kernel without evidence", ("", ""), kernels)
+        table = ReportTable("Kernel without evidence", ("", ""), kernels)
+        return Section("fit", figures=figures, tables=[table])
     families = [
         (f"family: {family['name']}", f"{family['weight']:.3f}") for family in fitted["families"]
     ]
@@ -187,7 +159,8 @@ def fit_section(result: dict[str, Any]) -> Section:
     rows = [*families, *((kernel, f"{weight:.3f}") for kernel, weight in kept)]
     if rest:
         rows.append((f"and {len(rest)} more", f"{sum(weight for _, weight in rest):.3f}"))
-    return Section("Kernels by evidence", ("", "weight"), rows)
+    table = ReportTable("Kernels by evidence", ("", "weight"), rows)
+    return Section("fit", figures=figures, tables=[table])
 
 
 def amount(value: float) -> str:
@@ -195,20 +168,15 @@ def amount(value: float) -> str:
     return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def score_section(result: dict[str, Any]) -> Section | None:
-    """Table of the scores on hidden sensors, if there are any and no baselines beside them."""
-    scores = result["scores"]
-    if scores is None or result["baselines"] is not None:
+def score_section(shown: FieldFound) -> Section | None:
+    """Scores on hidden sensors, beside baselines if they were asked for; None without either."""
+    scores, found = shown.result["scores"], shown.result["baselines"]
+    if found is None and scores is None:
         return None
-    title = f"Scores on {scores['n_hidden']} hidden values"
-    return Section(title, ("", "model"), show.score_rows(scores))
-
-
-def baseline_section(result: dict[str, Any]) -> Section | None:
-    """Table of the model beside the baselines, if they were asked for."""
-    found = result["baselines"]
     if found is None:
-        return None
+        title = f"Scores on {scores['n_hidden']} hidden values"
+        table = ReportTable(title, ("", "model"), score_rows(scores))
+        return Section("test-scores", figures=scores, tables=[table])
     kind = "hidden values" if found["sensors"] == "hidden" else "values, each left out in turn"
     rows = [
         (
@@ -220,25 +188,42 @@ def baseline_section(result: dict[str, Any]) -> Section | None:
         for row in found["rows"]
     ]
     columns = ("", "RMSE", "NLPD", f"in {100 * LEVEL:.0f} % intervals")
-    return Section(f"Beside baselines, on {found['n_sensors']} {kind}", columns, rows)
+    title = f"Beside baselines, on {found['n_sensors']} {kind}"
+    figures = {row["name"]: {one: row[one] for one in ("rmse", "nlpd", "coverage")}
+               for row in found["rows"]}  # fmt: skip
+    return Section("test-scores", figures=figures, tables=[ReportTable(title, columns, rows)])
 
 
-def sensor_section(result: dict[str, Any]) -> Section | None:
-    """Table of the sensors that deviate the most from their prediction by the others."""
-    found = result["leave_one_out"]
+def sensor_section(shown: FieldFound) -> Section | None:
+    """The sensors that deviate the most from their prediction by the others."""
+    found, loo = shown.result["leave_one_out"], shown.left_out
     if found is None:
         return None
+
+    def beside() -> Picture:
+        from coupledgp.diagnostics.pages.left_out import left_out
+
+        assert loo is not None
+        return left_out(loo.y, loo.mean, loo.std, loo.names, LEVEL)
+
+    def deviations() -> Picture:
+        from coupledgp.diagnostics.pages.left_out import residuals
+
+        assert loo is not None
+        return residuals(loo.y, loo.mean, loo.std, loo.names)
+
     rows = sorted(found["rows"], key=lambda row: -abs(row["residual"]))
     title = "Sensors left out, one place at a time"
     if len(rows) > MAX_SENSORS:
         title += f": the {MAX_SENSORS} of {len(rows)} that deviate the most"
     columns = ("sensor", "observed", "mean", "std", "residual / std")
-    shown = [
+    cells = [
         (row["sensor"], *(f"{row[name]:.4g}" for name in ("value", "mean", "std")),
          f"{row['residual']:+.2f}")
         for row in rows[:MAX_SENSORS]
     ]  # fmt: skip
-    return Section(title, columns, shown)
+    pictures = [] if loo is None else [beside, deviations]
+    return Section("left-out", tables=[ReportTable(title, columns, cells)], pictures=pictures)
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:
@@ -263,3 +248,10 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
             "standard deviation says so."
         )
     return lines
+
+
+register_section("map", map_section, "field")
+register_section("test-scores", score_section, "field")
+register_section("fit", fit_section, "field")
+register_section("domain", domain_section, "field")
+register_section("left-out", sensor_section, "field")

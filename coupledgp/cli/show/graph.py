@@ -1,62 +1,52 @@
-"""The results of `coupledgp interpolate` as printed tables, as a page and as pictures."""
+"""What `coupledgp interpolate` found on a graph, as a report: the map, the graph, the fit."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from rich.text import Text
-
-from coupledgp.cli.evaluate import Comparison
-from coupledgp.cli.options import selection_line
 from coupledgp.cli.readers.networks import Network
+from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.options import selection_line
 from coupledgp.cli.show import table as show
-from coupledgp.cli.show.console import PlainConsole
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
-from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows, short_numbers
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
+from coupledgp.diagnostics.sections.table import ReportTable, short_numbers
 from coupledgp.inference.nodes.forecast import Step
 from coupledgp.random import FloatArray, IntArray
 
 
-def interpolate(result: dict[str, Any], comparison: Comparison | None) -> None:
-    """Print the results of an interpolation."""
-    console = PlainConsole()
-    console.print(Text(headline(result), style="bold"), soft_wrap=True)
-    console.print(Text(model_line(result)), soft_wrap=True)
-    for section in sections(result, comparison):
-        console.print()
-        show.print_section(console, section)
-    console.print()
-    if comparison is not None:
-        show.print_verdicts(console, comparison.report)
-    for line in [*selection_line(result["selection"]), *closing_lines(result)]:
-        console.print(Text(line), soft_wrap=True)
+class GraphFound(NamedTuple):
+    """What an interpolation found: its description and, for a map, the law at the nodes.
 
-
-def page(
-    result: dict[str, Any],
-    comparison: Comparison,
-    network: Network,
-    observed: IntArray,
-    law: tuple[FloatArray, FloatArray],
-) -> str:
-    """Return the HTML page, with a picture where nodes have positions.
-
-    `observed` holds node numbers (n,), `law` the mean and standard deviation (n_nodes,).
+    Attributes
+    ----------
+    result : dict
+        Figures and settings, as in the JSON.
+    network : Network
+    observed : IntArray (n,)
+        Numbers of the observed nodes.
+    law : (FloatArray, FloatArray)
+        Mean and standard deviation (n_nodes,).
     """
-    from coupledgp.diagnostics.pages.html import html_of, render  # matplotlib is slow to import
 
-    drawn = network.mesh is not None or network.positions is not None
-    content = render(
-        comparison.report,
-        title=f"Interpolation on {Path(result['data']['path']).name}",
-        lead=[headline(result), model_line(result)],
-        opening=node_map(network, observed, *law).picture() if drawn else None,
-        sections=sections(result, None),
-        comparison=comparison_title(result),
-        closing=closing_lines(result),
-    )
-    return html_of(content)
+    result: dict[str, Any]
+    network: Network
+    observed: IntArray
+    law: tuple[FloatArray, FloatArray]
+
+
+def graph_report(found: GraphFound, comparison: Comparison | None) -> Report:
+    """The report of an interpolation, with a map where nodes have positions."""
+    result = found.result
+    lead = [headline(result), model_line(result)]
+    if comparison is not None:
+        lead.append(comparison_title(result))
+    title = f"Interpolation on {Path(result['data']['path']).name}"
+    closing = [*selection_line(result["selection"]), *closing_lines(result)]
+    shell = Report(title, lead, closing, sections=sections_of(found, ["graph"]))
+    return show.beside(shell, comparison)
 
 
 def headline(result: dict[str, Any]) -> str:
@@ -87,20 +77,28 @@ def model_line(result: dict[str, Any]) -> str:
     )
 
 
-def sections(result: dict[str, Any], comparison: Comparison | None) -> list[Section]:
-    """Tables of the graph, the fit, and, if there are any, the scores and the comparison."""
-    found = [
-        Section("Graph", ("", "as read"), graph_rows(result)),
-        Section("Fit", ("", "value", "remark"), fit_rows(result)),
+def map_section(found: GraphFound) -> Section | None:
+    """The law at the places of the nodes; None where they have none."""
+    if found.network.mesh is None and found.network.positions is None:
+        return None
+    drawn = node_map(found.network, found.observed, *found.law)
+    return Section("map", pictures=[drawn.picture])
+
+
+def fit_section(found: GraphFound) -> Section:
+    """Size of the graph, hyperparameters and settings of the fit."""
+    tables = [
+        ReportTable("Graph", ("", "as read"), graph_rows(found.result)),
+        ReportTable("Fit", ("", "value", "remark"), fit_rows(found.result)),
     ]
-    if result["scores"] is not None:
-        title = f"Scores on {result['scores']['n_hidden']} hidden values"
-        found.append(Section(title, ("", "model"), show.score_rows(result["scores"])))
-    if comparison is not None:
-        figures = comparison.report.figures
-        rows = figure_rows(figures, comparison.report.accuracy)
-        found.append(Section(comparison_title(result), figure_columns(figures), rows))
-    return found
+    names = ("outputscale", "noise", "log_evidence")
+    return Section("fit", figures={one: found.result["fitted"][one] for one in names},
+                   tables=tables)  # fmt: skip
+
+
+register_section("map", map_section, "graph")
+register_section("fit", fit_section, "graph")
+register_section("test-scores", lambda found: show.score_section(found.result), "graph")
 
 
 def graph_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -164,7 +162,7 @@ def comparison_title(result: dict[str, Any]) -> str:
     n_test = comparison["n_test"]
     part = f"{n_test}" if total in (None, n_test) else f"{n_test} of {total}"
     solved = show.by_solves(comparison)
-    return f"Beside the exact GP of the same hyperparameters, at {part} {kind} nodes{solved}"
+    return f"Beside it the exact GP of the same hyperparameters, at {part} {kind} nodes{solved}"
 
 
 def closing_lines(result: dict[str, Any]) -> list[str]:

@@ -1,32 +1,19 @@
-"""The results of `coupledgp interpolate` over time as printed tables."""
+"""What `coupledgp interpolate` found over time, as a report: terms, fit and sensors left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
-from coupledgp.cli.show import table as show
-from coupledgp.cli.show.console import PlainConsole
-from coupledgp.diagnostics.pages.table import Section, short_numbers
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
+from coupledgp.diagnostics.sections.table import ReportTable, short_numbers
 
 
-def interpolate(result: dict[str, Any]) -> None:
-    """Print the results of an interpolation over time."""
-    console = PlainConsole()
-    console.print(Text(headline(result), style="bold"), soft_wrap=True)
-    for name, found in result["values"].items():
-        console.print(Text(data_line(name, found)), soft_wrap=True)
-        for section in sections(found):
-            console.print()
-            show.print_section(console, section)
-        console.print()
-        for line in model_lines(found):
-            console.print(Text(line), soft_wrap=True)
-    for line in closing_lines(result):
-        console.print(Text(line), soft_wrap=True)
+def series_report(result: dict[str, Any]) -> Report:
+    """The report of an interpolation over time."""
+    return Report(headline(result), closing=closing_lines(result),
+                  sections=sections_of(result, ["series"]))  # fmt: skip
 
 
 def headline(result: dict[str, Any]) -> str:
@@ -51,7 +38,15 @@ def data_line(name: str, found: dict[str, Any]) -> str:
     )
 
 
-def sections(found: dict[str, Any]) -> Iterator[Section]:
+def value_section(result: dict[str, Any]) -> Section:
+    """Terms, fit and sensors left out of each value that was fitted."""
+    every = result["values"].items()
+    figures = {name: {"log_evidence": found["fitted"]["log_evidence"]} for name, found in every}
+    tables = [table for name, found in every for table in tables_of(name, found)]
+    return Section("values", figures=figures, tables=tables)
+
+
+def tables_of(name: str, found: dict[str, Any]) -> list[ReportTable]:
     """Tables of the terms, of the fit, and of sensors left out."""
     fitted = found["fitted"]
     terms = [
@@ -59,18 +54,20 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
          short_numbers(term["kernel"]), f"{term['variance'] ** 0.5:.4g}")
         for term in fitted["terms"]
     ]  # fmt: skip
-    yield Section(
-        f"Terms; times in {found['time_unit']}",
-        ("where", "kernel of time", "standard deviation"),
-        [*terms, ("noise", "", f"{fitted['noise'] ** 0.5:.4g}")],
-    )
     error, outliers = fitted["log_evidence_error"], found["outliers"]
-    yield Section("Fit", ("", "value", "remark"), [
+    rows = [
         ("log evidence", f"{fitted['log_evidence']:.6g}", f"± {error:.2g}" if error else "exact"),
-        ("values beyond 4 sd", str(outliers["n"]), "left out" if outliers["rejected"] else "kept"),
+        ("values beyond 4 sd", f"{outliers['n']}", "left out" if outliers["rejected"] else "kept"),
         ("rounds of the search", str(fitted["n_rounds"]),
          "converged" if fitted["converged"] else "cut short"),
-    ])  # fmt: skip
+    ]  # fmt: skip
+    heads = ("where", "kernel of time", "standard deviation")
+    noise = ("noise", "", f"{fitted['noise'] ** 0.5:.4g}")
+    title = f"Terms; times in {found['time_unit']}"
+    tables = [
+        ReportTable(title, heads, [*terms, noise], note=data_line(name, found)),
+        ReportTable("Fit", ("", "value", "remark"), rows, note="; ".join(model_lines(found))),
+    ]
     left_out = found["leave_one_sensor_out"]
     if left_out is not None:
         mean = [("all", f"{left_out['rmse']:.4g}", f"{left_out['bias']:.3g}",
@@ -78,7 +75,12 @@ def sections(found: dict[str, Any]) -> Iterator[Section]:
         worst = [(row["node"], f"{row['rmse']:.4g}", f"{row['bias']:.3g}", "")
                  for row in left_out["worst"]]  # fmt: skip
         head = ("sensor", "RMSE", "bias", "in 95 %")
-        yield Section("Each sensor as the others predict it, the worst first", head, mean + worst)
+        title = "Each sensor as the others predict it, the worst first"
+        tables.append(ReportTable(title, head, mean + worst))
+    return tables
+
+
+register_section("values", value_section, "series")
 
 
 def model_lines(found: dict[str, Any]) -> list[str]:

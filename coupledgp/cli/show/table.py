@@ -1,4 +1,4 @@
-"""The results of `coupledgp fit` as tables on a terminal and as a page for a browser."""
+"""What `coupledgp fit` found, as a report: how columns are read, what was fitted, and scores."""
 
 from __future__ import annotations
 
@@ -6,99 +6,47 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from coupledgp.cli.evaluate import Comparison
-from coupledgp.cli.options import selection_line
-from coupledgp.cli.show.console import PlainConsole
+from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.options import selection_line
 from coupledgp.columns.codes import NumberCode
-from coupledgp.diagnostics.pages.table import Section, figure_columns, figure_rows
-from coupledgp.diagnostics.result import ComparisonResult
-from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
+from coupledgp.diagnostics.sections.table import ReportTable
 
 # Most lengthscales that are listed, those of the columns that matter most, to fit on a screen.
 MAX_LENGTHSCALES = 20
-# Colours of verdicts on a terminal.
-STYLES = {"green": "green", "amber": "yellow", "red": "red", "grey": "bright_black"}
 PLAIN = NumberCode().describe()
 
 
-def fit(
+def fit_report(
     result: dict[str, Any], comparison: Comparison | None, warnings: Sequence[str] = ()
-) -> None:
-    """Print the results of a fit, after sentences that concern them all."""
-    console = PlainConsole()
-    console.print(Text(headline(result), style="bold"), soft_wrap=True)
-    console.print(Text(model_line(result)), soft_wrap=True)
-    print_warnings(console, warnings)
-    columns = column_section(result)
-    if columns is not None:
-        console.print()
-        print_section(console, columns, numbers=False)
-    for section in (
-        member_section(result),
-        hyperparameter_section(result),
-        score_section(result["scores"]),
-        comparison_section(result, comparison),
-    ):
-        if section is not None:
-            console.print()
-            print_section(console, section)
-    console.print()
+) -> Report:
+    """The report of a fit, after sentences that concern it all."""
+    lead = [headline(result), model_line(result)]
     if comparison is not None:
-        print_verdicts(console, comparison.report)
-    for line in closing_lines(result):
-        console.print(Text(line), soft_wrap=True)
+        lead.append(comparison_title(result))
+    shell = Report(
+        f"Gaussian process for {result['data']['target']}", lead, closing_lines(result),
+        warnings=warnings, sections=sections_of(result, ["fit"]),
+    )  # fmt: skip
+    return beside(shell, comparison)
 
 
-def print_warnings(console: Console, warnings: Sequence[str]) -> None:
-    """Print sentences that a reader should see before any figure."""
-    for line in warnings:
-        console.print(Text(line, style="bold yellow"), soft_wrap=True)
-
-
-def print_judgement(
-    console: Console, verdicts: Sequence[Verdict], advice: Sequence[Advice]
-) -> None:
-    """Print verdicts with their colours, and what to do next."""
-    for one in verdicts:
-        colour = STYLES[one.colour]
-        line = Text.assemble((f"{one.question} ", "bold"), (f"[{one.colour}] ", f"bold {colour}"))
-        console.print(line + Text(one.sentence), soft_wrap=True)
-    for number, thing in enumerate(advice, start=1):
-        heading = "To do next: " if number == 1 else "Or: "
-        console.print(Text(f"{heading}{thing.text()}"), soft_wrap=True)
-
-
-def print_verdicts(console: Console, report: ComparisonResult) -> None:
-    """Print the three verdicts with their colours, what to do next, and remarks."""
-    print_judgement(console, report.verdicts, report.advice)
-    for remark in report.remarks:
-        console.print(Text(remark), soft_wrap=True)
-
-
-def page(result: dict[str, Any], comparison: Comparison) -> str:
-    """Return the HTML page of a fit."""
-    from coupledgp.diagnostics.pages.html import html_of, render  # matplotlib is slow to import
-
-    sections = [
-        score_section(result["scores"]),
-        member_section(result),
-        column_section(result),
-        hyperparameter_section(result),
-    ]
-    content = render(
-        comparison.report,
-        title=f"Gaussian process for {result['data']['target']}",
-        lead=[headline(result), model_line(result)],
-        sections=[section for section in sections if section is not None],
-        comparison=comparison_title(result),
-        closing=closing_lines(result),
-    )
-    return html_of(content)
+def beside(shell: Report, comparison: Comparison | None) -> Report:
+    """A report with the verdicts and the sections of a comparison, if one was made."""
+    if comparison is None:
+        return shell
+    made = comparison.report.layout()
+    first = [one for one in made.sections if one.key == "predictions"]
+    rest = [one for one in made.sections if one.key != "predictions"]
+    own = shell.sections
+    opens = [one for one in own if one.key == "map"]
+    return Report(
+        title=shell.title, lead=shell.lead, closing=shell.closing,
+        verdicts=made.verdicts, advice=made.advice, remarks=made.remarks,
+        statements=made.statements, warnings=[*dict.fromkeys([*shell.warnings, *made.warnings])],
+        sections=[*opens, *first, *(one for one in own if one.key != "map"), *rest],
+    )  # fmt: skip
 
 
 def headline(result: dict[str, Any]) -> str:
@@ -183,7 +131,7 @@ def comparison_title(result: dict[str, Any]) -> str:
     n_points = data["n_train"] if comparison["at_training_inputs"] else data["n_test"]
     kind = "training input" if comparison["at_training_inputs"] else "test row"
     return (
-        "Beside the reference, the exact GP of the same hyperparameters, "
+        "Beside it the reference, the exact GP of the same hyperparameters, "
         f"on {train}, at {_part(comparison['n_test'], n_points, kind)}{by_solves(comparison)}"
     )
 
@@ -212,7 +160,7 @@ def closing_lines(result: dict[str, Any]) -> list[str]:
 
 
 def column_section(result: dict[str, Any]) -> Section | None:
-    """Table of how columns are read that are not taken as plain numbers, if there are any."""
+    """How columns are read that are not taken as plain numbers; None where all are."""
     special = {name: text for name, text in result["columns"].items() if text != PLAIN}
     if not special:
         return None
@@ -222,11 +170,11 @@ def column_section(result: dict[str, Any]) -> Section | None:
         rows.append((f"and {left_out} more", ""))
     if n_plain:
         rows.append((_count(n_plain, "other column"), PLAIN))
-    return Section("Columns", ("column", "read as"), rows)
+    return Section("columns", tables=[ReportTable("Columns", ("column", "read as"), rows)])
 
 
 def member_section(result: dict[str, Any]) -> Section | None:
-    """Table of the models of a mixture with weights and scores, if it is one."""
+    """The models of a mixture with weights and scores; None for a single model."""
     model = result["model"]
     if "members" not in model:
         return None
@@ -235,42 +183,35 @@ def member_section(result: dict[str, Any]) -> Section | None:
         for member in sorted(model["members"], key=lambda member: -member["weight"])
     ]
     title = f"Models, scored on {_count(model['n_scored'], 'row')} by {model['scored_by']}"
-    return Section(title, ("model", "weight", "nats a row (standardised)"), rows)
+    figures = {one["name"]: one["weight"] for one in model["members"]}
+    table = ReportTable(title, ("model", "weight", "nats a row (standardised)"), rows)
+    return Section("members", figures=figures, tables=[table])
 
 
 def hyperparameter_section(result: dict[str, Any]) -> Section:
-    """Table of the lengthscales by column, the variances and the evidence."""
+    """Lengthscales by column, variances and evidence."""
     columns = ("column", "lengthscale", "spread / lengthscale")
-    return Section("Hyperparameters", columns, lengthscale_rows(result) + scale_rows(result))
+    rows = lengthscale_rows(result) + scale_rows(result)
+    figures = result["hyperparameters"] | {"log_evidence": result["log_evidence"]}
+    return Section("hyperparameters", figures=figures,
+                   tables=[ReportTable("Hyperparameters", columns, rows)])  # fmt: skip
 
 
-def score_section(scores: dict[str, Any] | None) -> Section | None:
-    """Table of the scores on the test rows, if there are any."""
+def score_section(result: dict[str, Any]) -> Section | None:
+    """Scores at all rows that were put aside; None without any."""
+    scores = result["scores"]
     if scores is None:
         return None
-    title = f"Scores on {_count(scores['n_test'], 'test row')}"
-    return Section(title, ("", "model"), score_rows(scores))
+    kind = "test row" if "n_test" in scores else "hidden value"
+    n_points = scores["n_test"] if "n_test" in scores else scores["n_hidden"]
+    table = ReportTable(f"Scores on {_count(n_points, kind)}", ("", "model"), score_rows(scores))
+    return Section("test-scores", figures=scores, tables=[table])
 
 
-def comparison_section(result: dict[str, Any], comparison: Comparison | None) -> Section | None:
-    """Table of the comparison with the exact GP, if it was made."""
-    if comparison is None:
-        return None
-    figures = comparison.report.figures
-    rows = figure_rows(figures, comparison.report.accuracy)
-    return Section(comparison_title(result), figure_columns(figures), rows)
-
-
-def print_section(console: Console, section: Section, numbers: bool = True) -> None:
-    """Print a table with its title above it; `numbers` stand at the right of their columns."""
-    console.print(Text(section.title, style="bold"), soft_wrap=True)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for k, name in enumerate(section.columns):
-        table.add_column(Text(name), justify="right" if k and numbers else "left")
-    for row in section.rows:
-        # As Text: a column's name may look like markup.
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)
+register_section("test-scores", score_section, "fit")
+register_section("members", member_section, "fit")
+register_section("columns", column_section, "fit")
+register_section("hyperparameters", hyperparameter_section, "fit")
 
 
 def _count(number: int, noun: str) -> str:

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.diagnostics.left_out.optimism import Optimism
-from coupledgp.diagnostics.pages.table import Section
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.score_table import per_cent
 from coupledgp.diagnostics.scores import half_width, point_crps, point_nlpd
-from coupledgp.diagnostics.study_report import provenance_section
+from coupledgp.diagnostics.sections.section import Section, register_section
+from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, QUALITY, Verdict
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from coupledgp.diagnostics.pages.page import Page
+    from coupledgp.diagnostics.pages.picture import Picture
 
 # Level of the intervals in the tables, and rows and groups that a page and JSON list.
 LEVEL, LISTED = 0.95, 20
@@ -63,6 +63,7 @@ class CrossValidationReport(PosteriorReport):
         Data, hyperparameters, seed, time and versions.
     """
 
+    report_kinds: ClassVar[tuple[str, ...]] = ("comparison", "left-out")
     title: str = "Cross-validation"
     rows: IntArray = field(default_factory=_none, repr=False)
     groups: NDArray[Any] = field(default_factory=_none, repr=False)
@@ -197,35 +198,41 @@ class CrossValidationReport(PosteriorReport):
             "provenance": dict(self.provenance),
         }
 
-    def _page(self) -> Page:
-        from coupledgp.diagnostics.pages.html import render  # matplotlib is slow to import
+    @property
+    def scores_title(self) -> str:
+        """Heading of the scores."""
+        return "Scores of what is left out"
+
+    def lead(self) -> list[str]:
+        """Main scores in words, and where the hyperparameters are from."""
+        return [
+            self.scores_in_words(),
+            f"Hyperparameters: {self.provenance.get('hyperparameters', 'not stated')}; those of "
+            "all rows.",
+        ]
+
+
+def worst_section(report: CrossValidationReport) -> Section:
+    """The groups and the observations that are predicted worst."""
+    tables = [rows_table(report)]
+    if not report.leaves_one:
+        tables.insert(0, groups_table(report))
+    y = report.predictions.y
+    single = y is not None and y.shape[1] == 1
+
+    def draw() -> Picture:
         from coupledgp.diagnostics.pages.left_out import residuals
 
-        p, table = self.predictions, self.left_out_table()
-        worst = [rows_section(self)]
-        if not self.leaves_one:
-            worst.insert(0, groups_section(self))
-        further = []
-        if p.y is not None and p.y.shape[1] == 1:
-            names = table["row" if self.kind == "rows" and self.leaves_one else "group"]
-            y, mean, std = (table[name][:LISTED] for name in ("y", "mean", "std"))
-            shown = [str(name) for name in names[:LISTED]]
-            further.append(residuals(y, mean, std, shown, self.kind))
-        return render(
-            self,
-            title=self.title,
-            lead=[
-                self.scores_in_words(),
-                f"Hyperparameters: {self.provenance.get('hyperparameters', 'not stated')}; those "
-                "of all rows.",
-            ],
-            comparison="Scores of what is left out",
-            further=further,
-            after=[*worst, provenance_section(self.provenance)],
-        )
+        table = report.left_out_table()
+        names = table["row" if report.kind == "rows" and report.leaves_one else "group"]
+        y, mean, std = (table[name][:LISTED] for name in ("y", "mean", "std"))
+        shown = [str(name) for name in names[:LISTED]]
+        return residuals(y, mean, std, shown, report.kind)
+
+    return Section("worst", tables=tables, pictures=[draw] if single else [])
 
 
-def groups_section(report: CrossValidationReport) -> Section:
+def groups_table(report: CrossValidationReport) -> ReportTable:
     """Table of the groups that are predicted worst."""
     table = report.group_table()
     rows = [
@@ -237,10 +244,10 @@ def groups_section(report: CrossValidationReport) -> Section:
     shown = f"{len(rows)} of {report.n_groups} {report.kind}" if len(rows) < report.n_groups else (
         f"All {report.n_groups} {report.kind}"
     )  # fmt: skip
-    return Section(f"{shown}, the worst first", columns, rows)
+    return ReportTable(f"{shown}, the worst first", columns, rows)
 
 
-def rows_section(report: CrossValidationReport) -> Section:
+def rows_table(report: CrossValidationReport) -> ReportTable:
     """Table of the observations that are predicted worst."""
     table = report.left_out_table()
     names = ["row", "group", *(["output"] if "output" in table else [])]
@@ -254,10 +261,13 @@ def rows_section(report: CrossValidationReport) -> Section:
     title = f"The {len(rows)} largest of {len(table['y'])} residuals"
     if report.leaves_one and report.kind == "rows":
         columns, rows = [c for c in columns if c != "group"], [[r[0], *r[2:]] for r in rows]
-    return Section(title, columns, rows)
+    return ReportTable(title, columns, rows)
 
 
 def _plain(table: dict[str, NDArray[Any]]) -> list[dict[str, Any]]:
     """The first rows of a table as plain values."""
     columns = {name: values[:LISTED].tolist() for name, values in table.items()}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+register_section("worst", worst_section, "left-out")

@@ -19,6 +19,7 @@ from coupledgp.diagnostics.measures import marginal_scores
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.score_table import PointScore, paired_scores
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray, IntArray
 
 
@@ -37,13 +38,13 @@ def scores_over_groups(
     mean: FloatArray,
     std: FloatArray,
     groups: IntArray,
-    mixture_nlpd: FloatArray | None,
+    mixture: LeftOut | None,
 ) -> dict[str, Any]:
     """Scores of laws (m, k) of single observations, their standard errors over groups (m,)."""
-    found = marginal_scores(y, mean, std, "", mixture_nlpd)
+    found = marginal_scores(y, mean, std, "", mixture)
     errors = {}
     for score in paired_scores():
-        losses = score.losses(y, mean, std, mixture_nlpd)
+        losses = score.losses(y, mean, std, mixture)
         error = error_over_groups(losses, groups)
         if score.root and error is not None:
             value = score.value(losses)
@@ -58,14 +59,14 @@ def beside(
     std: FloatArray,
     other: BaselinePrediction,
     groups: IntArray,
-    mixture_nlpd: FloatArray | None,
+    mixture: LeftOut | None,
 ) -> BesideBaseline:
     """A model beside a baseline that leaves out the same groups; all (m, k)."""
-    made = BesideBaseline.of(y, mean, std, other, mixture_nlpd)
+    made = BesideBaseline.of(y, mean, std, other, mixture)
     assert other.std is not None
     gaps = {}
     for score in paired_scores():
-        gap = _gap(score, y, (mean, std), (other.mean, other.std), mixture_nlpd)
+        gap = _gap(score, y, (mean, std), (other.mean, other.std), mixture)
         gaps[score.difference_name] = made.differences[score.difference_name] | {
             "standard_error": error_over_groups(gap, groups)
         }
@@ -77,9 +78,9 @@ def _gap(
     y: FloatArray,
     own: tuple[FloatArray, FloatArray],
     other: tuple[FloatArray, FloatArray],
-    mixture_nlpd: FloatArray | None,
+    mixture: LeftOut | None,
 ) -> FloatArray:
     """Losses of the model minus those of the baseline, (m,)."""
-    losses = (score.losses(y, *own, mixture_nlpd), score.losses(y, *other))
+    losses = (score.losses(y, *own, mixture), score.losses(y, *other))
     means = [part.reshape(len(y), -1).mean(axis=1) for part in losses]
     return means[0] - means[1]

@@ -15,10 +15,10 @@ from coupledgp.diagnostics.left_out.judging import Judged, judged
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
 from coupledgp.diagnostics.left_out.scores import beside, scores_over_groups
-from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.diagnostics.subject import process_of
 from coupledgp.diagnostics.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
@@ -87,7 +87,7 @@ def cross_validate(
     y = task.data.targets[task.rows]
     losses = -law.log_density(y)
     found = judged(task, law, y, seed)
-    mixture = None if len(law.shares) == 1 else losses / y.shape[1]
+    mixture = None if len(law.shares) == 1 else law
     figures = Figures(len(y), y.shape[1], **_scores(task, law, y, mixture))
     evidence = Evidence(
         _baselines(task, law, y, mixture), found.calibration, found.misfit,
@@ -97,7 +97,14 @@ def cross_validate(
     flattery = optimism(task.process)
     return CrossValidationReport(
         figures,
-        Predictions(law.mean, np.sqrt(law.variance), None, None, y),
+        Predictions(
+            law.mean,
+            np.sqrt(law.variance),
+            None,
+            None,
+            y,
+            transforms=None if mixture is None else mixture.transforms(y),
+        ),
         repr(model),
         None,
         remarks=_remarks(task, found, process, flattery),
@@ -123,13 +130,13 @@ def cross_validate(
 
 
 def _scores(
-    task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: FloatArray | None
+    task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: LeftOut | None
 ) -> dict[str, Any]:
     groups = task.groups[task.rows]
     return scores_over_groups(y, law.mean, np.sqrt(law.variance), groups, mixture)
 
 
-def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: FloatArray | None) -> Any:
+def _baselines(task: LeftOutTask, law: LeftOut, y: FloatArray, mixture: LeftOut | None) -> Any:
     """The model beside each baseline that leaves out the same groups."""
     groups = task.groups[task.rows]
     found = []

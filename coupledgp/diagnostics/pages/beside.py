@@ -35,7 +35,7 @@ def rivals(report: ComparisonResult) -> list[Rival]:
         for one in report.alternatives or ()
     ]
     own = (report.figures.differences or {}).get("nlpd")
-    if own is not None:
+    if own is not None and report.has_other_reference:
         found.append(Rival("reference", *_turned(own), REFERENCE))
     return sorted(found, key=lambda one: one.gap)
 
@@ -45,11 +45,9 @@ def _turned(gap: dict[str, float | None]) -> tuple[float, float]:
     return -(gap["mean"] or 0.0), gap["standard_error"] or 0.0
 
 
-def beside(report: ComparisonResult) -> Picture | None:
-    """Draw by how much others predict worse than the model; None without others."""
+def beside(report: ComparisonResult) -> Picture:
+    """Draw by how much others predict worse than the model; see `has_others`."""
     rows = rivals(report)[::-1]
-    if not rows:
-        return None
     figure, axes = axes_of(SIZE[0], max(1.8, 0.8 + 0.32 * len(rows)))
     axes.axvline(0, color=MODEL, linewidth=1.5)
     for height, one in enumerate(rows):

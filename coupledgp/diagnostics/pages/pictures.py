@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, INK, MODEL, REFERENCE
@@ -20,32 +20,15 @@ SIZE, WIDE = (3.9, 3.2), (7.6, 4.0)
 LEVEL = 0.95
 
 
-def comparison_pictures(
-    report: ComparisonResult, first: tuple[float, float] = WIDE
-) -> list[Picture]:
-    """Return the pictures of a comparison: `first`, in inches, is the size of the first of them.
-
-    It is the one that says the most.
-    """
-    drawn = []
-    if report.predictions.y is not None:
-        drawn = [truth(report, first), calibration(report), pit(report)]
-    if report.predictions.reference_mean is not None:
-        drawn.append(means(report, SIZE if drawn else first))
-    if report.kernel_errors is not None:
-        drawn.append(kernel_map(report.kernel_errors))
-    return drawn
-
-
-def truth(report: ComparisonResult, size: tuple[float, float] = WIDE) -> Picture:
+def truth(report: ComparisonResult) -> Picture:
     """Draw targets against predictions with their intervals, those outside apart."""
     p = report.predictions
     assert p.y is not None
     y, mean, std = p.y.ravel(), p.mean.ravel(), p.std.ravel()
     width = ndtri((1 + LEVEL) / 2) * std
     shown = np.unique(np.linspace(0, y.size - 1, min(y.size, MAX_BARS)).astype(int))
-    inside = np.abs(y - mean)[shown] <= width[shown]
-    figure, axes = axes_of(*size)
+    inside = np.abs(2 * p.transforms_of("").ravel() - 1)[shown] <= LEVEL
+    figure, axes = axes_of(*WIDE)
     parts = ((inside, MODEL, "inside"), (~inside, ALERT, "outside"))
     for chosen, colour, label in parts:
         rows = shown[chosen]
@@ -65,7 +48,7 @@ def truth(report: ComparisonResult, size: tuple[float, float] = WIDE) -> Picture
         f"Observed targets against predictions with {100 * LEVEL:.0f} % intervals; on the line "
         f"they are equal{part}"
     )
-    return Picture("predictions", caption, figure)
+    return Picture("predictions", caption, figure, wide=True)
 
 
 def calibration(report: ComparisonResult) -> Picture:
@@ -80,9 +63,12 @@ def calibration(report: ComparisonResult) -> Picture:
         alpha=0.2, linewidth=0, label="chance, 2 s.e.",
     )  # fmt: skip
     axes.plot([0, 1], [0, 1], color=GUIDE, linewidth=1)
-    for prefix, mean, std in reversed(list(p.laws())):
+    laws = list(p.laws()) if report.has_other_reference else list(p.laws())[:1]
+    for prefix, _, _ in reversed(laws):
         label, color = ("reference", REFERENCE) if prefix else ("model", MODEL)
-        axes.plot(nominal, _observed_shares(p.y, mean, std, nominal), color=color, label=label)
+        axes.plot(
+            nominal, _observed_shares(p.transforms_of(prefix), nominal), color=color, label=label
+        )
     axes.set_xlabel("nominal level of the central interval")
     axes.set_ylabel("share of targets inside")
     _plain(axes)
@@ -90,19 +76,17 @@ def calibration(report: ComparisonResult) -> Picture:
     return Picture("calibration", "Calibration: share of targets inside central intervals", figure)
 
 
-def _observed_shares(
-    y: FloatArray, mean: FloatArray, std: FloatArray, nominal: FloatArray
-) -> FloatArray:
-    """Share of targets inside the central interval of each nominal level (l,); laws (p, k)."""
-    level = np.sort(2 * ndtr(np.abs(y - mean).ravel() / std.ravel()) - 1)
+def _observed_shares(transforms: FloatArray, nominal: FloatArray) -> FloatArray:
+    """Share of transforms (p, k) inside the central interval of each nominal level (l,)."""
+    level = np.sort(np.abs(2 * transforms - 1).ravel())
     return np.searchsorted(level, nominal, side="right") / level.size
 
 
-def means(report: ComparisonResult, size: tuple[float, float] = SIZE) -> Picture:
+def means(report: ComparisonResult) -> Picture:
     """Draw the means of the model against those of the reference."""
     p = report.predictions
     assert p.reference_mean is not None
-    figure, axes = axes_of(*size)
+    figure, axes = axes_of(*SIZE)
     axes.plot(p.reference_mean.ravel(), p.mean.ravel(), ".", color=MODEL, alpha=0.6)
     middle = float(p.reference_mean.mean())
     axes.axline((middle, middle), slope=1, color=GUIDE, linewidth=1)
@@ -126,7 +110,7 @@ def pit(report: ComparisonResult) -> Picture:
     spread = 2 * np.sqrt(share * (1 - share) / max(f.n_test, 1))
     axes.axhspan(share - spread, share + spread, color=GUIDE, alpha=0.2, linewidth=0,
                  label="chance, 2 s.e.")  # fmt: skip
-    if f.reference_pit is not None:
+    if f.reference_pit is not None and report.has_other_reference:
         axes.stairs(f.reference_pit, edges, color=REFERENCE, linewidth=1.5, label="reference")
     axes.stairs(f.pit, edges, fill=True, color=MODEL, alpha=0.45, label="model")
     axes.set_xlabel("predictive probability below the target")

@@ -14,14 +14,6 @@ from coupledgp.random import FloatArray
 LEAST_SPAN = 0.01
 
 
-def study_pictures(study: CouplingStudy) -> list[Picture]:
-    """Return the pictures of couplings side by side."""
-    drawn = [against_size(study, "kl_per_point"), side_by_side(study)]
-    if study.reference_rmse is not None:
-        drawn.insert(1, against_size(study, "rmse"))
-    return drawn
-
-
 def against_size(study: CouplingStudy, figure_name: str) -> Picture:
     """Draw a figure of every coupling, `"kl_per_point"` or `"rmse"`, against the size."""
     figure, axes = axes_of(*SIZE)

@@ -8,6 +8,7 @@ from typing import Any
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.diagnostics.score_table import paired_scores
 from coupledgp.diagnostics.scores import nlpd, paired_difference, rmse
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray
 
 
@@ -38,7 +39,7 @@ class BesideBaseline:
         mean: FloatArray,
         std: FloatArray,
         other: BaselinePrediction,
-        mixture_nlpd: FloatArray | None = None,
+        mixture: LeftOut | None = None,
     ) -> BesideBaseline:
         """Scores of a law of single points beside those of a baseline's.
 
@@ -48,8 +49,8 @@ class BesideBaseline:
             Targets, means and standard deviations of the model, (p,) or (p, k).
         other
             Predictions of the baseline, of the same shape, with standard deviations.
-        mixture_nlpd
-            Negative log densities (p,) of the points where the model's law is no normal one.
+        mixture
+            The laws of the points where they are mixtures.
         """
         assert other.std is not None
         shape = (len(y), -1)
@@ -60,7 +61,7 @@ class BesideBaseline:
         )
         found: dict[str, dict[str, Any]] = {}
         for score in paired_scores():
-            losses = score.losses(targets, *own, mixture_nlpd)
+            losses = score.losses(targets, *own, mixture)
             found[score.difference_name] = paired_difference(
                 losses, _like(losses, score.losses(targets, *theirs))
             )._asdict()

@@ -22,6 +22,7 @@ from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.variations import variations
 from coupledgp.errors import CoupledGPError, NumericalError
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.random import FloatArray, IntArray
 
 # Most points at which calibration and misfit are measured: draws of the joint law of more cost
@@ -37,19 +38,13 @@ N_PARTS = 3
 MOST_INPUTS = 4
 
 
-def gathered(
-    subject: Subject, y: FloatArray, law: Law, losses: FloatArray | None = None
-) -> Evidence:
+def gathered(subject: Subject, y: FloatArray, law: Law, mixture: LeftOut | None = None) -> Evidence:
     """Measure a model with law `law` at its points against targets (p, k).
 
-    `losses` are negative log densities (p,) of a mixture.
+    `mixture` are the laws of the points where they are mixtures.
     """
-    process = subject.process
-    transforms = None
-    if process is not None and not process.is_gaussian:
-        transforms = process.cdf(subject.points, y)
     found = gather(
-        y, law, baselines_of(subject), losses=losses, transforms=transforms,
+        y, law, baselines_of(subject), mixture=mixture,
         groups={**input_groups(subject), **subject.groups}, n_train=_rows(subject),
     )  # fmt: skip
     return replace(found, variations=variations(subject, y))
@@ -98,8 +93,7 @@ def gather(
     law: Law,
     baselines: Sequence[BaselinePrediction] = (),
     *,
-    losses: FloatArray | None = None,
-    transforms: FloatArray | None = None,
+    mixture: LeftOut | None = None,
     correlation: FloatArray | None = None,
     groups: Mapping[str, Any] | None = None,
     n_train: int | None = None,
@@ -113,10 +107,8 @@ def gather(
         Targets, and the joint law of their observations, with its prior where it is known.
     baselines
         Predictions (p, k) with standard deviations.
-    losses
-        Negative log densities (p,) of a mixture, per output; None: those of the Gaussian law.
-    transforms
-        `F(y)` (p, k) of a mixture; None: those of the Gaussian law.
+    mixture
+        Laws of single observations where they are mixtures; None: those of the Gaussian law.
     correlation
         Correlations (p, p, k) of observations; None: those of the law.
     groups
@@ -130,7 +122,7 @@ def gather(
     if correlation is None:
         correlation = correlations(law.cov)
     beside = tuple(
-        widened(BesideBaseline.of(y, law.mean, law.std, one, losses), law, correlation, one)
+        widened(BesideBaseline.of(y, law.mean, law.std, one, mixture), law, correlation, one)
         for one in baselines
         if one.std is not None and not is_certain(one)
     )
@@ -139,10 +131,12 @@ def gather(
     parts = {name: np.asarray(labels)[chosen] for name, labels in (groups or {}).items()}
     parts |= usual_groups(part.mean, part.std)
     matrix = correlation[np.ix_(chosen, chosen)]
-    if transforms is None:
+    if mixture is None:
         calibration = Calibration.of(targets, part.mean, part.std, matrix, parts, n_train)
     else:
-        calibration = Calibration.of_transforms(transforms[chosen], matrix, parts, n_train)
+        calibration = Calibration.of_transforms(
+            mixture.transforms(y)[chosen], matrix, parts, n_train
+        )
     misfit = _misfit(part, targets, seed)
     return Evidence(beside, calibration, misfit, n_judged=len(chosen), n_points=p)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.table import short_numbers
 from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.protocol import Data, GaussianProcess

@@ -11,7 +11,7 @@ import pytest
 import coupledgp as cgp
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.optimism import optimism
-from coupledgp.diagnostics.left_out.report import CrossValidationReport, rows_section
+from coupledgp.diagnostics.left_out.report import CrossValidationReport, rows_table
 from coupledgp.diagnostics.left_out.scores import error_over_groups
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.score_table import RESERVED, SCORES
@@ -148,7 +148,7 @@ def test_several_outputs():
     assert set(table["output"]) == {0, 1}
     assert report.figures.n_outputs == 2
     assert report.calibration is not None
-    assert "output" in rows_section(report).columns
+    assert "output" in rows_table(report).columns
 
 
 def test_transformed_targets_are_scored_in_their_units():

@@ -35,3 +35,9 @@ def chosen_sensors(report: SpaceTimeRecord) -> list[Chosen]:
     by_error = np.argsort(report.left_out.rmse, kind="stable")
     median = int(by_error[(p - 1) // 2])
     return worst if median in order[:N_WORST] else [*worst, Chosen(median, "the median sensor")]
+
+
+def drawn_sensors(report: SpaceTimeRecord) -> list[Chosen]:
+    """The chosen sensors whose series is known."""
+    given = {one.sensor for one in report.series}
+    return [one for one in chosen_sensors(report) if one.sensor in given or not given]

@@ -27,16 +27,16 @@ from coupledgp.diagnostics.pages.space_time.record import (
     SensorSeries,
     SpaceTimeRecord,
 )
-from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
+from coupledgp.diagnostics.pages.space_time.sensors import Chosen
 from coupledgp.diagnostics.pages.space_time.words import (
     DAY,
     DAYS,
     HOUR,
     PLACES,
-    cell,
     ordinal,
     plain,
     share_words,
+    signed,
     stamps,
     with_unit,
 )
@@ -51,14 +51,11 @@ MAX_TIMES = 400
 BANDS = ((0.95, 0.22), (0.5, 0.38))
 
 
-def series_pictures(report: SpaceTimeRecord) -> list[Picture]:
-    """Return a picture of each chosen sensor."""
+def sensor_picture(report: SpaceTimeRecord, chosen: Chosen, number: int) -> Picture:
+    """Draw a chosen sensor, from its own series or from the law of the map."""
     given = {one.sensor: one for one in report.series}
-    return [
-        series_picture(report, given.get(one.sensor) or _of_law(report, one.sensor), one.why, k)
-        for k, one in enumerate(chosen_sensors(report), 1)
-        if one.sensor in given or not given
-    ]
+    one = given.get(chosen.sensor) or _of_law(report, chosen.sensor)
+    return series_picture(report, one, chosen.why, number)
 
 
 def _of_law(report: SpaceTimeRecord, sensor: int) -> SensorSeries:
@@ -119,11 +116,6 @@ def _caption(report: SpaceTimeRecord, one: SensorSeries, name: str, why: str, st
     if step > 1:
         parts.append(f"every {ordinal(step)} time is drawn")
     return "; ".join(parts)
-
-
-def signed(value: float) -> str:
-    """A number of three digits with its sign."""
-    return f"+{cell(value)}" if value > 0 else cell(value).replace("-", "\N{MINUS SIGN}")
 
 
 def _shade(axes: Axes, times: FloatArray, gaps: Any) -> None:

@@ -9,7 +9,6 @@ import numpy as np
 
 from coupledgp.diagnostics.pages.space_time.gains import rival_words, scored_kinds
 from coupledgp.diagnostics.pages.space_time.record import MODEL_NAME, KindScore, SpaceTimeRecord
-from coupledgp.diagnostics.pages.space_time.series import signed
 from coupledgp.diagnostics.pages.space_time.words import (
     PLACES,
     cell,
@@ -18,16 +17,17 @@ from coupledgp.diagnostics.pages.space_time.words import (
     kind_words,
     plain,
     share_words,
+    signed,
     term_words,
     variance_sentence,
 )
-from coupledgp.diagnostics.pages.table import Row, Section
+from coupledgp.diagnostics.sections.table import ReportTable, Row
 
 # Sensors that are listed openly, and in the folded table of more.
 LISTED, MOST_LISTED = 20, 500
 
 
-def gain_section(report: SpaceTimeRecord) -> Section | None:
+def gain_table(report: SpaceTimeRecord) -> ReportTable | None:
     """RMSE of the model and its rivals, a column for each kind of hidden value; None without."""
     keys = scored_kinds(report)
     if not keys:
@@ -40,14 +40,14 @@ def gain_section(report: SpaceTimeRecord) -> Section | None:
         for name in names
     ]
     unit = f" in {report.unit}" if report.unit else ""
-    return Section(
+    return ReportTable(
         "What is gained, by kind of hidden value", ("predicted by", *heads), rows, "gains",
         note=f"RMSE{unit} at values that were hidden from the model and from what it is compared "
         "with.",
     )  # fmt: skip
 
 
-def score_section(report: SpaceTimeRecord) -> Section | None:
+def score_table(report: SpaceTimeRecord) -> ReportTable | None:
     """All scores of the model and its rivals by kind of hidden value, folded; None without any."""
     rows: list[Row] = []
     for kind, ahead in scored_kinds(report):
@@ -59,7 +59,7 @@ def score_section(report: SpaceTimeRecord) -> Section | None:
     unit = f", {report.unit}" if report.unit else ""
     heads = ("hidden values", "predicted by", "values", f"RMSE{unit}", f"MAE{unit}",
              f"CRPS{unit}", "NLPD, nats", "in 50 %", "in 95 %")  # fmt: skip
-    return Section("All scores by kind of hidden value", heads, rows, "scores", folded=True)
+    return ReportTable("All scores by kind of hidden value", heads, rows, "scores", folded=True)
 
 
 def _score_row(one: KindScore, report: SpaceTimeRecord) -> Row:
@@ -75,7 +75,7 @@ def _covered(coverage: Mapping[float, float], level: float) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
 
-def sensor_sections(report: SpaceTimeRecord) -> list[Section]:
+def sensor_tables(report: SpaceTimeRecord) -> list[ReportTable]:
     """Sensors by their error when they are left out: the first ones, and all of them folded."""
     found = report.left_out
     if found is None:
@@ -96,14 +96,14 @@ def sensor_sections(report: SpaceTimeRecord) -> list[Section]:
         "Each sensor predicted from all the others; doubtful ones first, then by error. Bias is "
         "predicted minus observed: positive where a sensor reads lower than the others say."
     )
-    head = Section("Sensors by their error when left out", heads, rows[:LISTED], "sensors",
+    head = ReportTable("Sensors by their error when left out", heads, rows[:LISTED], "sensors",
                    note=note)  # fmt: skip
     if len(rows) <= LISTED:
         return [head]
     title = f"All {len(rows)} sensors"
     if len(rows) > MOST_LISTED:
         title = f"The first {MOST_LISTED} of {len(rows)} sensors"
-    every = Section(title, heads, rows[:MOST_LISTED], "all-sensors", folded=True)
+    every = ReportTable(title, heads, rows[:MOST_LISTED], "all-sensors", folded=True)
     return [head, every]
 
 
@@ -112,7 +112,7 @@ def _remark(bias: float, unit: str) -> str:
     return f"doubtful: reads {figure(abs(bias))} {unit} {side} the others".replace("  ", " ")
 
 
-def calibration_sections(report: SpaceTimeRecord) -> list[Section]:
+def calibration_tables(report: SpaceTimeRecord) -> list[ReportTable]:
     """Shares inside intervals by kind of hidden value, and by time of day."""
     rows: list[Row] = []
     for key in scored_kinds(report):
@@ -124,11 +124,11 @@ def calibration_sections(report: SpaceTimeRecord) -> list[Section]:
     if rows:
         heads = ("hidden values", "values", "in 50 %", "in 95 %")
         note = "Shares of hidden values inside the model's central intervals."
-        found.append(Section("Calibration by kind", heads, rows, "calibration", note=note))
-    return found + _hour_sections(report)
+        found.append(ReportTable("Calibration by kind", heads, rows, "calibration", note=note))
+    return found + _hour_tables(report)
 
 
-def _hour_sections(report: SpaceTimeRecord) -> list[Section]:
+def _hour_tables(report: SpaceTimeRecord) -> list[ReportTable]:
     """Share inside 95 % intervals: a row for each part of the day, a column for each kind."""
     kinds = list(dict.fromkeys(one.kind for one in report.hours))
     parts = sorted({(one.start, one.stop) for one in report.hours})
@@ -142,7 +142,7 @@ def _hour_sections(report: SpaceTimeRecord) -> list[Section]:
         return []
     heads = ("local time", *(PLACES.get(kind, plain(kind)) for kind in kinds))
     note = "Shares of hidden values inside the model's 95 % intervals."
-    return [Section("Calibration by time of day", heads, rows, "calibration-day", note=note)]
+    return [ReportTable("Calibration by time of day", heads, rows, "calibration-day", note=note)]
 
 
 def _clock(hour: float) -> str:
@@ -150,7 +150,7 @@ def _clock(hour: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}"
 
 
-def term_section(report: SpaceTimeRecord) -> Section | None:
+def term_table(report: SpaceTimeRecord) -> ReportTable | None:
     """Terms of the model: share of the variance, lengthscale and period; None without terms."""
     total = sum(one.variance for one in report.terms)
     if not total > 0:
@@ -168,7 +168,7 @@ def term_section(report: SpaceTimeRecord) -> Section | None:
     unit = f", {report.unit}" if report.unit else ""
     heads = ("term", "share of the variance", f"standard deviation{unit}", "lengthscale", "steps",
              "period")  # fmt: skip
-    return Section("What varies, and for how long", heads, rows, "terms",
+    return ReportTable("What varies, and for how long", heads, rows, "terms",
                    note=variance_sentence(report))  # fmt: skip
 
 
@@ -176,14 +176,14 @@ def _in_steps(length: float | None, step: float | None) -> str:
     return "" if length is None or step is None else cell(length / step)
 
 
-def fact_section(report: SpaceTimeRecord) -> Section | None:
+def fact_table(report: SpaceTimeRecord) -> ReportTable | None:
     """Iterations, samples and errors of the computation; None without any."""
     if not report.facts:
         return None
-    return Section("How it was computed", ("", "value", "remark"), report.facts, "computation")
+    return ReportTable("How it was computed", ("", "value", "remark"), report.facts, "computation")
 
 
-def provenance_section(report: SpaceTimeRecord) -> Section | None:
+def provenance_table(report: SpaceTimeRecord) -> ReportTable | None:
     """Data, settings and versions, folded; None without any."""
     if not report.provenance:
         return None
@@ -191,4 +191,4 @@ def provenance_section(report: SpaceTimeRecord) -> Section | None:
         (name, value if isinstance(value, str) else json.dumps(value, default=str))
         for name, value in report.provenance.items()
     ]
-    return Section("To make it again", ("", "value"), rows, "provenance", folded=True)
+    return ReportTable("To make it again", ("", "value"), rows, "provenance", folded=True)

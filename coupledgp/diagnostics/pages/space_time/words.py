@@ -185,3 +185,8 @@ def ordinal(number: int) -> str:
 def plain(name: Any) -> str:
     """A name of printable characters, on one line."""
     return "".join(one if one.isprintable() else " " for one in str(name))
+
+
+def signed(value: float) -> str:
+    """A number of three digits with its sign."""
+    return f"+{cell(value)}" if value > 0 else cell(value).replace("-", "\N{MINUS SIGN}")

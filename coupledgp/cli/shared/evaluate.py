@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from coupledgp.cli.options import (
+from coupledgp.cli.shared.options import (
     COMPARISONS,
     MAX_SOLVED_ROWS,
     MAX_TEST_ROWS,

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.output import find_clash
 
@@ -23,13 +21,6 @@ MAX_SOLVED_ROWS = 128
 # Training rows up to which the whole model is compared by default, which takes minutes, and rows of
 # the subset that is compared above them.
 WHOLE_ROWS, SUBSET_ROWS = 40_000, 2000
-
-
-def path(text: str | Path) -> Path:
-    """Return the path that a text names; an empty one would be the current folder."""
-    if text == "":
-        raise typer.BadParameter("expected a path, got an empty text")
-    return Path(text)
 
 
 def number_or_auto(text: str, name: str) -> int | str:
@@ -47,7 +38,7 @@ def is_whole(text: str) -> bool:
 
 
 @contextmanager
-def option(name: str) -> Iterator[None]:
+def naming(name: str) -> Iterator[None]:
     """Name an option in errors about the argument that it stands for."""
     try:
         yield
@@ -60,7 +51,7 @@ def check_budget(text: str) -> None:
     """Refuse a text that is no time, such as 90s or 5min."""
     from coupledgp.models.other_models.judge import seconds_of  # slow
 
-    with option("--budget"):
+    with naming("--budget"):
         seconds_of(text)
 
 

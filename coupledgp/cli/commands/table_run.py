@@ -1,0 +1,138 @@
+"""The rows of a table as `coupledgp fit` takes them: read, fitted, scored, compared and written."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Self
+
+from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.commands.table_models import chosen_name, make_model
+from coupledgp.cli.commands.table_tasks import describe_fit, load, spread_of
+from coupledgp.cli.readers.kinds import forced_kinds
+from coupledgp.cli.shared.domain import Domain, Paths, texts
+from coupledgp.cli.shared.evaluate import Comparison, beside_exact, plan_comparison, scores
+from coupledgp.cli.shared.options import COMPARISONS, check_distinct
+from coupledgp.cli.show.table import fit_report
+from coupledgp.diagnostics.overlap import Overlap, overlap_of
+from coupledgp.diagnostics.sections.report import Report
+from coupledgp.errors import InvalidInputError
+from coupledgp.ground.devices import parse_device
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_choice, check_positive, check_positive_int
+from coupledgp.models import save_model
+
+
+class TableDomain(Domain):
+    """A table in memory."""
+
+    def __init__(self, options: FitOptions) -> None:
+        super().__init__()
+        self.options, self.share = options, options.share
+        self.name, self.how = chosen_name(options), options.how
+        if self.how == "auto" and self.name != "sparse-spectrum" and options.report is None:
+            self.how = "none"  # what decides is how they predict, and it was measured already
+        self.comparison: Comparison | None = None
+        self.overlap: Overlap | None = None
+        check_choice(self.how, COMPARISONS, "--compare")
+        if options.exact_rows is not None:
+            check_positive_int(options.exact_rows, "--exact-rows", minimum=0)
+        check_positive_int(options.seed, "--seed", minimum=0)
+        check_positive(options.kl_target, "--kl-target")
+        check_positive(options.budget, "--budget")
+        parse_device(options.device, "--device")
+        if options.report is not None and (self.how == "none" or options.exact_rows == 0):
+            raise InvalidInputError(
+                "--report: expected --exact-rows > 0 and a --compare other than "
+                "none, the page compares models"
+            )
+        check_distinct(
+            {"--output": options.output, "--report": options.report}, [options.data, options.test]
+        )
+
+    def in_memory(self) -> Self:
+        """The table itself, with its estimator; options of batches are refused."""
+        if self.options.checkpoint is not None:
+            raise InvalidInputError(
+                "--checkpoint: expected a file read in batches beside it (--stream)"
+            )
+        self._make()
+        return self
+
+    def _make(self) -> None:
+        """Make the estimator, and read which columns have which kinds."""
+        options = self.options
+        self.model = make_model(self.name, options)
+        self.kinds = forced_kinds(
+            options.categorical or [], options.numeric or [], options.date or [], options.target
+        )
+
+    @property
+    def sources(self) -> tuple[Path | None, ...]:
+        return self.options.data, self.options.test
+
+    @property
+    def outputs(self) -> Paths:
+        return {"output": self.options.output, "report": self.options.report}
+
+    @property
+    def weights(self) -> dict[str, str | None]:
+        """Columns of the arguments of a fit beside inputs and targets."""
+        return {
+            "sample_weight": self.options.weight_column, "sample_noise": self.options.noise_column,
+        }  # fmt: skip
+
+    def read(self) -> None:
+        options = self.options
+        self.train, self.held_out = load(
+            options.data, options.target, options.test, self.share, options.drop or [],
+            options.seed, self.kinds, self.weights,
+        )  # fmt: skip
+        self.plan = plan_comparison(self.how, len(self.train), options.exact_rows)
+        if self.plan is not None:
+            self.plan.check_size()
+
+    def fit(self) -> None:
+        self.model.fit(self.train.X, self.train.y, **self.train.weights)
+
+    def law(self, paths: Paths) -> dict[str, Any]:
+        result, n_test = self._described()
+        result["data"] |= {
+            "path": str(self.options.data), "target": self.options.target,
+            "test": texts({"test": self.options.test})["test"], "holdout": self.share,
+            "n_test": n_test,
+        }  # fmt: skip
+        result["overlap"] = None if self.overlap is None else asdict(self.overlap)
+        result["output"] = texts(self.outputs)["output"]
+        return result
+
+    def _described(self) -> tuple[dict[str, Any], int]:
+        """Figures of the fit, its scores and its comparison, and the number of test rows."""
+        model, held_out, scored = self.model, self.held_out, None
+        if len(held_out):
+            with self.clock("predict"), reporter("predict"), named_exhaustion("predict"):
+                points, process = model.points(held_out.X), model.process_
+                scored = scores(process, points, held_out.y)
+                self.overlap = overlap_of(process, points, held_out.y)[0]
+        if self.plan is not None:
+            with self.clock("compare"):
+                found = beside_exact(model, self.train, held_out, self.plan, self.options.seed)
+                report = replace(found.report, overlap=self.overlap)
+                self.comparison = replace(found, report=report)
+        n_columns, spread = self.train.X.num_columns, spread_of(model, model.X_train_)
+        result = describe_fit(
+            model, len(self.train), n_columns, spread, scored, self.comparison, self.clock
+        )
+        return result, len(held_out)
+
+    def write(self, result: dict[str, Any], paths: Paths) -> None:
+        model_path, page = paths["output"], paths["report"]
+        if model_path is not None:
+            save_model(self.model, model_path, include_data=self.options.include_data)
+        if page is not None and self.comparison is not None:
+            fit_report(result, self.comparison).to_html(page)
+
+    def report(self, result: dict[str, Any]) -> Report:
+        warnings = () if self.overlap is None else self.overlap.warnings
+        return fit_report(result, self.comparison, warnings)

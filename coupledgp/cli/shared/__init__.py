@@ -1,0 +1,1 @@
+"""Options and figures that several commands have in common; it knows no command."""

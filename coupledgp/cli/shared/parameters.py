@@ -1,0 +1,67 @@
+"""Parameters of estimators that have no option of their own, as texts `NAME=VALUE`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from typing import Any
+
+from coupledgp.cli.shared.declare import Options
+from coupledgp.errors import InvalidInputError
+
+# Parameters that the command gives itself.
+OWN = ("graph", "operator", "random_state", "progress", "missing")
+
+
+def further_parameters(
+    kind: type[Any], texts: Sequence[str] | None, options: Options
+) -> dict[str, Any]:
+    """Parameters of an estimator by name, read as their default is: a number, a text, True, None.
+
+    Every parameter of an estimator is one of these as soon as the estimator has it.
+
+    Parameters
+    ----------
+    kind
+        Class of the estimator.
+    texts
+        Such as `n_neighbors=48`.
+    options
+        Options of the command, whose names are refused here.
+
+    Raises
+    ------
+    InvalidInputError
+        A text has no name or value, or the estimator has no such parameter, or the command has an
+        option for it, or it is given twice.
+    """
+    known = {own.name: own.default for own in fields(kind)}
+    taken = {own.name for own in options.declared()} | set(OWN)
+    open_ = sorted(known.keys() - taken)
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, mark, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if not mark:
+            raise InvalidInputError(f"--set: expected NAME=VALUE, got {text!r:.60}")
+        if name in taken and name in known and name not in OWN:
+            raise InvalidInputError(f"--set: expected {options.name_of(name)} for {name}")
+        if name not in open_:
+            raise InvalidInputError(
+                f"--set: {kind.__name__} takes {', '.join(open_)}, got {name!r:.60}"
+            )
+        if name in found:
+            raise InvalidInputError(f"--set: expected {name} once")
+        found[name] = _value(value.strip(), known[name])
+    return found
+
+
+def _value(text: str, default: Any) -> Any:
+    """The value that a text is; a text that is no literal of Python is itself."""
+    if isinstance(default, str) and default is not MISSING:
+        return text
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text

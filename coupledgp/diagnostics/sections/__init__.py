@@ -1,0 +1,1 @@
+"""Sections of reports, the registry that orders them, and the five renderings of a report."""

@@ -1,0 +1,216 @@
+"""Sections of every comparison: predictions, baselines, calibration, scores, distance, models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from coupledgp.diagnostics.alternatives import Alternatives
+from coupledgp.diagnostics.figures import Figures
+from coupledgp.diagnostics.result import ComparisonResult
+from coupledgp.diagnostics.score_table import PREFIXES, SCORES, per_cent
+from coupledgp.diagnostics.sections.figure_rows import (
+    COMPARED,
+    difference_rows,
+    distance_rows,
+    score_rows,
+)
+from coupledgp.diagnostics.sections.section import Section, register_section
+from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.verdicts.quality import name_of
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.picture import Picture
+
+Draw = Callable[[], "Picture"]
+
+
+def predictions(report: ComparisonResult) -> Section | None:
+    """Targets beside predictions, as a picture; None without targets."""
+    if report.predictions.y is None:
+        return None
+
+    def draw() -> Picture:
+        from coupledgp.diagnostics.pages.pictures import truth
+
+        return truth(report)
+
+    return Section("predictions", pictures=[draw])
+
+
+def instead(report: ComparisonResult) -> Section | None:
+    """What could be picked instead: baselines and other models, with the differences from them."""
+    found: list[ReportTable] = []
+    if report.baselines:
+        found.append(baseline_table(report))
+    if report.alternatives is not None:
+        found.append(alternatives_table(report.alternatives))
+
+    def draw() -> Picture:
+        from coupledgp.diagnostics.pages.beside import beside
+
+        return beside(report)
+
+    pictures = [draw] if report.has_others else []
+    if not found and not pictures:
+        return None
+    figures = {
+        one.name: {"rmse": one.rmse, "nlpd": one.nlpd, "differences": one.differences}
+        for one in report.baselines
+    }
+    return Section("instead", figures=figures, tables=found, pictures=pictures)
+
+
+def baseline_table(report: ComparisonResult) -> ReportTable:
+    """Table of the baselines, with the model minus each."""
+    rows: list[list[str]] = []
+    for one in report.baselines:
+        gaps = [one.differences[name] for name in ("squared_error", "nlpd")]
+        rows.append(
+            [name_of(one), f"{one.rmse:.4g}", f"{one.nlpd:.4g}", *(_gap(gap) for gap in gaps)]
+        )
+    columns = ("baseline", "RMSE", "NLPD", "model - it, squared error", "model - it, NLPD")
+    return ReportTable("Beside simple predictions", columns, rows, "baselines")
+
+
+def _gap(gap: Mapping[str, float | None]) -> str:
+    error = "" if gap["standard_error"] is None else f" ± {gap['standard_error']:.2g}"
+    return f"{gap['mean']:+.3g}{error}"
+
+
+def alternatives_table(found: Alternatives) -> ReportTable:
+    """Table of other models, and of those that were skipped."""
+    rows = [
+        [
+            one.action,
+            f"{one.gain:+.3f}{one.text_of_error()}",
+            f"{one.nlpd:.4g}",
+            f"{one.rmse:.4g}",
+            f"{one.seconds:.1f} s",
+        ]
+        for one in found
+    ]
+    rows += [[one.name, f"skipped: {one.reason}", "", "", ""] for one in found.skipped]
+    columns = ("model", "gain in NLPD, nats per point", "NLPD", "RMSE", "time")
+    return ReportTable("What else could be used", columns, rows, "alternatives")
+
+
+def calibration(report: ComparisonResult) -> Section | None:
+    """Coverage with its chance, and the transforms of the targets; None without targets."""
+    found = report.calibration
+    if report.predictions.y is None:
+        return None
+
+    def shares() -> Picture:
+        from coupledgp.diagnostics.pages.pictures import calibration as drawn
+
+        return drawn(report)
+
+    def transforms() -> Picture:
+        from coupledgp.diagnostics.pages.pictures import pit
+
+        return pit(report)
+
+    if found is None:
+        return Section("calibration", pictures=[shares, transforms])
+    rows = [
+        [
+            f"targets in {100 * level:.0f} % intervals",
+            f"{per_cent(share)} ± {per_cent(found.standard_error[level])}",
+            f"{found.off(level):+.1f}",
+        ]
+        for level, share in found.coverage.items()
+    ]
+    distance, p = found.pit_distance, found.pit_p_value
+    rows.append(["PIT, distance from uniform", f"{distance:.3f}", f"p = {p:.2g}"])
+    columns = ("", "share ± chance", "standard errors off")
+    table = ReportTable("Are its intervals honest?", columns, rows, "calibration")
+    return Section("calibration", "", "", asdict(found), [table], [shares, transforms])
+
+
+def scores(report: ComparisonResult) -> Section | None:
+    """Scores of the model, and of a reference that is another one; None without targets."""
+    figures = report.figures
+    rows = score_rows(figures, report.accuracy)
+    if not rows:
+        return None
+    prefixes = PREFIXES if report.has_other_reference else PREFIXES[:1]
+    heads = ("", "model", "reference")[: 1 + len(prefixes)]
+    over = "; ± is the standard error over them" if figures.standard_errors else ""
+    table = ReportTable(
+        report.scores_title, heads, [row[: len(heads)] for row in rows], "scores",
+        note=f"At {figures.n_test} {report.points_are}{over}",
+    )  # fmt: skip
+    names = ["n_test", "n_scored"]
+    names += [prefix + name for prefix in prefixes for name in (*SCORES, "standard_errors")]
+    return Section("scores", figures=_named(figures, names), tables=[table.shown()])
+
+
+def distance(report: ComparisonResult) -> Section | None:
+    """Distance from the reference; None without one, and for a model that is its own."""
+    if not report.has_other_reference:
+        return None
+    rows = [row[:2] for row in distance_rows(report.figures, report.accuracy)]
+    table = ReportTable("Distance from the reference", ("", "value"), rows, "distance")
+
+    def means() -> Picture:
+        from coupledgp.diagnostics.pages.pictures import means as drawn
+
+        return drawn(report)
+
+    def kernel_error() -> Picture:
+        from coupledgp.diagnostics.pages.pictures import kernel_map
+
+        assert report.kernel_errors is not None
+        return kernel_map(report.kernel_errors)
+
+    pictures: list[Draw] = [] if report.predictions.reference_mean is None else [means]
+    pictures += [] if report.kernel_errors is None else [kernel_error]
+    figures = _named(report.figures, [name for _, name in COMPARED])
+    return Section("distance", figures=figures, tables=[table], pictures=pictures)
+
+
+def differences(report: ComparisonResult) -> Section | None:
+    """Losses of the model minus those of a reference that is another one."""
+    rows = [row[:2] for row in difference_rows(report.figures, report.accuracy)]
+    if not rows or not report.has_other_reference:
+        return None
+    title = "Model minus reference, point by point"
+    table = ReportTable(title, ("", "mean ± s.e."), rows, "differences")
+    found = report.figures.differences or {}
+    return Section("differences", figures=found, tables=[table])
+
+
+def models(report: ComparisonResult) -> Section | None:
+    """Texts of the model and of the reference, folded."""
+    rows = [("model", report.model), ("reference", report.reference or "")]
+    shown = [row for row in rows if row[1]]
+    if not shown:
+        return None
+    return Section("models", tables=[ReportTable("Models", ("", ""), shown, "models", folded=True)])
+
+
+def provenance(report: Any) -> Section | None:
+    """Data, settings and versions that the figures depend on, folded."""
+    rows = [[name, f"{value}"] for name, value in report.provenance.items() if name != "model"]
+    table = ReportTable("How to make this again", ("", "value"), rows, "provenance", folded=True)
+    return Section("provenance", tables=[table])
+
+
+def _named(figures: Figures, names: list[str]) -> dict[str, Any]:
+    """Figures that were computed, of some names."""
+    found = {name: figures.get(name) for name in names}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+# In the order in which they are read.
+COMPARISON = (predictions, instead, calibration, scores, distance, differences)
+
+
+def register_comparison() -> None:
+    """Register the sections of every comparison, and of what tells how it was made."""
+    for build in COMPARISON:
+        register_section(build.__name__, build)
+    register_section("provenance", provenance, ("study", "left-out"))
+    register_section("models", models, before="")

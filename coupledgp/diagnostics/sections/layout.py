@@ -1,0 +1,125 @@
+"""A report as plain data: a header, verdicts and sections, in the order in which they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from coupledgp.diagnostics.sections.section import Section
+from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.studies.tables import Table
+from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict
+
+if TYPE_CHECKING:
+    from coupledgp.diagnostics.pages.picture import Picture
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A header, verdicts and an ordered list of sections.
+
+    Attributes
+    ----------
+    title : str
+        Heading.
+    lead, closing : sequence of str
+        Paragraphs below the heading, and at the end.
+    links : sequence of (str, str)
+        Addresses and texts of pages beside this one, below the heading.
+    headline : str
+        The sentence that says the most, above everything but warnings; may be empty.
+    warnings : sequence of str
+        Sentences that come before everything else.
+    verdicts : sequence of Verdict
+        Answers to the three questions.
+    statements : sequence of str
+        Main figures in words, where there are no verdicts.
+    remarks : sequence of str
+        Sentences that a reader needs beside single figures.
+    advice : sequence of Advice
+        What to do next, the greatest gain first.
+    sections : sequence of Section
+        The content, in the order in which it is read.
+    """
+
+    title: str
+    lead: Sequence[str] = ()
+    closing: Sequence[str] = ()
+    links: Sequence[tuple[str, str]] = ()
+    headline: str = ""
+    warnings: Sequence[str] = ()
+    verdicts: Sequence[Verdict] = ()
+    statements: Sequence[str] = ()
+    remarks: Sequence[str] = ()
+    advice: Sequence[Advice] = ()
+    sections: Sequence[Section] = ()
+
+    def drawn(self) -> dict[str, Picture]:
+        """Return the pictures by name, in the order of the sections."""
+        pictures = [draw() for one in self.sections for draw in one.pictures]
+        return _by_name([(picture.name, picture) for picture in pictures])
+
+    def listed(self) -> dict[str, ReportTable]:
+        """Return the tables by name, in the order of the sections."""
+        tables = [table for one in self.sections for table in one.shown_tables()]
+        return _by_name([(table.name or slug(table.title), table) for table in tables])
+
+    def parts(self, drawn: bool = True) -> dict[str, Any]:
+        """The report with its sections as templates take them: named tables, named pictures."""
+        tables = iter(self.listed().items())
+        pictures = iter(self.drawn().items() if drawn else ())
+        parts = [
+            {
+                "section": one,
+                "tables": [next(tables) for _ in one.shown_tables()],
+                "pictures": [next(pictures) for _ in one.pictures] if drawn else [],
+            }
+            for one in self.sections
+        ]
+        return {"page": self, "parts": parts}
+
+    def figure_table(self) -> Table:
+        """All figures: names of the columns, and a row for each number."""
+        rows = [
+            [one.key, name, value]
+            for one in self.sections
+            for name, value in one.flat_figures()
+            if value is not None
+        ]
+        return ["section", "figure", "value"], rows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the pictures as plain Python values."""
+        return {
+            "title": self.title,
+            "headline": self.headline,
+            "lead": list(self.lead),
+            "warnings": list(self.warnings),
+            "verdicts": [one.to_dict() for one in self.verdicts],
+            "statements": list(self.statements),
+            "advice": [one.to_dict() for one in self.advice],
+            "remarks": list(self.remarks),
+            "sections": [one.to_dict() for one in self.sections],
+            "closing": list(self.closing),
+        }
+
+
+def slug(text: str) -> str:
+    """Return a short name for files of the first words of a text, letters and digits alone."""
+    words = re.findall(r"[a-z0-9]+", text.lower())
+    return "-".join(words[:6]) or "table"
+
+
+def _by_name(found: Sequence[tuple[str, T]]) -> dict[str, T]:
+    """Values by name; a name that comes again gets a number."""
+    named: dict[str, T] = {}
+    for name, value in found:
+        free, k = name, 2
+        while free in named:
+            free, k = f"{name}-{k}", k + 1
+        named[free] = value
+    return named

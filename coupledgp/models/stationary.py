@@ -1,0 +1,245 @@
+"""Regressors of tables with one stationary kernel, whose hyperparameters the evidence decides."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import KW_ONLY
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+
+from coupledgp.gp.columns import HYPERPARAMETERS
+from coupledgp.gp.protocol import Data
+from coupledgp.gp.units import Units, are_constant
+from coupledgp.ground.progress import Progress
+from coupledgp.ground.validation import (
+    check_choice,
+    check_lengthscale,
+    check_positive,
+    check_positive_int,
+)
+from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
+from coupledgp.linalg.rounding import levels_to_caller
+from coupledgp.models.options import estimator
+from coupledgp.models.record import fitted_result
+from coupledgp.models.rows import known_noise
+from coupledgp.models.tables import TableRegressor
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.search.averaging import (
+    Average,
+    HyperparameterPrior,
+    as_hyperparameter_prior,
+    average_hyperparameters,
+)
+from coupledgp.search.minimise import lbfgs, parse_optimizer
+from coupledgp.search.optimize import OptimizationResult
+from coupledgp.search.space import SearchSpace
+from coupledgp.spectra import SpectrumLike
+
+HYPERPARAMETER_CHOICES = ("maximum", "averaged")
+# Values kept when the optimizer is off and none was given, in units of the normalised targets.
+DEFAULT_SCALES = {"outputscale": 1.0, "noise": 0.1}
+
+
+class StationaryParameters:
+    """Parameters of one stationary kernel, among the positional ones of each estimator."""
+
+    kernel: SpectrumLike
+    lengthscale: ArrayLike | None
+    outputscale: float | None
+    noise: float | None
+    optimizer: str | None
+
+
+@estimator
+class StationaryRegressor(StationaryParameters, TableRegressor):
+    """Base of the regressors of tables with one stationary kernel.
+
+    Parameters
+    ----------
+    kernel
+        `"gaussian"`, `"matern-1/2"`, `"matern-3/2"`, `"matern-5/2"`, `"matern-NU"` or a Spectrum.
+    ard
+        One lengthscale for each column of X; otherwise one for all.
+    lengthscale
+        Lengthscale, one or (d,), in units of X: where the optimizer starts, or kept if it is None.
+        None takes it from the spread of the data; for Laplace features, and others whose class has
+        `lengthscale_by_rule`, by the rule `2 mean_ij |x_i + x_j|` of "Variance-reducing couplings"
+        (A1), on standardised columns if `ard`.
+    outputscale, noise
+        Variances of f and of the noise, in units of the normalised y; kept if the optimizer is
+        None (None: 1 and 0.1).
+    optimizer
+        `"lbfgs"`, or None to keep the given hyperparameters.
+    fixed
+        Names of hyperparameters the optimizer leaves alone. None: nothing, but
+        `("lengthscale",)` for Laplace features, whose evidence would trade the rule's low variance
+        for an easier kernel.
+    n_restarts
+        Number of starting points, besides the best one, from which L-BFGS is run as well. Without
+        a `lengthscale` they come from a coarse profile of the evidence on at most 128 rows; on
+        tables that are searched whole twice as many are tried for a few steps.
+    max_iter
+        Largest number of iterations of L-BFGS, on each rung of a long table's ladder of rows. Where
+        the last of them ends there, a ConvergenceWarning is given.
+    hyperparameters
+        `"maximum"`: those of greatest evidence. `"averaged"`: averaged over their posterior by
+        importance sampling, which keeps intervals honest on few rows, where the maximum is
+        over-confident; the law is then a mixture, whose first member has the hyperparameters of
+        greatest posterior, which `lengthscale_`, `outputscale_` and `noise_` state.
+    hyperparameter_prior
+        Laws of the logarithms of the hyperparameters where they are averaged, a
+        `HyperparameterPrior` or its fields by name; None: normal laws with standard deviation 1 of
+        `log l` about the log of the data-driven lengthscale and of `log v` about 0, and 1.7 of
+        `log s` about -3, for the normalised y.
+    n_hyperparameter_draws
+        Draws of averaged hyperparameters: each costs an evaluation of the evidence, and a member
+        of the mixture unless its weight is below 1e-4.
+
+    Attributes
+    ----------
+    n_effective_draws_
+        Effective number of draws of averaged hyperparameters, `1 / sum w^2` of their weights.
+    search_
+        Rows that the lengthscales come from, and why (`search_.explain()`): those of a table of
+        more than 2048 rows from 1024 rows, four times as many, and so on, as long as the log
+        density of held-out rows rises by more than its error. The variances and the posterior
+        always come from every row.
+    """
+
+    _: KW_ONLY
+    fixed: tuple[str, ...] | None = None
+    n_restarts: int = 1
+    max_iter: int = 100
+    hyperparameters: str = "maximum"
+    hyperparameter_prior: HyperparameterPrior | Mapping[str, float] | None = None
+    n_hyperparameter_draws: int = 48
+
+    n_iter_ = fitted_result("n_iter_", "Iterations of the last run of the search.")
+    search_ = fitted_result("search_", "Rows that the lengthscales come from; see `Ladder`.")
+
+    def _warn_if_stopped(self, results: Mapping[str, Any]) -> None:
+        """Warn where the search ended at its limit, or in the middle, not by its tolerances."""
+        if results.get("converged_", True) or "n_iter_" not in results:
+            return
+        if results["n_iter_"] < self.max_iter:
+            warnings.warn(
+                f"optimizer: the search for hyperparameters ended after {results['n_iter_']} "
+                "iterations before it converged: no step uphill had a greater evidence, though its "
+                "gradient is not zero, which rounding may cause; give a lengthscale to start from, "
+                "raise n_restarts, or raise a noise that is far below the targets' variance",
+                ConvergenceWarning,
+                stacklevel=levels_to_caller(),
+            )
+            return
+        warnings.warn(
+            f"max_iter: the search for hyperparameters stopped after {self.max_iter} iterations "
+            "before it converged; raise max_iter, give a lengthscale to start from, or, if columns "
+            "are many, set ard=False",
+            ConvergenceWarning,
+            stacklevel=levels_to_caller(),
+        )
+
+    def _search_space(
+        self, data: Data, units: Units, base: FloatArray, groups: IntArray | None = None
+    ) -> SearchSpace:
+        """Free hyperparameters and starts of the search, from the parameters and the data."""
+        varies = not are_constant(data.targets, units.offset)
+        return self._space(varies, known_noise(data, units, self.noise), base, groups)
+
+    def _space(
+        self, varies: bool, known: float | None, base: FloatArray, groups: IntArray | None
+    ) -> SearchSpace:
+        """Free hyperparameters and starts of the search.
+
+        `base` are data-driven lengthscales (D,), equal in each of the `groups` of columns. All
+        hyperparameters are fixed for targets that do not vary, which say nothing about scales:
+        their evidence has no maximum. Noise of the rows that is `known`, in normalised units, is
+        kept unless `fixed` is given without it.
+        """
+        dim = base.size
+        searched = varies and self.optimizer is not None
+        minimise = lbfgs if self.optimizer is None else parse_optimizer(self.optimizer)
+        fixed = set(self._default_fixed() if self.fixed is None else self.fixed)
+        if self.fixed is None and known is not None:
+            fixed.add("noise")
+        for name in fixed:
+            check_choice(name, HYPERPARAMETERS, "fixed")
+        given = None
+        if self.lengthscale is not None:
+            given = column_lengthscales(self.lengthscale, dim, groups)
+            base = base if self.ard else given
+        scales = {
+            name: default
+            if getattr(self, name) is None
+            else check_positive(getattr(self, name), name)
+            for name, default in DEFAULT_SCALES.items()
+        }
+        return SearchSpace(
+            base=base,
+            ard=self.ard,
+            lengthscale=given,
+            outputscale=scales["outputscale"],
+            noise=scales["noise"] if known is None else known,
+            free=frozenset(HYPERPARAMETERS) - fixed if searched else frozenset(),
+            minimise=minimise,
+            groups=groups,
+        )
+
+    def _check_averaging(self) -> None:
+        """Refuse options of the averaging over hyperparameters, before any work."""
+        check_choice(self.hyperparameters, HYPERPARAMETER_CHOICES, "hyperparameters")
+        check_positive_int(self.n_hyperparameter_draws, "n_hyperparameter_draws", minimum=2)
+        self._hyperparameter_prior()
+
+    def _hyperparameter_prior(self) -> HyperparameterPrior:
+        return as_hyperparameter_prior(self.hyperparameter_prior)
+
+    def _averaged(
+        self,
+        problem: EvidenceProblem,
+        space: SearchSpace,
+        found: Hyperparameters,
+        rng: np.random.Generator,
+        report: Progress,
+    ) -> Average | None:
+        """Draws of the hyperparameters with weights, where they are asked for and any is free."""
+        if self.hyperparameters == "maximum" or not space.free:
+            return None
+        prior, n_draws = self._hyperparameter_prior(), self.n_hyperparameter_draws
+        return average_hyperparameters(problem, space, found, prior, n_draws, rng, report)
+
+    @property
+    def _transform_kernel(self) -> SpectrumLike:
+        return self.kernel
+
+    def _default_fixed(self) -> tuple[str, ...]:
+        """Names of hyperparameters that stay at their defaults unless `fixed` says otherwise."""
+        return ()
+
+
+def column_lengthscales(value: ArrayLike, dim: int, groups: IntArray | None) -> FloatArray:
+    """Lengthscales (dim,) of columns, from one, or from one for each group of columns."""
+    if groups is None:
+        return check_lengthscale(value, dim)
+    return check_lengthscale(value, int(groups[-1]) + 1)[groups]
+
+
+def search_results(search: OptimizationResult) -> dict[str, Any]:
+    """Fitted attributes that describe a search: its costs, convergence, and rows."""
+    return {
+        "n_evaluations_": search.n_evaluations,
+        "n_iter_": search.n_iterations,
+        "converged_": search.converged,
+        "search_": search.ladder,
+    }
+
+
+def averaged_results(search: OptimizationResult, average: Average) -> dict[str, Any]:
+    """Fitted attributes of a search whose hyperparameters were averaged."""
+    results = search_results(search)
+    results["n_evaluations_"] += average.n_evaluations
+    return {**results, "n_effective_draws_": average.n_effective}

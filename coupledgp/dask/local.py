@@ -16,7 +16,7 @@ from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.local_process import ShardedLocalGP
 from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
 from coupledgp.dask.partitions import Partitions
-from coupledgp.dask.passes import DaskPasses, Reading
+from coupledgp.dask.passes import DaskPasses
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import random_order
@@ -30,6 +30,7 @@ from coupledgp.inference.neighbours.parameters import Structure
 from coupledgp.inference.neighbours.whitening import Neighbours, WhitenedPosterior
 from coupledgp.models.local import LocalGPRegressor, column_groups
 from coupledgp.models.record import FittedModel
+from coupledgp.models.table_parts import Reading
 from coupledgp.random import FloatArray
 from coupledgp.search.tables.batched_evidence import KEPT_ROWS
 from coupledgp.search.tables.local import MOMENT_ROWS, LocalFitter, LocalProblem, searched_order

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import clone
 
 from coupledgp.batches import TableBatch
-from coupledgp.dask.cluster import sum_of
 from coupledgp.dask.partitions import Partitions, named_partition
 from coupledgp.errors import InvalidInputError
-from coupledgp.features.sklearn import Columns
-from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.table_passes import (
-    Solved,
-    TablePasses,
-    TableSummary,
-    no_statistics,
-    part_gradient,
-    part_statistics,
-)
+from coupledgp.gp.table_passes import MomentsPass, Pass, TablePasses, TableSummary
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
-from coupledgp.models.table_parts import TablePart, data_moments, encoded_data, n_rows_of
-from coupledgp.random import FloatArray, IntArray
+from coupledgp.models.table_parts import Reading, TablePart, n_rows_of
+from coupledgp.random import IntArray
+
+T = TypeVar("T")
 
 
 class DaskPasses(TablePasses):
@@ -72,8 +63,7 @@ class DaskPasses(TablePasses):
         columns, inputs = whole.encoded_columns(missing), whole.inputs
         self.reading = self.cluster.shared(Reading(estimator, columns, whole.level))
         if columns.encoding is not None:
-            moments = partitions.map(_moments, self.reading)
-            inputs = self.cluster.result(self.cluster.merged(moments, _merged))
+            inputs = self.total(MomentsPass())
         self.summary: TableSummary = whole.summary(columns, inputs)
 
     def take(self, rows: IntArray) -> Data:
@@ -87,57 +77,22 @@ class DaskPasses(TablePasses):
         found = self.cluster.result(self.partitions.map(_taken, self.reading, own, which=which))
         return Data(tuple(batch for data in found for batch in data.batches)).as_one_batch()
 
-    def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
+    def total(self, sums: Pass[T]) -> T:
         """See the base class."""
-        self.report("posterior")
-        none = no_statistics(stream, units, self.summary.targets.mean)
-        found: DataStatistics = self._total(
-            _statistics, (none, stream, units), DataStatistics.merge
-        )
+        self.report(sums.name)
+        parts = self.partitions.map(_summed, self.reading, self.cluster.shared(sums))
+        found: T = self.cluster.result(self.cluster.merged(parts, type(sums).merge))
+        return found
+
+    def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
+        """See the base class; partitions have to come out with as many rows as before."""
+        found = super().statistics(stream, units)
         if found.n_rows != self.summary.n_rows:
             raise InvalidInputError(
                 f"X: expected {self.summary.n_rows} rows in every pass, got {found.n_rows}; its "
                 "partitions are computed anew for each pass and have to come out the same"
             )
         return found
-
-    def lengthscale_gradient(
-        self, stream: FeatureStream, units: Units, solved: Solved
-    ) -> FloatArray:
-        """See the base class."""
-        self.report("gradient")
-        gradient: FloatArray = self._total(_gradient, (stream, units, solved), sum_of)
-        return gradient
-
-    def _total(
-        self, function: Callable[..., Any], given: Any, merge: Callable[[Any, Any], Any]
-    ) -> Any:
-        shared = self.cluster.shared(given)
-        parts = self.partitions.map(function, self.reading, shared)
-        return self.cluster.result(self.cluster.merged(parts, merge))
-
-
-class Reading:
-    """How a batch becomes rows of numbers.
-
-    Parameters
-    ----------
-    estimator
-        Estimator, which messages name.
-    columns
-        Columns with their encoding.
-    level
-        Mean of the known noise variances, where they are known.
-    """
-
-    def __init__(self, estimator: Any, columns: Columns, level: float | None) -> None:
-        self.estimator, self.columns, self.level = estimator, columns, level
-
-    def data(self, batch: TableBatch) -> Data | None:
-        """Rows of a batch, without those of weight zero; None if there are no others."""
-        if not n_rows_of(batch):
-            return None
-        return encoded_data(self.estimator, batch, self.columns, self.level)
 
 
 def _part(batch: TableBatch, estimator: Any, missing: str) -> TablePart | None:
@@ -146,13 +101,6 @@ def _part(batch: TableBatch, estimator: Any, missing: str) -> TablePart | None:
 
 def _n_rows(part: TablePart | None) -> int:
     return 0 if part is None or part.targets is None else part.targets.n_rows
-
-
-def _merged(a: Any, b: Any) -> Any:
-    """Merge what may be None, for no rows."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a.merge(b)
 
 
 class _Numbered(NamedTuple):
@@ -170,27 +118,12 @@ def _merged_parts(a: _Numbered, b: _Numbered) -> _Numbered:
         return _Numbered(a.number, a.part.merge(b.part))
 
 
-def _moments(batch: TableBatch, reading: Reading) -> ColumnMoments | None:
-    data = reading.data(batch)
-    return None if data is None else data_moments(data)
-
-
 def _taken(batch: TableBatch, reading: Reading, rows: IntArray) -> Data:
     data = reading.data(batch)
     assert data is not None  # it has the rows that are wanted
     return data.take(rows)
 
 
-def _statistics(batch: TableBatch, reading: Reading, given: Any) -> DataStatistics:
-    none, stream, units = given
+def _summed(batch: TableBatch, reading: Reading, sums: Pass[T]) -> T:
     data = reading.data(batch)
-    found: DataStatistics = none if data is None else part_statistics(none, stream, units, data)
-    return found
-
-
-def _gradient(batch: TableBatch, reading: Reading, given: Any) -> FloatArray:
-    stream, units, solved = given
-    data = reading.data(batch)
-    if data is None:
-        return np.zeros(stream.feature_map.dim)
-    return part_gradient(stream, units, solved, data)
+    return sums.start() if data is None else sums.add(sums.start(), data)

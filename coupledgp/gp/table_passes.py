@@ -1,7 +1,7 @@
 """What a fit asks of a table of more rows than fit into memory: sums over all rows, some rows.
 
-Whoever goes through the rows, one process after one file or many workers each with a part, makes a
-`TablePasses`: the sums of parts merge.
+What is added up is a `Pass`: a new sum over tables is one class of it. Who goes through the rows,
+one process batch by batch or many workers each with a part, is a `TablePasses`; it runs any pass.
 """
 
 from __future__ import annotations
@@ -9,21 +9,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
-from coupledgp.gp.protocol import Batch, Data
+from coupledgp.gp.protocol import Arrays, Batch, Data, Header
+from coupledgp.gp.schema import Entries
 from coupledgp.gp.seen import Seen
+from coupledgp.gp.state import statistics_from, statistics_state
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
+from coupledgp.ground.devices import moved
 from coupledgp.inference.weights.evidence import feature_gradients, weighted_rows
 from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.random import FloatArray, IntArray
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +87,178 @@ class Solved(NamedTuple):
     noise: float
 
 
+class Pass(ABC, Generic[T]):
+    """What a pass over the rows of a table adds up: the same in one process and on many workers.
+
+    A result of no rows is added to, part by part; results of parts merge; and a result that is not
+    complete can be saved and gone on with.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def start(self) -> T:
+        """The result of no rows."""
+
+    @abstractmethod
+    def add(self, found: T, data: Data) -> T:
+        """The result of some rows more; what was found stays as it was."""
+
+    @staticmethod
+    @abstractmethod
+    def merge(one: Any, other: Any) -> Any:
+        """The result of the rows of both, in this order."""
+
+
+class FeaturePass(Pass[T]):
+    """A pass that makes features of the rows, in blocks of a size of its own.
+
+    Parameters
+    ----------
+    stream
+        Feature map, centre and lengthscales; its rows are not used.
+    units
+        Units of the targets.
+    """
+
+    def __init__(self, stream: FeatureStream, units: Units) -> None:
+        self.stream, self.units = stream, units
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Texts, numbers and arrays on which the result depends, beside the rows."""
+        stream = self.stream
+        return stream.lengthscale, str(stream.feature_map.dtype), stream.most_rows
+
+    @abstractmethod
+    def state(self, found: T) -> tuple[Header, Arrays]:
+        """Values and arrays of a result, for a file."""
+
+    @abstractmethod
+    def restored(self, entries: Entries) -> T:
+        """The result of `state`."""
+
+
+class StatisticsPass(FeaturePass[DataStatistics]):
+    """Sufficient statistics of targets in normalised units.
+
+    Parameters
+    ----------
+    stream, units
+        As of a `FeaturePass`.
+    mean
+        Mean (k,) of the targets, whose normalised value is the offset of the statistics.
+    """
+
+    name = "posterior"
+
+    def __init__(self, stream: FeatureStream, units: Units, mean: FloatArray) -> None:
+        super().__init__(stream, units)
+        self.mean = mean
+
+    def start(self) -> DataStatistics:
+        """See the base class."""
+        own = self.stream.feature_map
+        offset = torch.as_tensor(self.units.normalized(self.mean), device=own.device)
+        return DataStatistics(own.n_features, offset)
+
+    def add(self, found: DataStatistics, data: Data) -> DataStatistics:
+        """See the base class."""
+        return found.updated(
+            chunk
+            for batch in normalized_batches(data, self.units)
+            for chunk in batch_chunks(replace(self.stream, X=batch.points), batch)
+        )
+
+    @staticmethod
+    def merge(one: DataStatistics, other: DataStatistics) -> DataStatistics:
+        """See the base class."""
+        return one.merge(other)
+
+    def state(self, found: DataStatistics) -> tuple[Header, Arrays]:
+        """See the base class."""
+        return statistics_state(found)
+
+    def restored(self, entries: Entries) -> DataStatistics:
+        """See the base class."""
+        own = self.stream.feature_map
+        entries.sizes |= {"M": own.n_features, "k": self.units.n_outputs}
+        return moved(statistics_from(entries, own.dtype), own.device)
+
+
+class GradientPass(FeaturePass[FloatArray]):
+    """Gradient (d,) of the log evidence in the log lengthscales.
+
+    Parameters
+    ----------
+    stream, units
+        As of a `FeaturePass`.
+    solved
+        The equations of the weights, solved for all rows.
+    """
+
+    name = "gradient"
+
+    def __init__(self, stream: FeatureStream, units: Units, solved: Solved) -> None:
+        super().__init__(stream, units)
+        self.solved = solved
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """See the base class."""
+        return (*super().key, self.solved.noise)
+
+    def start(self) -> FloatArray:
+        """See the base class."""
+        return np.zeros(self.stream.feature_map.dim)
+
+    def add(self, found: FloatArray, data: Data) -> FloatArray:
+        """See the base class."""
+        own = self.stream.feature_map
+        gradient = torch.zeros(own.dim, dtype=torch.float64, device=own.device)
+        for batch in normalized_batches(data, self.units):
+            stream = replace(self.stream, X=batch.points)
+            rows, targets = weighted_rows(stream, batch.targets, batch.weights)
+            for inputs, features, upstream in feature_gradients(rows, targets, *self.solved):
+                by_input = own.pullback(inputs, features, upstream)
+                gradient -= (inputs * by_input).sum(0).double()
+        return found + np.asarray(gradient.cpu().numpy())
+
+    @staticmethod
+    def merge(one: FloatArray, other: FloatArray) -> FloatArray:
+        """See the base class."""
+        return one + other
+
+    def state(self, found: FloatArray) -> tuple[Header, Arrays]:
+        """See the base class."""
+        return {}, {"gradient": found}
+
+    def restored(self, entries: Entries) -> FloatArray:
+        """See the base class."""
+        gradient: FloatArray = entries.floats("gradient", self.stream.feature_map.dim).numpy()
+        return gradient
+
+
+class MomentsPass(Pass[ColumnMoments | None]):
+    """Moments of the encoded inputs; None of no rows."""
+
+    name = "encoded columns"
+
+    def start(self) -> None:
+        """See the base class."""
+
+    def add(self, found: ColumnMoments | None, data: Data) -> ColumnMoments | None:
+        """See the base class."""
+        return self.merge(found, ColumnMoments.of(data.points, data.counts))
+
+    @staticmethod
+    def merge(one: ColumnMoments | None, other: ColumnMoments | None) -> ColumnMoments | None:
+        """See the base class."""
+        if one is None or other is None:
+            return one if other is None else other
+        return one.merge(other)
+
+
 class TablePasses(ABC):
     """The passes over a table that a fit makes.
 
@@ -101,14 +279,18 @@ class TablePasses(ABC):
         """Return rows by their numbers (m,), which ascend, as one batch of encoded data."""
 
     @abstractmethod
-    def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
-        """Return the sum of `part_statistics` over all rows."""
+    def total(self, sums: Pass[T]) -> T:
+        """Return what a pass over all rows makes of them."""
 
-    @abstractmethod
+    def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
+        """Return the statistics of all rows, of targets in normalised units."""
+        return self.total(StatisticsPass(stream, units, self.summary.targets.mean))
+
     def lengthscale_gradient(
         self, stream: FeatureStream, units: Units, solved: Solved
     ) -> FloatArray:
-        """Return the sum (d,) of `part_gradient` over all rows."""
+        """Return the gradient (d,) of the log evidence in the log lengthscales."""
+        return self.total(GradientPass(stream, units, solved))
 
     def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
         """Return an evaluation of the evidence of the whole table: what `find` returns.
@@ -126,48 +308,3 @@ class TablePasses(ABC):
 def normalized_batches(data: Data, units: Units) -> Iterable[Batch]:
     """Batches of data with targets in normalised units."""
     return (batch._replace(targets=units.normalized(batch.targets)) for batch in data.batches)
-
-
-def no_statistics(stream: FeatureStream, units: Units, mean: FloatArray) -> DataStatistics:
-    """Statistics of no rows, to which those of parts are added.
-
-    `mean` (k,) of the targets is their offset in normalised units; zero where these follow them.
-    """
-    offset = torch.as_tensor(units.normalized(mean), device=stream.feature_map.device)
-    return DataStatistics(stream.feature_map.n_features, offset)
-
-
-def part_statistics(
-    statistics: DataStatistics, stream: FeatureStream, units: Units, data: Data
-) -> DataStatistics:
-    """Statistics of some rows more, targets in normalised units.
-
-    Parameters
-    ----------
-    statistics
-        Those so far, see `no_statistics`.
-    stream
-        Feature map, centre and lengthscales; its rows are not used.
-    units
-        Units of the targets.
-    data
-        Rows.
-    """
-    return statistics.updated(
-        chunk
-        for batch in normalized_batches(data, units)
-        for chunk in batch_chunks(replace(stream, X=batch.points), batch)
-    )
-
-
-def part_gradient(stream: FeatureStream, units: Units, solved: Solved, data: Data) -> FloatArray:
-    """Gradient (d,) of the log evidence in the log lengthscales, as far as it is of these rows."""
-    own = stream.feature_map
-    gradient = torch.zeros(own.dim, dtype=torch.float64, device=own.device)
-    for batch in normalized_batches(data, units):
-        rows, targets = weighted_rows(replace(stream, X=batch.points), batch.targets, batch.weights)
-        for inputs, features, upstream in feature_gradients(rows, targets, *solved):
-            by_input = own.pullback(inputs, features, upstream)
-            gradient -= (inputs * by_input).sum(0).double()
-    found: FloatArray = gradient.cpu().numpy()
-    return found

@@ -16,19 +16,8 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Data, Header
 from coupledgp.gp.schema import Entries
-from coupledgp.gp.state import statistics_from, statistics_state
-from coupledgp.gp.table_passes import (
-    Solved,
-    TablePasses,
-    TableSummary,
-    no_statistics,
-    part_gradient,
-    part_statistics,
-)
-from coupledgp.gp.units import Units
-from coupledgp.ground.devices import moved
+from coupledgp.gp.table_passes import FeaturePass, MomentsPass, Pass, TablePasses, TableSummary
 from coupledgp.ground.progress import Progress
-from coupledgp.inference.weights.statistics import DataStatistics
 from coupledgp.inference.weights.stream import FeatureStream
 from coupledgp.models.checkpoint_states import (
     answer_state,
@@ -46,9 +35,8 @@ from coupledgp.models.checkpoints import Checkpoint, key_of
 from coupledgp.models.pass_forecast import duration
 from coupledgp.models.table_parts import (
     NO_WEIGHT,
+    Reading,
     TablePart,
-    data_moments,
-    encoded_data,
     n_rows_of,
     row_values,
 )
@@ -146,27 +134,18 @@ class BatchPasses(TablePasses):
             return whole
 
         whole = self._done("columns", find, State(part_state, part_from))
-        self._columns, self._level = whole.encoded_columns(missing), whole.level
-        inputs = whole.inputs
-        if self._columns.encoding is not None:
+        columns, inputs = whole.encoded_columns(missing), whole.inputs
+        self.reading = Reading(self.estimator, columns, whole.level)
+        if columns.encoding is not None:
             inputs = self._done(
                 "moments",
                 self._encoded_moments,
-                State(moments_state, lambda entries: moments_from(entries, self._width)),
+                State(moments_state, lambda entries: moments_from(entries, self.reading.width)),
             )
-        return whole.summary(self._columns, inputs)
-
-    @property
-    def _width(self) -> int:
-        """Number D of encoded columns."""
-        encoding = self._columns.encoding
-        return self._columns.n_features if encoding is None else encoding.groups.size
+        return whole.summary(columns, inputs)
 
     def _encoded_moments(self) -> ColumnMoments:
-        found: ColumnMoments | None = None
-        for data in self._data("encoded columns"):
-            part = data_moments(data)
-            found = part if found is None else found.merge(part)
+        found = self.total(MomentsPass())
         if found is None:
             raise InvalidInputError(NO_WEIGHT)
         return found
@@ -199,7 +178,7 @@ class BatchPasses(TablePasses):
         """Encoded rows of each batch, without those of weight zero."""
         for number, batch in self._raw(doing):
             with named_batch(number):
-                data = encoded_data(self.estimator, batch, self._columns, self._level)
+                data = self.reading.data(batch)
             if data is not None:
                 yield data
 
@@ -239,60 +218,29 @@ class BatchPasses(TablePasses):
 
         if rows.size == self.summary.n_rows:
             return find()
-        sizes = {"n": rows.size, "d": self._width, "k": self.summary.targets.mean.size}
+        sizes = {"n": rows.size, "d": self.reading.width, "k": self.summary.targets.mean.size}
         state = State(rows_state, lambda entries: rows_from(entries, **sizes))
         return self._done(f"rows-{key_of(rows)[:16]}", find, state)
 
-    def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
-        """See the base class; one pass, whose sums do not depend on the size of batches."""
-        own = stream.feature_map
+    def total(self, sums: Pass[T]) -> T:
+        """See the base class; sums of features do not depend on the size of batches."""
+        if isinstance(sums, FeaturePass):
+            return self._featured(sums)
+        found = sums.start()
+        for data in self._data(sums.name):
+            found = sums.add(found, data)
+        return found
 
-        def restored(entries: Entries) -> DataStatistics:
-            entries.sizes |= {"M": own.n_features, "k": units.n_outputs}
-            return moved(statistics_from(entries, own.dtype), own.device)
-
-        return self._summed(
-            "posterior",
-            stream,
-            no_statistics(stream, units, self.summary.targets.mean),
-            lambda found, block: part_statistics(found, stream, units, block),
-            State(statistics_state, restored),
-        )
-
-    def lengthscale_gradient(
-        self, stream: FeatureStream, units: Units, solved: Solved
-    ) -> FloatArray:
-        """See the base class; one pass."""
-        return self._summed(
-            "gradient",
-            stream,
-            np.zeros(stream.feature_map.dim),
-            lambda found, block: found + part_gradient(stream, units, solved, block),
-            State(
-                lambda found: ({}, {"gradient": found}),
-                lambda entries: entries.floats("gradient", stream.feature_map.dim).numpy(),
-            ),
-            solved.noise,
-        )
-
-    def _summed(
-        self,
-        name: str,
-        stream: FeatureStream,
-        start: T,
-        add: Callable[[T, Data], T],
-        state: State[T],
-        *also: Any,
-    ) -> T:
+    def _featured(self, sums: FeaturePass[T]) -> T:
         """A sum over blocks of rows; one that was begun before goes on where it was saved."""
-        key = key_of(stream.lengthscale, str(stream.feature_map.dtype), stream.most_rows, *also)
-        n_done, found = 0, start
+        key, name = key_of(*sums.key), sums.name
+        n_done, found = 0, sums.start()
 
         def restored(entries: Entries) -> tuple[int, T, bool] | None:
             if entries.text("key") != key:
                 return None
             blocks = entries.integer("blocks", low=0, high=2**62)
-            return blocks, state.restored(entries), entries.flag("complete")
+            return blocks, sums.restored(entries), entries.flag("complete")
 
         stored = None if self.checkpoint is None else self.checkpoint.restored(name, restored)
         if stored is not None:
@@ -304,15 +252,15 @@ class BatchPasses(TablePasses):
 
         def save(complete: bool) -> None:
             if self.checkpoint is not None:
-                header, arrays = state.of(found)
+                header, arrays = sums.state(found)
                 own = {"key": key, "blocks": number, "complete": complete}
                 self.checkpoint.save(name, header | own, arrays)
 
         number, saved = 0, time.monotonic()
-        for number, block in enumerate(self._blocks(name, block_rows(stream)), start=1):
+        for number, block in enumerate(self._blocks(name, block_rows(sums.stream)), start=1):
             if number <= n_done:
                 continue
-            found = add(found, block)
+            found = sums.add(found, block)
             if time.monotonic() - saved >= SECONDS:
                 save(complete=False)
                 saved = time.monotonic()
@@ -333,7 +281,7 @@ class BatchPasses(TablePasses):
 
     def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
         """See the base class."""
-        state = State(search_state, lambda entries: search_from(entries, self._width))
+        state = State(search_state, lambda entries: search_from(entries, self.reading.width))
         return self._done("search", find, state)
 
 

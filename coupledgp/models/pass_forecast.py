@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.table_passes import TablePasses, no_statistics, part_statistics
+from coupledgp.gp.table_passes import StatisticsPass, TablePasses
 from coupledgp.gp.units import Units
 from coupledgp.inference.weights.stream import FeatureStream
 
@@ -72,11 +72,11 @@ def forecast_of(passes: TablePasses, stream: FeatureStream, units: Units) -> For
     summary, rng = passes.summary, np.random.default_rng(0)
     points = summary.inputs.mean + rng.normal(size=(TRIAL_ROWS, summary.inputs.mean.size))
     data = Data.of(points, np.broadcast_to(summary.targets.mean, (TRIAL_ROWS, units.n_outputs)))
-    empty = no_statistics(stream, units, summary.targets.mean)
+    sums = StatisticsPass(stream, units, summary.targets.mean)
     times = []
     for _ in range(2):  # the first call also loads what it needs
         start = time.process_time()
-        part_statistics(empty, stream, units, data)
+        sums.add(sums.start(), data)
         times.append(time.process_time() - start)
     rate = TRIAL_ROWS / max(min(times), 1e-6)
     featured = summary.n_rows + SEARCH_ROWS

@@ -17,7 +17,7 @@ from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Data
-from coupledgp.gp.table_passes import TableSummary
+from coupledgp.gp.table_passes import MomentsPass, TableSummary
 from coupledgp.ground.validation import check_spread
 from coupledgp.models.rows import RowArguments
 from coupledgp.models.table_rows import (
@@ -94,8 +94,8 @@ class TablePart:
             self.ndim,
             self.is_plain and other.is_plain,
             tuple(merged_summaries(self.summaries, other.summaries, self.columns.names)),
-            _merged(self.inputs, other.inputs),
-            _merged(self.targets, other.targets),
+            MomentsPass.merge(self.inputs, other.inputs),
+            MomentsPass.merge(self.targets, other.targets),
             None if self.noise is None or other.noise is None else self.noise + other.noise,
         )
 
@@ -144,31 +144,42 @@ def n_rows_of(batch: TableBatch) -> int:
     return int(_num_samples(batch.y))
 
 
-def encoded_data(
-    estimator: Any, batch: TableBatch, columns: Columns, level: float | None
-) -> Data | None:
-    """Rows of a batch as data (n, D), without those of weight zero; None if there are no others.
+class Reading:
+    """How a batch becomes rows of numbers, wherever it is read.
 
     Parameters
     ----------
     estimator
         Estimator, which messages name.
-    batch
-        At least one row.
     columns
         Columns of the table with their encoding.
     level
         Mean of the known noise variances of the table, where they are known.
-
-    Raises
-    ------
-    InvalidInputError, ValueError
-        As in `fit`.
     """
-    rows, targets = further_rows_with_targets(
-        estimator, batch.X, batch.y, columns, carrier_of(columns)
-    )
-    return _data(rows, targets, batch, level)
+
+    def __init__(self, estimator: Any, columns: Columns, level: float | None) -> None:
+        self.estimator, self.columns, self.level = estimator, columns, level
+
+    @property
+    def width(self) -> int:
+        """Number D of encoded columns."""
+        encoding = self.columns.encoding
+        return self.columns.n_features if encoding is None else encoding.groups.size
+
+    def data(self, batch: TableBatch) -> Data | None:
+        """Rows of a batch (n, D), without those of weight zero; None if there are no others.
+
+        Raises
+        ------
+        InvalidInputError, ValueError
+            As in `fit`.
+        """
+        if not n_rows_of(batch):
+            return None
+        rows, targets = further_rows_with_targets(
+            self.estimator, batch.X, batch.y, self.columns, carrier_of(self.columns)
+        )
+        return _data(rows, targets, batch, self.level)
 
 
 def _data(
@@ -188,17 +199,6 @@ def _data(
 
 def _moments(values: FloatArray, data: Data) -> ColumnMoments:
     return ColumnMoments.of(values, data.counts)
-
-
-def data_moments(data: Data) -> ColumnMoments:
-    """Moments of the inputs of data."""
-    return _moments(data.points, data)
-
-
-def _merged(one: ColumnMoments | None, other: ColumnMoments | None) -> ColumnMoments | None:
-    if one is None or other is None:
-        return one if other is None else other
-    return one.merge(other)
 
 
 def _check_alike(one: TablePart, other: TablePart) -> None:

@@ -1,1 +1,1 @@
-"""The evidence as a function of hyperparameters, and its maximisation."""
+"""Searches for hyperparameters: one engine over objectives, and the fits of each domain by it."""

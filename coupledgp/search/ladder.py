@@ -155,15 +155,6 @@ def rung_sizes(n_rows: int, most_rows: int | None = None) -> list[int]:
     return [*sizes, n_rows]
 
 
-@dataclass(frozen=True)
-class Climbed:
-    """Where a climb ended: theta (q,), the rungs, and the number of evaluations on all of them."""
-
-    point: FloatArray
-    ladder: Ladder
-    n_evaluations: int
-
-
 def climb(
     problem: LadderProblem,
     space: SearchSpace,
@@ -172,8 +163,8 @@ def climb(
     max_iterations: int,
     rng: np.random.Generator,
     report: Progress,
-) -> Climbed:
-    """Search for the lengthscales on ever more rows, as long as more rows pay.
+) -> tuple[SearchResult[FloatArray], Ladder]:
+    """Search for the lengthscales theta (q,) on ever more rows, as long as more rows pay.
 
     Parameters
     ----------
@@ -197,7 +188,7 @@ def climb(
     found = search.in_rounds(rungs, rungs.first(search, starts, n_kept))
     ladder = Ladder(problem.n_rows, rungs.held_out.size, tuple(rungs.done))
     report(ladder.explain())
-    return Climbed(found.point, ladder, found.n_evaluations)
+    return found, ladder
 
 
 class _Rungs(Rounds[FloatArray]):
@@ -240,7 +231,7 @@ class _Rungs(Rounds[FloatArray]):
         runs = [self._improved(search, part, start, limit) for start in ranked]
         best = min(runs, key=lambda run: run.value)
         self.done.append(self._rung(size, search.n_evaluations, best))
-        return replace(best, n_rounds=1)
+        return replace(best, n_rounds=1, n_evaluations=search.n_evaluations)
 
     def improved(
         self, search: Search, before: SearchResult[FloatArray]

@@ -10,9 +10,9 @@ from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.evidence.problem import EvidenceProblem, LadderProblem
 from coupledgp.inference.evidence.problem import Hyperparameters as Hyperparameters
 from coupledgp.random import FloatArray
-from coupledgp.search.ladder import Climbed, Ladder, Rung, climb, rung_sizes
+from coupledgp.search.ladder import Ladder, Rung, climb, rung_sizes
 from coupledgp.search.minimise import Stopping
-from coupledgp.search.search import Search
+from coupledgp.search.search import Search, SearchResult
 from coupledgp.search.space import SearchSpace
 from coupledgp.search.starts import proposed_starts
 from coupledgp.search.table_objective import TableObjective
@@ -96,11 +96,11 @@ def maximise_evidence(
     starts = space.given_starts(n_restarts, rng)
     given = (starts, 1 + n_restarts, max_iterations, rng, report)
     if isinstance(problem, LadderProblem) and len(rung_sizes(problem.n_rows)) > 1:
-        found = climb(problem, space, *given)
+        found, ladder = climb(problem, space, *given)
     else:
-        found = _whole(problem, space, *given)
+        found, ladder = _whole(problem, space, *given)
     lengthscale = space.lengthscales(found.point)
-    return _finished(problem, space, lengthscale, found.ladder, found.n_evaluations)
+    return _finished(problem, space, lengthscale, ladder, found.n_evaluations)
 
 
 def _whole(
@@ -111,7 +111,7 @@ def _whole(
     max_iterations: int,
     rng: np.random.Generator,
     report: Progress,
-) -> Climbed:
+) -> tuple[SearchResult[FloatArray], Ladder]:
     """Improve the best starts on every row, of a long table those that a subset has improved."""
     small = problem
     if problem.n_rows > 2 * SUBSET_ROWS:
@@ -130,7 +130,7 @@ def _whole(
         whole = TableObjective(problem, space)
         best = search.improved(whole, best.point, Stopping(max_iterations, *TOLERANCES))
     rung = Rung(problem.n_rows, search.n_evaluations, best.n_iterations, best.converged)
-    return Climbed(best.point, Ladder(problem.n_rows, 0, (rung,)), search.n_evaluations)
+    return best, Ladder(problem.n_rows, 0, (rung,))
 
 
 def _finished(

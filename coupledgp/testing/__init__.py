@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from coupledgp.testing.couplings import NormsContract as NormsContract
     from coupledgp.testing.features import FeatureMapContract as FeatureMapContract
     from coupledgp.testing.graph_kernels import GraphKernelContract as GraphKernelContract
+    from coupledgp.testing.likelihoods import LikelihoodContract as LikelihoodContract
     from coupledgp.testing.processes import ProcessContract as ProcessContract
     from coupledgp.testing.walkers import LengthsContract as LengthsContract
     from coupledgp.testing.walkers import StepsContract as StepsContract

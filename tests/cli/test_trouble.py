@@ -129,7 +129,7 @@ def test_a_failure_late_keeps_the_old_files(data, tmp_path, fails, monkeypatch):
     def broken(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("coupledgp.cli.show.table.fit_report", broken)
+    monkeypatch.setattr("coupledgp.cli.commands.table_run.fit_report", broken)
     line = fails("fit", data, "-t", "price", *QUICK, "-o", model, "--report", page)
     assert "No space left on device" in line
     assert (model.read_text(), page.read_text()) == ("old model", "old page")

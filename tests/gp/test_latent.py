@@ -17,12 +17,12 @@ from coupledgp.gp.exact import StationaryPrior
 from coupledgp.gp.latent import LatentGP
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.weight_space import FeaturePrior
+from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.likelihoods import Bernoulli, Likelihood, register_likelihood
 from coupledgp.likelihoods.registry import LIKELIHOODS
-from coupledgp.models.latent_fit import fit_latent, one_row
-from coupledgp.search.optimize import Hyperparameters
+from coupledgp.search.latent import fit_latent, one_row
 from coupledgp.spectra import parse_spectrum
-from coupledgp.testing import ProcessContract
+from coupledgp.testing import LikelihoodContract, ProcessContract
 
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(40, 2))
@@ -119,6 +119,14 @@ class TestHeavyTails(ProcessContract):
     process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
     points = POINTS
     further = Data.of(POINTS, np.sin(POINTS[:, :1]))
+
+
+class TestPoisson(LikelihoodContract):
+    likelihood = Poisson()
+
+
+class TestStudentT(LikelihoodContract):
+    likelihood = StudentT(0.3)
 
 
 def test_latent_law_is_that_of_scikit_learn():

@@ -8,6 +8,7 @@ from scipy import integrate, special, stats
 from coupledgp.errors import InvalidInputError
 from coupledgp.likelihoods import Bernoulli, Gaussian
 from coupledgp.likelihoods.registry import likelihood_from, likelihood_state
+from coupledgp.testing import LikelihoodContract
 
 F = np.linspace(-40.0, 40.0, 33)
 
@@ -15,6 +16,30 @@ F = np.linspace(-40.0, 40.0, 33)
 def site(likelihood, y, f):
     found = likelihood.site(torch.as_tensor(y), torch.as_tensor(f))
     return [p.detach().numpy() for p in (found.log_density, found.slope, found.precision)]
+
+
+class TestBernoulliContract(LikelihoodContract):
+    likelihood = Bernoulli()
+
+
+class TestGaussianContract(LikelihoodContract):
+    likelihood = Gaussian(0.3)
+
+
+class Shifted(Gaussian):
+    """A law whose distribution is not that of its density."""
+
+    def cdf(self, y, f):
+        return super().cdf(y + 0.1, f)
+
+
+def test_the_contract_refuses_a_law_that_contradicts_itself():
+    contract = LikelihoodContract()
+    contract.likelihood = Shifted(0.3)
+    with pytest.raises(AssertionError, match="draws up to"):
+        contract.test_draws_follow_the_distribution()
+    with pytest.raises(AssertionError, match="integral of the density"):
+        contract.test_density_is_that_of_the_distribution()
 
 
 class TestBernoulli:

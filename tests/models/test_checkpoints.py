@@ -115,7 +115,7 @@ def finished(tmp_path_factory):
 
 def test_what_is_done_is_not_done_again(finished, tmp_path, monkeypatch):
     folder, fit = finished
-    monkeypatch.setattr(batch_passes, "part_statistics", None)  # no features are made
+    monkeypatch.setattr(batch_passes.BatchPasses, "_blocks", None)  # no features are made
     shutil.copytree(folder, tmp_path / "c")
     source = Source("plain")
     again = model(optimizer=None, lengthscale=1.0, progress=False)

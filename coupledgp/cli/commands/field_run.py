@@ -34,7 +34,7 @@ from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.left_out import LeftOut
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.field import FieldFound, field_report
-from coupledgp.diagnostics.pages.terminal import print_report
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.geometry.locations import location_positions
 from coupledgp.ground.progress import reporter
@@ -138,8 +138,8 @@ class FieldDomain(Domain):
         if paths["report"] is not None:
             field_report(self.found(result)).to_html(paths["report"])
 
-    def show(self, result: dict[str, Any]) -> None:
-        print_report(field_report(FieldFound(result)))
+    def report(self, result: dict[str, Any]) -> Report:
+        return field_report(FieldFound(result))
 
     def _write_law(self, path: Path) -> None:
         """Write the law where it is asked for."""

@@ -24,7 +24,6 @@ from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.graph import GraphFound, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
-from coupledgp.diagnostics.pages.terminal import print_report
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import WRITERS, mesh_format
@@ -151,12 +150,9 @@ class GraphDomain(Domain):
         assert output is not None
         write_law(self.network, self.predicted, output, self.options.output)
         if page is not None and self.comparison is not None:
-            self._report(result).to_html(page)
+            self.report(result).to_html(page)
 
-    def show(self, result: dict[str, Any]) -> None:
-        print_report(self._report(result))
-
-    def _report(self, result: dict[str, Any]) -> Report:
+    def report(self, result: dict[str, Any]) -> Report:
         found = GraphFound(result, self.network, self.task.nodes, self.predicted)
         return graph_report(found, self.comparison)
 

@@ -39,7 +39,7 @@ from coupledgp.cli.shared.options import naming
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.series import series_report
 from coupledgp.diagnostics import space_time_report
-from coupledgp.diagnostics.pages.terminal import print_report
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.projection import LONLAT
 from coupledgp.formats.road_files import LINES
@@ -165,8 +165,8 @@ class SeriesDomain(Domain):
             (model,) = self.models.values()
             save_model(model, paths["save_model"], include_data=True)
 
-    def show(self, result: dict[str, Any]) -> None:
-        print_report(series_report(result))
+    def report(self, result: dict[str, Any]) -> Report:
+        return series_report(result)
 
     def _model(self, panel: Panel) -> Any:
         """The model of a panel: fitted, or that of a file with what is later added."""

@@ -15,7 +15,7 @@ from coupledgp.cli.shared.evaluate import Comparison, beside_exact, plan_compari
 from coupledgp.cli.shared.options import COMPARISONS, check_distinct
 from coupledgp.cli.show.table import fit_report
 from coupledgp.diagnostics.overlap import Overlap, overlap_of
-from coupledgp.diagnostics.pages.terminal import print_report
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import parse_device
 from coupledgp.ground.memory import named_exhaustion
@@ -133,6 +133,6 @@ class TableDomain(Domain):
         if page is not None and self.comparison is not None:
             fit_report(result, self.comparison).to_html(page)
 
-    def show(self, result: dict[str, Any]) -> None:
+    def report(self, result: dict[str, Any]) -> Report:
         warnings = () if self.overlap is None else self.overlap.warnings
-        print_report(fit_report(result, self.comparison, warnings))
+        return fit_report(result, self.comparison, warnings)

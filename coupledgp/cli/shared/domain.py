@@ -13,6 +13,8 @@ from typing import Any
 
 from coupledgp.cli.readers.files import about
 from coupledgp.cli.shared.evaluate import Stopwatch
+from coupledgp.diagnostics.pages.terminal import print_report
+from coupledgp.diagnostics.sections.report import Report
 from coupledgp.ground.output import written_whole
 from coupledgp.ground.validation import json_values
 
@@ -66,8 +68,8 @@ class Domain(ABC):
         """Write the files that are asked for to temporary paths."""
 
     @abstractmethod
-    def show(self, result: dict[str, Any]) -> None:
-        """Print the result for a person."""
+    def report(self, result: dict[str, Any]) -> Report:
+        """The result as a report, which is printed for a person."""
 
     def opened(self, name: str, path: Path) -> AbstractContextManager[Path]:
         """A temporary path that takes the place of an output when all is well."""
@@ -103,7 +105,7 @@ def answer(domain: Domain, as_json: bool) -> None:
     if as_json:
         print(json.dumps(json_values(result), indent=2))
     else:
-        domain.show(result)
+        print_report(domain.report(result))
 
 
 def heading() -> dict[str, Any]:

@@ -9,13 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.inference.evidence.objective import Box, VectorObjective
 from coupledgp.inference.sites.laplace import laplace_evidence, laplace_sites
 from coupledgp.inference.sites.priors import SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
 
+# Factor by which hyperparameters may leave the start of a run, as a logarithm.
+REACH = float(np.log(1e4))
 
-class LaplaceObjective:
+
+class LaplaceObjective(VectorObjective):
     """Minus the log evidence by Laplace's approximation, of all outputs together.
 
     Variables (q,) are those of the prior, then the logarithms of the likelihood's parameters.
@@ -61,14 +65,12 @@ class LaplaceObjective:
         own = dict(zip(names, values, strict=True))
         return replace(self.likelihood, **own) if names else self.likelihood  # type: ignore[type-var]
 
-    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """The objective at variables (q,), and its gradient (q,).
+    def box(self, start: FloatArray) -> Box:
+        """See the base class; variables are logarithms."""
+        return [(value - REACH, value + REACH) for value in start]
 
-        Raises
-        ------
-        NumericalError
-            The mode is not found, or a matrix is not positive definite to rounding.
-        """
+    def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
+        """See the base class; it has no value where the mode is not found."""
         at = torch.tensor(variables, requires_grad=True)
         own, others = at[: self.n_variables], at[self.n_variables :]
         with torch.no_grad():

@@ -117,8 +117,8 @@ def climbed(gains: list[float], monkeypatch: pytest.MonkeyPatch) -> tuple[float,
     problem = Pretend(8192, (list(range(len(gains))), gains))
     space = SearchSpace(base=np.ones(1), ard=True, free=frozenset({"lengthscale"}))
     rng, silent = np.random.default_rng(0), lambda message: None
-    found = climb(problem, space, [np.array([0.3])], 1, 100, rng, silent)
-    return float(found.point[0]), found.ladder
+    found, ladder = climb(problem, space, [np.array([0.3])], 1, 100, rng, silent)
+    return float(found.point[0]), ladder
 
 
 class TestChoice:

@@ -11,6 +11,7 @@ from coupledgp.inference.space_time.filters import Term
 from coupledgp.inference.space_time.imputation import Imputer, SpaceTimeData
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters
 from coupledgp.kernels.time import Constant, Matern12, Matern32
+from coupledgp.search.space_time import rounds
 from coupledgp.search.space_time.rounds import ImputationRounds
 from tests.inference.space_time.dense import made
 
@@ -175,3 +176,11 @@ def test_dark_times_change_little():
         replace(dense, terms=at.terms, noise=at.noise).log_evidence for at in (first, second)
     ]
     assert abs(evidence[1] - evidence[0]) < 1.5
+
+
+def test_rounds_that_gain_nothing_are_the_least_number_of_them(monkeypatch):
+    monkeypatch.setattr(rounds, "SETTLED", np.inf)
+    dense = made()
+    found = rounds_of(dense).run([dense.parameters])
+    assert found.n_rounds == rounds.LEAST_ROUNDS
+    assert found.converged

@@ -19,10 +19,8 @@ from coupledgp.inference.sites.objective import LaplaceObjective
 from coupledgp.inference.sites.priors import DenseSites, FeatureSites, SitePrior
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
-from coupledgp.search.minimise import Stopping, around_failures, lbfgs
-
-# Factor by which hyperparameters may leave their start, as a logarithm.
-REACH = float(np.log(1e4))
+from coupledgp.search.minimise import Stopping
+from coupledgp.search.search import Search
 
 
 def fit_latent(
@@ -64,9 +62,7 @@ def fit_latent(
     hyper = prior.hyperparameters
     lengthscale = np.broadcast_to(hyper.lengthscale, (dim,))
     start = np.log([*lengthscale, hyper.outputscale, *likelihood.parameters.values()])
-    box = [(value - REACH, value + REACH) for value in start]
-    function = around_failures(objective.value_and_gradient)
-    found = lbfgs(function, start, box, Stopping(max_iterations)).point
+    found = Search().improved(objective, start, Stopping(max_iterations)).point
     values = np.exp(found)
     fitted = replace(
         prior,

@@ -1,0 +1,117 @@
+"""Fits to tables of any number of rows, in passes over batches of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, replace
+from os import PathLike
+from typing import Any, Self
+
+import numpy as np
+
+from coupledgp.batches import as_source
+from coupledgp.ground.memory import named_exhaustion
+from coupledgp.ground.progress import reporter
+from coupledgp.ground.validation import check_positive
+from coupledgp.models.batch_passes import BatchPasses
+from coupledgp.models.checkpoints import Checkpoint, identity_of
+from coupledgp.models.options import estimator
+from coupledgp.models.out_of_core import check_options, fit_passes
+from coupledgp.models.record import FittedModel, fitted_result
+from coupledgp.models.spectrum_options import check_keeping
+from coupledgp.models.stationary import StationaryRegressor
+
+
+@estimator
+class FitInBatches(StationaryRegressor):
+    """Part of an estimator whose fit needs sums over the rows, and not the rows themselves.
+
+    Parameters
+    ----------
+    keep_rows
+        Whether the model holds the training rows, which the exact twin, left-out laws, further
+        draws of the frequencies and `X_train_` need. None: `fit` and its `partial_fit` keep them,
+        `fit_batches` does not. Without them memory does not grow with the rows of `partial_fit`.
+    """
+
+    _: KW_ONLY
+    keep_rows: bool | None = None
+
+    forecast_ = fitted_result("forecast_", "Forecast of a fit in passes, seconds of one core.")
+
+    def _check_common(self) -> None:
+        super()._check_common()
+        check_keeping(self.keep_rows)
+
+    def fit_batches(
+        self,
+        batches: Any,
+        target: str | Sequence[str] | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        sample_weight: str | None = None,
+        sample_noise: str | None = None,
+        checkpoint: str | PathLike[str] | None = None,
+        budget: float | None = None,
+    ) -> Self:
+        """Fit to a table of any number of rows, in passes over batches of it.
+
+        The result is that of `fit` to all rows, to rounding, whatever the size of the batches:
+        lengthscales come from random rows of the whole table, on a ladder that ends where more rows
+        do not pay, variances and posterior from all rows. Memory is that of a batch, of some random
+        rows (128 MiB at most, unless 65536 rows take more) and of matrices of the features' order.
+        The rows are not kept unless `keep_rows` is True.
+
+        Parameters
+        ----------
+        batches
+            A file or folder of Parquet, CSV or Arrow, a list of files, or a
+            `pyarrow.dataset.Dataset`; a tuple `(X, y)` or `(X, y, sample_weight)` of arrays such as
+            NumPy memory maps; or a function, or an iterable such as a list, that gives such tuples
+            anew in every pass, the same rows in the same order.
+        target
+            Name of the column of targets of files, or a list of names.
+        columns
+            Names of the columns of inputs of files; None: all without another role.
+        sample_weight, sample_noise
+            Names of columns of files with weights or known noise variances of the rows, see `fit`.
+        checkpoint
+            Folder in which the state of the fit is saved after each pass, every two minutes within
+            a pass over features, and after each evaluation of the evidence of the whole table. A
+            fit that was killed, called again with the same arguments, goes on from there, with the
+            same result. Delete the folder after use.
+        budget
+            Most seconds of one core that the fit may take by its forecast, which is made from the
+            speed of the first pass and of features of some rows (`forecast_`); None for any number.
+
+        Raises
+        ------
+        InvalidInputError
+            A batch holds what `fit` refuses or does not fit the other batches, whose number the
+            message gives; the passes differ; an iterable ends after one pass; or a parameter needs
+            all rows in memory: fitted frequencies, averaged hyperparameters, `"auto"` and
+            transforms of the targets; or the checkpoint is one of other data, other parameters or
+            another version of the package; or the forecast is above the budget.
+        MemoryLimitError
+            Matrices of the features' order do not fit into memory.
+        """
+        self._check_common()
+        check_options(self)
+        if budget is not None:
+            check_positive(budget, "budget")
+        source = as_source(
+            batches, target, columns=columns, sample_weight=sample_weight, sample_noise=sample_noise
+        )
+        with named_exhaustion("fit_batches"), reporter("fit", self.progress) as report:
+            saved = None
+            if checkpoint is not None:
+                saved = Checkpoint(checkpoint, identity_of(self, source))
+            passes = BatchPasses(self, source, self.missing, report, saved)
+            process, results = fit_passes(self, passes, report, budget)
+            if self.keep_rows:
+                process = replace(process, rows=passes.take(np.arange(passes.summary.n_rows)))
+        self._warn_if_stopped(results)
+        summary = passes.summary
+        return self.holding(
+            FittedModel(process, summary.ndim, results, summary.columns, seen=summary.seen)
+        )

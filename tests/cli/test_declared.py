@@ -1,0 +1,136 @@
+"""Options are fields of a value, of which the command line is made; any parameter can be set."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import coupledgp as cgp
+from coupledgp.cli.commands.fit_options import FitOptions
+from coupledgp.cli.shared.declare import Options, argument, command, option, required
+from coupledgp.cli.shared.domain import Domain, run
+from coupledgp.cli.shared.parameters import further_parameters
+from coupledgp.errors import InvalidInputError
+from coupledgp.models.options import estimator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Small(Options):
+    """Options of a command that is tested."""
+
+    table: Path = argument("TABLE", "A table.")
+    level: float = required("A level.", "--level", "-l")
+    names: list[str] | None = option("Names.")
+    quiet: bool = option("Say nothing.", default=False)
+    fast: bool = option("Fast or slow.", "--fast/--slow", default=True)
+
+
+def made(*arguments):
+    seen = []
+    app = typer.Typer()
+    app.command()(command(seen.append, Small))
+    found = CliRunner().invoke(app, [str(a) for a in arguments])
+    return seen[0] if seen else found.output
+
+
+def test_a_command_has_one_value_of_its_options():
+    found = made("a.csv", "-l", "0.5", "--names", "x", "--names", "y", "--slow")
+    assert found == Small(
+        table=Path("a.csv"), level=0.5, names=["x", "y"], fast=False,
+        given=frozenset({"table", "level", "names", "fast"}),
+    )  # fmt: skip
+    assert made("a.csv", "--level", "1", "--quiet").quiet
+    assert "Missing option" in made("a.csv")
+    assert "No such option" in made("a.csv", "-l", "1", "--no-quiet")
+    assert "empty text" in made("", "-l", "1")
+
+
+def test_options_have_names():
+    names = {own.name: Small.name_of(own.name) for own in Small.declared()}
+    assert names == {
+        "table": "--table", "level": "--level", "names": "--names", "quiet": "--quiet",
+        "fast": "--fast",
+    }  # fmt: skip
+
+
+@estimator
+class Model:
+    """A model with parameters of several types."""
+
+    kernel: str = "gaussian"
+    shape: str | None = None
+    depth: int = 3
+    name: str = "a"
+
+
+def test_any_parameter_of_an_estimator_is_set_by_its_name():
+    options = FitOptions(data=Path("a"), target="y")
+    found = further_parameters(Model, ["depth = 5", "shape=(1, 2)", "name=7"], options)
+    assert found == {"depth": 5, "shape": (1, 2), "name": "7"}
+    assert further_parameters(Model, ["shape=wide"], options) == {"shape": "wide"}
+    assert further_parameters(Model, None, options) == {}
+    for text, message in (
+        ("depth", "expected NAME=VALUE"),
+        ("width=3", "Model takes depth, name, shape, got 'width'"),
+        ("kernel=matern-1/2", "expected --kernel for kernel"),
+        ("random_state=3", "got 'random_state'"),
+    ):
+        with pytest.raises(InvalidInputError, match=f"--set: .*{message}"):
+            further_parameters(Model, [text], options)
+    with pytest.raises(InvalidInputError, match="depth once"):
+        further_parameters(Model, ["depth=1", "depth=2"], options)
+
+
+def test_a_parameter_without_an_option_reaches_the_model(data, call, tmp_path):
+    path = tmp_path / "m"
+    arguments = ["fit", data, "-t", "price", "--model", "local", "--json", "-o", path]
+    json.loads(call(*arguments, "--set", "n_neighbors=5", "--set", "trend=none"))
+    model = cgp.load_model(path)
+    assert (model.n_neighbors, model.trend) == (5, "none")
+
+
+class Written(Domain):
+    """A domain of one number."""
+
+    def __init__(self, path, fails=False):
+        super().__init__()
+        self.path, self.fails = path, fails
+
+    sources = ()
+
+    @property
+    def outputs(self):
+        return {"output": self.path, "report": None}
+
+    def read(self):
+        self.value = 1
+
+    def fit(self):
+        self.value += 1
+
+    def law(self, paths):
+        return {"value": self.value, "report": paths["report"]}
+
+    def write(self, result, paths):
+        paths["output"].write_text(str(result["value"]))
+        if self.fails:
+            raise InvalidInputError("--output: late")
+
+    def show(self, result):
+        raise AssertionError
+
+
+def test_a_domain_is_read_fitted_and_written_whole_or_not(tmp_path):
+    path = tmp_path / "law.txt"
+    domain = Written(path)
+    assert run(domain) == {"value": 2, "report": None}
+    assert path.read_text() == "2"
+    assert list(domain.clock.seconds) == ["fit"]
+    path.write_text("old")
+    with pytest.raises(InvalidInputError, match="late"):
+        run(Written(path, fails=True))
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]

@@ -11,7 +11,7 @@ from shapely.geometry import LineString, Point
 import coupledgp as cgp
 from coupledgp.cli import run
 from coupledgp.cli.commands.field_tasks import left_out, split_places
-from coupledgp.cli.readers.places import Places
+from coupledgp.cli.readers.places import ReadPlaces
 from coupledgp.models import FieldGPRegressor
 from tests.interpolation import read, write
 
@@ -240,7 +240,7 @@ def test_sensors_all_far_from_the_roads_are_refused(gpkg, tmp_path, fails):
 def test_one_place_in_two_forms_is_hidden_as_one(tmp_path):
     operator = cgp.LaplaceOperator.from_edges([0, 1, 2], [1, 2, 3], [100.0, 200.0, 300.0])
     same = operator.at_edges([0, 1, 1, 2, 2], [100.0, 0.0, 200.0, 0.0, 300.0])
-    places = Places(same, "edges", ("edge", "offset"), None, np.arange(5))
+    places = ReadPlaces(same, "edges", ("edge", "offset"), None, np.arange(5))
     hidden = set()
     for seed in range(10):
         task = split_places(places, np.array([1.0, 1.0, 2.0, 2.0, 3.0]), 0.3, seed)
@@ -248,7 +248,9 @@ def test_one_place_in_two_forms_is_hidden_as_one(tmp_path):
     assert hidden == {(1, 1), (2, 2), (3,)}
     task = split_places(places, np.arange(5.0), 0.0, 0)
     assert task.sensors.tolist() == [0, 1, 2, 3, 4]
-    both = split_places(Places(same[:2], "edges", (), None, np.arange(2)), np.arange(2.0), 0.0, 0)
+    both = split_places(
+        ReadPlaces(same[:2], "edges", (), None, np.arange(2)), np.arange(2.0), 0.0, 0
+    )
     assert left_out(None, both, ("a", "b")) is None
 
 

@@ -228,15 +228,15 @@ def test_constant_values_and_single_places(mesh, tmp_path, capsys):
 
 def test_coverage_of_sensors_left_out_is_remarked_on():
     from coupledgp.cli.commands.field_tasks import coverage_remark
-    from coupledgp.cli.shared.left_out import LeftOut
+    from coupledgp.cli.shared.left_out import LeftOutPlaces
 
     y, names = np.linspace(-1, 1, 40), tuple(map(str, range(40)))
-    narrow = LeftOut(y, np.zeros(40), np.full(40, 0.2), names)
+    narrow = LeftOutPlaces(y, np.zeros(40), np.full(40, 0.2), names)
     assert "16 of 40 sensors" in coverage_remark(narrow)
     assert "too narrow" in coverage_remark(narrow)
-    assert coverage_remark(LeftOut(y, np.zeros(40), np.full(40, 0.6), names)) is None
+    assert coverage_remark(LeftOutPlaces(y, np.zeros(40), np.full(40, 0.6), names)) is None
     many = np.tile(y, 10)
-    wide = LeftOut(many, 0 * many, np.full(400, 5.0), names * 10)
+    wide = LeftOutPlaces(many, 0 * many, np.full(400, 5.0), names * 10)
     assert "too wide" in coverage_remark(wide)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,16 @@ def test_only_the_command_line_uses_the_command_line_and_the_data_sets(layering)
 def test_nothing_imports_the_alias_of_the_data_sets_or_what_is_not_installed(layering):
     used = {item.target for item in layering.graph.third_party}
     assert not used & {"data_loaders", "benchmarks", "tests"}
+
+
+def test_no_two_classes_have_one_name(layering):
+    """A name means one thing in the whole package."""
+    homes: dict[str, list[str]] = {}
+    for module in layering.graph.modules.values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(module.name)
+    assert not {name: found for name, found in homes.items() if len(found) > 1}
 
 
 # The rules themselves, on packages of a few lines.

@@ -38,7 +38,7 @@ class Cut(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class DaskCells:
     """A cut of space into cells.
 
     Attributes
@@ -53,11 +53,11 @@ class Cells:
 
     n_cells: int
     cut: Cut | None = None
-    below: Cells | None = None
-    above: Cells | None = None
+    below: DaskCells | None = None
+    above: DaskCells | None = None
 
     @classmethod
-    def of(cls, sample: FloatArray, n_cells: int) -> Cells:
+    def of(cls, sample: FloatArray, n_cells: int) -> DaskCells:
         """Cells of nearly as many rows of a sample (s, d) each, cut along the widest axis."""
         if n_cells < 2:
             return cls(1)
@@ -126,7 +126,7 @@ class CellTable:
         size = max(n_early, SAMPLED_ROWS * count)
         firsts = [cluster.submit(RankedRows.before, part, size) for part in parts]
         early = cluster.result(cluster.merged(firsts, RankedRows.joined))
-        cut = cluster.shared(Cells.of(early.inputs / scale, count))
+        cut = cluster.shared(DaskCells.of(early.inputs / scale, count))
         pieces = [cluster.submit(_cut, part, cut, scale) for part in parts]
         gathered = [[cluster.submit(_piece, p, number) for p in pieces] for number in range(count)]
         cells = cluster.spread(_joined, gathered)
@@ -191,7 +191,7 @@ class _Halo:
         return submit(_whitened, cells[self.number], early, scale, prior, self.queries, near, *halo)
 
 
-def _cut(rows: RankedRows, cut: Cells, scale: FloatArray) -> list[RankedRows]:
+def _cut(rows: RankedRows, cut: DaskCells, scale: FloatArray) -> list[RankedRows]:
     numbers = cut.numbers(rows.inputs / scale)
     return [rows.take(np.flatnonzero(numbers == number)) for number in range(cut.n_cells)]
 

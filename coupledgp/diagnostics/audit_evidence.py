@@ -8,7 +8,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from coupledgp.diagnostics.foreign.law import ForeignLaw
-from coupledgp.diagnostics.foreign.table import Table
+from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.laws import Law
 from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, residual_correlation_of
 from coupledgp.diagnostics.rivals.tables import table_baselines
@@ -26,7 +26,11 @@ from coupledgp.random import FloatArray
 
 
 def evidence_of(
-    law: ForeignLaw, train: Table, test: Table, joint: Law | None, inputs: FloatArray | None = None
+    law: ForeignLaw,
+    train: ForeignTable,
+    test: ForeignTable,
+    joint: Law | None,
+    inputs: FloatArray | None = None,
 ) -> Evidence:
     """What the targets say of a law.
 

@@ -13,7 +13,7 @@ from coupledgp.diagnostics.compare import ReferenceLaw
 from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw
-from coupledgp.diagnostics.foreign.table import Table
+from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.laws import Law, law_of_process
 from coupledgp.diagnostics.limits import DENSE_ROWS
 from coupledgp.diagnostics.measures import (
@@ -40,7 +40,7 @@ class Way(NamedTuple):
     report: Progress
 
 
-def beside_data(law: ForeignLaw, train: Table, test: Table) -> PosteriorReport:
+def beside_data(law: ForeignLaw, train: ForeignTable, test: ForeignTable) -> PosteriorReport:
     """Report on a law without a reference."""
     own, y = law.law, test.y[:, None]
     scores = marginal_scores(y, own.mean, own.std, "")
@@ -61,7 +61,7 @@ def beside_data(law: ForeignLaw, train: Table, test: Table) -> PosteriorReport:
 
 
 def beside_exact(
-    law: ForeignLaw, stated: StatedKernel, train: Table, test: Table, way: Way
+    law: ForeignLaw, stated: StatedKernel, train: ForeignTable, test: ForeignTable, way: Way
 ) -> PosteriorReport:
     """Report on a law beside the exact one."""
     exact = exact_law(stated, train, test.X, way)
@@ -111,7 +111,9 @@ def _figures(own: Law, other: Law, y: FloatArray, joint: bool) -> tuple[Figures,
     return figures, Accuracy("dense", errors.bounds, unbounded=errors.unbounded)
 
 
-def exact_law(stated: StatedKernel, train: Table, points: FloatArray, way: Way) -> ReferenceLaw:
+def exact_law(
+    stated: StatedKernel, train: ForeignTable, points: FloatArray, way: Way
+) -> ReferenceLaw:
     """Law of the exact process at rows (p, d), by dense algebra or iterative solves."""
     text = f"exact GP of {stated.text}"
     large = len(train.y) > DENSE_ROWS and isinstance(stated.prior, StationaryPrior)

@@ -13,7 +13,7 @@ from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
 from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
-from coupledgp.diagnostics.foreign.table import Table, tables
+from coupledgp.diagnostics.foreign.table import ForeignTable, tables
 from coupledgp.diagnostics.overlap import Overlap, counted
 from coupledgp.diagnostics.scores import point_nlpd
 from coupledgp.diagnostics.stochastic import StochasticOptions
@@ -135,7 +135,7 @@ def audit(
 
 
 def _stated(
-    predict: Any, kernel: Any, hyper: dict[str, Any], train: Table, latent: bool
+    predict: Any, kernel: Any, hyper: dict[str, Any], train: ForeignTable, latent: bool
 ) -> tuple[StatedKernel | None, str]:
     """The kernel as it is stated, or that of the model, or None and the reason."""
     n_columns = train.X.shape[1]
@@ -153,7 +153,7 @@ def _stated(
     return _as_stated(kernel, hyper, train), ""
 
 
-def _as_stated(kernel: Any, hyper: dict[str, Any], train: Table) -> StatedKernel:
+def _as_stated(kernel: Any, hyper: dict[str, Any], train: ForeignTable) -> StatedKernel:
     """The kernel that the arguments state."""
     if is_model(kernel):
         if given := [name for name, value in hyper.items() if value is not None]:
@@ -191,7 +191,7 @@ def _noise(stated: StatedKernel | None, noise: float | None) -> float:
     return check_positive(noise, "noise")
 
 
-def _rows(train: Table, test: Table, leave_out: bool) -> tuple[Overlap, IntArray]:
+def _rows(train: ForeignTable, test: ForeignTable, leave_out: bool) -> tuple[Overlap, IntArray]:
     """Overlap of the tables, and the numbers of the test rows, without the overlap on request."""
     digests = RowDigests.of(train.X, train.y[:, None])
     overlap, same = counted(digests, test.X, test.y[:, None])

@@ -43,7 +43,7 @@ from coupledgp.inference.nodes.forecast import Forecast
 from coupledgp.inference.space_time.gaps import time_covariance
 from coupledgp.inference.space_time.imputation import gap_system
 from coupledgp.inference.space_time.learned_sites import under_kernel
-from coupledgp.inference.space_time.placement import Spectra
+from coupledgp.inference.space_time.placement import PlacementSpectra
 from coupledgp.inference.space_time.posterior import Cells, SpaceTimePosterior
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.inference.space_time.whittle import SpaceTimeParameters, expected_periodogram
@@ -251,7 +251,7 @@ class GraphTimeGP(NormalizedProcess):
             words += f"; {self.settings.n_draws} draws of the gaps for variances"
         return words
 
-    def spectra(self) -> Spectra:
+    def spectra(self) -> PlacementSpectra:
         """Spectra of the stationary law at the frequencies of the axis, units of y squared."""
         times, terms = self.rows.times, self.parameters.terms
         step = float(np.median(np.diff(times))) if times.size > 1 else 1.0
@@ -265,7 +265,7 @@ class GraphTimeGP(NormalizedProcess):
         if times.size % 2 == 0:
             weights[-1] = 1.0
         scale = float(self.units.scale[0]) ** 2
-        return Spectra(scale * graph, scale * (node + self.parameters.noise), weights)
+        return PlacementSpectra(scale * graph, scale * (node + self.parameters.noise), weights)
 
     def law_forecast(self, n_sites: int, n_times: int, with_variances: bool) -> Forecast:
         """Cost of means, and of variances, at further times: of some sites, all on one grid."""

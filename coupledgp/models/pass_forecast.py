@@ -22,7 +22,7 @@ READING_PASSES = 2
 
 
 @dataclass(frozen=True)
-class Forecast:
+class PassForecast:
     """Expected cost of a fit in passes.
 
     Attributes
@@ -57,7 +57,7 @@ class Forecast:
         )
 
 
-def forecast_of(passes: TablePasses, stream: FeatureStream, units: Units) -> Forecast:
+def forecast_of(passes: TablePasses, stream: FeatureStream, units: Units) -> PassForecast:
     """Forecast from the time that features of a few rows take, which are drawn.
 
     Parameters
@@ -80,7 +80,7 @@ def forecast_of(passes: TablePasses, stream: FeatureStream, units: Units) -> For
         times.append(time.process_time() - start)
     rate = TRIAL_ROWS / max(min(times), 1e-6)
     featured = summary.n_rows + SEARCH_ROWS
-    return Forecast(READING_PASSES * passes.seconds_a_pass + featured / rate, rate)
+    return PassForecast(READING_PASSES * passes.seconds_a_pass + featured / rate, rate)
 
 
 def duration(seconds: float) -> str:

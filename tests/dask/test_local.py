@@ -13,7 +13,7 @@ import torch
 
 import coupledgp as cgp
 from coupledgp.dask import front, local
-from coupledgp.dask.cells import Cells, CellTable
+from coupledgp.dask.cells import CellTable, DaskCells
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.neighbours import RankedRows
 from coupledgp.errors import CoupledGPError, InvalidInputError
@@ -83,10 +83,10 @@ def test_sums_over_cells_are_those_of_one_machine(dim, n_rows, n_parts):
 def test_cells_hold_each_row_once_and_equal_rows_together():
     rng = np.random.default_rng(1)
     rows = rng.normal(size=(500, 2))
-    numbers = Cells.of(rows, 7).numbers(rows)
+    numbers = DaskCells.of(rows, 7).numbers(rows)
     assert (np.bincount(numbers, minlength=7) > 50).all()
     equal = np.zeros((20, 2))
-    assert np.unique(Cells.of(equal, 4).numbers(equal)).size == 1
+    assert np.unique(DaskCells.of(equal, 4).numbers(equal)).size == 1
 
 
 def test_a_fit_and_its_predictions(client, table, one):

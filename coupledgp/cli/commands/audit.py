@@ -56,7 +56,7 @@ class AuditOptions(Options):
 def audit(options: AuditOptions) -> None:
     """Read, audit, write the page and print the figures."""
     from coupledgp.cli.commands.audit_tasks import (
-        Columns,
+        AuditColumns,
         hyperparameters,
         prediction,
         settings,
@@ -73,7 +73,7 @@ def audit(options: AuditOptions) -> None:
         {"--output": options.output},
         [options.train, options.test, options.predictions, options.model],
     )
-    columns = Columns(
+    columns = AuditColumns(
         options.target, options.id_column, options.mean_column, options.std_column, options.samples
     )
     stated = hyperparameters(

@@ -23,7 +23,7 @@ from coupledgp.random import IntArray
 
 
 @dataclass(frozen=True)
-class Columns:
+class AuditColumns:
     """Names of the columns that are no inputs, and whether all others of a prediction are draws."""
 
     target: str
@@ -71,7 +71,7 @@ def _lengths(text: str) -> list[float]:
 
 
 def tables(
-    train: Path, test: Path, columns: Columns, drop: list[str], kernel: Any
+    train: Path, test: Path, columns: AuditColumns, drop: list[str], kernel: Any
 ) -> tuple[Rows, Rows]:
     """Training and test rows; the inputs are the training columns that are nothing else.
 
@@ -89,7 +89,7 @@ def tables(
     return tuple(Rows(part.X.select(list(names)), part.y) for part in (rows, new))  # type: ignore[return-value]
 
 
-def prediction(test: Path, predictions: Path | None, columns: Columns) -> Any:
+def prediction(test: Path, predictions: Path | None, columns: AuditColumns) -> Any:
     """Means and standard deviations (p,), or draws (n_samples, p), in the order of the test."""
     path = test if predictions is None else predictions
     table = read_table(path)

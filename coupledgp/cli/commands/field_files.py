@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.networks import label_column
-from coupledgp.cli.readers.places import Places
+from coupledgp.cli.readers.places import ReadPlaces
 from coupledgp.cli.readers.tables import check_table_path, write_table
-from coupledgp.cli.shared.left_out import LeftOut
+from coupledgp.cli.shared.left_out import LeftOutPlaces
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.meshes import GLTF, WRITERS, checked_fields, mesh_format, save_mesh
 from coupledgp.formats.projection import LONLAT
@@ -136,7 +136,7 @@ def law_at(model: FieldGPRegressor, domain: SpatialDomain, at: str, latent: bool
     return mean, std
 
 
-def write_query(places: Places, law: Law, path: Path, like: Path) -> None:
+def write_query(places: ReadPlaces, law: Law, path: Path, like: Path) -> None:
     """Write the rows of a table of places with columns mean and std."""
     table = places.table
     for name, values in zip(("mean", "std"), law, strict=True):
@@ -209,7 +209,9 @@ def write_edges(domain: SpatialDomain, found: Piecewise, path: Path, like: Path)
     write_table(_table(columns), path, like)
 
 
-def write_left_out(places: Places, sensors: Any, loo: LeftOut, path: Path, like: Path) -> None:
+def write_left_out(
+    places: ReadPlaces, sensors: Any, loo: LeftOutPlaces, path: Path, like: Path
+) -> None:
     """Write sensors left out: place, value, mean, std and standardised residual."""
     rows = places.table.take(pa.array(sensors))
     columns: dict[str, Any] = {"sensor": list(loo.names)}

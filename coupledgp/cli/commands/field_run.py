@@ -29,9 +29,9 @@ from coupledgp.cli.commands.field_tasks import (
 )
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.readers.domains import SpatialDomain
-from coupledgp.cli.readers.places import PlaceOptions, Places, read_queries, read_sensors
+from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries, read_sensors
 from coupledgp.cli.shared.domain import Domain, Paths, texts
-from coupledgp.cli.shared.left_out import LeftOut
+from coupledgp.cli.shared.left_out import LeftOutPlaces
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.field import FieldFound, field_report
 from coupledgp.diagnostics.sections.report import Report
@@ -61,8 +61,8 @@ class FieldDomain(Domain):
         self.model = FieldGPRegressor(
             domain.operator, options.kernel, random_state=options.seed, **further
         )
-        self.queries: Places | None = None
-        self.loo: LeftOut | None = None
+        self.queries: ReadPlaces | None = None
+        self.loo: LeftOutPlaces | None = None
         self._piecewise: Piecewise | None = None
 
     @property

@@ -9,10 +9,10 @@ import numpy as np
 from scipy.stats import binom
 
 from coupledgp.cli.readers.domains import SpatialDomain
-from coupledgp.cli.readers.places import Places
+from coupledgp.cli.readers.places import ReadPlaces
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import Stopwatch
-from coupledgp.cli.shared.left_out import LEVEL, LeftOut
+from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
 from coupledgp.diagnostics import compare, coverage, cross_validate, nlpd, rmse
 from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.rivals.places import baseline_predictions, leave_one_out_baselines
@@ -28,7 +28,7 @@ UNLIKELY = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class FieldTask:
+class HiddenPlaces:
     """Sensors for the fit, and sensors that are hidden from it.
 
     Attributes
@@ -53,7 +53,7 @@ class FieldTask:
         return int(place_numbers(self.places.points).max()) + 1
 
 
-def split_places(places: Places, y: FloatArray, share: float, seed: int) -> FieldTask:
+def split_places(places: ReadPlaces, y: FloatArray, share: float, seed: int) -> HiddenPlaces:
     """Hide a random share of the distinct places of n observations; at least one stays."""
     rows = places.locations.points
     group = _numbered_in_order(rows)
@@ -62,7 +62,7 @@ def split_places(places: Places, y: FloatArray, share: float, seed: int) -> Fiel
     chosen = np.random.default_rng(seed).permutation(n_places)[:n_hidden]
     away = np.isin(group, chosen)
     kept = np.flatnonzero(~away)
-    return FieldTask(
+    return HiddenPlaces(
         places.locations[kept], y[kept], kept,
         Locations(rows[away], places.locations.distances[away]), y[away],
     )  # fmt: skip
@@ -77,7 +77,7 @@ def _numbered_in_order(rows: FloatArray) -> IntArray:
     return np.argsort(np.argsort(first))[group]
 
 
-def score(model: FieldGPRegressor, task: FieldTask) -> dict[str, Any] | None:
+def score(model: FieldGPRegressor, task: HiddenPlaces) -> dict[str, Any] | None:
     """Scores on all hidden sensors by the model's own law; None if there are none."""
     if not task.hidden_y.size:
         return None
@@ -110,15 +110,17 @@ def figures(y: FloatArray, mean: FloatArray, std: FloatArray | None) -> dict[str
     }
 
 
-def left_out(model: FieldGPRegressor, task: FieldTask, names: tuple[str, ...]) -> LeftOut | None:
+def left_out(
+    model: FieldGPRegressor, task: HiddenPlaces, names: tuple[str, ...]
+) -> LeftOutPlaces | None:
     """Every observation from those at all other places; None if all are at one place."""
     if task.n_places < 2:
         return None
     law = model.leave_one_out()
-    return LeftOut(task.y, law.mean, law.std, tuple(names[k] for k in task.sensors))
+    return LeftOutPlaces(task.y, law.mean, law.std, tuple(names[k] for k in task.sensors))
 
 
-def judged_field(model: FieldGPRegressor, task: FieldTask) -> ComparisonResult | None:
+def judged_field(model: FieldGPRegressor, task: HiddenPlaces) -> ComparisonResult | None:
     """What hidden sensors say of a field, or each sensor left out; None if that is not known."""
     try:
         if task.hidden_y.size > 1:
@@ -139,7 +141,10 @@ def described_verdicts(judged: ComparisonResult | None) -> dict[str, Any]:
 
 
 def beside_baselines(
-    domain: SpatialDomain, task: FieldTask, scored: dict[str, Any] | None, loo: LeftOut | None
+    domain: SpatialDomain,
+    task: HiddenPlaces,
+    scored: dict[str, Any] | None,
+    loo: LeftOutPlaces | None,
 ) -> dict[str, Any] | None:
     """Figures of model and baselines on hidden sensors, or on each sensor left out.
 
@@ -165,7 +170,7 @@ def _table(
 
 
 def describe(
-    model: FieldGPRegressor, domain: SpatialDomain, task: FieldTask, clock: Stopwatch
+    model: FieldGPRegressor, domain: SpatialDomain, task: HiddenPlaces, clock: Stopwatch
 ) -> dict[str, Any]:
     """Return data and fit of the run as plain values, the content of `--json`."""
     return {
@@ -182,7 +187,7 @@ def describe(
     }
 
 
-def _describe_domain(domain: SpatialDomain, task: FieldTask) -> dict[str, Any]:
+def _describe_domain(domain: SpatialDomain, task: HiddenPlaces) -> dict[str, Any]:
     operator = domain.operator
     n_components, member = operator.components()
     corners = task.places.points[:, : operator.dimension + 1].astype(np.int64)
@@ -248,7 +253,7 @@ def _log_mean(lengths: list[float | None], weights: FloatArray) -> float | None:
     return float(np.exp(sum(value * w for value, w in known) / total)) if total > 0 else None
 
 
-def describe_left_out(loo: LeftOut) -> dict[str, Any]:
+def describe_left_out(loo: LeftOutPlaces) -> dict[str, Any]:
     """Figures and rows of sensors left out, and a remark where their coverage is off."""
     found = figures(loo.y, loo.mean, loo.std)
     rows = zip(loo.names, loo.y, loo.mean, loo.std, loo.residual, strict=True)
@@ -263,7 +268,7 @@ def describe_left_out(loo: LeftOut) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def coverage_remark(loo: LeftOut) -> str | None:
+def coverage_remark(loo: LeftOutPlaces) -> str | None:
     """A sentence if the share of sensors inside their intervals is unlikely to be by chance."""
     covered = coverage(loo.y, loo.mean, loo.std, (LEVEL,))[LEVEL]
     inside = round(covered * loo.y.size)

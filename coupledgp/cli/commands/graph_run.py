@@ -19,7 +19,7 @@ from coupledgp.cli.readers.networks import Network, read_network
 from coupledgp.cli.readers.node_values import read_positions
 from coupledgp.cli.readers.tables import check_table_path
 from coupledgp.cli.shared.domain import Domain, Paths, texts
-from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.evaluate import ExactComparison
 from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.graph import GraphFound, graph_report
@@ -78,7 +78,7 @@ class GraphDomain(Domain):
             "random_state": options.seed,
             **further_parameters(GraphGPRegressor, options.further, options),
         }
-        self.comparison: Comparison | None = None
+        self.comparison: ExactComparison | None = None
 
     @property
     def sources(self) -> tuple[Path | None, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from coupledgp.cli.readers.networks import Network
 from coupledgp.cli.shared.domain import heading
-from coupledgp.cli.shared.evaluate import Comparison, Stopwatch
+from coupledgp.cli.shared.evaluate import ExactComparison, Stopwatch
 from coupledgp.diagnostics import compare, coverage, nlpd, rmse
 from coupledgp.gp.node_costs import probes_forecast
 from coupledgp.inference.nodes.posterior import IterativePosterior
@@ -70,7 +70,7 @@ def score(model: GraphGPRegressor, network: Network, task: Task) -> dict[str, An
 
 def beside_exact(
     model: GraphGPRegressor, network: Network, task: Task, exact_nodes: int, seed: int
-) -> Comparison:
+) -> ExactComparison:
     """Compare with the exact twin at hidden nodes, or without any at unobserved or observed ones.
 
     If there are more than `exact_nodes` of them, a random subset is compared.
@@ -84,7 +84,7 @@ def beside_exact(
         chosen = np.sort(rng.choice(points.size, exact_nodes, replace=False))
     labels = network.graph.label_all(points[chosen])
     report = compare(model, labels, task.hidden_y[chosen] if known else None)
-    return Comparison(report, int(task.nodes.size), int(chosen.size), not unobserved.size)
+    return ExactComparison(report, int(task.nodes.size), int(chosen.size), not unobserved.size)
 
 
 def of_walks(model: GraphGPRegressor) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def describe(
     network: Network,
     task: Task,
     scored: dict[str, Any] | None,
-    comparison: Comparison | None,
+    comparison: ExactComparison | None,
     clock: Stopwatch,
 ) -> dict[str, Any]:
     """Return data, settings and results of the run as plain values, the content of `--json`."""

@@ -35,7 +35,7 @@ SPECIAL = set(',"\t\r\n')
 ZARR_MARKS = ("zarr.json", ".zgroup", ".zmetadata")
 
 
-class Law(NamedTuple):
+class SeriesLaw(NamedTuple):
     """The law at nodes and times.
 
     Attributes
@@ -49,9 +49,9 @@ class Law(NamedTuple):
     std: FloatArray
     kinds: NDArray[np.int8]
 
-    def at(self, times: slice) -> Law:
+    def at(self, times: slice) -> SeriesLaw:
         """The law at some of the times."""
-        return Law(self.mean[:, times], self.std[:, times], self.kinds[:, times])
+        return SeriesLaw(self.mean[:, times], self.std[:, times], self.kinds[:, times])
 
     def columns(self) -> dict[str, FloatArray]:
         """Mean, standard deviation and the ends of the 95 % interval, each (p, m)."""
@@ -60,7 +60,7 @@ class Law(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class LawLayout:
     """Nodes and times of a file.
 
     Attributes
@@ -88,17 +88,17 @@ class Layout:
 class LawWriter(ABC):
     """Writes laws at the times of a layout, block after block."""
 
-    def __init__(self, path: Path, layout: Layout) -> None:
+    def __init__(self, path: Path, layout: LawLayout) -> None:
         self.path, self.layout, self.place = path, layout, 0
 
-    def write(self, laws: Mapping[str, Law]) -> None:
+    def write(self, laws: Mapping[str, SeriesLaw]) -> None:
         """Write the laws of the next times, by the names of the values."""
         n_times = next(iter(laws.values())).mean.shape[1]
         self._write(slice(self.place, self.place + n_times), laws)
         self.place += n_times
 
     @abstractmethod
-    def _write(self, where: slice, laws: Mapping[str, Law]) -> None:
+    def _write(self, where: slice, laws: Mapping[str, SeriesLaw]) -> None:
         """Write laws of the times in a slice."""
 
     @abstractmethod
@@ -136,7 +136,7 @@ def law_written(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def law_writer(path: Path, like: Path, layout: Layout) -> Iterator[LawWriter]:
+def law_writer(path: Path, like: Path, layout: LawLayout) -> Iterator[LawWriter]:
     """A writer to `path` in the format that the ending of `like` names."""
     kind = like.suffix.lower()
     with writing(path):
@@ -155,7 +155,7 @@ def law_writer(path: Path, like: Path, layout: Layout) -> Iterator[LawWriter]:
 class _TableWriter(LawWriter):
     """A long table: a row for each time and node, times outside."""
 
-    def __init__(self, path: Path, layout: Layout, like: Path) -> None:
+    def __init__(self, path: Path, layout: LawLayout, like: Path) -> None:
         super().__init__(path, layout)
         self._labels = label_column(layout.labels)
         self._kinds = pa.array(KINDS)
@@ -166,7 +166,7 @@ class _TableWriter(LawWriter):
         if not self._is_parquet:
             self._labels = self._labels.cast(pa.string())
 
-    def _write(self, where: slice, laws: Mapping[str, Law]) -> None:
+    def _write(self, where: slice, laws: Mapping[str, SeriesLaw]) -> None:
         times = self.layout.times[where]
         n_nodes = len(self.layout.labels)
         nodes = pa.array(np.tile(np.arange(n_nodes), times.size))
@@ -258,7 +258,7 @@ class _GridWriter(LawWriter):
         flags = np.arange(len(KINDS), dtype=np.int8)
         return {"flag_values": flags, "flag_meanings": " ".join(KINDS)}
 
-    def _write(self, where: slice, laws: Mapping[str, Law]) -> None:
+    def _write(self, where: slice, laws: Mapping[str, SeriesLaw]) -> None:
         for name, law in laws.items():
             for quantity, values in (*law.columns().items(), ("kind", law.kinds)):
                 self._file[self.layout.column(name, quantity)][:, where] = values
@@ -269,7 +269,7 @@ class _GridWriter(LawWriter):
 class _NetcdfWriter(_GridWriter):
     """A file of NetCDF 4."""
 
-    def __init__(self, path: Path, layout: Layout) -> None:
+    def __init__(self, path: Path, layout: LawLayout) -> None:
         import h5netcdf
         import h5py
 
@@ -298,7 +298,7 @@ class _NetcdfWriter(_GridWriter):
 class _ZarrWriter(_GridWriter):
     """A Zarr store of version 2, which every reader knows."""
 
-    def __init__(self, path: Path, layout: Layout) -> None:
+    def __init__(self, path: Path, layout: LawLayout) -> None:
         import zarr
 
         super().__init__(path, layout)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from coupledgp.cli.commands.graph_files import check_isolated
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.commands.series_files import (
-    Layout,
+    LawLayout,
     check_law_path,
     law_writer,
     law_written,
@@ -56,7 +56,7 @@ ARGUMENTS = ("kernel", "time_kernel", "periods", "outliers", "sensor_noise")
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class SeriesPlace:
     """Where values are: what a model is fitted on, and its nodes by name.
 
     Attributes
@@ -214,7 +214,7 @@ class SeriesDomain(Domain):
         labels = [self.place.nodes.labels[k] for k in numbers]
         times = times_of(first, options.times, options.forecast, options.zone)
         check_rows(len(labels), times.size)
-        layout = Layout(labels, first.time_axis_, times, list(self.models))
+        layout = LawLayout(labels, first.time_axis_, times, list(self.models))
         with self.clock("predict"), reporter("predict"), law_writer(
             path, options.output, layout
         ) as writer:  # fmt: skip
@@ -269,7 +269,7 @@ def _named_options() -> Iterator[None]:
         raise type(error)(f"{InterpolateOptions.name_of(argument)}: {text}") from error
 
 
-def read_place(options: InterpolateOptions) -> Place:
+def read_place(options: InterpolateOptions) -> SeriesPlace:
     """What a model is fitted on: a graph, or the operator of a mesh or of roads with lengths.
 
     Raises
@@ -294,10 +294,10 @@ def read_place(options: InterpolateOptions) -> Place:
     labels = [graph.label(k) for k in range(graph.n_nodes)]
     positions = network.positions if network.mesh is None else np.asarray(network.mesh.vertices)
     nodes = Nodes(network.numbers, labels, network.nodes)
-    return Place(graph, nodes, network.kind, positions, crs)
+    return SeriesPlace(graph, nodes, network.kind, positions, crs)
 
 
-def _field_place(options: InterpolateOptions) -> Place:
+def _field_place(options: InterpolateOptions) -> SeriesPlace:
     path = options.graph
     if options.weight is not None:
         raise InvalidInputError("--weight: expected --model graph beside it")
@@ -308,4 +308,4 @@ def _field_place(options: InterpolateOptions) -> Place:
             "their column or attribute)"
         )
     nodes = Nodes(domain.numbers, domain.labels, "vertices" if domain.is_surface else "nodes")
-    return Place(domain.operator, nodes, domain.kind)
+    return SeriesPlace(domain.operator, nodes, domain.kind)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.cli.commands.series_files import KINDS, Law, Layout
+from coupledgp.cli.commands.series_files import KINDS, LawLayout, SeriesLaw
 from coupledgp.cli.readers.times import parse_times
 from coupledgp.cli.shared.options import naming
 from coupledgp.random import FloatArray
@@ -35,8 +35,8 @@ def times_of(model: Any, times: str | None, forecast: str | None, zone: str | No
 
 
 def laws_in_blocks(
-    models: Mapping[str, Any], layout: Layout, latent: bool
-) -> Iterator[dict[str, Law]]:
+    models: Mapping[str, Any], layout: LawLayout, latent: bool
+) -> Iterator[dict[str, SeriesLaw]]:
     """Laws of the times of a layout, block after block, by the names of values.
 
     More times are predicted at once than are written: each call finds covariances of all nodes.
@@ -51,13 +51,13 @@ def laws_in_blocks(
             yield {name: law.at(part) for name, law in laws.items()}
 
 
-def _law(model: Any, layout: Layout, times: FloatArray, latent: bool) -> Law:
+def _law(model: Any, layout: LawLayout, times: FloatArray, latent: bool) -> SeriesLaw:
     stamps = layout.axis.labels(times)
     mean, std = model.predict(layout.labels, stamps, return_std=True, latent=latent)
-    return Law(mean, std, kinds_of(model, layout, times))
+    return SeriesLaw(mean, std, kinds_of(model, layout, times))
 
 
-def kinds_of(model: Any, layout: Layout, times: FloatArray) -> NDArray[np.int8]:
+def kinds_of(model: Any, layout: LawLayout, times: FloatArray) -> NDArray[np.int8]:
     """Kind of each cell (p, m), as its place in `KINDS`."""
     rows = model.process_.rows
     row_of = {str(label): k for k, label in enumerate(model.nodes_)}

@@ -11,7 +11,7 @@ from coupledgp.cli.commands.table_models import chosen_name, make_model
 from coupledgp.cli.commands.table_tasks import describe_fit, load, spread_of
 from coupledgp.cli.readers.kinds import forced_kinds
 from coupledgp.cli.shared.domain import Domain, Paths, texts
-from coupledgp.cli.shared.evaluate import Comparison, beside_exact, plan_comparison, scores
+from coupledgp.cli.shared.evaluate import ExactComparison, beside_exact, plan_comparison, scores
 from coupledgp.cli.shared.options import COMPARISONS, check_distinct
 from coupledgp.cli.show.table import fit_report
 from coupledgp.diagnostics.overlap import Overlap, overlap_of
@@ -33,7 +33,7 @@ class TableDomain(Domain):
         self.name, self.how = chosen_name(options), options.how
         if self.how == "auto" and self.name != "sparse-spectrum" and options.report is None:
             self.how = "none"  # what decides is how they predict, and it was measured already
-        self.comparison: Comparison | None = None
+        self.comparison: ExactComparison | None = None
         self.overlap: Overlap | None = None
         check_choice(self.how, COMPARISONS, "--compare")
         if options.exact_rows is not None:

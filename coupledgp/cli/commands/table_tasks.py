@@ -15,7 +15,7 @@ from coupledgp.cli.readers.kinds import HINT, read_inputs, typed
 from coupledgp.cli.readers.tables import check_columns, numeric
 from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import (
-    Comparison,
+    ExactComparison,
     Rows,
     Stopwatch,
     split,
@@ -82,7 +82,7 @@ def describe_fit(
     n_columns: int,
     spread: list[float],
     scored: dict[str, Any] | None,
-    comparison: Comparison | None,
+    comparison: ExactComparison | None,
     clock: Stopwatch,
 ) -> dict[str, Any]:
     """Return data, settings and results of the fit as plain values, the content of `--json`.

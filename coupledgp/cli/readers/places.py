@@ -46,7 +46,7 @@ class PlaceOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class ReadPlaces:
     """Places of the rows of a table.
 
     Attributes
@@ -84,7 +84,7 @@ class Places:
 
 def read_sensors(
     path: Path, domain: SpatialDomain, options: PlaceOptions, value_column: str | None
-) -> tuple[Places, FloatArray]:
+) -> tuple[ReadPlaces, FloatArray]:
     """Places and values (n,) of the rows of a table that have a value."""
     table = read_table(path)
     kind, columns = place_columns(path, table.column_names, domain, options)
@@ -101,7 +101,7 @@ def read_sensors(
 
 def read_queries(
     path: Path, domain: SpatialDomain, options: PlaceOptions, added: Sequence[str] = ("mean", "std")
-) -> Places:
+) -> ReadPlaces:
     """Places of all rows of a table, to which columns of these names will be added."""
     table = read_table(path)
     if not table.num_rows:
@@ -196,7 +196,7 @@ def _places(
     columns: tuple[str, ...],
     domain: SpatialDomain,
     rows: IntArray,
-) -> Places:
+) -> ReadPlaces:
     """Places of some rows (n,) of a table, numbered from 0."""
     check_columns(table, columns, str(path))
     chosen = table.take(pa.array(rows))
@@ -213,7 +213,7 @@ def _places(
     }
     with about(path):
         found = read[kind]()
-    return Places(found, kind, columns, chosen, rows + 1)
+    return ReadPlaces(found, kind, columns, chosen, rows + 1)
 
 
 def _finite(path: Path, table: pa.Table, columns: Sequence[str], rows: IntArray) -> FloatArray:
@@ -296,6 +296,6 @@ def _projected(
     return found
 
 
-def place_table(places: Places) -> dict[str, Any]:
+def place_table(places: ReadPlaces) -> dict[str, Any]:
     """The columns that give the places, for a table of results."""
     return {name: places.table.column(name) for name in places.columns}

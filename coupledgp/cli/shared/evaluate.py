@@ -146,7 +146,7 @@ def plan_comparison(how: str, n_rows: int, exact_rows: int | None) -> Plan | Non
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ExactComparison:
     """A posterior report with its numbers of rows.
 
     Attributes
@@ -280,7 +280,7 @@ def _scored(process: GaussianProcess, points: FloatArray, y: FloatArray) -> tupl
     return mean[:, 0], np.sqrt(variance[:, 0]), densities, *np.hsplit(ends, 2)
 
 
-def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> Comparison:
+def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> ExactComparison:
     """Compare a model with the exact GP at its hyperparameters.
 
     If the plan has fewer rows than there are training rows, both are given the same random subset.
@@ -294,4 +294,4 @@ def beside_exact(model: Any, train: Rows, test: Rows, plan: Plan, seed: int) -> 
         announce(len(kept), len(points), "--compare subset is quicker, none leaves it out")
     y = points.y if len(test) else None
     report = compare(local, points.X, y, method=plan.method)
-    return Comparison(report, len(kept), len(points), not len(test))
+    return ExactComparison(report, len(kept), len(points), not len(test))

@@ -13,7 +13,7 @@ LEVEL = 0.95
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class LeftOutPlaces:
     """Predictions of each observation from those at all other places.
 
     Attributes

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.cli.shared.left_out import LEVEL, LeftOut
+from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
 from coupledgp.cli.show.table import score_rows
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
@@ -37,7 +37,7 @@ class FieldFound:
 
     result: dict[str, Any]
     picture: SurfaceMap | RoadMap | None = field(default=None, repr=False)
-    left_out: LeftOut | None = field(default=None, repr=False)
+    left_out: LeftOutPlaces | None = field(default=None, repr=False)
 
 
 def field_report(found: FieldFound) -> Report:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coupledgp.cli.readers.networks import Network
-from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.evaluate import ExactComparison
 from coupledgp.cli.shared.options import selection_line
 from coupledgp.cli.show import table as show
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
@@ -37,7 +37,7 @@ class GraphFound(NamedTuple):
     law: tuple[FloatArray, FloatArray]
 
 
-def graph_report(found: GraphFound, comparison: Comparison | None) -> Report:
+def graph_report(found: GraphFound, comparison: ExactComparison | None) -> Report:
     """The report of an interpolation, with a map where nodes have positions."""
     result = found.result
     lead = [headline(result), model_line(result)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from coupledgp.cli.shared.evaluate import Comparison
+from coupledgp.cli.shared.evaluate import ExactComparison
 from coupledgp.cli.shared.options import selection_line
 from coupledgp.columns.codes import NumberCode
 from coupledgp.diagnostics.sections.report import Report
@@ -19,7 +19,7 @@ PLAIN = NumberCode().describe()
 
 
 def fit_report(
-    result: dict[str, Any], comparison: Comparison | None, warnings: Sequence[str] = ()
+    result: dict[str, Any], comparison: ExactComparison | None, warnings: Sequence[str] = ()
 ) -> Report:
     """The report of a fit, after sentences that concern it all."""
     lead = [headline(result), model_line(result)]
@@ -32,7 +32,7 @@ def fit_report(
     return beside(shell, comparison)
 
 
-def beside(shell: Report, comparison: Comparison | None) -> Report:
+def beside(shell: Report, comparison: ExactComparison | None) -> Report:
     """A report with the verdicts and the sections of a comparison, if one was made."""
     if comparison is None:
         return shell

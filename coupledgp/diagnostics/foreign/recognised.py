@@ -7,7 +7,7 @@ from typing import Any
 from coupledgp.diagnostics.foreign import gpytorch, others, sklearn
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw, law_of_prediction
-from coupledgp.diagnostics.foreign.table import Table
+from coupledgp.diagnostics.foreign.table import ForeignTable
 from coupledgp.diagnostics.laws import law_of
 from coupledgp.diagnostics.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
@@ -26,7 +26,7 @@ def is_model(value: Any) -> bool:
     )  # fmt: skip
 
 
-def law_at_rows(predict: Any, test: Table, rows: IntArray) -> ForeignLaw:
+def law_at_rows(predict: Any, test: ForeignTable, rows: IntArray) -> ForeignLaw:
     """Law of observations at some of the test rows, by their numbers (m,).
 
     Models and functions predict at these rows, predictions are those of all rows.

@@ -14,7 +14,7 @@ from coupledgp.ground.validation import check_magnitude, real_array
 from coupledgp.random import FloatArray
 
 
-class Table(NamedTuple):
+class ForeignTable(NamedTuple):
     """Rows (n, d) and targets (n,) as numbers, and the rows as they were given."""
 
     X: FloatArray
@@ -22,7 +22,7 @@ class Table(NamedTuple):
     given: Any
 
     @classmethod
-    def of(cls, X: Any, y: Any, name: str, given: Any = None) -> Table:
+    def of(cls, X: Any, y: Any, name: str, given: Any = None) -> ForeignTable:
         """A table whose numbers are checked; arrays, data frames and tensors of the CPU.
 
         Raises
@@ -52,12 +52,14 @@ class Table(NamedTuple):
         check_magnitude(targets, f"y_{name}")
         return cls(rows, targets, X if given is None else given)
 
-    def take(self, rows: Any) -> Table:
+    def take(self, rows: Any) -> ForeignTable:
         """Some of the rows, by their numbers."""
-        return Table(self.X[rows], self.y[rows], rows_at(self.given, rows))
+        return ForeignTable(self.X[rows], self.y[rows], rows_at(self.given, rows))
 
 
-def tables(X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> tuple[Table, Table]:
+def tables(
+    X_train: Any, y_train: Any, X_test: Any, y_test: Any
+) -> tuple[ForeignTable, ForeignTable]:
     """Training and test rows; categories, dates and missing values are encoded as for a fit.
 
     Raises
@@ -66,7 +68,10 @@ def tables(X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> tuple[Table,
         The columns of both differ, or see `Table.of`.
     """
     if _is_plain(X_train) and _is_plain(X_test):
-        train, test = Table.of(X_train, y_train, "train"), Table.of(X_test, y_test, "test")
+        train, test = (
+            ForeignTable.of(X_train, y_train, "train"),
+            ForeignTable.of(X_test, y_test, "test"),
+        )
     else:
         train, test = _encoded(X_train, y_train, X_test, y_test)
     if test.X.shape[1] != train.X.shape[1]:
@@ -83,7 +88,9 @@ def _is_plain(X: Any) -> bool:
     return special_columns(X) is None and bool(np.isfinite(np.asarray(X, dtype=float)).all())
 
 
-def _encoded(X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> tuple[Table, Table]:
+def _encoded(
+    X_train: Any, y_train: Any, X_test: Any, y_test: Any
+) -> tuple[ForeignTable, ForeignTable]:
     """Rows of tables by the codes of the training columns, found by name."""
     learned, columns = arrow_columns(X_train), dict(arrow_columns(X_test))
     names = [str(name) for name, _ in learned]
@@ -91,6 +98,6 @@ def _encoded(X_train: Any, y_train: Any, X_test: Any, y_test: Any) -> tuple[Tabl
         raise InvalidInputError(f"X_test: expected columns {', '.join(map(repr, missing))}")
     special = [column for _, column in learned]
     encoding = TableEncoding.learn(special, names, "indicator")
-    train = Table.of(encoding.encode(special), y_train, "train", X_train)
+    train = ForeignTable.of(encoding.encode(special), y_train, "train", X_train)
     encoded = encoding.encode([columns[name] for name in names])
-    return train, Table.of(encoded, y_test, "test", X_test)
+    return train, ForeignTable.of(encoded, y_test, "test", X_test)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.diagnostics.rivals.observations import Observations, Units
+from coupledgp.diagnostics.rivals.observations import Observations, ObservedUnits
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.errors import NumericalError
 from coupledgp.gp.left_out import rows_of_groups
@@ -36,7 +36,7 @@ Solve = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class Domain:
+class HarmonicDomain:
     """A domain on which functions may be harmonic.
 
     Attributes
@@ -95,7 +95,7 @@ class HarmonicRival:
         Rows that interpolate at the sites.
     """
 
-    domain: Domain
+    domain: HarmonicDomain
     observations: Observations
     sites: sparse.csr_array
 
@@ -141,10 +141,10 @@ class HarmonicRival:
             "harmonic", mean, self.observations.errors_of_others(mean, groups)
         )
 
-    def _is_closed(self, units: Units) -> bool:
+    def _is_closed(self, units: ObservedUnits) -> bool:
         return self.domain.by_factor and len(units) <= CLOSED
 
-    def _from_others(self, units: Units, hidden: NDArray[np.bool_]) -> FloatArray:
+    def _from_others(self, units: ObservedUnits, hidden: NDArray[np.bool_]) -> FloatArray:
         """Predictions (u, k) at all units from those that are not hidden (u,)."""
         known = np.flatnonzero(~hidden)
         weights = units.weights[known]
@@ -152,12 +152,12 @@ class HarmonicRival:
         found: FloatArray = self.sites[units.site] @ self._through(units, known, centre)
         return found
 
-    def _springs(self, units: Units) -> FloatArray:
+    def _springs(self, units: ObservedUnits) -> FloatArray:
         """Stiffness (u,) of the spring to each unit: that of the vertices around it."""
         around: FloatArray = self.sites[units.site] @ self.domain.springs
         return units.weights / self.observations.weights.max() * around
 
-    def _through(self, units: Units, chosen: IntArray, centre: FloatArray) -> FloatArray:
+    def _through(self, units: ObservedUnits, chosen: IntArray, centre: FloatArray) -> FloatArray:
         """Harmonic function (N, k) through some units, `centre` (k,) on parts without any."""
         rows = self.sites[units.site[chosen]]
         seen = np.unique(self.domain.parts[rows.indices])
@@ -170,7 +170,7 @@ class HarmonicRival:
         field[inside] += self.domain.solver(sparse.csr_array(matrix), inside)(pull)
         return field
 
-    def _closed(self, units: Units, groups: IntArray) -> FloatArray:
+    def _closed(self, units: ObservedUnits, groups: IntArray) -> FloatArray:
         """`mean_G - (B_GG)^-1 (B y)_G`, B the precision of the units with a constant left free.
 
         Within a part of the domain one vertex is held at zero, which adds a constant to

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import dijkstra
 
-from coupledgp.diagnostics.rivals.observations import Observations, Units
+from coupledgp.diagnostics.rivals.observations import Observations, ObservedUnits
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
 from coupledgp.inference.neighbours.nearest import BRUTE_ROWS, TREE_DIM, nearest
 from coupledgp.random import FloatArray, IntArray
@@ -44,7 +44,7 @@ class Finder(ABC):
     def nearest_other(self, wanted: IntArray) -> IntArray:
         """Number (p,) of the site nearest to each of some sites (p,); -1 where it is alone."""
 
-    def of_other_groups(self, units: Units) -> IntArray:
+    def of_other_groups(self, units: ObservedUnits) -> IntArray:
         """Number (u,) of the unit nearest to each one among those of other groups, or -1.
 
         Two groups differ in some bit of their numbers. So the nearest is found among the units
@@ -65,14 +65,14 @@ class Finder(ABC):
                 distance[wanted[better]] = near.distance[better]
         return number
 
-    def _of_units(self, units: Units, sources: IntArray, wanted: IntArray) -> Near:
+    def _of_units(self, units: ObservedUnits, sources: IntArray, wanted: IntArray) -> Near:
         """Nearest of some units (s,), by their number, to each of others (p,)."""
         found = self.nearest(units.site[sources], units.site[wanted])
         at = np.full(int(units.site.max()) + 1, NONE)
         at[units.site[sources]] = sources
         return Near(found.distance, np.where(found.number >= 0, at[found.number], NONE))
 
-    def _first_guesses(self, units: Units) -> tuple[IntArray, IntArray]:
+    def _first_guesses(self, units: ObservedUnits) -> tuple[IntArray, IntArray]:
         """The units (u,) that are found at once, -1 elsewhere, and the numbers of the others."""
         return np.full(len(units), NONE), np.arange(len(units))
 
@@ -114,7 +114,7 @@ class RowFinder(Finder):
         chosen: IntArray = np.random.default_rng(0).choice(sources, most, replace=False)
         return chosen
 
-    def _first_guesses(self, units: Units) -> tuple[IntArray, IntArray]:
+    def _first_guesses(self, units: ObservedUnits) -> tuple[IntArray, IntArray]:
         """See the base class: the first of another group among the nearest few units."""
         size = len(units)
         sources = self._affordable(np.arange(size), size)

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from coupledgp.diagnostics.rivals.harmonic import Domain, HarmonicRival
+from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
 from coupledgp.diagnostics.rivals.nearest import (
     WayFinder,
     left_out_by_nearest,
@@ -109,7 +109,7 @@ class NodeRivals:
         degrees = self._edges.sum(axis=1)
         laplacian = sparse.csr_array(sparse.diags_array(degrees) - self._edges)
         held = np.where(degrees > 0, degrees, 1.0)  # an isolated node has nothing to be held by
-        domain = Domain(laplacian, STIFF * held, None, is_factorised(self.graph))
+        domain = HarmonicDomain(laplacian, STIFF * held, None, is_factorised(self.graph))
         return HarmonicRival(domain, self.observations, self._rows(self.nodes))
 
     def _rows(self, nodes: IntArray) -> sparse.csr_array:

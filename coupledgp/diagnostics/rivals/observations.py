@@ -61,9 +61,9 @@ class Observations:
         """Weighted means (g, k) of the observations at each site."""
         return self.units(np.zeros(len(self), dtype=np.int64)).means
 
-    def units(self, groups: IntArray) -> Units:
+    def units(self, groups: IntArray) -> ObservedUnits:
         """The observations of the same site and group (n,) put together."""
-        return Units.of(self, groups)
+        return ObservedUnits.of(self, groups)
 
     def as_groups(self, groups: IntArray) -> IntArray:
         """Numbers (n,) from 0 on of groups.
@@ -138,7 +138,7 @@ class Observations:
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
+class ObservedUnits:
     """Observations of the same site and group put together.
 
     Attributes
@@ -159,7 +159,7 @@ class Units:
     means: FloatArray
 
     @classmethod
-    def of(cls, observations: Observations, groups: IntArray) -> Units:
+    def of(cls, observations: Observations, groups: IntArray) -> ObservedUnits:
         """The units of observations by their site and group (n,)."""
         size = int(groups.max()) + 1
         keys, number = np.unique(observations.site * size + groups, return_inverse=True)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.rivals.harmonic import Domain, HarmonicRival
+from coupledgp.diagnostics.rivals.harmonic import HarmonicDomain, HarmonicRival
 from coupledgp.diagnostics.rivals.links import linked
 from coupledgp.diagnostics.rivals.nearest import (
     Finder,
@@ -206,7 +206,7 @@ class FieldRivals:
         operator = self.operator
         diagonal = operator.stiffness.diagonal()
         stiff = float(np.median(diagonal[diagonal > 0])) / NUGGET
-        domain = Domain(
+        domain = HarmonicDomain(
             operator.stiffness, np.full(operator.n_vertices, stiff), operator.positions, True
         )
         sites = location_rows(self.places, operator.n_vertices)

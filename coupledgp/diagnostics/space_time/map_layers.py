@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.record import CELL_KINDS, SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.record import CELL_KINDS, SpaceTimePage
 from coupledgp.diagnostics.pages.space_time.times import chosen_times
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.roads import RoadNetwork
@@ -18,7 +18,7 @@ from coupledgp.random import FloatArray, IntArray
 NO_SENSOR = "no sensor"
 
 
-def columns_of(report: SpaceTimeRecord, times: Any) -> IntArray:
+def columns_of(report: SpaceTimePage, times: Any) -> IntArray:
     """Numbers of the times of a report: those of its small maps, all, or the nearest to some.
 
     Raises
@@ -45,7 +45,7 @@ def columns_of(report: SpaceTimeRecord, times: Any) -> IntArray:
 
 
 def map_layers(
-    report: SpaceTimeRecord, times: Any, roads: RoadNetwork | None
+    report: SpaceTimePage, times: Any, roads: RoadNetwork | None
 ) -> tuple[dict[str, TimeLayer], Any, str | None]:
     """Layers, times in the user's form, and the coordinate system of a map over time.
 
@@ -76,7 +76,7 @@ def map_layers(
     return layers, labels, report.crs
 
 
-def _rows_of(report: SpaceTimeRecord, roads: RoadNetwork) -> IntArray:
+def _rows_of(report: SpaceTimePage, roads: RoadNetwork) -> IntArray:
     """Row of the report of each node of a network, by their names."""
     row = {name: k for k, name in enumerate(report.names)}
     names = [str(one) for one in (roads.labels or range(roads.n_nodes))]
@@ -89,7 +89,7 @@ def _rows_of(report: SpaceTimeRecord, roads: RoadNetwork) -> IntArray:
 
 
 def _node_layer(
-    report: SpaceTimeRecord, columns: IntArray, rows: IntArray, places: FloatArray
+    report: SpaceTimePage, columns: IntArray, rows: IntArray, places: FloatArray
 ) -> TimeLayer:
     """Points of nodes: law, and value and kind of the cell where there is a sensor."""
     shape = (len(report.nodes), columns.size)
@@ -104,7 +104,7 @@ def _node_layer(
 
 
 def _edge_layer(
-    report: SpaceTimeRecord, columns: IntArray, ends: IntArray, lines: Sequence[FloatArray]
+    report: SpaceTimePage, columns: IntArray, ends: IntArray, lines: Sequence[FloatArray]
 ) -> TimeLayer:
     """Lines between nodes, with the mean of their ends.
 
@@ -119,5 +119,5 @@ def _edge_layer(
     return TimeLayer(lines, {"source": names[ends[:, 0]], "target": names[ends[:, 1]]}, fields)
 
 
-def _names(report: SpaceTimeRecord) -> Any:
+def _names(report: SpaceTimePage) -> Any:
     return np.array(report.names, dtype=object)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, ClassVar
 
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
 from coupledgp.diagnostics.pages.space_time.sections import layout_of
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Rendered
@@ -14,7 +14,7 @@ from coupledgp.formats.roads import RoadNetwork
 from coupledgp.formats.time_maps import write_time_map
 
 
-class SpaceTimeReport(SpaceTimeRecord, Rendered):
+class SpaceTimeReport(SpaceTimePage, Rendered):
     """A space-time model on a page; its attributes are those of `SpaceTimeRecord`."""
 
     report_kinds: ClassVar[tuple[str, ...]] = ("space-time",)

@@ -33,7 +33,7 @@ LEAST_RATIO = 1e-8
 
 
 @dataclass(frozen=True)
-class Sites:
+class LikelihoodSites:
     """Sites at the mode of the posterior of k outputs at n points.
 
     Attributes
@@ -60,7 +60,9 @@ class Sites:
     n_steps: int
 
 
-def laplace_sites(prior: SitePrior, likelihood: Likelihood, y: Tensor, offset: Tensor) -> Sites:
+def laplace_sites(
+    prior: SitePrior, likelihood: Likelihood, y: Tensor, offset: Tensor
+) -> LikelihoodSites:
     """Find the mode of the posterior by damped Newton steps.
 
     Parameters
@@ -133,7 +135,7 @@ def _rate(
 
 def _finished(
     prior: SitePrior, likelihood: Likelihood, y: Tensor, offset: Tensor, f: Tensor, n_steps: int
-) -> Sites:
+) -> LikelihoodSites:
     """The sites at a mode; one more step makes the mode that of its own sites."""
     found = _at_mode(prior, likelihood, y, offset, f)
     evidence, mode, alpha, precision = (part.detach() for part in found)
@@ -141,7 +143,7 @@ def _finished(
     # factorisation can hold.
     precision = torch.maximum(precision, LEAST_RATIO * precision.amax(1, keepdim=True))
     targets = offset[:, None] + mode + alpha / precision
-    return Sites(mode, alpha, targets, precision, evidence, n_steps)
+    return LikelihoodSites(mode, alpha, targets, precision, evidence, n_steps)
 
 
 def laplace_evidence(

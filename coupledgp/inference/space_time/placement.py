@@ -48,7 +48,7 @@ MOST_RATIO = 1e12
 
 
 @dataclass(frozen=True)
-class Spectra:
+class PlacementSpectra:
     """Spectra of a stationary law at frequencies (F,), in units of y squared.
 
     Attributes
@@ -115,7 +115,7 @@ def stationary_placement(
     sites: Sites,
     sensors: IntArray,
     k: int,
-    spectra: Spectra,
+    spectra: PlacementSpectra,
     criterion: Criterion = "mutual-information",
     candidates: IntArray | None = None,
     interest: IntArray | None = None,
@@ -191,7 +191,7 @@ class _Stationary:
         sites: Sites,
         sensors: IntArray,
         places: IntArray,
-        spectra: Spectra,
+        spectra: PlacementSpectra,
         criterion: Criterion,
     ) -> None:
         self._sites, self._sensors, self._criterion = sites, sensors, criterion

@@ -47,7 +47,7 @@ def expanded(functions: Sequence[SpectralFunction], tolerances: Sequence[float])
 
 
 @dataclass
-class _Part:
+class _MomentPart:
     """Moments of a block of columns: rows `first:` of `T_k[T, T]`, (degree + 1, rows, columns)."""
 
     columns: slice
@@ -68,7 +68,7 @@ class SiteMoments:
 
     def __init__(self, graph: Graph, nodes: IntArray) -> None:
         self.graph, self.nodes = graph, nodes
-        self._parts = [_Part(block) for block in column_blocks(graph.n_nodes, nodes.size)]
+        self._parts = [_MomentPart(block) for block in column_blocks(graph.n_nodes, nodes.size)]
         self._n_moments = 0
         states = 8.0 * 3 * graph.n_nodes * nodes.size
         self._keeps = states <= min(KEPT_BYTES, KEPT_SHARE * available_bytes())
@@ -133,7 +133,7 @@ class SiteMoments:
             self._extend_part(part, n_moments)
         self._n_moments = n_moments
 
-    def _extend_part(self, part: _Part, n_moments: int) -> None:
+    def _extend_part(self, part: _MomentPart, n_moments: int) -> None:
         recurrence = part.recurrence
         if recurrence is None:
             chosen = self.nodes[part.columns]

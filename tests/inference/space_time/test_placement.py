@@ -11,7 +11,7 @@ from coupledgp.graphs import Graph
 from coupledgp.inference.nodes.forecast import Budget
 from coupledgp.inference.placement.objectives import CRITERIA
 from coupledgp.inference.space_time import placement
-from coupledgp.inference.space_time.placement import Spectra, stationary_placement
+from coupledgp.inference.space_time.placement import PlacementSpectra, stationary_placement
 from coupledgp.inference.space_time.sites import sites_of
 from coupledgp.kernels import GraphMaternKernel
 from tests.graph_cases import weighted_graph
@@ -29,12 +29,12 @@ def kernels() -> tuple[np.ndarray, np.ndarray]:
     return 1.7 * circulant(np.exp(-lag / 3.0)), 0.3 * circulant(np.exp(-lag / 1.5))
 
 
-def spectra(noise: float) -> Spectra:
+def spectra(noise: float) -> PlacementSpectra:
     shared, own = kernels()
     both = [np.fft.rfft(k[0]).real for k in (shared, own)]
     weights = np.full(both[0].size, 2.0)
     weights[[0, -1]] = 1.0
-    return Spectra(both[0], both[1] + noise, weights)
+    return PlacementSpectra(both[0], both[1] + noise, weights)
 
 
 def logdet(M: np.ndarray) -> float:
@@ -44,8 +44,8 @@ def logdet(M: np.ndarray) -> float:
 @pytest.fixture
 def exact_groups(monkeypatch):
     """A group for each frequency."""
-    plain = Spectra.groups
-    monkeypatch.setattr(Spectra, "groups", lambda self: plain(self, 10_000))
+    plain = PlacementSpectra.groups
+    monkeypatch.setattr(PlacementSpectra, "groups", lambda self: plain(self, 10_000))
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -105,14 +105,16 @@ def test_groups_of_frequencies_are_as_good_as_all(criterion):
     graph = Graph.from_networkx(nx.convert_node_labels_to_integers(nx.grid_2d_graph(6, 8)))
     sites = sites_of(graph, GraphMaternKernel(3.0, 1.5))
     w = np.pi * np.arange(257) / 256
-    law = Spectra(1 / (1.02 - np.cos(w)), 0.05 + 0.2 / (1.5 - np.cos(w)), np.full(257, 2.0))
+    law = PlacementSpectra(
+        1 / (1.02 - np.cos(w)), 0.05 + 0.2 / (1.5 - np.cos(w)), np.full(257, 2.0)
+    )
     few = stationary_placement(sites, np.arange(0, 48, 9), 4, law, criterion)
-    plain = Spectra.groups
-    Spectra.groups = lambda self: plain(self, 10_000)
+    plain = PlacementSpectra.groups
+    PlacementSpectra.groups = lambda self: plain(self, 10_000)
     try:
         every = stationary_placement(sites, np.arange(0, 48, 9), 4, law, criterion)
     finally:
-        Spectra.groups = plain
+        PlacementSpectra.groups = plain
     np.testing.assert_allclose(few.gains, every.gains, rtol=0.02)
     np.testing.assert_allclose(few.variance, every.variance, rtol=0.02)
     assert few.nodes[0] == every.nodes[0]
@@ -121,9 +123,15 @@ def test_groups_of_frequencies_are_as_good_as_all(criterion):
 def test_white_series_are_a_model_without_time():
     sites = sites_of(weighted_graph(), "heat")
     ones = np.ones(9)
-    found = stationary_placement(sites, np.array([3]), 4, Spectra(2 * ones, 0.3 * ones, ones))
+    found = stationary_placement(
+        sites, np.array([3]), 4, PlacementSpectra(2 * ones, 0.3 * ones, ones)
+    )
     static = stationary_placement(
-        sites, np.array([3]), 4, Spectra(np.array([2.0]), np.array([0.3]), np.ones(1)), lazy=False
+        sites,
+        np.array([3]),
+        4,
+        PlacementSpectra(np.array([2.0]), np.array([0.3]), np.ones(1)),
+        lazy=False,
     )
     assert np.array_equal(found.nodes, static.nodes)
     np.testing.assert_allclose(found.gains, static.gains)
@@ -132,8 +140,8 @@ def test_white_series_are_a_model_without_time():
 
 def test_frequencies_without_signal_add_nothing():
     sites = sites_of(weighted_graph(), "heat")
-    with_signal = Spectra(np.array([2.0, 0.0]), np.array([0.3, 0.3]), np.ones(2))
-    alone = Spectra(np.array([2.0]), np.array([0.3]), np.ones(1))
+    with_signal = PlacementSpectra(np.array([2.0, 0.0]), np.array([0.3, 0.3]), np.ones(2))
+    alone = PlacementSpectra(np.array([2.0]), np.array([0.3]), np.ones(1))
     found, half = (stationary_placement(sites, np.array([3]), 3, s) for s in (with_signal, alone))
     np.testing.assert_allclose(2 * found.gains, half.gains, rtol=1e-9)
 
@@ -152,7 +160,7 @@ def test_frequencies_without_signal_add_nothing():
 )
 def test_hostile_arguments_are_named(change, message):
     sites = sites_of(weighted_graph(), "heat")
-    law = Spectra(np.ones(2), np.ones(2), np.ones(2))
+    law = PlacementSpectra(np.ones(2), np.ones(2), np.ones(2))
     arguments = {"sites": sites, "sensors": np.array([3]), "k": 2, "spectra": law} | change
     with pytest.raises(InvalidInputError, match=message):
         stationary_placement(**arguments)
@@ -171,13 +179,13 @@ def test_hostile_arguments_are_named(change, message):
 )
 def test_spectra_are_checked(parts):
     with pytest.raises(InvalidInputError, match="spectra: expected"):
-        Spectra(*(np.array(part) for part in parts))
+        PlacementSpectra(*(np.array(part) for part in parts))
 
 
 def test_memory_is_forecast(monkeypatch):
     monkeypatch.setattr("coupledgp.ground.memory.UNASKED", 0)
     monkeypatch.setattr("coupledgp.ground.memory.available_bytes", lambda: 1e3)
-    law = Spectra(np.ones(2), np.ones(2), np.ones(2))
+    law = PlacementSpectra(np.ones(2), np.ones(2), np.ones(2))
     with pytest.raises(MemoryLimitError, match="covariances of 14 places"):
         stationary_placement(sites_of(weighted_graph(), "heat"), np.array([3]), 2, law)
     assert placement.N_GROUPS >= 8

@@ -13,7 +13,7 @@ from coupledgp.diagnostics.pages.space_time.record import (
     MODEL_NAME,
     SCATTERED,
     KindScore,
-    SpaceTimeRecord,
+    SpaceTimePage,
 )
 from coupledgp.diagnostics.pages.space_time.words import (
     ahead_words,
@@ -74,7 +74,7 @@ def rival_words(name: str) -> str:
     return RIVALS.get(name, plain(name))
 
 
-def headline(report: SpaceTimeRecord) -> str:
+def headline(report: SpaceTimePage) -> str:
     """One sentence: gaps, gains by kind, and a sensor that is left out."""
     parts = [_gaps(report), *_kinds(report)]
     if report.left_out is not None:
@@ -83,7 +83,7 @@ def headline(report: SpaceTimeRecord) -> str:
     return "; ".join(part for part in parts if part) + "."
 
 
-def _gaps(report: SpaceTimeRecord) -> str:
+def _gaps(report: SpaceTimePage) -> str:
     gaps, axis = report.gaps, report.axis
     if not gaps.n_gaps:
         return "No value is missing"
@@ -94,7 +94,7 @@ def _gaps(report: SpaceTimeRecord) -> str:
     return f"{share} of the values are missing, the longest gap is {longest}"
 
 
-def _kinds(report: SpaceTimeRecord) -> list[str]:
+def _kinds(report: SpaceTimePage) -> list[str]:
     found = []
     for kind, ahead in scored_kinds(report):
         scores = report.scores_of(kind, ahead)
@@ -106,13 +106,13 @@ def _kinds(report: SpaceTimeRecord) -> list[str]:
     return found
 
 
-def _told(report: SpaceTimeRecord) -> tuple[int, ...]:
+def _told(report: SpaceTimePage) -> tuple[int, ...]:
     """Steps ahead that a sentence names: the first and the last."""
     steps = report.steps_ahead
     return tuple({*steps[:1], *steps[-1:]})
 
 
-def scored_kinds(report: SpaceTimeRecord) -> list[tuple[str, int | None]]:
+def scored_kinds(report: SpaceTimePage) -> list[tuple[str, int | None]]:
     """Kinds of hidden cells at which the model was scored, in the order of the page."""
     present = {(one.kind, one.ahead) for one in report.scores if one.model == MODEL_NAME}
     first = [(kind, None) for kind in (GAPS, SCATTERED, HIDDEN) if (kind, None) in present]
@@ -121,12 +121,12 @@ def scored_kinds(report: SpaceTimeRecord) -> list[tuple[str, int | None]]:
     return [*first, *ahead, *others]
 
 
-def where_time_adds_nothing(report: SpaceTimeRecord) -> list[str]:
+def where_time_adds_nothing(report: SpaceTimePage) -> list[str]:
     """Sentences on kinds at which the model is no better than what knows no time, or no model."""
     return [one for one in (_hidden_sentence(report), _ahead_sentence(report)) if one]
 
 
-def _hidden_sentence(report: SpaceTimeRecord) -> str:
+def _hidden_sentence(report: SpaceTimePage) -> str:
     scores = report.scores_of(HIDDEN)
     own, alone = scores.get(MODEL_NAME), scores.get(GRAPH_ALONE)
     if own is None or alone is None or gain_of(own, alone) >= EVEN:
@@ -138,7 +138,7 @@ def _hidden_sentence(report: SpaceTimeRecord) -> str:
     )
 
 
-def _ahead_sentence(report: SpaceTimeRecord) -> str:
+def _ahead_sentence(report: SpaceTimePage) -> str:
     even = []
     for steps in report.steps_ahead:
         scores = report.scores_of(AHEAD, steps)
@@ -156,7 +156,7 @@ def _ahead_sentence(report: SpaceTimeRecord) -> str:
     )
 
 
-def cards(report: SpaceTimeRecord) -> list[Verdict]:
+def cards(report: SpaceTimePage) -> list[Verdict]:
     """Answers with colours: gaps, hidden sensors, forecasts, intervals and sensors."""
     found = [
         _card(report, "Does it fill gaps?", [(GAPS, None)]),
@@ -169,7 +169,7 @@ def cards(report: SpaceTimeRecord) -> list[Verdict]:
 
 
 def _card(
-    report: SpaceTimeRecord, question: str, kinds: Sequence[tuple[str, int | None]]
+    report: SpaceTimePage, question: str, kinds: Sequence[tuple[str, int | None]]
 ) -> Verdict | None:
     """The answer for one or several kinds, coloured by their mean gain over the best rival."""
     gains, texts = [], []
@@ -195,7 +195,7 @@ def _card(
     )  # fmt: skip
 
 
-def _intervals(report: SpaceTimeRecord) -> Verdict | None:
+def _intervals(report: SpaceTimePage) -> Verdict | None:
     shares = [
         (kind_words(one, report.axis), one.coverage[0.95])
         for key in scored_kinds(report)
@@ -217,7 +217,7 @@ def _intervals(report: SpaceTimeRecord) -> Verdict | None:
     )  # fmt: skip
 
 
-def _sensors(report: SpaceTimeRecord) -> Verdict | None:
+def _sensors(report: SpaceTimePage) -> Verdict | None:
     if report.left_out is None:
         return None
     doubtful = report.left_out.is_doubtful()

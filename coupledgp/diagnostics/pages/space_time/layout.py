@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
 from coupledgp.formats.projection import LONLAT
 from coupledgp.random import FloatArray, IntArray
 
@@ -19,7 +19,7 @@ LAID_OUT = (
 )
 
 
-def places_of(report: SpaceTimeRecord) -> tuple[FloatArray, str]:
+def places_of(report: SpaceTimePage) -> tuple[FloatArray, str]:
     """Places (N, 3) of the nodes, and a sentence on them if they were made up."""
     if report.positions is None:
         return np.pad(laid_out(len(report.nodes), report.edges), ((0, 0), (0, 1))), LAID_OUT
@@ -29,7 +29,7 @@ def places_of(report: SpaceTimeRecord) -> tuple[FloatArray, str]:
     return places, ""
 
 
-def _upright(report: SpaceTimeRecord, places: FloatArray) -> FloatArray:
+def _upright(report: SpaceTimePage, places: FloatArray) -> FloatArray:
     """Longitudes shortened as they are at their latitude, if places are degrees."""
     if report.crs != LONLAT:
         return places

@@ -14,7 +14,7 @@ from coupledgp.diagnostics.pages.picture import STYLE, Picture, blank, plain_axi
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
 from coupledgp.diagnostics.pages.space_time.layout import places_of
-from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimePage
 from coupledgp.diagnostics.pages.space_time.times import (
     MAX_FRAME_BYTES,
     chosen_times,
@@ -46,7 +46,7 @@ class TimeMaps:
         Laws over nodes and times.
     """
 
-    def __init__(self, report: SpaceTimeRecord) -> None:
+    def __init__(self, report: SpaceTimePage) -> None:
         self.report = report
         self.places, self.note = places_of(report)
         self.scales = (_mean_scale(report), spread_scale(report.std))
@@ -204,7 +204,7 @@ class TimeMaps:
         axes.set_aspect("equal", adjustable="datalim")
 
 
-def _mean_scale(report: SpaceTimeRecord) -> Scale:
+def _mean_scale(report: SpaceTimePage) -> Scale:
     """Scale of the means; where few of them are far away, it ends before them and says so."""
     whole = mean_scale(report.mean, report.std)
     low, high = np.nanquantile(report.mean, [RARE, 1 - RARE])
@@ -215,6 +215,6 @@ def _mean_scale(report: SpaceTimeRecord) -> Scale:
     return replace(inner, note=f"{inner.note}; {rest}" if inner.note else rest)
 
 
-def _titles(report: SpaceTimeRecord) -> tuple[str, str]:
+def _titles(report: SpaceTimePage) -> tuple[str, str]:
     unit = f", {report.unit}" if report.unit else ""
     return f"mean{unit}", f"standard deviation{unit}"

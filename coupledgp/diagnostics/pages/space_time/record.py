@@ -202,7 +202,7 @@ class GapCount:
 
 
 @dataclass(frozen=True, eq=False)
-class SpaceTimeRecord:
+class SpaceTimePage:
     """What a page says of a space-time model: laws over N nodes and T times, errors, and terms.
 
     Attributes

@@ -11,8 +11,8 @@ from coupledgp.diagnostics.pages.space_time.gains import (
     headline,
     where_time_adds_nothing,
 )
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
-from coupledgp.diagnostics.pages.space_time.sensors import Chosen, drawn_sensors
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
+from coupledgp.diagnostics.pages.space_time.sensors import ChosenSensors, drawn_sensors
 from coupledgp.diagnostics.pages.space_time.tables import (
     calibration_tables,
     fact_table,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
 
 
-def layout_of(report: SpaceTimeRecord) -> Layout:
+def layout_of(report: SpaceTimePage) -> Layout:
     """The header, the answers and the sections of a space-time model."""
     return Layout(
         title=report.title,
@@ -48,7 +48,7 @@ def layout_of(report: SpaceTimeRecord) -> Layout:
     )
 
 
-def _lead(report: SpaceTimeRecord) -> str:
+def _lead(report: SpaceTimePage) -> str:
     """What the data are: nodes, sensors, times, step and zone."""
     axis = report.axis
     first, *_, last = time_texts(axis, axis.values[[0, -1]])
@@ -61,10 +61,10 @@ def _lead(report: SpaceTimeRecord) -> str:
     )
 
 
-Build = Callable[[SpaceTimeRecord], Section | None]
+Build = Callable[[SpaceTimePage], Section | None]
 
 
-def _map(report: SpaceTimeRecord, name: str) -> Picture:
+def _map(report: SpaceTimePage, name: str) -> Picture:
     """The map over time, or six times of it side by side, by the name of the method."""
     from coupledgp.diagnostics.pages.space_time.maps import TimeMaps
 
@@ -72,13 +72,13 @@ def _map(report: SpaceTimeRecord, name: str) -> Picture:
     return drawn
 
 
-def map_section(report: SpaceTimeRecord) -> Section:
+def map_section(report: SpaceTimePage) -> Section:
     """The law on the map, all times of it and some side by side."""
     names = ["interactive", "small_multiples"][: 1 + (report.times.size > 1)]
     return Section("map", pictures=[partial(_map, report, name) for name in names])
 
 
-def gains_section(report: SpaceTimeRecord) -> Section | None:
+def gains_section(report: SpaceTimePage) -> Section | None:
     """Scores of the model and of what could be picked instead, by kind of hidden value."""
     figures: dict[str, dict[str, dict[str, float]]] = {}
     for one in report.scores:
@@ -89,20 +89,20 @@ def gains_section(report: SpaceTimeRecord) -> Section | None:
     return _of_tables("gains", [gain_table(report), score_table(report)], figures)
 
 
-def series_section(report: SpaceTimeRecord) -> Section:
+def series_section(report: SpaceTimePage) -> Section:
     """The law of the worst sensors and a median one over time."""
     chosen = drawn_sensors(report)
     return Section("series", pictures=[partial(_series, report, one, k)
                                        for k, one in enumerate(chosen, 1)])  # fmt: skip
 
 
-def _series(report: SpaceTimeRecord, chosen: Chosen, number: int) -> Picture:
+def _series(report: SpaceTimePage, chosen: ChosenSensors, number: int) -> Picture:
     from coupledgp.diagnostics.pages.space_time.series import sensor_picture
 
     return sensor_picture(report, chosen, number)
 
 
-def calibration_section(report: SpaceTimeRecord) -> Section | None:
+def calibration_section(report: SpaceTimePage) -> Section | None:
     """Shares inside intervals and errors over the day."""
 
     def hours() -> Picture:

@@ -6,38 +6,42 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
 
 # Number of the worst sensors that are drawn, besides a median one.
 N_WORST = 6
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenSensors:
     """A sensor that is drawn: its number, and why."""
 
     sensor: int
     why: str
 
 
-def chosen_sensors(report: SpaceTimeRecord) -> list[Chosen]:
+def chosen_sensors(report: SpaceTimePage) -> list[ChosenSensors]:
     """The worst six sensors when they are left out, and a median one; else evenly chosen ones."""
     p = report.sensors.size
     if report.left_out is None:
         few = np.unique(np.linspace(0, p - 1, min(p, N_WORST)).astype(int))
-        return [Chosen(int(k), "") for k in few]
+        return [ChosenSensors(int(k), "") for k in few]
     order = report.left_out.order()
     doubtful = report.left_out.is_doubtful()
     worst = [
-        Chosen(int(k), "doubtful: deviates all the time" if doubtful[k] else "among the worst")
+        ChosenSensors(
+            int(k), "doubtful: deviates all the time" if doubtful[k] else "among the worst"
+        )
         for k in order[:N_WORST]
     ]
     by_error = np.argsort(report.left_out.rmse, kind="stable")
     median = int(by_error[(p - 1) // 2])
-    return worst if median in order[:N_WORST] else [*worst, Chosen(median, "the median sensor")]
+    return (
+        worst if median in order[:N_WORST] else [*worst, ChosenSensors(median, "the median sensor")]
+    )
 
 
-def drawn_sensors(report: SpaceTimeRecord) -> list[Chosen]:
+def drawn_sensors(report: SpaceTimePage) -> list[ChosenSensors]:
     """The chosen sensors whose series is known."""
     given = {one.sensor for one in report.series}
     return [one for one in chosen_sensors(report) if one.sensor in given or not given]

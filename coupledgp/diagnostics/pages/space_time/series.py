@@ -25,9 +25,9 @@ from coupledgp.diagnostics.pages.space_time.record import (
     OBSERVED,
     REJECTED,
     SensorSeries,
-    SpaceTimeRecord,
+    SpaceTimePage,
 )
-from coupledgp.diagnostics.pages.space_time.sensors import Chosen
+from coupledgp.diagnostics.pages.space_time.sensors import ChosenSensors
 from coupledgp.diagnostics.pages.space_time.words import (
     DAY,
     DAYS,
@@ -51,14 +51,14 @@ MAX_TIMES = 400
 BANDS = ((0.95, 0.22), (0.5, 0.38))
 
 
-def sensor_picture(report: SpaceTimeRecord, chosen: Chosen, number: int) -> Picture:
+def sensor_picture(report: SpaceTimePage, chosen: ChosenSensors, number: int) -> Picture:
     """Draw a chosen sensor, from its own series or from the law of the map."""
     given = {one.sensor: one for one in report.series}
     one = given.get(chosen.sensor) or _of_law(report, chosen.sensor)
     return series_picture(report, one, chosen.why, number)
 
 
-def _of_law(report: SpaceTimeRecord, sensor: int) -> SensorSeries:
+def _of_law(report: SpaceTimePage, sensor: int) -> SensorSeries:
     """The series of a sensor in the law of the map, with the noise of the model's terms."""
     node = report.sensors[sensor]
     noise = sum(one.variance for one in report.terms if one.where == "noise")
@@ -68,7 +68,7 @@ def _of_law(report: SpaceTimeRecord, sensor: int) -> SensorSeries:
     )
 
 
-def series_picture(report: SpaceTimeRecord, one: SensorSeries, why: str, number: int) -> Picture:
+def series_picture(report: SpaceTimePage, one: SensorSeries, why: str, number: int) -> Picture:
     """Draw a sensor's law with 50 and 95 % bands, its values, gaps shaded and rejected cells."""
     name = plain(report.sensor_names[one.sensor])
     plot, axes = axes_of(SIZE[0], 2.5)
@@ -99,7 +99,7 @@ def series_picture(report: SpaceTimeRecord, one: SensorSeries, why: str, number:
     return Picture(f"series-{number}", _caption(report, one, name, why, step), plot)
 
 
-def _caption(report: SpaceTimeRecord, one: SensorSeries, name: str, why: str, step: int) -> str:
+def _caption(report: SpaceTimePage, one: SensorSeries, name: str, why: str, step: int) -> str:
     parts = [f"Sensor {name}"]
     if report.left_out is not None:
         rmse, bias = report.left_out.rmse[one.sensor], report.left_out.bias[one.sensor]
@@ -135,7 +135,7 @@ def _shade(axes: Axes, times: FloatArray, gaps: Any) -> None:
         axes.add_patch(every)
 
 
-def time_axis(axes: Axes, report: SpaceTimeRecord, times: FloatArray) -> None:
+def time_axis(axes: Axes, report: SpaceTimePage, times: FloatArray) -> None:
     """Label an axis of times at whole hours or days, or of plain numbers."""
     found = stamps(report.axis, times)
     if found is None or times.size < 2:
@@ -154,7 +154,7 @@ def time_axis(axes: Axes, report: SpaceTimeRecord, times: FloatArray) -> None:
     axes.set_xticks(ticks.tolist(), list(texts))
 
 
-def _tick_texts(report: SpaceTimeRecord, ticks: FloatArray, unit: float) -> list[str]:
+def _tick_texts(report: SpaceTimePage, ticks: FloatArray, unit: float) -> list[str]:
     texts, last = [], None
     for one in stamps(report.axis, ticks) or []:
         day = f"{DAYS[one.weekday()]} {one.day}.{one.month}."
@@ -167,7 +167,7 @@ def _tick_texts(report: SpaceTimeRecord, ticks: FloatArray, unit: float) -> list
     return texts
 
 
-def hours_picture(report: SpaceTimeRecord) -> Picture:
+def hours_picture(report: SpaceTimePage) -> Picture:
     """Draw the error of the model over the day, a line for each kind of hidden value."""
     plot, axes = axes_of(*SIZE)
     kinds = list(dict.fromkeys(one.kind for one in report.hours))

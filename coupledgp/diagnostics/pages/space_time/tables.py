@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from coupledgp.diagnostics.pages.space_time.gains import rival_words, scored_kinds
-from coupledgp.diagnostics.pages.space_time.record import MODEL_NAME, KindScore, SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.record import MODEL_NAME, KindScore, SpaceTimePage
 from coupledgp.diagnostics.pages.space_time.words import (
     PLACES,
     cell,
@@ -27,7 +27,7 @@ from coupledgp.diagnostics.sections.table import ReportTable, Row
 LISTED, MOST_LISTED = 20, 500
 
 
-def gain_table(report: SpaceTimeRecord) -> ReportTable | None:
+def gain_table(report: SpaceTimePage) -> ReportTable | None:
     """RMSE of the model and its rivals, a column for each kind of hidden value; None without."""
     keys = scored_kinds(report)
     if not keys:
@@ -47,7 +47,7 @@ def gain_table(report: SpaceTimeRecord) -> ReportTable | None:
     )  # fmt: skip
 
 
-def score_table(report: SpaceTimeRecord) -> ReportTable | None:
+def score_table(report: SpaceTimePage) -> ReportTable | None:
     """All scores of the model and its rivals by kind of hidden value, folded; None without any."""
     rows: list[Row] = []
     for kind, ahead in scored_kinds(report):
@@ -62,7 +62,7 @@ def score_table(report: SpaceTimeRecord) -> ReportTable | None:
     return ReportTable("All scores by kind of hidden value", heads, rows, "scores", folded=True)
 
 
-def _score_row(one: KindScore, report: SpaceTimeRecord) -> Row:
+def _score_row(one: KindScore, report: SpaceTimePage) -> Row:
     return (
         kind_words(one, report.axis), rival_words(one.model), str(one.n), cell(one.rmse),
         cell(one.mae), cell(one.crps), cell(one.nlpd), _covered(one.coverage, 0.5),
@@ -75,7 +75,7 @@ def _covered(coverage: Mapping[float, float], level: float) -> str:
     return "" if share is None else f"{100 * share:.1f} %"
 
 
-def sensor_tables(report: SpaceTimeRecord) -> list[ReportTable]:
+def sensor_tables(report: SpaceTimePage) -> list[ReportTable]:
     """Sensors by their error when they are left out: the first ones, and all of them folded."""
     found = report.left_out
     if found is None:
@@ -112,7 +112,7 @@ def _remark(bias: float, unit: str) -> str:
     return f"doubtful: reads {figure(abs(bias))} {unit} {side} the others".replace("  ", " ")
 
 
-def calibration_tables(report: SpaceTimeRecord) -> list[ReportTable]:
+def calibration_tables(report: SpaceTimePage) -> list[ReportTable]:
     """Shares inside intervals by kind of hidden value, and by time of day."""
     rows: list[Row] = []
     for key in scored_kinds(report):
@@ -128,7 +128,7 @@ def calibration_tables(report: SpaceTimeRecord) -> list[ReportTable]:
     return found + _hour_tables(report)
 
 
-def _hour_tables(report: SpaceTimeRecord) -> list[ReportTable]:
+def _hour_tables(report: SpaceTimePage) -> list[ReportTable]:
     """Share inside 95 % intervals: a row for each part of the day, a column for each kind."""
     kinds = list(dict.fromkeys(one.kind for one in report.hours))
     parts = sorted({(one.start, one.stop) for one in report.hours})
@@ -150,7 +150,7 @@ def _clock(hour: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}"
 
 
-def term_table(report: SpaceTimeRecord) -> ReportTable | None:
+def term_table(report: SpaceTimePage) -> ReportTable | None:
     """Terms of the model: share of the variance, lengthscale and period; None without terms."""
     total = sum(one.variance for one in report.terms)
     if not total > 0:
@@ -176,14 +176,14 @@ def _in_steps(length: float | None, step: float | None) -> str:
     return "" if length is None or step is None else cell(length / step)
 
 
-def fact_table(report: SpaceTimeRecord) -> ReportTable | None:
+def fact_table(report: SpaceTimePage) -> ReportTable | None:
     """Iterations, samples and errors of the computation; None without any."""
     if not report.facts:
         return None
     return ReportTable("How it was computed", ("", "value", "remark"), report.facts, "computation")
 
 
-def provenance_table(report: SpaceTimeRecord) -> ReportTable | None:
+def provenance_table(report: SpaceTimePage) -> ReportTable | None:
     """Data, settings and versions, folded; None without any."""
     if not report.provenance:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coupledgp.diagnostics.pages.scene import MAX_SENSORS
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimeRecord
+from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
 from coupledgp.random import FloatArray, IntArray
 
 # Number of small maps, and seconds between them that are round: 10 minutes to 4 hours.
@@ -29,7 +29,7 @@ def thinned_times(n_times: int, limit: int) -> IntArray:
     return np.arange((n_times - 1) % step, n_times, step)
 
 
-def chosen_times(report: SpaceTimeRecord) -> IntArray:
+def chosen_times(report: SpaceTimePage) -> IntArray:
     """Numbers of six times: every four hours of the last day, or round hours, or evenly spread.
 
     The last of them is a forecast, if there are any.
@@ -43,7 +43,7 @@ def chosen_times(report: SpaceTimeRecord) -> IntArray:
     return np.unique(np.abs(report.times[:, None] - wanted).argmin(axis=0))
 
 
-def _round_hours(report: SpaceTimeRecord) -> FloatArray | None:
+def _round_hours(report: SpaceTimePage) -> FloatArray | None:
     """Six times at round hours, numbers of the axis; None if times are numbers, few or sparse."""
     times = report.times
     last = float(times[last_observed(report)])
@@ -58,7 +58,7 @@ def _round_hours(report: SpaceTimeRecord) -> FloatArray | None:
     return hours[hours >= times[0]]
 
 
-def last_observed(report: SpaceTimeRecord, frames: IntArray | None = None) -> int:
+def last_observed(report: SpaceTimePage, frames: IntArray | None = None) -> int:
     """Number of the last of the frames at which a sensor reports."""
     observed = report.observed if frames is None else report.observed[:, frames]
     seen = np.flatnonzero(np.isfinite(observed).any(axis=0))

@@ -14,7 +14,7 @@ from coupledgp.diagnostics.pages.space_time.record import (
     HIDDEN,
     SCATTERED,
     KindScore,
-    SpaceTimeRecord,
+    SpaceTimePage,
     TermShare,
 )
 from coupledgp.random import FloatArray
@@ -155,7 +155,7 @@ def joined(parts: Sequence[str]) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def variance_sentence(report: SpaceTimeRecord) -> str:
+def variance_sentence(report: SpaceTimePage) -> str:
     """Shares of the variance in words, the largest first; nothing without terms."""
     total = sum(one.variance for one in report.terms)
     if not total > 0:

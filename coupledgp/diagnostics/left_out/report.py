@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from coupledgp.diagnostics.left_out.optimism import Optimism
 from coupledgp.diagnostics.report import PosteriorReport
 from coupledgp.diagnostics.score_table import per_cent
-from coupledgp.diagnostics.scores import half_width, point_crps, point_nlpd
+from coupledgp.diagnostics.scores import point_crps, point_nlpd
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, QUALITY, Verdict
@@ -153,10 +153,15 @@ class CrossValidationReport(PosteriorReport):
         columns |= {
             "y": p.y.ravel(), "mean": p.mean.ravel(), "std": p.std.ravel(), "residual": residual,
             "nlpd": nlpd.ravel(), "crps": point_crps(p.y, p.mean, p.std).ravel(),
-            "inside": np.abs(residual) <= half_width(LEVEL),
+            "inside": self._inside().ravel(),
         }  # fmt: skip
         order = np.argsort(-np.abs(residual), kind="stable")
         return {name: values[order] for name, values in columns.items()}
+
+    def _inside(self) -> NDArray[np.bool_]:
+        """Whether each target (m, k) is in the central 95 % interval of its own law."""
+        inside: NDArray[np.bool_] = np.abs(2 * self.predictions.transforms_of("") - 1) <= LEVEL
+        return inside
 
     def group_table(self) -> dict[str, NDArray[Any]]:
         """A row for each group, the largest NLPD first.
@@ -178,7 +183,7 @@ class CrossValidationReport(PosteriorReport):
         columns = {
             "group": names, "n": counts, "rmse": np.sqrt(mean(np.square(p.y - p.mean))),
             "nlpd": mean(self.losses) / p.y.shape[1],
-            "coverage": mean((np.abs(residual) <= half_width(LEVEL)).astype(float)),
+            "coverage": mean(self._inside().astype(float)),
             "bias": mean(residual),
         }  # fmt: skip
         order = np.argsort(-columns["nlpd"], kind="stable")

@@ -345,5 +345,5 @@ def test_the_mesh_of_the_demo():
     assert defaults["kl_per_point"] < 1e-2 < papers["kl_per_point"]
     assert defaults["rmse"] < 1.02 * study.exact_rmse
     assert study.data["n_hidden"] == 64
-    assert [len(row) for row in study.section().rows] == [3, 3, 3]
+    assert [len(row) for row in study.table().rows] == [3, 3, 3]
     assert np.corrcoef(study.law[0], study.network.normal_z())[0, 1] > 0.99

@@ -55,7 +55,7 @@ HEAVY = {
 }  # fmt: skip
 # Files whose functions import files of the package when they are called, and which: a command's
 # libraries are imported when it runs, matplotlib and jinja2 when a page is drawn.
-LATE = {"cli": "", "diagnostics": "diagnostics/pages"}
+LATE = {"cli": "", "diagnostics": "diagnostics"}
 
 
 def is_below(path: str, folder: str) -> bool:

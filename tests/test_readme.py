@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from coupledgp.couplings import parse_coupling
-from coupledgp.diagnostics.score_table import SCORES
+from coupledgp.diagnostics.scoring.score_table import SCORES
 from tests.registries import REGISTRIES, forgotten
 
 ROOT = Path(__file__).parents[1]

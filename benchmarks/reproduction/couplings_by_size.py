@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 import coupledgp as cgp
 from coupledgp.datasets import uci
-from coupledgp.diagnostics.study import CouplingStudy
+from coupledgp.diagnostics.studies.study import CouplingStudy
 
 SETS = ("diabetes", "boston", "concrete", "airfoil", "cpu", "abalone", "power")
 COUPLINGS = ("iid", "halton", "orthogonal", "orthogonal+pnc")

@@ -5,24 +5,14 @@ from typing import TYPE_CHECKING
 from coupledgp.ground.lazy import attach
 
 if TYPE_CHECKING:
-    from coupledgp.diagnostics.alternatives import Alternative as Alternative
-    from coupledgp.diagnostics.alternatives import Alternatives as Alternatives
     from coupledgp.diagnostics.audit_report import AuditReport as AuditReport
     from coupledgp.diagnostics.auditing import audit as audit
     from coupledgp.diagnostics.compare import compare as compare
-    from coupledgp.diagnostics.divergences import gaussian_kl as gaussian_kl
-    from coupledgp.diagnostics.figures import Accuracy as Accuracy
-    from coupledgp.diagnostics.figures import Figures as Figures
-    from coupledgp.diagnostics.figures import Predictions as Predictions
     from coupledgp.diagnostics.left_out.report import CrossValidationReport as CrossValidationReport
     from coupledgp.diagnostics.left_out.validating import cross_validate as cross_validate
     from coupledgp.diagnostics.misfit import residual_correlation as residual_correlation
-    from coupledgp.diagnostics.neighbour_residuals import (
-        ResidualCorrelation as ResidualCorrelation,
-    )
     from coupledgp.diagnostics.rank_statistics import RankCheck as RankCheck
     from coupledgp.diagnostics.rank_statistics import SimulatedCalibration as SimulatedCalibration
-    from coupledgp.diagnostics.report import PosteriorReport as PosteriorReport
     from coupledgp.diagnostics.rivals.beside import BesideBaseline as BesideBaseline
     from coupledgp.diagnostics.rivals.of_process import left_out_rivals as left_out_rivals
     from coupledgp.diagnostics.rivals.of_process import rivals_of as rivals_of
@@ -32,21 +22,28 @@ if TYPE_CHECKING:
     )
     from coupledgp.diagnostics.rivals.prediction import BaselinePrediction as BaselinePrediction
     from coupledgp.diagnostics.rivals.prediction import Rivals as Rivals
-    from coupledgp.diagnostics.score_table import JointScore as JointScore
-    from coupledgp.diagnostics.score_table import MarginalScore as MarginalScore
-    from coupledgp.diagnostics.score_table import PointScore as PointScore
-    from coupledgp.diagnostics.score_table import register_score as register_score
-    from coupledgp.diagnostics.scores import coverage as coverage
-    from coupledgp.diagnostics.scores import crps as crps
-    from coupledgp.diagnostics.scores import interval_width as interval_width
-    from coupledgp.diagnostics.scores import kernel_error as kernel_error
-    from coupledgp.diagnostics.scores import mae as mae
-    from coupledgp.diagnostics.scores import nlpd as nlpd
-    from coupledgp.diagnostics.scores import nlpd_joint as nlpd_joint
-    from coupledgp.diagnostics.scores import paired_difference as paired_difference
-    from coupledgp.diagnostics.scores import pit_histogram as pit_histogram
-    from coupledgp.diagnostics.scores import rmse as rmse
-    from coupledgp.diagnostics.scores import sharpness as sharpness
+    from coupledgp.diagnostics.scoring.alternatives import Alternative as Alternative
+    from coupledgp.diagnostics.scoring.alternatives import Alternatives as Alternatives
+    from coupledgp.diagnostics.scoring.divergences import gaussian_kl as gaussian_kl
+    from coupledgp.diagnostics.scoring.figures import Accuracy as Accuracy
+    from coupledgp.diagnostics.scoring.figures import Figures as Figures
+    from coupledgp.diagnostics.scoring.figures import Predictions as Predictions
+    from coupledgp.diagnostics.scoring.score_table import JointScore as JointScore
+    from coupledgp.diagnostics.scoring.score_table import MarginalScore as MarginalScore
+    from coupledgp.diagnostics.scoring.score_table import PointScore as PointScore
+    from coupledgp.diagnostics.scoring.score_table import register_score as register_score
+    from coupledgp.diagnostics.scoring.scores import coverage as coverage
+    from coupledgp.diagnostics.scoring.scores import crps as crps
+    from coupledgp.diagnostics.scoring.scores import interval_width as interval_width
+    from coupledgp.diagnostics.scoring.scores import kernel_error as kernel_error
+    from coupledgp.diagnostics.scoring.scores import mae as mae
+    from coupledgp.diagnostics.scoring.scores import nlpd as nlpd
+    from coupledgp.diagnostics.scoring.scores import nlpd_joint as nlpd_joint
+    from coupledgp.diagnostics.scoring.scores import paired_difference as paired_difference
+    from coupledgp.diagnostics.scoring.scores import pit_histogram as pit_histogram
+    from coupledgp.diagnostics.scoring.scores import rmse as rmse
+    from coupledgp.diagnostics.scoring.scores import sharpness as sharpness
+    from coupledgp.diagnostics.sections.posterior import PosteriorReport as PosteriorReport
     from coupledgp.diagnostics.sections.section import Section as Section
     from coupledgp.diagnostics.sections.section import register_section as register_section
     from coupledgp.diagnostics.sections.section import unregister_section as unregister_section
@@ -71,6 +68,9 @@ if TYPE_CHECKING:
     from coupledgp.diagnostics.space_time.splits import SplitPlan as SplitPlan
     from coupledgp.diagnostics.stochastic import StochasticOptions as StochasticOptions
     from coupledgp.diagnostics.verdicts.evidence import Evidence as Evidence
+    from coupledgp.diagnostics.verdicts.neighbour_residuals import (
+        ResidualCorrelation as ResidualCorrelation,
+    )
     from coupledgp.diagnostics.verdicts.verdict import Advice as Advice
     from coupledgp.diagnostics.verdicts.verdict import Verdict as Verdict
 else:

@@ -9,15 +9,18 @@ from scipy.spatial import cKDTree
 
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
-from coupledgp.diagnostics.laws import Law
-from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, residual_correlation_of
 from coupledgp.diagnostics.rivals.tables import table_baselines
+from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import (
     MAX_JUDGED,
     MIN_NEIGHBOURS,
     correlations,
     gather,
+)
+from coupledgp.diagnostics.verdicts.neighbour_residuals import (
+    ResidualCorrelation,
+    residual_correlation_of,
 )
 from coupledgp.errors import NumericalError
 from coupledgp.gp.columns import column_spread

@@ -10,21 +10,21 @@ import numpy as np
 
 from coupledgp.diagnostics.audit_evidence import evidence_of
 from coupledgp.diagnostics.compare import ReferenceLaw
-from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw
 from coupledgp.diagnostics.foreign.table import ForeignTable
-from coupledgp.diagnostics.laws import Law, law_of_process
 from coupledgp.diagnostics.limits import DENSE_ROWS
-from coupledgp.diagnostics.measures import (
+from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.scoring.laws import Law, law_of_process
+from coupledgp.diagnostics.scoring.measures import (
     joint_scores,
     kl_per_point,
     marginal_scores,
     score_figures,
 )
-from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.score_errors import SolverErrors, solver_errors
-from coupledgp.diagnostics.score_table import PREFIXES, SCORES, JointScore
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, SCORES, JointScore
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.stochastic import StochasticOptions, solved_law
 from coupledgp.diagnostics.verdicts.gathering import with_cost
 from coupledgp.gp.exact import StationaryPrior

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
 
 
 @dataclass(frozen=True)

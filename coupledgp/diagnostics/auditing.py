@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.audit_figures import Way, beside_data, beside_exact
 from coupledgp.diagnostics.audit_report import AuditReport
 from coupledgp.diagnostics.foreign.kernel import KernelFunction, StatedKernel
 from coupledgp.diagnostics.foreign.recognised import is_model, kernel_of_model, law_at_rows
 from coupledgp.diagnostics.foreign.table import ForeignTable, tables
-from coupledgp.diagnostics.overlap import Overlap, counted
-from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
+from coupledgp.diagnostics.scoring.overlap import Overlap, counted
+from coupledgp.diagnostics.scoring.scores import point_nlpd
+from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.diagnostics.stochastic import StochasticOptions
-from coupledgp.diagnostics.subject import process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
 from coupledgp.ground.progress import reporter

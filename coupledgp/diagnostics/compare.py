@@ -9,22 +9,22 @@ from typing import Any
 
 from numpy.typing import ArrayLike, NDArray
 
-from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
 from coupledgp.diagnostics.joint import compare_jointly
-from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.laws import Law, check_shapes, check_targets, law_of, mixture_of
 from coupledgp.diagnostics.limits import DENSE_ROWS
-from coupledgp.diagnostics.measures import (
+from coupledgp.diagnostics.score_errors import solver_errors
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
+from coupledgp.diagnostics.scoring.laws import Law, check_shapes, check_targets, law_of, mixture_of
+from coupledgp.diagnostics.scoring.measures import (
     kl_per_point,
     prior_figures,
     score_figures,
 )
-from coupledgp.diagnostics.overlap import overlap_of, without_overlap
-from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.score_errors import solver_errors
+from coupledgp.diagnostics.scoring.overlap import overlap_of, without_overlap
+from coupledgp.diagnostics.scoring.subject import Subject, checked_groups, process_of
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
+from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.stochastic import StochasticOptions, own_law, solved_law
-from coupledgp.diagnostics.subject import Subject, checked_groups, process_of
-from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.diagnostics.verdicts.closing import closings
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost

@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from coupledgp.diagnostics.divergences import covariance_root
-from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
-from coupledgp.diagnostics.laws import (
+from coupledgp.diagnostics.probes import ProbeEstimate, RelativeCovariance, divergences
+from coupledgp.diagnostics.score_errors import (
+    SolverErrors,
+    add_score_errors,
+    subset_error,
+    subset_errors,
+)
+from coupledgp.diagnostics.scoring.divergences import covariance_root
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.scoring.laws import (
     Law,
     check_shapes,
     check_targets,
@@ -19,22 +26,15 @@ from coupledgp.diagnostics.laws import (
     law_of,
     mixture_of,
 )
-from coupledgp.diagnostics.measures import (
+from coupledgp.diagnostics.scoring.measures import (
     differences,
     marginal_scores,
     prior_figures,
 )
-from coupledgp.diagnostics.probes import ProbeEstimate, RelativeCovariance, divergences
-from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.score_errors import (
-    SolverErrors,
-    add_score_errors,
-    subset_error,
-    subset_errors,
-)
-from coupledgp.diagnostics.score_table import PREFIXES, OwnLaws, paired_scores
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, OwnLaws, paired_scores
+from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.stochastic import StochasticOptions
-from coupledgp.diagnostics.subject import Subject
 from coupledgp.diagnostics.verdicts.gathering import gathered, with_cost
 from coupledgp.gp.protocol import GaussianProcess
 from coupledgp.ground.memory import check_memory

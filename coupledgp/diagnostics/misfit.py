@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.laws import check_targets, law_of
-from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, residual_correlation_of
-from coupledgp.diagnostics.subject import Subject
-from coupledgp.diagnostics.transformed import Comparison
+from coupledgp.diagnostics.scoring.laws import check_targets, law_of
+from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.sections.transformed import Comparison
+from coupledgp.diagnostics.verdicts.neighbour_residuals import (
+    ResidualCorrelation,
+    residual_correlation_of,
+)
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import IntArray

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import stats
 
-from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.diagnostics.studies.pairs import holm
 from coupledgp.diagnostics.studies.tables import frame_of
 from coupledgp.random import FloatArray

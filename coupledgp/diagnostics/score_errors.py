@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from coupledgp.diagnostics.divergences import kl_bounds
-from coupledgp.diagnostics.laws import Law
-from coupledgp.diagnostics.score_table import (
+from coupledgp.diagnostics.scoring.divergences import kl_bounds
+from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.score_table import (
     PREFIXES,
     SCORES,
     JointScore,

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from coupledgp.diagnostics.rank_statistics import RankCheck, SimulatedCalibration
-from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 from coupledgp.ground.progress import reporter

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from coupledgp.diagnostics.laws import Law, in_units, law_of
-from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.scoring.laws import Law, in_units, law_of
+from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import Points, Problem
 from coupledgp.ground.progress import Progress

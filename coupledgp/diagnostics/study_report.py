@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from coupledgp.diagnostics.figures import Figures
 from coupledgp.diagnostics.pages.mesh import NodeMap
-from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.scoring.figures import Figures
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
-from coupledgp.diagnostics.study import CouplingStudy
+from coupledgp.diagnostics.studies.study import CouplingStudy
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
@@ -93,7 +93,7 @@ def couplings_section(report: StudyReport) -> Section | None:
 
 def _drawn(study: CouplingStudy, figure: str) -> Picture:
     """A picture of a figure against the size, or of the couplings at the largest size."""
-    from coupledgp.diagnostics.pages.study_pictures import against_size, side_by_side
+    from coupledgp.diagnostics.studies.study_pictures import against_size, side_by_side
 
     return against_size(study, figure) if figure else side_by_side(study)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.laws import Law, law_of_process
-from coupledgp.diagnostics.measures import kl_per_point
+from coupledgp.diagnostics.scoring.laws import Law, law_of_process
+from coupledgp.diagnostics.scoring.measures import kl_per_point
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data, GaussianProcess, Points
 

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from coupledgp.diagnostics import StochasticOptions, nlpd, rmse
-from coupledgp.diagnostics.alternatives import FindAlternatives, asked_alternatives
 from coupledgp.diagnostics.compare import (
     ReferenceLaw,
     by_probes,
@@ -23,18 +22,19 @@ from coupledgp.diagnostics.compare import (
     reference_law,
     report_beside,
 )
-from coupledgp.diagnostics.laws import Law, check_targets
-from coupledgp.diagnostics.measures import kl_per_point
-from coupledgp.diagnostics.overlap import overlap_of, rows_at, without_overlap
 from coupledgp.diagnostics.pages.mesh import NodeLayout, NodeMap
-from coupledgp.diagnostics.provenance import versions
-from coupledgp.diagnostics.report import PosteriorReport
+from coupledgp.diagnostics.scoring.alternatives import FindAlternatives, asked_alternatives
+from coupledgp.diagnostics.scoring.laws import Law, check_targets
+from coupledgp.diagnostics.scoring.measures import kl_per_point
+from coupledgp.diagnostics.scoring.overlap import overlap_of, rows_at, without_overlap
+from coupledgp.diagnostics.scoring.provenance import versions
+from coupledgp.diagnostics.scoring.subject import Subject
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.table import short_numbers
+from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.studies.draws import Draw, StudyRow
-from coupledgp.diagnostics.study import CouplingStudy
+from coupledgp.diagnostics.studies.study import CouplingStudy
 from coupledgp.diagnostics.study_report import StudyReport
-from coupledgp.diagnostics.subject import Subject
-from coupledgp.diagnostics.transformed import Comparison
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import seed_from_random_state
 from coupledgp.gp.protocol import GaussianProcess

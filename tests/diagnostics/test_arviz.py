@@ -13,7 +13,7 @@ import xarray as xr
 from scipy import stats
 
 import coupledgp as cgp
-from coupledgp.diagnostics.arviz_groups import SCATTER
+from coupledgp.diagnostics.scoring.arviz_groups import SCATTER
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 
 RNG = np.random.default_rng(2)

@@ -31,9 +31,9 @@ from coupledgp.diagnostics import (
     gaussian_kl,
     residual_correlation,
 )
-from coupledgp.diagnostics.calibration import Calibration
 from coupledgp.diagnostics.foreign.recognised import kernel_of_model
 from coupledgp.diagnostics.rivals.tables import table_baselines
+from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.errors import InvalidInputError
 from coupledgp.spectra import parse_spectrum

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.divergences import kl_bounds
-from coupledgp.diagnostics.laws import Law
 from coupledgp.diagnostics.score_errors import (
     SolverErrors,
     add_score_errors,
     kl_bounds_per_point,
     solver_errors,
 )
-from coupledgp.diagnostics.score_table import SCORES, MarginalScore
+from coupledgp.diagnostics.scoring.divergences import kl_bounds
+from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.score_table import SCORES, MarginalScore
 
 P, RNG = 7, np.random.default_rng(12)
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from coupledgp.diagnostics import calibration as module
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.laws import Law
-from coupledgp.diagnostics.neighbour_residuals import (
+from coupledgp.diagnostics.scoring import calibration as module
+from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.verdicts.neighbour_residuals import (
     ResidualCorrelation,
     nearest,
     residual_correlation_of,

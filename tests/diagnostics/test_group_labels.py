@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from coupledgp.diagnostics.subject import checked_groups
+from coupledgp.diagnostics.scoring.subject import checked_groups
 from coupledgp.errors import InvalidInputError
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.divergences import gaussian_kl, kl_bounds
-from coupledgp.diagnostics.score_bounds import nlpd_joint_bounds
+from coupledgp.diagnostics.scoring.divergences import gaussian_kl, kl_bounds
+from coupledgp.diagnostics.scoring.score_bounds import nlpd_joint_bounds
 
 
 def one(mean, variance, floor, radius):

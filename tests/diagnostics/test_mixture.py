@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import coupledgp as cgp
 from coupledgp.diagnostics import MarginalScore, StochasticOptions, compare
-from coupledgp.diagnostics.score_table import SCORES
+from coupledgp.diagnostics.scoring.score_table import SCORES
 from coupledgp.gp.left_out import LeftOut
 
 RNG = np.random.default_rng(8)

@@ -12,7 +12,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 
 import coupledgp as cgp
 from coupledgp.diagnostics import compare
-from coupledgp.diagnostics.overlap import Overlap, overlap_of
+from coupledgp.diagnostics.scoring.overlap import Overlap, overlap_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.row_digests import RowDigests
 

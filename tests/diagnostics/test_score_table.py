@@ -19,7 +19,7 @@ from coupledgp.diagnostics import (
     compare,
     register_score,
 )
-from coupledgp.diagnostics.score_table import RESERVED, SCORES, score_names
+from coupledgp.diagnostics.scoring.score_table import RESERVED, SCORES, score_names
 from coupledgp.diagnostics.study_report import StudyReport
 from coupledgp.errors import InvalidInputError
 

@@ -17,10 +17,10 @@ from coupledgp.diagnostics import (
     rmse,
     sharpness,
 )
-from coupledgp.diagnostics.measures import marginal_scores, standard_errors
-from coupledgp.diagnostics.score_bounds import nlpd_joint_bounds
 from coupledgp.diagnostics.score_errors import subset_error, subset_errors
-from coupledgp.diagnostics.score_table import SCORES, JointScore
+from coupledgp.diagnostics.scoring.measures import marginal_scores, standard_errors
+from coupledgp.diagnostics.scoring.score_bounds import nlpd_joint_bounds
+from coupledgp.diagnostics.scoring.score_table import SCORES, JointScore
 from coupledgp.errors import InvalidInputError, NumericalError
 from tests.theory import assert_mean
 

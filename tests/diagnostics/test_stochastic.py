@@ -10,8 +10,8 @@ import torch
 
 from coupledgp import ExactGPRegressor, Graph, GraphGPRegressor, SparseSpectrumGPRegressor
 from coupledgp.diagnostics import StochasticOptions, compare, gaussian_kl
-from coupledgp.diagnostics.divergences import kl_bounds
 from coupledgp.diagnostics.probes import quadratic_forms
+from coupledgp.diagnostics.scoring.divergences import kl_bounds
 from coupledgp.diagnostics.sections.figure_rows import score_rows
 from coupledgp.errors import InvalidInputError, NumericalError
 from coupledgp.inference.dense.system import EuclideanSystem, kernel_of_exponents

@@ -16,8 +16,8 @@ from scipy import stats
 import coupledgp as cgp
 from coupledgp.diagnostics.studies.draws import Draw, MeanOverDraws, StudyRow
 from coupledgp.diagnostics.studies.pairs import holm
+from coupledgp.diagnostics.studies.study import CouplingStudy
 from coupledgp.diagnostics.studies.tables import escaped
-from coupledgp.diagnostics.study import CouplingStudy
 from coupledgp.errors import InvalidInputError, MissingLibraryError
 
 RNG = np.random.default_rng(4)

@@ -12,8 +12,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
 import coupledgp as cgp
-from coupledgp.diagnostics.alternatives import Alternatives, Skipped
-from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.diagnostics.scoring.alternatives import Alternatives, Skipped
+from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import reporter, silent, watched

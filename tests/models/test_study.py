@@ -10,9 +10,9 @@ import pytest
 import trimesh
 
 import coupledgp as cgp
-from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.pages.mesh import NodeLayout
-from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws, StudyRow
+from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
+from coupledgp.diagnostics.studies.study import CouplingStudy, MeanOverDraws, StudyRow
 from coupledgp.errors import InvalidInputError
 
 RNG = np.random.default_rng(2)

@@ -14,10 +14,10 @@ from coupledgp.cli.shared.domain import heading
 from coupledgp.cli.shared.evaluate import Stopwatch
 from coupledgp.cli.shared.left_out import LEVEL, LeftOutPlaces
 from coupledgp.diagnostics import compare, coverage, cross_validate, nlpd, rmse
-from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.rivals.places import baseline_predictions, leave_one_out_baselines
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.diagnostics.scoring.scores import LEVELS
+from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.errors import CoupledGPError
 from coupledgp.geometry.locations import Locations, place_numbers
 from coupledgp.models.fields import FieldGPRegressor

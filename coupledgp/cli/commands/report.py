@@ -91,8 +91,8 @@ def report(options: ReportOptions) -> None:
     from coupledgp.cli.readers.models import read_model
     from coupledgp.cli.shared.evaluate import announce
     from coupledgp.diagnostics.compare import by_solves
-    from coupledgp.diagnostics.overlap import overlap_of, without_overlap
     from coupledgp.diagnostics.pages.terminal import print_report
+    from coupledgp.diagnostics.scoring.overlap import overlap_of, without_overlap
     from coupledgp.ground.output import written_whole
     from coupledgp.ground.validation import check_choice, check_positive_int
     from coupledgp.models import posterior_report

@@ -14,7 +14,7 @@ from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, beside_exact, plan_comparison, scores
 from coupledgp.cli.shared.options import COMPARISONS, check_distinct
 from coupledgp.cli.show.table import fit_report
-from coupledgp.diagnostics.overlap import Overlap, overlap_of
+from coupledgp.diagnostics.scoring.overlap import Overlap, overlap_of
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.devices import parse_device

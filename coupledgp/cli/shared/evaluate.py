@@ -22,7 +22,7 @@ from coupledgp.cli.shared.options import (
 )
 from coupledgp.diagnostics import PosteriorReport, compare, coverage, rmse
 from coupledgp.diagnostics.limits import DENSE_ROWS
-from coupledgp.diagnostics.scores import LEVELS
+from coupledgp.diagnostics.scoring.scores import LEVELS
 from coupledgp.errors import ExtrapolationWarning
 from coupledgp.gp.exact import MATRICES_AT_ONCE, check_dense_size
 from coupledgp.gp.protocol import GaussianProcess

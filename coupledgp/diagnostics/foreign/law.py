@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.laws import Law
+from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, check_sizes, real_array
 from coupledgp.random import FloatArray

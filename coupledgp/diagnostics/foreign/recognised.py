@@ -8,8 +8,8 @@ from coupledgp.diagnostics.foreign import gpytorch, others, sklearn
 from coupledgp.diagnostics.foreign.kernel import StatedKernel
 from coupledgp.diagnostics.foreign.law import ForeignLaw, law_of_prediction
 from coupledgp.diagnostics.foreign.table import ForeignTable
-from coupledgp.diagnostics.laws import law_of
-from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.diagnostics.scoring.laws import law_of
+from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.inference.dense.system import ExactProblem
 from coupledgp.random import FloatArray, IntArray

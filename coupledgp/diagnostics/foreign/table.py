@@ -8,7 +8,7 @@ import numpy as np
 
 from coupledgp.columns.arrow import arrow_columns, special_columns
 from coupledgp.columns.encoding import TableEncoding
-from coupledgp.diagnostics.overlap import rows_at
+from coupledgp.diagnostics.scoring.overlap import rows_at
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_magnitude, real_array
 from coupledgp.random import FloatArray

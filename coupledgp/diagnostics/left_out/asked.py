@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from coupledgp.diagnostics.left_out.columns import column_groups
-from coupledgp.diagnostics.subject import process_of
+from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.fields import FieldGP
 from coupledgp.gp.precise_fields import PreciseFieldGP

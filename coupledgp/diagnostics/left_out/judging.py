@@ -7,11 +7,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.laws import Law
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
-from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, residual_correlation_of
+from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.gathering import usual_groups
+from coupledgp.diagnostics.verdicts.neighbour_residuals import (
+    ResidualCorrelation,
+    residual_correlation_of,
+)
 from coupledgp.errors import MemoryLimitError, NumericalError
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.inference.dense.evidence import in_lengthscales

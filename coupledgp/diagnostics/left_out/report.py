@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coupledgp.diagnostics.left_out.optimism import Optimism
-from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.score_table import per_cent
-from coupledgp.diagnostics.scores import point_crps, point_nlpd
+from coupledgp.diagnostics.scoring.score_table import per_cent
+from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, QUALITY, Verdict

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.measures import marginal_scores
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.score_table import OwnLaws, PointScore, paired_scores
+from coupledgp.diagnostics.scoring.measures import marginal_scores
+from coupledgp.diagnostics.scoring.score_table import OwnLaws, PointScore, paired_scores
 from coupledgp.random import FloatArray, IntArray
 
 

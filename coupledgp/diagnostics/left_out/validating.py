@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.figures import Figures, Predictions
 from coupledgp.diagnostics.left_out.asked import LeftOutTask
 from coupledgp.diagnostics.left_out.judging import Judged, judged
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.report import CrossValidationReport
 from coupledgp.diagnostics.left_out.scores import beside, scores_over_groups
-from coupledgp.diagnostics.provenance import versions
 from coupledgp.diagnostics.rivals.of_process import left_out_rivals
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.figures import Figures, Predictions
+from coupledgp.diagnostics.scoring.provenance import versions
+from coupledgp.diagnostics.scoring.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.subject import process_of
 from coupledgp.diagnostics.sections.table import short_numbers
-from coupledgp.diagnostics.subject import process_of
-from coupledgp.diagnostics.transformed import REMARK
+from coupledgp.diagnostics.sections.transformed import REMARK
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.protocol import GaussianProcess

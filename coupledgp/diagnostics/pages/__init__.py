@@ -1,1 +1,1 @@
-"""Pages, pictures and tables of reports."""
+"""Pictures, and the page and terminal that show a report."""

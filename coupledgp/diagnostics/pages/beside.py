@@ -9,8 +9,8 @@ import numpy as np
 from coupledgp.diagnostics.pages.palette import BASELINE, COLOURS, MODEL, REFERENCE
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
-from coupledgp.diagnostics.result import ComparisonResult
 from coupledgp.diagnostics.verdicts.quality import name_of
+from coupledgp.diagnostics.verdicts.result import ComparisonResult
 
 # Most letters of a name beside its row.
 MAX_NAME = 26

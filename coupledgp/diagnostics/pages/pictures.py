@@ -6,10 +6,10 @@ import matplotlib as mpl
 import numpy as np
 from scipy.special import ndtri
 
-from coupledgp.diagnostics.kernel_errors import KernelErrors
 from coupledgp.diagnostics.pages.palette import ALERT, GUIDE, INK, MODEL, REFERENCE
 from coupledgp.diagnostics.pages.picture import STYLE, Picture, axes_of, legend, plain_axis
-from coupledgp.diagnostics.result import ComparisonResult
+from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
+from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.random import FloatArray
 
 # Largest number of points drawn with error bars: the bars of more points cover each other.

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.score_table import OwnLaws, paired_scores
-from coupledgp.diagnostics.scores import nlpd, paired_difference, rmse
+from coupledgp.diagnostics.scoring.score_table import OwnLaws, paired_scores
+from coupledgp.diagnostics.scoring.scores import nlpd, paired_difference, rmse
 from coupledgp.random import FloatArray
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.diagnostics.alternatives import Alternatives
-from coupledgp.diagnostics.figures import Figures
-from coupledgp.diagnostics.result import ComparisonResult
-from coupledgp.diagnostics.score_table import PREFIXES, SCORES, per_cent
+from coupledgp.diagnostics.scoring.alternatives import Alternatives
+from coupledgp.diagnostics.scoring.figures import Figures
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, SCORES, per_cent
 from coupledgp.diagnostics.sections.figure_rows import (
     COMPARED,
     difference_rows,
@@ -19,6 +18,7 @@ from coupledgp.diagnostics.sections.figure_rows import (
 from coupledgp.diagnostics.sections.section import Section, register_section
 from coupledgp.diagnostics.sections.table import ReportTable
 from coupledgp.diagnostics.verdicts.quality import name_of
+from coupledgp.diagnostics.verdicts.result import ComparisonResult
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture

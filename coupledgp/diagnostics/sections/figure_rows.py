@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from coupledgp.diagnostics.figures import Accuracy, Figures
-from coupledgp.diagnostics.score_table import PREFIXES, SCORES, Score, paired_scores, per_cent
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
+from coupledgp.diagnostics.scoring.score_table import (
+    PREFIXES,
+    SCORES,
+    Score,
+    paired_scores,
+    per_cent,
+)
 from coupledgp.diagnostics.sections.table import Row
 
 # Texts and names of the figures that compare the two laws, so that the reference has none.

@@ -1,1 +1,1 @@
-"""Splits, rivals and scores of models of space and time on hidden readings."""
+"""Models of space and time: splits, rivals, scores, and the sections and maps of their reports."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.record import CELL_KINDS, SpaceTimePage
-from coupledgp.diagnostics.pages.space_time.times import chosen_times
+from coupledgp.diagnostics.space_time.record import CELL_KINDS, SpaceTimePage
+from coupledgp.diagnostics.space_time.times import chosen_times
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.roads import RoadNetwork
 from coupledgp.formats.time_maps import TimeLayer

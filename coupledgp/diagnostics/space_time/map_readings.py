@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.pages.space_time.record import (
+from coupledgp.diagnostics.space_time.record import (
     FORECAST,
     GAP,
     OBSERVED,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.record import (
+from coupledgp.diagnostics.space_time.record import (
     AHEAD,
     MODEL_NAME,
     HourScore,

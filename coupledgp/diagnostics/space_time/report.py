@@ -5,11 +5,11 @@ from __future__ import annotations
 from os import PathLike
 from typing import Any, ClassVar
 
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
-from coupledgp.diagnostics.pages.space_time.sections import layout_of
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Rendered
 from coupledgp.diagnostics.space_time.map_layers import map_layers
+from coupledgp.diagnostics.space_time.record import SpaceTimePage
+from coupledgp.diagnostics.space_time.sections import layout_of
 from coupledgp.formats.roads import RoadNetwork
 from coupledgp.formats.time_maps import write_time_map
 

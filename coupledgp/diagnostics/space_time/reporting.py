@@ -8,15 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.pages.space_time.places import MapSites
-from coupledgp.diagnostics.pages.space_time.record import (
-    GapCount,
-    SensorSeries,
-)
-from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
-from coupledgp.diagnostics.pages.space_time.times import most_times, thinned_times
-from coupledgp.diagnostics.pages.space_time.words import ordinal
-from coupledgp.diagnostics.provenance import versions
+from coupledgp.diagnostics.scoring.provenance import versions
 from coupledgp.diagnostics.space_time.evaluation import evaluate_space_time
 from coupledgp.diagnostics.space_time.map_readings import MapReadings, nearest
 from coupledgp.diagnostics.space_time.page_scores import (
@@ -24,8 +16,16 @@ from coupledgp.diagnostics.space_time.page_scores import (
     sensor_errors,
     term_shares,
 )
+from coupledgp.diagnostics.space_time.places import MapSites
+from coupledgp.diagnostics.space_time.record import (
+    GapCount,
+    SensorSeries,
+)
 from coupledgp.diagnostics.space_time.report import SpaceTimeReport
 from coupledgp.diagnostics.space_time.result import SpaceTimeEvaluation
+from coupledgp.diagnostics.space_time.sensors import chosen_sensors
+from coupledgp.diagnostics.space_time.times import most_times, thinned_times
+from coupledgp.diagnostics.space_time.words import ordinal
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.inference.space_time.sites import as_domain

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.scores import half_width, point_crps, point_nlpd
+from coupledgp.diagnostics.scoring.scores import half_width, point_crps, point_nlpd
 from coupledgp.diagnostics.space_time.readings import DAY, BoolArray, SensorReadings
 from coupledgp.diagnostics.space_time.rivals import SpaceTimeLaw
 from coupledgp.diagnostics.space_time.sensor_table import crps_of_quantiles

@@ -1,1 +1,1 @@
-"""Parts of a study of couplings: draws and their means, paired tests, tables."""
+"""Studies of couplings: draws and their means, paired tests, tables, curves and maps."""

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.laws import Law
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.random import FloatArray
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.laws import Law, law_of_process
-from coupledgp.diagnostics.measures import kl_per_point
-from coupledgp.diagnostics.scores import nlpd
-from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.diagnostics.scoring.laws import Law, law_of_process
+from coupledgp.diagnostics.scoring.measures import kl_per_point
+from coupledgp.diagnostics.scoring.scores import nlpd
+from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import CoupledGPError, HeavyTailWarning
 from coupledgp.random import FloatArray
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from coupledgp.diagnostics.alternatives import Alternative, Alternatives
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives
+from coupledgp.diagnostics.scoring.calibration import Calibration
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import clear_gap
 from coupledgp.diagnostics.verdicts.closing import Closing
+from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.verdicts.rules import EVIDENCE, LOST, MATTERS, TOLD
 from coupledgp.diagnostics.verdicts.variations import Variation
 

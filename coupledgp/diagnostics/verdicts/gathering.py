@@ -9,18 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.figures import Accuracy, Figures
-from coupledgp.diagnostics.laws import Law
-from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation, residual_correlation_of
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.of_process import rivals_of
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.score_table import OwnLaws
-from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
+from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.diagnostics.verdicts.adequacy import Cost
 from coupledgp.diagnostics.verdicts.chance import shared_variances, widened
 from coupledgp.diagnostics.verdicts.evidence import Evidence
+from coupledgp.diagnostics.verdicts.neighbour_residuals import (
+    ResidualCorrelation,
+    residual_correlation_of,
+)
 from coupledgp.diagnostics.verdicts.variations import variations
 from coupledgp.errors import CoupledGPError, NumericalError
 from coupledgp.random import FloatArray, IntArray

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coupledgp.diagnostics.calibration import FAR, SURE, SURE_OF_DETAIL, Calibration
+from coupledgp.diagnostics.scoring.calibration import FAR, SURE, SURE_OF_DETAIL, Calibration
 from coupledgp.diagnostics.verdicts.rules import SERIOUS, SERIOUS_SHARE, SERIOUS_TAIL
 from coupledgp.diagnostics.verdicts.verdict import HONESTY, Colour, Verdict
 

@@ -15,7 +15,7 @@ from coupledgp.diagnostics.verdicts.rules import FEWEST
 from coupledgp.diagnostics.verdicts.verdict import ADEQUACY, HONESTY, QUALITY, Advice, Verdict
 
 if TYPE_CHECKING:
-    from coupledgp.diagnostics.figures import Accuracy, Figures
+    from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
 
 NO_TARGETS = "Not judged: there are no targets to judge it by."
 

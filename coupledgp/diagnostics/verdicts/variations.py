@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from coupledgp.diagnostics.scores import paired_difference, point_nlpd
-from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.scoring.scores import paired_difference, point_nlpd
+from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import CoupledGPError
 from coupledgp.gp.exact import ExactGP, StationaryPrior
 from coupledgp.gp.protocol import Data

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold
 
-from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import Progress, reporter
 from coupledgp.models.other_models.contest import Scored

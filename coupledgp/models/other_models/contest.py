@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from coupledgp.diagnostics.alternatives import Alternative, Alternatives, Skipped
-from coupledgp.diagnostics.scores import paired_difference, rmse
+from coupledgp.diagnostics.scoring.alternatives import Alternative, Alternatives, Skipped
+from coupledgp.diagnostics.scoring.scores import paired_difference, rmse
 from coupledgp.errors import CoupledGPError
 from coupledgp.ground.progress import Progress, watched
 from coupledgp.random import FloatArray

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.alternatives import Alternatives
-from coupledgp.diagnostics.laws import check_targets, law_of
-from coupledgp.diagnostics.subject import Subject, process_of
-from coupledgp.diagnostics.transformed import Comparison
+from coupledgp.diagnostics.scoring.alternatives import Alternatives
+from coupledgp.diagnostics.scoring.laws import check_targets, law_of
+from coupledgp.diagnostics.scoring.subject import Subject, process_of
+from coupledgp.diagnostics.sections.transformed import Comparison
 from coupledgp.diagnostics.verdicts.chance import shared_variances
 from coupledgp.diagnostics.verdicts.gathering import correlations
 from coupledgp.errors import CoupledGPError, InvalidInputError

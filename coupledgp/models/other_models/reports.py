@@ -7,7 +7,7 @@ from functools import partial, wraps
 from typing import ParamSpec, TypeVar
 
 from coupledgp.diagnostics import auditing
-from coupledgp.diagnostics.alternatives import FindAlternatives
+from coupledgp.diagnostics.scoring.alternatives import FindAlternatives
 from coupledgp.models.other_models.judge import (
     DEFAULT_BUDGET,
     alternatives,

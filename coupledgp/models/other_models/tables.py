@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.diagnostics.sections.table import short_numbers
 from coupledgp.errors import InvalidInputError
 from coupledgp.features.sklearn import Columns

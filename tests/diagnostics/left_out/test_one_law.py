@@ -6,7 +6,7 @@ import numpy as np
 
 import coupledgp as cgp
 from coupledgp.diagnostics import cross_validate
-from coupledgp.diagnostics.scores import coverage
+from coupledgp.diagnostics.scoring.scores import coverage
 from coupledgp.gp.mixture import MixtureGP
 from coupledgp.gp.units import Units
 

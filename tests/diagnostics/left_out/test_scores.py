@@ -7,7 +7,7 @@ import coupledgp as cgp
 from coupledgp.diagnostics.left_out.optimism import Optimism, optimism
 from coupledgp.diagnostics.left_out.scores import beside, error_over_groups, scores_over_groups
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
-from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.diagnostics.scoring.scores import point_nlpd
 
 RNG = np.random.default_rng(9)
 Y, MEAN, OTHER = RNG.normal(size=(3, 12, 1))

@@ -8,23 +8,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.pages.space_time.gains import (
+from coupledgp.diagnostics.space_time.gains import (
     cards,
     headline,
     where_time_adds_nothing,
 )
-from coupledgp.diagnostics.pages.space_time.layout import laid_out
-from coupledgp.diagnostics.pages.space_time.maps import (
+from coupledgp.diagnostics.space_time.layout import laid_out
+from coupledgp.diagnostics.space_time.maps import (
     TimeMaps,
 )
-from coupledgp.diagnostics.pages.space_time.record import GapCount, SensorErrors, TermShare
-from coupledgp.diagnostics.pages.space_time.sensors import chosen_sensors
-from coupledgp.diagnostics.pages.space_time.times import (
+from coupledgp.diagnostics.space_time.record import GapCount, SensorErrors, TermShare
+from coupledgp.diagnostics.space_time.sensors import chosen_sensors
+from coupledgp.diagnostics.space_time.times import (
     MAX_FRAME_BYTES,
     chosen_times,
     thinned_times,
 )
-from coupledgp.diagnostics.pages.space_time.words import (
+from coupledgp.diagnostics.space_time.words import (
     ahead_words,
     duration_words,
     term_words,

@@ -14,8 +14,8 @@ from coupledgp.diagnostics import (
     evaluate_space_time,
     space_time_report,
 )
-from coupledgp.diagnostics.pages.space_time.places import MAX_NODES, MapSites
-from coupledgp.diagnostics.pages.space_time.record import FORECAST, GAP, REJECTED
+from coupledgp.diagnostics.space_time.places import MAX_NODES, MapSites
+from coupledgp.diagnostics.space_time.record import FORECAST, GAP, REJECTED
 from coupledgp.errors import InvalidInputError
 
 N_NODES, N_TIMES = 10, 80

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import coupledgp as cgp
-from coupledgp.diagnostics.pages.space_time.places import MapSites
+from coupledgp.diagnostics.space_time.places import MapSites
 from coupledgp.errors import InvalidInputError
 from coupledgp.formats.time_maps import TimeLayer, write_time_map
 from coupledgp.geometry.degrees import local_degrees, local_metres

@@ -9,7 +9,7 @@ from coupledgp.diagnostics import BaselinePrediction, BesideBaseline, left_out_r
 from coupledgp.diagnostics.rivals.nodes import NodeRivals
 from coupledgp.diagnostics.rivals.places import FieldRivals
 from coupledgp.diagnostics.rivals.tables import TableRivals
-from coupledgp.diagnostics.scores import nlpd, point_nlpd
+from coupledgp.diagnostics.scoring.scores import nlpd, point_nlpd
 from coupledgp.errors import CoupledGPError
 from coupledgp.gp.transformed import forward
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.figures import Accuracy, Figures
-from coupledgp.diagnostics.laws import Law
-from coupledgp.diagnostics.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
+from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.adequacy import Cost, adequacy
 from coupledgp.diagnostics.verdicts.advising import advise
 from coupledgp.diagnostics.verdicts.closing import Closing, closest
@@ -20,6 +19,7 @@ from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.gathering import gather
 from coupledgp.diagnostics.verdicts.honesty import honesty
 from coupledgp.diagnostics.verdicts.judging import advised, judged
+from coupledgp.diagnostics.verdicts.neighbour_residuals import ResidualCorrelation
 from coupledgp.diagnostics.verdicts.quality import quality
 from coupledgp.diagnostics.verdicts.variations import Variation
 from coupledgp.diagnostics.verdicts.verdict import Advice, Verdict, worst

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.figures import Accuracy, Figures
-from coupledgp.diagnostics.laws import Law
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
 from coupledgp.diagnostics.rivals.prediction import BaselinePrediction
+from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures
+from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.adequacy import Cost, adequacy
 from coupledgp.diagnostics.verdicts.chance import clear_gap, shared_variances, widened
 from coupledgp.diagnostics.verdicts.evidence import Evidence

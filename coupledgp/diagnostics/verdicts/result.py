@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from coupledgp.diagnostics.alternatives import Alternatives
-from coupledgp.diagnostics.calibration import Calibration
-from coupledgp.diagnostics.figures import Accuracy, Figures, Predictions
-from coupledgp.diagnostics.kernel_errors import KernelErrors
-from coupledgp.diagnostics.overlap import Overlap
 from coupledgp.diagnostics.rivals.beside import BesideBaseline
+from coupledgp.diagnostics.scoring.alternatives import Alternatives
+from coupledgp.diagnostics.scoring.calibration import Calibration
+from coupledgp.diagnostics.scoring.figures import Accuracy, Figures, Predictions
+from coupledgp.diagnostics.scoring.kernel_errors import KernelErrors
+from coupledgp.diagnostics.scoring.overlap import Overlap
 from coupledgp.diagnostics.verdicts.adequacy import SAME
 from coupledgp.diagnostics.verdicts.evidence import Evidence
 from coupledgp.diagnostics.verdicts.judging import advised, judged

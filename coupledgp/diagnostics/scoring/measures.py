@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from coupledgp.diagnostics.divergences import gaussian_kl
-from coupledgp.diagnostics.laws import Law
-from coupledgp.diagnostics.score_table import (
+from coupledgp.diagnostics.scoring.divergences import gaussian_kl
+from coupledgp.diagnostics.scoring.laws import Law
+from coupledgp.diagnostics.scoring.score_table import (
     SCORES,
     JointScore,
     MarginalScore,
@@ -17,7 +17,7 @@ from coupledgp.diagnostics.score_table import (
     ScoreValue,
     paired_scores,
 )
-from coupledgp.diagnostics.scores import kernel_error, paired_difference
+from coupledgp.diagnostics.scoring.scores import kernel_error, paired_difference
 from coupledgp.random import FloatArray
 
 # Laws of the points of model and reference, each only where they are mixtures.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
-from coupledgp.diagnostics.score_table import PREFIXES, score_names
+from coupledgp.diagnostics.scoring.score_table import PREFIXES, score_names
 from coupledgp.random import FloatArray
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coupledgp.diagnostics.pages.scene import MAX_SENSORS
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
+from coupledgp.diagnostics.space_time.record import SpaceTimePage
 from coupledgp.random import FloatArray, IntArray
 
 # Number of small maps, and seconds between them that are round: 10 minutes to 4 hours.

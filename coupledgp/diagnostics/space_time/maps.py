@@ -13,16 +13,16 @@ from coupledgp.diagnostics.pages.mesh import EDGES
 from coupledgp.diagnostics.pages.picture import STYLE, Picture, blank, plain_axis
 from coupledgp.diagnostics.pages.scale import Quantity, Scale, mean_scale, spread_scale
 from coupledgp.diagnostics.pages.scene import Frames, Scene, Sensors, thinned
-from coupledgp.diagnostics.pages.space_time.layout import places_of
-from coupledgp.diagnostics.pages.space_time.record import FORECAST, REJECTED, SpaceTimePage
-from coupledgp.diagnostics.pages.space_time.times import (
+from coupledgp.diagnostics.space_time.layout import places_of
+from coupledgp.diagnostics.space_time.record import FORECAST, REJECTED, SpaceTimePage
+from coupledgp.diagnostics.space_time.times import (
     MAX_FRAME_BYTES,
     chosen_times,
     last_observed,
     most_times,
     thinned_times,
 )
-from coupledgp.diagnostics.pages.space_time.words import ordinal, plain, time_texts
+from coupledgp.diagnostics.space_time.words import ordinal, plain, time_texts
 from coupledgp.random import FloatArray, IntArray
 
 if TYPE_CHECKING:

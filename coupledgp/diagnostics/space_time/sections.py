@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coupledgp.diagnostics.pages.space_time.gains import (
+from coupledgp.diagnostics.sections.layout import Layout
+from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
+from coupledgp.diagnostics.sections.table import ReportTable
+from coupledgp.diagnostics.space_time.gains import (
     cards,
     headline,
     where_time_adds_nothing,
 )
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
-from coupledgp.diagnostics.pages.space_time.sensors import ChosenSensors, drawn_sensors
-from coupledgp.diagnostics.pages.space_time.tables import (
+from coupledgp.diagnostics.space_time.record import SpaceTimePage
+from coupledgp.diagnostics.space_time.sensors import ChosenSensors, drawn_sensors
+from coupledgp.diagnostics.space_time.tables import (
     calibration_tables,
     fact_table,
     gain_table,
@@ -22,14 +25,11 @@ from coupledgp.diagnostics.pages.space_time.tables import (
     sensor_tables,
     term_table,
 )
-from coupledgp.diagnostics.pages.space_time.words import (
+from coupledgp.diagnostics.space_time.words import (
     duration_words,
     time_texts,
     zone_sentence,
 )
-from coupledgp.diagnostics.sections.layout import Layout
-from coupledgp.diagnostics.sections.section import Section, register_section, sections_of
-from coupledgp.diagnostics.sections.table import ReportTable
 
 if TYPE_CHECKING:
     from coupledgp.diagnostics.pages.picture import Picture
@@ -66,7 +66,7 @@ Build = Callable[[SpaceTimePage], Section | None]
 
 def _map(report: SpaceTimePage, name: str) -> Picture:
     """The map over time, or six times of it side by side, by the name of the method."""
-    from coupledgp.diagnostics.pages.space_time.maps import TimeMaps
+    from coupledgp.diagnostics.space_time.maps import TimeMaps
 
     drawn: Picture = getattr(TimeMaps(report), name)()
     return drawn
@@ -97,7 +97,7 @@ def series_section(report: SpaceTimePage) -> Section:
 
 
 def _series(report: SpaceTimePage, chosen: ChosenSensors, number: int) -> Picture:
-    from coupledgp.diagnostics.pages.space_time.series import sensor_picture
+    from coupledgp.diagnostics.space_time.series import sensor_picture
 
     return sensor_picture(report, chosen, number)
 
@@ -106,7 +106,7 @@ def calibration_section(report: SpaceTimePage) -> Section | None:
     """Shares inside intervals and errors over the day."""
 
     def hours() -> Picture:
-        from coupledgp.diagnostics.pages.space_time.series import hours_picture
+        from coupledgp.diagnostics.space_time.series import hours_picture
 
         return hours_picture(report)
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
+from coupledgp.diagnostics.space_time.record import SpaceTimePage
 from coupledgp.formats.projection import LONLAT
 from coupledgp.random import FloatArray, IntArray
 

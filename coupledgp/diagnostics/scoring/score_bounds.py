@@ -11,8 +11,8 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import ndtr
 
-from coupledgp.diagnostics.divergences import covariance_root
-from coupledgp.diagnostics.scores import (
+from coupledgp.diagnostics.scoring.divergences import covariance_root
+from coupledgp.diagnostics.scoring.scores import (
     LEVELS,
     PIT_BINS,
     bins_of,

@@ -20,15 +20,15 @@ from coupledgp.diagnostics.pages.palette import (
 )
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
-from coupledgp.diagnostics.pages.space_time.record import (
+from coupledgp.diagnostics.space_time.record import (
     GAP,
     OBSERVED,
     REJECTED,
     SensorSeries,
     SpaceTimePage,
 )
-from coupledgp.diagnostics.pages.space_time.sensors import ChosenSensors
-from coupledgp.diagnostics.pages.space_time.words import (
+from coupledgp.diagnostics.space_time.sensors import ChosenSensors
+from coupledgp.diagnostics.space_time.words import (
     DAY,
     DAYS,
     HOUR,

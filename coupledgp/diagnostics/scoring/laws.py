@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.score_table import OwnLaws
-from coupledgp.diagnostics.subject import Subject
+from coupledgp.diagnostics.scoring.score_table import OwnLaws
+from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from coupledgp.diagnostics.laws import check_targets
-from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.diagnostics.scoring.laws import check_targets
+from coupledgp.diagnostics.scoring.subject import Subject, process_of
 from coupledgp.errors import CoupledGPError, InvalidInputError
 from coupledgp.geometry.locations import Locations
 from coupledgp.gp.protocol import GaussianProcess

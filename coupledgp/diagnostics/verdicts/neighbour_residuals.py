@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.diagnostics.divergences import covariance_root
-from coupledgp.diagnostics.laws import Law
+from coupledgp.diagnostics.scoring.divergences import covariance_root
+from coupledgp.diagnostics.scoring.laws import Law
 from coupledgp.diagnostics.verdicts.rules import MATTERS
 from coupledgp.errors import InvalidInputError
 from coupledgp.random import FloatArray, IntArray

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
 
-from coupledgp.diagnostics.divergences import covariance_root
+from coupledgp.diagnostics.scoring.divergences import covariance_root
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import (
     LARGEST_PRODUCT,

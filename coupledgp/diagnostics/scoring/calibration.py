@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from coupledgp.diagnostics.divergences import covariance_root
-from coupledgp.diagnostics.scores import LEVELS, half_width
+from coupledgp.diagnostics.scoring.divergences import covariance_root
+from coupledgp.diagnostics.scoring.scores import LEVELS, half_width
 from coupledgp.random import FloatArray, IntArray
 
 # Share of honest laws whose coverage is called off, and of those whose worst group or shape is, so

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
-from coupledgp.diagnostics.arviz_groups import as_arviz, groups_of
-from coupledgp.diagnostics.result import ComparisonResult
-from coupledgp.diagnostics.scores import point_crps, point_nlpd
+from coupledgp.diagnostics.scoring.arviz_groups import as_arviz, groups_of
+from coupledgp.diagnostics.scoring.scores import point_crps, point_nlpd
 from coupledgp.diagnostics.sections.comparison import register_comparison
 from coupledgp.diagnostics.sections.layout import Layout
 from coupledgp.diagnostics.sections.report import Rendered
 from coupledgp.diagnostics.sections.section import sections_of
+from coupledgp.diagnostics.verdicts.result import ComparisonResult
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_positive_int
 from coupledgp.random import FloatArray

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from coupledgp.diagnostics.score_bounds import (
+from coupledgp.diagnostics.scoring.score_bounds import (
     absolute_error_bounds,
     coverage_bounds,
     crps_bounds,
@@ -29,7 +29,7 @@ from coupledgp.diagnostics.score_bounds import (
     squared_error_bounds,
     variance_bounds,
 )
-from coupledgp.diagnostics.scores import (
+from coupledgp.diagnostics.scoring.scores import (
     LEVELS,
     coverage,
     coverage_points,

@@ -12,9 +12,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from coupledgp.diagnostics.laws import check_targets
-from coupledgp.diagnostics.report import PosteriorReport
-from coupledgp.diagnostics.subject import Subject, process_of
+from coupledgp.diagnostics.scoring.laws import check_targets
+from coupledgp.diagnostics.scoring.subject import Subject, process_of
+from coupledgp.diagnostics.sections.posterior import PosteriorReport
 from coupledgp.gp.transformed import TransformedGP, forward
 
 REMARK = (

@@ -7,7 +7,7 @@ import numpy as np
 from coupledgp.diagnostics.pages.palette import REFERENCE, coupling_style
 from coupledgp.diagnostics.pages.picture import Picture, axes_of, legend, log_axis, plain_axis
 from coupledgp.diagnostics.pages.pictures import SIZE
-from coupledgp.diagnostics.study import CouplingStudy, MeanOverDraws
+from coupledgp.diagnostics.studies.study import CouplingStudy, MeanOverDraws
 from coupledgp.random import FloatArray
 
 # Least height of the axis of scores, as a share of the score: less is nothing to look at.

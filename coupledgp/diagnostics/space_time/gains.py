@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.record import (
+from coupledgp.diagnostics.space_time.record import (
     AHEAD,
     GAPS,
     HIDDEN,
@@ -15,7 +15,7 @@ from coupledgp.diagnostics.pages.space_time.record import (
     KindScore,
     SpaceTimePage,
 )
-from coupledgp.diagnostics.pages.space_time.words import (
+from coupledgp.diagnostics.space_time.words import (
     ahead_words,
     cell,
     duration_words,

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from coupledgp.diagnostics.divergences import covariance_root
-from coupledgp.diagnostics.provenance import versions
-from coupledgp.diagnostics.scores import point_nlpd
+from coupledgp.diagnostics.scoring.divergences import covariance_root
+from coupledgp.diagnostics.scoring.provenance import versions
+from coupledgp.diagnostics.scoring.scores import point_nlpd
 from coupledgp.errors import MissingLibraryError
 from coupledgp.random import FloatArray
 
 if TYPE_CHECKING:
-    from coupledgp.diagnostics.result import ComparisonResult
+    from coupledgp.diagnostics.verdicts.result import ComparisonResult
 
 # Width in nats of a uniform scatter of log densities over draws. They do not depend on draws, but
 # the Pareto diagnostic of `arviz.loo` warns of a tail of equal values.

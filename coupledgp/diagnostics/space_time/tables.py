@@ -7,9 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.gains import rival_words, scored_kinds
-from coupledgp.diagnostics.pages.space_time.record import MODEL_NAME, KindScore, SpaceTimePage
-from coupledgp.diagnostics.pages.space_time.words import (
+from coupledgp.diagnostics.sections.table import ReportTable, Row
+from coupledgp.diagnostics.space_time.gains import rival_words, scored_kinds
+from coupledgp.diagnostics.space_time.record import MODEL_NAME, KindScore, SpaceTimePage
+from coupledgp.diagnostics.space_time.words import (
     PLACES,
     cell,
     duration_words,
@@ -21,7 +22,6 @@ from coupledgp.diagnostics.pages.space_time.words import (
     term_words,
     variance_sentence,
 )
-from coupledgp.diagnostics.sections.table import ReportTable, Row
 
 # Sensors that are listed openly, and in the folded table of more.
 LISTED, MOST_LISTED = 20, 500

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coupledgp.diagnostics.pages.space_time.record import SpaceTimePage
+from coupledgp.diagnostics.space_time.record import SpaceTimePage
 
 # Number of the worst sensors that are drawn, besides a median one.
 N_WORST = 6

@@ -1,1 +1,0 @@
-"""Pages of space-time models on graphs: words, maps over time, series and tables."""

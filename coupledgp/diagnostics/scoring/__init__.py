@@ -1,0 +1,1 @@
+"""Laws at points, their scores and divergences: figures that know no verdict and no page."""

@@ -206,7 +206,7 @@ def test_this_machine_has_some() -> None:
     [
         ("coupledgp.models.feature_sums.FeatureSums.at",
          lambda averages, gp, X: averages.predict(X)),
-        ("coupledgp.gp.weight_space.WeightSpaceGP.law",
+        ("coupledgp.gp.weight_space.WeightSpaceGP.latent_law",
          lambda averages, gp, X: gp.predict_quantiles(X)),
         ("coupledgp.gp.weight_space.WeightSpaceGP.log_density",
          lambda averages, gp, X: gp.log_density(X, X[:, 0])),

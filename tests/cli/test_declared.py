@@ -119,7 +119,7 @@ class Written(Domain):
         if self.fails:
             raise InvalidInputError("--output: late")
 
-    def show(self, result):
+    def report(self, result):
         raise AssertionError
 
 

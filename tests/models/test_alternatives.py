@@ -7,13 +7,13 @@ import pickle
 import numpy as np
 import pytest
 import trimesh
-from coupledgp.diagnostics.alternatives_table import alternatives_section
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, cross_val_predict
 
 import coupledgp as cgp
 from coupledgp.diagnostics.scoring.alternatives import Alternatives, Skipped
 from coupledgp.diagnostics.scoring.scores import point_nlpd
+from coupledgp.diagnostics.sections.comparison import alternatives_table
 from coupledgp.errors import CoupledGPError, InvalidInputError, NumericalError
 from coupledgp.gp.protocol import Data
 from coupledgp.ground.progress import reporter, silent, watched
@@ -365,7 +365,7 @@ class TestReports:
         found = Alternatives([], [Skipped("local part", "forecast 9 s, 2 s of the budget left")])
         for one in (copy.deepcopy(found), pickle.loads(pickle.dumps(found))):
             assert one.skipped == found.skipped
-        (row,) = alternatives_section(found).rows
+        (row,) = alternatives_table(found).rows
         assert row[:2] == ["local part", "skipped: forecast 9 s, 2 s of the budget left"]
         assert found.explain() == "skipped: local part, forecast 9 s, 2 s of the budget left"
 

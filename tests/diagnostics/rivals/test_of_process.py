@@ -11,6 +11,7 @@ from coupledgp.diagnostics.rivals.places import FieldRivals
 from coupledgp.diagnostics.rivals.tables import TableRivals
 from coupledgp.diagnostics.scoring.scores import nlpd, point_nlpd
 from coupledgp.errors import CoupledGPError
+from coupledgp.gp.left_out import LeftOut
 from coupledgp.gp.transformed import forward
 
 RNG = np.random.default_rng(0)
@@ -140,7 +141,7 @@ def test_beside_a_baseline():
     assert found.differences["squared_error"]["mean"] == pytest.approx(squares.mean())
     one = BesideBaseline.of(y[:, 0], mean[:, 0], std[:, 0], other.first_output())
     assert one.rmse == pytest.approx(np.sqrt((y[:, 0] ** 2).mean()))
-    mixture = point_nlpd(y, mean, std).mean(axis=1)
+    mixture = LeftOut.single(mean, std**2)
     assert BesideBaseline.of(y, mean, std, other, mixture).differences["nlpd"]["mean"] == (
         pytest.approx(gaps.mean())
     )

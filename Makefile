@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint fuzz mutants processors scripts performance clean
+.PHONY: demo test long lint fuzz mutants processors scripts performance clean
 
 # virtualenv stands in where the system's Python comes without the venv module.
 # torch goes first: with it in place no other package can pull in a different build.
@@ -23,6 +23,10 @@ lint: $(VENV)/.installed
 
 test: lint
 	$(BIN)/pytest -n 2
+
+# Tests that `make test` leaves out: benchmarks, wheels, fuzz, other processors.
+long: $(VENV)/.installed
+	$(BIN)/pytest -n 2 -m long
 
 # Mutants of model files, hostile files and options with their mutants, writers that are killed, and
 # random magnitudes; see docs/guarantees.md.

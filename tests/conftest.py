@@ -74,6 +74,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorkStealingScheduling(config, log)
 
 
+# Benchmarks, fuzz, wheels and other processors, a tenth of the time of all tests: `make long`.
+LONG = (
+    "tests/test_processors.py", "tests/test_reproductions.py", "tests/test_soak.py",
+    "tests/test_memory.py", "tests/test_wheel.py", "tests/cli/test_demo.py",
+    "tests/formats/test_fuzz_models.py::test_mutants_are_models_or_refused",
+)  # fmt: skip
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests that a run leaves out and names as deselected."""
+    if item.nodeid.startswith(LONG):
+        item.add_marker("long")
+
+
 def pytest_collection_finish() -> None:
     """Let the collector of garbage pass over modules and tests, which are there for good."""
     gc.collect()

@@ -76,17 +76,7 @@ MOVED = {
     "coupledgp.diagnostics.study": "coupledgp.diagnostics.studies.study",
     "coupledgp.diagnostics.pages.study_figure": "coupledgp.diagnostics.studies.study_figure",
     "coupledgp.diagnostics.pages.study_pictures": "coupledgp.diagnostics.studies.study_pictures",
-    "coupledgp.diagnostics.pages.space_time.gains": "coupledgp.diagnostics.space_time.gains",
-    "coupledgp.diagnostics.pages.space_time.layout": "coupledgp.diagnostics.space_time.layout",
-    "coupledgp.diagnostics.pages.space_time.maps": "coupledgp.diagnostics.space_time.maps",
-    "coupledgp.diagnostics.pages.space_time.places": "coupledgp.diagnostics.space_time.places",
-    "coupledgp.diagnostics.pages.space_time.record": "coupledgp.diagnostics.space_time.record",
-    "coupledgp.diagnostics.pages.space_time.sections": "coupledgp.diagnostics.space_time.sections",
-    "coupledgp.diagnostics.pages.space_time.sensors": "coupledgp.diagnostics.space_time.sensors",
-    "coupledgp.diagnostics.pages.space_time.series": "coupledgp.diagnostics.space_time.series",
-    "coupledgp.diagnostics.pages.space_time.tables": "coupledgp.diagnostics.space_time.tables",
-    "coupledgp.diagnostics.pages.space_time.times": "coupledgp.diagnostics.space_time.times",
-    "coupledgp.diagnostics.pages.space_time.words": "coupledgp.diagnostics.space_time.words",
+    "coupledgp.diagnostics.pages.space_time": "coupledgp.diagnostics.space_time",
 }  # fmt: skip
 
 

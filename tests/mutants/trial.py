@@ -15,6 +15,7 @@ PRELOADED = [
 ]  # fmt: skip
 OPTIONS = [
     "-x", "-q", "--no-header", "--tb=short", "-p", "no:cacheprovider", "-p", "no:xdist",
+    "-m", "",  # long ones too
     # Of plugins that were imported before pytest began.
     "-W", "ignore::pytest.PytestAssertRewriteWarning",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from scipy import integrate, special, stats
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from coupledgp.diagnostics import compare
 from coupledgp.errors import InvalidInputError, ModelFileError
 from coupledgp.features import FourierFeatures
 from coupledgp.gp import container
@@ -193,6 +194,15 @@ def test_a_likelihood_without_a_name_is_not_stored():
     process = given(EXACT, StudentT(0.3), np.sin(X[:, :1]))
     with pytest.raises(InvalidInputError, match="register_likelihood"):
         process.state()
+
+
+def test_a_comparison_of_classes_is_refused_in_words():
+    X = np.linspace(-2, 2, 30)[:, None]
+    prior = StationaryPrior(parse_spectrum("gaussian"), Hyperparameters(np.ones(1), 2.0, 1.0))
+    classes = (X > 0).astype(float)
+    process = fit_latent(prior, Bernoulli(), Data.of(X, classes))
+    with pytest.raises(InvalidInputError, match=r"normal given the function, got Bernoulli"):
+        compare(process, X[:5], classes[:5])
 
 
 def test_what_is_refused():

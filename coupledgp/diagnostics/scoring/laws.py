@@ -14,6 +14,7 @@ from coupledgp.diagnostics.scoring.subject import Subject
 from coupledgp.errors import InvalidInputError
 from coupledgp.gp.protocol import GaussianProcess, Points
 from coupledgp.ground.validation import LARGEST_PRODUCT, check_magnitude, real_array
+from coupledgp.likelihoods.gaussian import Gaussian
 from coupledgp.linalg.system import BoundedLaw
 from coupledgp.random import FloatArray, IntArray
 
@@ -88,7 +89,18 @@ def law_of(subject: Subject, name: str) -> Law:
 
 
 def law_of_process(process: GaussianProcess, points: Points) -> Law:
-    """Joint law of a process at points (p, ...), with its prior and noise."""
+    """Joint law of a process at points (p, ...), with its prior and noise.
+
+    Raises
+    ------
+    InvalidInputError
+        Its observations are not normal given the function.
+    """
+    if not isinstance(process.noise, Gaussian):
+        raise InvalidInputError(
+            f"model: expected observations that are normal given the function, got "
+            f"{type(process.noise).__name__}; process.log_density(points, targets) scores them"
+        )
     mean, cov = process.law(points, "covariance")
     assert cov is not None
     noise = process.units.spread(process.noise.variance)

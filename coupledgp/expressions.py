@@ -147,7 +147,6 @@ class ProductLaplace(RowKernel):
     """`exp(-sum_j |x_j - x'_j| / l_j)`: rough along each axis, and nearly additive."""
 
     def evaluate(self, a: FloatArray, b: FloatArray, log_lengthscale: FloatArray) -> Evaluated:
-        """See the base class."""
         lengthscale = np.exp(log_lengthscale)
         covariance = np.exp(-sum(map(np.abs, differences(a, b, lengthscale))))
 

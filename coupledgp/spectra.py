@@ -114,7 +114,6 @@ class Spectrum(RowKernel):
         )
 
     def evaluate(self, a: FloatArray, b: FloatArray, log_lengthscale: FloatArray) -> Evaluated:
-        """See the base class."""
         lengthscale = np.exp(log_lengthscale)
         squares = sum(step**2 for step in differences(a, b, lengthscale))
         distances = np.sqrt(squares)
@@ -138,6 +137,7 @@ class GaussianSpectrum(Spectrum):
 
     @property
     def smoothness(self) -> float:  # type: ignore[override]
+        """Infinite: paths have derivatives of every order."""
         return np.inf
 
     def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:
@@ -203,6 +203,7 @@ class MaternSpectrum(Spectrum):
 
     @property
     def smoothness(self) -> float:  # type: ignore[override]
+        """The order nu: paths have derivatives of every order below it."""
         return self.nu
 
     def kernel_and_slope(self, squares: Tensor) -> tuple[Tensor, Tensor]:

@@ -96,7 +96,6 @@ class ArrayBatches(BatchSource):
             yield TableBatch(*(_taken(part, rows) for part in self.parts))
 
     def identity(self) -> dict[str, Any]:
-        """See the base class."""
         shapes = [
             None if part is None else [str(getattr(part, "dtype", "")), *map(int, part.shape)]
             for part in self.parts
@@ -147,7 +146,6 @@ class IterableBatches(BatchSource):
         )
 
     def identity(self) -> dict[str, Any]:
-        """See the base class."""
         return {"kind": "iterable"}
 
 

@@ -173,7 +173,6 @@ class NumberSummary(ColumnSummary):
 
     @property
     def n_missing(self) -> int:
-        """See the base class."""
         return self.n_rows - self.known.count
 
     def joined(self, other: NumberSummary, where: str) -> NumberSummary:
@@ -187,11 +186,9 @@ class NumberSummary(ColumnSummary):
         return NumberSummary(kind, self.n_rows + other.n_rows, self.known.merge(other.known))
 
     def followed_by_missing(self, n_rows: int) -> NumberSummary:
-        """See the base class."""
         return replace(self, n_rows=self.n_rows + n_rows)
 
     def code(self, fill: bool) -> NumberCode:
-        """See the base class."""
         if not fill:
             return NumberCode(self.kind)
         if not self.known.count:
@@ -231,16 +228,14 @@ class CategorySummary(ColumnSummary):
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]
-        """See the base class."""
+        """Number of rows, those without a category included."""
         return self.counts.total()
 
     @property
     def n_missing(self) -> int:
-        """See the base class."""
         return self.counts[None]
 
     def joined(self, other: CategorySummary, where: str) -> CategorySummary:
-        """See the base class."""
         types = {isinstance(x, str) for s in (self, other) for x in s.counts if x is not None}
         if len(types) > 1:
             raise InvalidInputError(
@@ -255,7 +250,6 @@ class CategorySummary(ColumnSummary):
         return CategorySummary(counts)
 
     def followed_by_missing(self, n_rows: int) -> CategorySummary:
-        """See the base class."""
         return CategorySummary(self.counts + Counter({None: n_rows}))
 
     def code(self, fill: bool) -> CategoryCode:
@@ -304,11 +298,9 @@ class DateSummary(ColumnSummary):
 
     @property
     def n_missing(self) -> int:
-        """See the base class."""
         return self.n_rows - self.elapsed.count
 
     def joined(self, other: DateSummary, where: str) -> DateSummary:
-        """See the base class."""
         if self.zone != other.zone:
             raise InvalidInputError(
                 f"{where}: expected dates of the time zone {self.zone} as in earlier rows, got "
@@ -332,11 +324,9 @@ class DateSummary(ColumnSummary):
         return DateSummary(n_rows, self.zone, origin, last, mine.merge(its), dates[:MOST_DATES])
 
     def followed_by_missing(self, n_rows: int) -> DateSummary:
-        """See the base class."""
         return replace(self, n_rows=self.n_rows + n_rows)
 
     def code(self, fill: bool) -> DateCode:
-        """See the base class."""
         if not self.elapsed.count:
             return DateCode(0.0, self.zone, empty=True)
         cycles = cycles_of(self.dates, self.last)

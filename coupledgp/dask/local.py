@@ -122,16 +122,13 @@ class ShardedFitter(LocalFitter):
 
     @property
     def n_rows(self) -> int:
-        """See the base class."""
         return self.n_table
 
     def among(self, places: NDArray[np.int64]) -> OrderedRows:
-        """See the base class."""
         rows = self.table.among(places)
         return OrderedRows.of(rows.inputs, self._targets(rows))
 
     def near(self, places: NDArray[np.int64], scale: FloatArray, k: int) -> NDArray[np.int64]:
-        """See the base class."""
         return self.table.near(places, scale, k)
 
     def _targets(self, rows: RankedRows) -> FloatArray:
@@ -141,7 +138,6 @@ class ShardedFitter(LocalFitter):
     def evidence(
         self, structure: Structure, batch: NDArray[np.int64], vector: FloatArray
     ) -> BatchEvidence:
-        """See the base class."""
         near = np.empty((batch.size, 0), dtype=np.int64)
         if structure.spectrum is not None:
             scale = self.lengthscale(structure, vector)

@@ -104,37 +104,30 @@ class ShardedLocalGP(NormalizedProcess):
 
     @property
     def hyperparameters(self) -> LocalHyperparameters:
-        """See the base class."""
         return self.local_prior.hyperparameters
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.local_prior.likelihood(self.local_prior.noise)
 
     @property
     def log_evidence(self) -> float:
-        """See the base class."""
         return float(self.posterior.log_evidence) - self.units.log_jacobian(self.n_rows)
 
     def summary(self) -> dict[str, Any]:
-        """See the base class."""
         return self.given_rows().summary()
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class."""
         return self.near(points).latent_law(points, want, report)
 
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class."""
         return self.near(points).latent_samples(points, n_samples, rng, report)
 
     def latent_prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         return self.given_rows().latent_prior(points)
 
     def without_cells(self) -> ShardedLocalGP:

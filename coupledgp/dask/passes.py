@@ -67,7 +67,6 @@ class DaskPasses(TablePasses):
         self.summary: TableSummary = whole.summary(columns, inputs)
 
     def take(self, rows: IntArray) -> Data:
-        """See the base class."""
         self.report(f"{rows.size} rows")
         cuts = np.searchsorted(rows, self.ends)
         places = np.split(rows, cuts[:-1])
@@ -78,7 +77,6 @@ class DaskPasses(TablePasses):
         return Data(tuple(batch for data in found for batch in data.batches)).as_one_batch()
 
     def total(self, sums: Pass[T]) -> T:
-        """See the base class."""
         self.report(sums.name)
         parts = self.partitions.map(_summed, self.reading, self.cluster.shared(sums))
         found: T = self.cluster.result(self.cluster.merged(parts, type(sums).merge))

@@ -78,7 +78,6 @@ class AdditivePrior(DensePrior):
 
     @property
     def process_class(self) -> type[ExactGP]:
-        """See the base class."""
         return ExactAdditiveGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
@@ -86,7 +85,6 @@ class AdditivePrior(DensePrior):
         return self.parts.covariance(a, b, self._own_tables)
 
     def variance(self, points: Points) -> FloatArray:
-        """See the base class."""
         return self.parts.variance(points, self._own_tables)
 
     def extent(self, points: Points) -> float:
@@ -95,7 +93,6 @@ class AdditivePrior(DensePrior):
         return self.parts.extent_of(tables.standardised(points))
 
     def problem(self, data: Data, units: Units) -> AdditiveProblem:
-        """See the base class."""
         return AdditiveProblem.of(self.bounded_by(data.points), data, units)
 
 
@@ -104,7 +101,6 @@ class ExactAdditiveGP(ExactGP):
     """A sum of parts given data, by one Cholesky factor of its covariance."""
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class."""
         prior = self.dense_prior
         assert isinstance(prior, AdditivePrior)
         header, arrays = self._completed(*prior_state(prior.parts))

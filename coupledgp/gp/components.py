@@ -92,12 +92,10 @@ class ComponentsGP(GaussianProcess):
 
     @property
     def first(self) -> GaussianProcess:
-        """See the base class."""
         return self.parts[0].first
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return self.rows
 
     @property
@@ -123,12 +121,10 @@ class ComponentsGP(GaussianProcess):
 
     @property
     def is_gaussian(self) -> bool:
-        """See the base class."""
         return all(part.is_gaussian for part in self.parts)
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See the base class."""
         return (
             f"Components of the graph are independent: {len(self.parts)} models, each of some of "
             "them. Hyperparameters are those of the one with most observed nodes.",
@@ -166,7 +162,6 @@ class ComponentsGP(GaussianProcess):
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
-        """See the base class."""
         laws = {
             id(part): part.law(points[places], want, latent=latent, report=report)
             for part, places in self._split(points)
@@ -207,7 +202,6 @@ class ComponentsGP(GaussianProcess):
     def log_density(
         self, points: Points, targets: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class."""
         return self._gathered(
             points, (), lambda part, at: part.log_density(points[at], targets[at], report=report)
         )
@@ -215,14 +209,12 @@ class ComponentsGP(GaussianProcess):
     def quantiles(
         self, points: Points, probabilities: FloatArray, *, report: Progress = silent
     ) -> FloatArray:
-        """See the base class."""
         shape = (self.units.n_outputs, len(probabilities))
         return self._gathered(
             points, shape, lambda part, at: part.quantiles(points[at], probabilities, report=report)
         )
 
     def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
-        """See the base class."""
         shape = (self.units.n_outputs,)
         return self._gathered(
             points, shape, lambda part, at: part.cdf(points[at], targets[at], report=report)
@@ -282,7 +274,6 @@ class ComponentsGP(GaussianProcess):
         return found
 
     def exact(self) -> ComponentsGP:
-        """See the base class."""
         return replace(self, parts=tuple(part.exact() for part in self.parts))  # type: ignore[misc]
 
     def exact_problem(self) -> Problem:
@@ -326,7 +317,6 @@ class ComponentsGP(GaussianProcess):
         return replace(self, parts=tuple(parts))
 
     def on(self, device: torch.device) -> ComponentsGP:
-        """See the base class."""
         return replace(self, parts=tuple(part.on(device) for part in self.parts))
 
     def state(self) -> tuple[Header, Arrays]:

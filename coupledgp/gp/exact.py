@@ -184,7 +184,6 @@ class StationaryPrior(DensePrior):
 
     @property
     def process_class(self) -> type[ExactGP]:
-        """See the base class."""
         return ExactGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
@@ -193,7 +192,6 @@ class StationaryPrior(DensePrior):
         return self.hyperparameters.outputscale * self.spectrum.kernel(distances)
 
     def matrix(self, a: Points, b: Points) -> Tensor:
-        """See the base class."""
         if self.device == CPU:
             return super().matrix(a, b)
         distances = distances_on(self.device, *self._scaled(a, b))
@@ -205,19 +203,15 @@ class StationaryPrior(DensePrior):
         return in_lengthscales(a, scale, b), in_lengthscales(b, scale, b)
 
     def extent(self, points: Points) -> float:
-        """See the base class."""
         return float(np.abs(self._scaled(points, points)[0]).max(initial=0.0))
 
     def on(self, device: torch.device) -> StationaryPrior:
-        """See the base class."""
         return replace(self, device=device)
 
     def variance(self, points: Points) -> FloatArray:
-        """See the base class."""
         return np.full(len(points), self.hyperparameters.outputscale)
 
     def problem(self, data: Data, units: Units) -> ExactProblem:
-        """See the base class."""
         hyper = self.hyperparameters
         return ExactProblem(
             self.spectrum, data.points, units.normalized(data.targets), hyper.lengthscale,
@@ -266,29 +260,24 @@ class ExactGP(NormalizedProcess):
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return self.rows
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """See the base class."""
         found: Hyperparameters = self.dense_prior.hyperparameters
         return found
 
     @property
     def log_evidence(self) -> float:
-        """See the base class."""
         return self.evidence
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.dense_prior.likelihood(self.hyperparameters.noise)
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class."""
         prior = self.dense_prior
         cross = prior.matrix(points, self.rows.points)
         mean = (cross @ self.alpha).cpu().numpy()
@@ -310,7 +299,6 @@ class ExactGP(NormalizedProcess):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class."""
         mean, posterior = self.latent_law(points, "covariance")
         assert posterior is not None
         # The covariance of near inputs is singular to rounding, where a Cholesky factor fails.
@@ -319,7 +307,6 @@ class ExactGP(NormalizedProcess):
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 
     def latent_prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         return self.dense_prior.covariance(points, points)
 
     def exact(self) -> ExactGP:
@@ -327,11 +314,9 @@ class ExactGP(NormalizedProcess):
         return self
 
     def exact_problem(self) -> Problem:
-        """See the base class."""
         return self.dense_prior.problem(self.rows, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> ExactGP:
-        """See the base class."""
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         found: ExactGP = self.dense_prior.given(data, units, self.normalize)
         return found
@@ -342,7 +327,6 @@ class ExactGP(NormalizedProcess):
         return self.conditioned(both, renormalize=True)
 
     def on(self, device: torch.device) -> Self:
-        """See the base class."""
         prior = self.dense_prior.on(device)
         known = None if self.known_factor is None else self.known_factor.to(prior.device)
         alpha = self.alpha.to(prior.device)
@@ -380,7 +364,6 @@ class ExactGP(NormalizedProcess):
         return cls.restored(StationaryPrior(kernel, hyperparameters_from(entries)), entries)
 
     def inverse_covariance(self) -> DenseInverse:
-        """See the base class."""
         return DenseInverse(self.factor.cpu(), self.alpha.cpu().numpy())
 
     @classmethod

@@ -45,13 +45,11 @@ class FeatureInverse(LowRankInverse):
         return len(self.posterior.factor)
 
     def rows(self, rows: IntArray) -> Tensor:
-        """See the base class."""
         half = self.posterior.whitened(self.stream.subset(rows).dense())
         root = torch.as_tensor(self.relative[rows] ** -0.5, device=half.device)
         return root[:, None] * half
 
     def prior(self) -> Tensor:
-        """See the base class."""
         own = self.posterior
         scaled = math.sqrt(own.noise / own.outputscale) * torch.eye(
             self.rank, dtype=own.factor.dtype, device=own.factor.device

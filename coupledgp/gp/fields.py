@@ -87,7 +87,6 @@ class FieldPrior(DensePrior):
 
     @property
     def process_class(self) -> type[ExactGP]:
-        """See the base class."""
         return FieldGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
@@ -104,7 +103,6 @@ class FieldPrior(DensePrior):
         return hyper.outputscale * gram + hyper.mean_variance
 
     def variance(self, points: Points) -> FloatArray:
-        """See the base class."""
         hyper = self.hyperparameters
         return hyper.outputscale * self.fields.variance(hyper.kernel, points) + hyper.mean_variance
 
@@ -116,7 +114,6 @@ class FieldPrior(DensePrior):
         return np.sqrt(hyper.outputscale) * field + constant
 
     def problem(self, data: Data, units: Units) -> AdditiveProblem:
-        """See the base class."""
         return AdditiveProblem.of(self, data, units)
 
 
@@ -136,7 +133,6 @@ class FieldGP(ExactGP):
 
     @property
     def hyperparameters(self) -> FieldHyperparameters:  # type: ignore[override]
-        """See the base class."""
         return self.field_prior.hyperparameters
 
     def row_keys(self, points: Points) -> Points:
@@ -186,7 +182,6 @@ class FieldGP(ExactGP):
         return drawn.reshape(len(points), n_outputs, n_samples)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class."""
         prior, hyper = self.field_prior, self.hyperparameters
         header: Header = {"hyperparameters": asdict(hyper), "process": type(self).__name__}
         arrays: Arrays = {

@@ -184,11 +184,9 @@ class GraphTimeGP(NormalizedProcess):
 
     @property
     def hyperparameters(self) -> SpaceTimeHyperparameters:
-        """See the base class."""
         return SpaceTimeHyperparameters(self.parameters.terms, self.parameters.noise)
 
     def summary(self) -> dict[str, Any]:
-        """See the base class."""
         found: dict[str, Any] = {"sites": self.sites.describe()}
         for number, term in enumerate(self.parameters.terms):
             name = f"{term.where} {type(term.kernel).__name__} {number}"
@@ -200,7 +198,6 @@ class GraphTimeGP(NormalizedProcess):
 
     @property
     def log_evidence(self) -> float:
-        """See the base class."""
         return self.evidence_with_error[0]
 
     @cached_property
@@ -359,7 +356,6 @@ class GraphTimeGP(NormalizedProcess):
         return np.ascontiguousarray(drawn[:, rows, columns].T[:, None, :])
 
     def latent_prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         return self.prior_law.covariance(points, points)
 
     def likelihood_at(self, points: Points) -> Likelihood:
@@ -375,7 +371,6 @@ class GraphTimeGP(NormalizedProcess):
         return self.prior_law.given(self.data, self.units, self.normalize, warns=False)
 
     def exact_problem(self) -> Problem:
-        """See the base class."""
         return self.prior_law.problem(self.data, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> GraphTimeGP:

@@ -91,7 +91,6 @@ class SpaceTimePrior(DensePrior):
 
     @property
     def process_class(self) -> type[ExactGP]:
-        """See the base class."""
         return ExactGraphTimeGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
@@ -107,7 +106,6 @@ class SpaceTimePrior(DensePrior):
         return np.asarray(found + np.where(same, own, 0.0))
 
     def variance(self, points: Points) -> FloatArray:
-        """See the base class."""
         sites, places = np.unique(sites_of_points(points), return_inverse=True)
         terms = self.hyperparameters.terms
         graph = sum(term.variance for term in terms if term.where == "graph")
@@ -116,7 +114,6 @@ class SpaceTimePrior(DensePrior):
         return np.asarray(found[places])
 
     def problem(self, data: Data, units: Units) -> AdditiveProblem:
-        """See the base class."""
         return AdditiveProblem.of(self, data, units)
 
 
@@ -147,7 +144,6 @@ class ExactGraphTimeGP(ExactGP):
 
     @property
     def hyperparameters(self) -> Any:
-        """See the base class."""
         return self.space_time_prior.hyperparameters
 
     def likelihood_at(self, points: Points) -> Likelihood:

@@ -131,11 +131,9 @@ class DenseInverse(InverseCovariance):
         return found
 
     def diagonal(self, rows: IntArray) -> FloatArray:
-        """See the base class."""
         return self._inverse.diagonal()[rows]
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        """See the base class."""
         for group in groups:
             yield self._inverse[np.ix_(group, group)]
 
@@ -176,7 +174,6 @@ class LowRankInverse(InverseCovariance):
         """`(s / v) L^-1 L^-T` (r, r), which is `I - E' E`."""
 
     def diagonal(self, rows: IntArray) -> FloatArray:
-        """See the base class."""
         parts = [1 - part.square().sum(1).cpu().numpy() for _, part in self._chunks(rows)]
         # An observation that nothing else informs: one minus its leverage may round to zero.
         kept = np.maximum(np.concatenate(parts), np.finfo(float).eps)
@@ -196,7 +193,6 @@ class LowRankInverse(InverseCovariance):
                 yield block * np.multiply.outer(root, root) / self.noise
 
     def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
-        """See the base class."""
         small = [group for group in groups if group.size <= self.rank]
         residual, variance = super().moments(small)
         for group in groups:
@@ -308,13 +304,10 @@ class RootInverse(LowRankInverse):
 
     @property
     def rank(self) -> int:
-        """See the base class."""
         return self._root.shape[1]
 
     def rows(self, rows: IntArray) -> Tensor:
-        """See the base class."""
         return self._root[torch.as_tensor(rows)]
 
     def prior(self) -> Tensor:
-        """See the base class."""
         return self._prior

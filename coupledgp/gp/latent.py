@@ -119,12 +119,10 @@ class LatentGP(GaussianProcess):
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return self.rows
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.likelihood
 
     @property
@@ -147,23 +145,19 @@ class LatentGP(GaussianProcess):
 
     @property
     def is_gaussian(self) -> bool:
-        """See the base class."""
         return False
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See the base class."""
         name = type(self.likelihood).__name__
         return (f"Observations follow a {name} law; the function's law is Laplace's.",)
 
     def row_keys(self, points: Points) -> Points:
-        """See the base class."""
         return self.functions[0].row_keys(points)
 
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
-        """See the base class."""
         needed: Want = "covariance" if want == "covariance" else "variance"
         mean, spread = self._latent_moments(points, needed, report)
         if not latent:
@@ -182,7 +176,6 @@ class LatentGP(GaussianProcess):
         return np.concatenate([law.mean for law in laws], axis=1), np.concatenate(spreads, axis=-1)
 
     def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
-        """See the base class."""
         mean, variance = self._latent_moments(points, "variance", report)
         return Marginals(self.likelihood, mean, variance, self.units)
 
@@ -227,7 +220,6 @@ class LatentGP(GaussianProcess):
         return PredictiveLaw(*found[:, wanted.rows])
 
     def prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         return np.concatenate([function.prior(points) for function in self.functions], axis=-1)
 
     def exact(self) -> LatentGP:
@@ -259,7 +251,6 @@ class LatentGP(GaussianProcess):
         return LatentGP.given(functions, self.likelihood, self.rows)
 
     def on(self, device: torch.device) -> LatentGP:
-        """See the base class."""
         return replace(self, functions=tuple(f.on(device) for f in self.functions))
 
     def state(self) -> tuple[Header, Arrays]:

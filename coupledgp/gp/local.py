@@ -147,22 +147,18 @@ class LocalGP(NormalizedProcess):
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return self.rows
 
     @property
     def hyperparameters(self) -> LocalHyperparameters:
-        """See the base class."""
         return self.local_prior.hyperparameters
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.local_prior.likelihood(self.local_prior.noise)
 
     @property
     def log_evidence(self) -> float:
-        """See the base class."""
         value, n_rows = float(self.posterior.log_evidence), float(len(self.rows))
         weights = self.rows.weights
         if weights is not None:
@@ -201,7 +197,6 @@ class LocalGP(NormalizedProcess):
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class."""
         inputs, fading, kriged = self._kriged(points)
         mean = (kriged.errors @ self.posterior.mean + kriged.targets).numpy()
         if want == "mean":
@@ -237,7 +232,6 @@ class LocalGP(NormalizedProcess):
         return mean[:, :, None] + (root @ draws).reshape(len(points), -1, n_samples)
 
     def latent_prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         prior = self.local_prior
         inputs = prior.standardised(points)
         fading = self.table.box.fading(inputs, prior.feature_lengthscale)
@@ -265,7 +259,6 @@ class LocalGP(NormalizedProcess):
         return replace(self, local_prior=replace(self.local_prior, device=device))
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> LocalGP:
-        """See the base class."""
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return LocalGP.given(self.local_prior, data, units, self.normalize)
 
@@ -306,7 +299,6 @@ class LocalGP(NormalizedProcess):
         return AdditivePrior(self.local_prior).given(self.rows, self.units, self.normalize)
 
     def exact_problem(self) -> AdditiveProblem:
-        """See the base class."""
         return AdditivePrior(self.local_prior).problem(self.rows, self.units)
 
     def state(self) -> tuple[Header, Arrays]:

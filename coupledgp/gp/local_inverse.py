@@ -56,13 +56,11 @@ class LocalInverse(InverseCovariance):
         self.residuals = np.asarray(self._columns.T @ (whitened - half @ self._mean))
 
     def diagonal(self, rows: IntArray) -> FloatArray:
-        """See the base class."""
         own = self._columns[:, rows]
         found: FloatArray = np.asarray(own.multiply(own).sum(axis=0)).reshape(-1)
         return found - np.square(self._half[rows]).sum(axis=1)
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        """See the base class."""
         for group in groups:
             own, half = self._columns[:, group], self._half[group]
             yield (own.T @ own).toarray() - half @ half.T

@@ -125,24 +125,20 @@ class MixtureGP(GaussianProcess):
         return self.members_with_data[0]
 
     def row_keys(self, points: Points) -> Points:
-        """See the base class."""
         return self.members[0].row_keys(points)
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return kept(self.rows)
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.members[0].noise
 
     @property
     def hyperparameters(
         self,
     ) -> Hyperparameters | LocalHyperparameters | FieldHyperparameters | NodeHyperparameters:
-        """See the base class."""
         return self.members[0].hyperparameters
 
     def summary(self) -> dict[str, Any]:
@@ -156,12 +152,10 @@ class MixtureGP(GaussianProcess):
 
     @property
     def is_gaussian(self) -> bool:
-        """See the base class."""
         return False
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See the base class."""
         count = len(self.members)
         if self.purpose == "hyperparameters":
             return (
@@ -285,7 +279,6 @@ class MixtureGP(GaussianProcess):
         return 0.5 * (low + high)
 
     def cdf(self, points: Points, targets: FloatArray, *, report: Progress = silent) -> FloatArray:
-        """See the base class."""
         members = sharing_tables(self.members)
         chances = np.array([member.cdf(points, targets) for member in members])
         return np.einsum("q,qpk->pk", self.weights, chances)
@@ -343,11 +336,9 @@ class MixtureGP(GaussianProcess):
         return self.first.redrawn(coupling, size, seed)
 
     def on(self, device: torch.device) -> MixtureGP:
-        """See the base class."""
         return replace(self, members=tuple(member.on(device) for member in self.members))
 
     def without_data(self) -> MixtureGP:
-        """See the base class."""
         return replace(self, rows=None)
 
     def state(self) -> tuple[Header, Arrays]:

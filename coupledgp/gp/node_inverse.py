@@ -30,14 +30,12 @@ class NodeInverse(InverseCovariance):
         self.posterior, self.residuals = posterior, posterior.weights
 
     def diagonal(self, rows: IntArray) -> FloatArray:
-        """See the base class."""
         noise = self.posterior.noise
         kept = 1 - self.posterior.variance(self.posterior.nodes[rows]) / noise
         # An observation that nothing else informs: the difference may round to zero.
         return np.asarray(np.maximum(kept, np.finfo(float).eps) / noise)
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        """See the base class."""
         noise = self.posterior.noise
         for group in groups:
             covariance = self.posterior.covariance(self.posterior.nodes[group])
@@ -60,7 +58,6 @@ class SolvedInverse(InverseCovariance):
         self.most_rows = self.most_solves = most_solves
 
     def serves(self, groups: list[IntArray]) -> bool:
-        """See the base class."""
         return sum(group.size for group in groups) <= self.most_solves
 
     def moments(self, groups: list[IntArray]) -> tuple[FloatArray, FloatArray]:
@@ -81,11 +78,9 @@ class SolvedInverse(InverseCovariance):
         return super().moments(groups)
 
     def diagonal(self, rows: IntArray) -> FloatArray:
-        """See the base class."""
         return self._columns(rows)[rows, np.arange(rows.size)]
 
     def blocks(self, groups: list[IntArray]) -> Iterator[FloatArray]:
-        """See the base class."""
         for group in groups:
             yield self._columns(group)[group]
 

@@ -124,11 +124,9 @@ class WalkRecipe(NodePriorRecipe):
 
     @property
     def is_exact(self) -> bool:
-        """See the base class."""
         return self.method == "auto" and self.graph.n_nodes > SPECTRAL_LIMIT
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
-        """See the base class."""
         if self.is_exact:
             return self.exact.make(kernel, scales)
         self._refuse_long(kernel)
@@ -141,11 +139,9 @@ class WalkRecipe(NodePriorRecipe):
         return ExactRecipe(self.graph, device=self.device)
 
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
-        """See the base class."""
         return self.is_exact or self.plan(kernel, scales).predicted_error <= HOP_TOLERANCE
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WalkRecipe:
-        """See the base class."""
         parsed = parse_walker_coupling(coupling)
         return replace(self, coupling=parsed, n_walks=size, seed=seed, method="walks")
 
@@ -227,11 +223,9 @@ class ExactRecipe(NodePriorRecipe):
 
     @property
     def is_exact(self) -> bool:
-        """See the base class."""
         return self.method == "auto"
 
     def make(self, kernel: GraphKernel, scales: Scales | None = None) -> ChosenPrior:
-        """See the base class."""
         prior, method, reason = self._unscaled(kernel, scales)
         return ChosenPrior(scaled(prior), method, reason)
 
@@ -275,7 +269,6 @@ class ExactRecipe(NodePriorRecipe):
         return ChosenPrior(prior, "leading", reason)
 
     def follows_exact(self, kernel: GraphKernel, scales: Scales) -> bool:
-        """See the base class."""
         return True
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> NodePriorRecipe:

@@ -226,23 +226,19 @@ class NodeGP(NormalizedProcess):
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return self.rows
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.likelihood(self.posterior.noise)
 
     @property
     def hyperparameters(self) -> NodeHyperparameters:
-        """See the base class."""
         posterior = self.posterior
         return NodeHyperparameters(posterior.prior.kernel, posterior.outputscale, posterior.noise)
 
     @property
     def log_evidence(self) -> float:
-        """See the base class."""
         return self.node_evidence.value
 
     @cached_property
@@ -339,12 +335,10 @@ class NodeGP(NormalizedProcess):
         return self.posterior.sample(points, n_samples, rng, report)
 
     def latent_prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         self._check_joint_size(points.size)
         return self.posterior.outputscale * self.prior_of_nodes.matrix(points, points)
 
     def own_problem(self) -> GraphProblem:
-        """See the base class."""
         posterior, units = self.posterior, self.units
         return GraphProblem(
             posterior.prior, posterior.nodes, units.normalized(self.rows.targets),
@@ -366,7 +360,6 @@ class NodeGP(NormalizedProcess):
         return replace(own, prior=SeriesPrior(graph, kernel, tolerance))
 
     def exact(self) -> NodeGP:
-        """See the base class."""
         if isinstance(self.recipe, ExactRecipe):
             return self
         return self.remade(ExactRecipe(self.graph), self.settings)
@@ -418,7 +411,6 @@ class NodeGP(NormalizedProcess):
         return replace(made, likelihood=self.likelihood)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> NodeGP:
-        """See the base class."""
         return self.given_data(
             data, Units.of(data.targets, self.normalize) if renormalize else self.units
         )
@@ -428,7 +420,6 @@ class NodeGP(NormalizedProcess):
         return self.conditioned(self.rows.followed_by(data).as_one_batch(), renormalize=True)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class."""
         check_stored(self.likelihood)
         posterior = self.posterior
         labels, arrays = graph_state(self.graph)

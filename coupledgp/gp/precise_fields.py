@@ -143,7 +143,6 @@ class PreciseFieldGP(NormalizedProcess):
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return self.rows
 
     def row_keys(self, points: Points) -> Points:
@@ -152,12 +151,10 @@ class PreciseFieldGP(NormalizedProcess):
 
     @property
     def hyperparameters(self) -> FieldHyperparameters:
-        """See the base class."""
         return self.prior_parts.hyperparameters
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.field_prior.likelihood(self.hyperparameters.noise)
 
     @cached_property
@@ -182,7 +179,6 @@ class PreciseFieldGP(NormalizedProcess):
 
     @cached_property
     def log_evidence(self) -> float:
-        """See the base class."""
         hyper, weights = self.hyperparameters, self.rows.weights
         squares = float((self._targets * self._residuals).sum())
         value = log_evidence(
@@ -264,11 +260,9 @@ class PreciseFieldGP(NormalizedProcess):
         return mean[:, :, None] + drawn.reshape(len(points), n_outputs, n_samples)
 
     def latent_prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         return self.prior_parts.covariance(points)
 
     def inverse_covariance(self) -> FieldInverse:
-        """See the base class."""
         outputscale = self.hyperparameters.outputscale
         return FieldInverse(self.posterior, self._residuals / outputscale, outputscale)
 
@@ -289,11 +283,9 @@ class PreciseFieldGP(NormalizedProcess):
         return process
 
     def exact_problem(self) -> AdditiveProblem:
-        """See the base class."""
         return self.field_prior.problem(self.rows, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> PreciseFieldGP:
-        """See the base class."""
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return PreciseFieldGP.given(self.prior_parts, data, units, self.normalize)
 

@@ -491,7 +491,6 @@ class NormalizedProcess(GaussianProcess):
     """A process whose outputs share one law of f in normalised units, which subclasses compute."""
 
     def summary(self) -> dict[str, Any]:
-        """See the base class."""
         return {
             name: self.units.spread(value) if name in VARIANCES else value
             for name, value in vars(self.hyperparameters).items()
@@ -527,7 +526,6 @@ class NormalizedProcess(GaussianProcess):
     def law(
         self, points: Points, want: Want, *, latent: bool = False, report: Progress = silent
     ) -> PredictiveLaw:
-        """See the base class."""
         likelihood = self.likelihood_at(points)
         # The mean of observations that are no sums of f and noise depends on the variance of f.
         needed: Want = want if latent or want != "mean" or likelihood.is_gaussian else "variance"
@@ -567,7 +565,6 @@ class NormalizedProcess(GaussianProcess):
         latent: bool = False,
         report: Progress = silent,
     ) -> FloatArray:
-        """See the base class."""
         with named_breakdown("sample"):
             samples = self.latent_samples(points, n_samples, rng, report)
         if not latent:
@@ -575,7 +572,6 @@ class NormalizedProcess(GaussianProcess):
         return finite_answer(self.units.samples(samples), "sample")
 
     def prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         return finite_answer(self.units.spread(self.latent_prior(points)), "prior covariance")
 
     def inverse_covariance(self) -> InverseCovariance | None:

@@ -119,12 +119,10 @@ class StoredRows(SpaceTimeRows):
 
     @cached_property
     def values(self) -> FloatArray:
-        """See the base class."""
         return self._grid(self.cells.values, np.nan)
 
     @cached_property
     def extra(self) -> FloatArray | None:
-        """See the base class."""
         return None if self.cells.extra is None else self._grid(self.cells.extra, 0.0)
 
     def _grid(self, values: FloatArray, rest: float) -> FloatArray:

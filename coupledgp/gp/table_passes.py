@@ -157,13 +157,11 @@ class StatisticsPass(FeaturePass[DataStatistics]):
         self.mean = mean
 
     def start(self) -> DataStatistics:
-        """See the base class."""
         own = self.stream.feature_map
         offset = torch.as_tensor(self.units.normalized(self.mean), device=own.device)
         return DataStatistics(own.n_features, offset)
 
     def add(self, found: DataStatistics, data: Data) -> DataStatistics:
-        """See the base class."""
         return found.updated(
             chunk
             for batch in normalized_batches(data, self.units)
@@ -172,15 +170,12 @@ class StatisticsPass(FeaturePass[DataStatistics]):
 
     @staticmethod
     def merge(one: DataStatistics, other: DataStatistics) -> DataStatistics:
-        """See the base class."""
         return one.merge(other)
 
     def state(self, found: DataStatistics) -> tuple[Header, Arrays]:
-        """See the base class."""
         return statistics_state(found)
 
     def restored(self, entries: Entries) -> DataStatistics:
-        """See the base class."""
         own = self.stream.feature_map
         entries.sizes |= {"M": own.n_features, "k": self.units.n_outputs}
         return moved(statistics_from(entries, own.dtype), own.device)
@@ -205,15 +200,12 @@ class GradientPass(FeaturePass[FloatArray]):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """See the base class."""
         return (*super().key, self.solved.noise)
 
     def start(self) -> FloatArray:
-        """See the base class."""
         return np.zeros(self.stream.feature_map.dim)
 
     def add(self, found: FloatArray, data: Data) -> FloatArray:
-        """See the base class."""
         own = self.stream.feature_map
         gradient = torch.zeros(own.dim, dtype=torch.float64, device=own.device)
         for batch in normalized_batches(data, self.units):
@@ -226,15 +218,12 @@ class GradientPass(FeaturePass[FloatArray]):
 
     @staticmethod
     def merge(one: FloatArray, other: FloatArray) -> FloatArray:
-        """See the base class."""
         return one + other
 
     def state(self, found: FloatArray) -> tuple[Header, Arrays]:
-        """See the base class."""
         return {}, {"gradient": found}
 
     def restored(self, entries: Entries) -> FloatArray:
-        """See the base class."""
         gradient: FloatArray = entries.floats("gradient", self.stream.feature_map.dim).numpy()
         return gradient
 
@@ -245,15 +234,13 @@ class MomentsPass(Pass[ColumnMoments | None]):
     name = "encoded columns"
 
     def start(self) -> None:
-        """See the base class."""
+        """Return None, the moments of no rows."""
 
     def add(self, found: ColumnMoments | None, data: Data) -> ColumnMoments | None:
-        """See the base class."""
         return self.merge(found, ColumnMoments.of(data.points, data.counts))
 
     @staticmethod
     def merge(one: ColumnMoments | None, other: ColumnMoments | None) -> ColumnMoments | None:
-        """See the base class."""
         if one is None or other is None:
             return one if other is None else other
         return one.merge(other)

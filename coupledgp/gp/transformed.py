@@ -91,12 +91,10 @@ class TransformedGP(GaussianProcess):
         return replace(self, inner=inner, units=inner.units, rows=rows)
 
     def row_keys(self, points: Points) -> Points:
-        """See the base class."""
         return self.inner.row_keys(points)
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return kept(self.rows)
 
     @property
@@ -116,17 +114,14 @@ class TransformedGP(GaussianProcess):
 
     @property
     def log_evidence(self) -> float:
-        """See the base class."""
         return self.inner.log_evidence + self.log_jacobian
 
     @property
     def is_gaussian(self) -> bool:
-        """See the base class."""
         return False
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See the base class."""
         texts = ", ".join(str(transform) for transform in self.transforms)
         return (*self.inner.remarks, f"The model's targets are transformed by {texts}.")
 
@@ -210,7 +205,6 @@ class TransformedGP(GaussianProcess):
         latent: bool = False,
         report: Progress = silent,
     ) -> FloatArray:
-        """See the base class."""
         drawn = self.inner.sample(points, n_samples, rng, latent=latent, report=report)
         return self._back(drawn)
 
@@ -253,7 +247,6 @@ class TransformedGP(GaussianProcess):
         return found.spread
 
     def exact(self) -> TransformedGP:
-        """See the base class."""
         exact = self.inner.exact()
         return self if exact is self.inner else self.around(exact)
 
@@ -276,15 +269,12 @@ class TransformedGP(GaussianProcess):
         return TransformedGP(inner, self.transforms, slopes, inner.units, rows, span)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> TransformedGP:
-        """See the base class."""
         return self.around(self.inner.redrawn(coupling, size, seed))
 
     def on(self, device: torch.device) -> TransformedGP:
-        """See the base class."""
         return replace(self, inner=self.inner.on(device))
 
     def without_data(self) -> TransformedGP:
-        """See the base class."""
         return self.around(self.inner.without_data())
 
     def state(self) -> tuple[Header, Arrays]:

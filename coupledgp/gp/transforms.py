@@ -112,15 +112,12 @@ class Identity(TargetTransform):
     name: ClassVar[str] = "identity"
 
     def forward(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         return targets
 
     def inverse(self, values: FloatArray) -> FloatArray:
-        """See the base class."""
         return values
 
     def log_slope(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.zeros_like(targets)
 
 
@@ -139,19 +136,15 @@ class Log(TargetTransform):
 
     @property
     def domain(self) -> tuple[float, float]:
-        """See the base class."""
         return (0.0 - self.shift, np.inf)
 
     def forward(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.log(targets + self.shift)
 
     def inverse(self, values: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.exp(values) - self.shift
 
     def log_slope(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         return -np.log(targets + self.shift)
 
 
@@ -180,36 +173,29 @@ class BoxCox(TargetTransform):
 
     @property
     def is_free(self) -> bool:
-        """See the base class."""
         return self.power is None
 
     def with_shape(self, shape: float) -> Self:
-        """See the base class."""
         return replace(self, power=shape) if self.is_free else self
 
     @property
     def domain(self) -> tuple[float, float]:
-        """See the base class."""
         return (0.0, np.inf)
 
     @property
     def image(self) -> tuple[float, float]:
-        """See the base class."""
         return (-1 / self.power, np.inf) if self.power else EVERYTHING
 
     def forward(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.asarray(special.boxcox(targets, self.power))
 
     def inverse(self, values: FloatArray) -> FloatArray:
-        """See the base class."""
         if not self.power:
             return np.exp(values)
         with np.errstate(divide="ignore"):  # the logarithm of zero at the lower end
             return np.exp(np.log1p(np.maximum(self.power * values, -1.0)) / self.power)
 
     def log_slope(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         assert self.power is not None
         return (self.power - 1) * np.log(targets)
 
@@ -243,15 +229,12 @@ class YeoJohnson(TargetTransform):
 
     @property
     def is_free(self) -> bool:
-        """See the base class."""
         return self.power is None
 
     def with_shape(self, shape: float) -> Self:
-        """See the base class."""
         return replace(self, power=shape) if self.is_free else self
 
     def adapted(self, targets: FloatArray, counts: FloatArray | None) -> Self:
-        """See the base class."""
         mean = np.asarray(np.average(targets, weights=counts))
         variance = np.asarray(np.average(np.square(targets - mean), weights=counts))
         low, high = np.asarray(targets.min()), np.asarray(targets.max())
@@ -263,19 +246,16 @@ class YeoJohnson(TargetTransform):
         )
 
     def forward(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         u = self._standard(targets)
         powers = self._powers(u)
         return np.asarray(np.sign(u) * special.boxcox1p(np.abs(u), powers))
 
     def inverse(self, values: FloatArray) -> FloatArray:
-        """See the base class."""
         assert self.center is not None
         u = np.sign(values) * special.inv_boxcox1p(np.abs(values), self._powers(values))
         return np.asarray(self.center + u * self.scale)
 
     def log_slope(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         assert self.scale is not None
         u = self._standard(targets)
         return np.asarray((self._powers(u) - 1) * np.log1p(np.abs(u)) - np.log(self.scale))
@@ -311,19 +291,15 @@ class Logit(TargetTransform):
 
     @property
     def domain(self) -> tuple[float, float]:
-        """See the base class."""
         return (self.low, self.high)
 
     def forward(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.log((targets - self.low) / (self.high - targets))
 
     def inverse(self, values: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.asarray(self.low + (self.high - self.low) * special.expit(values))
 
     def log_slope(self, targets: FloatArray) -> FloatArray:
-        """See the base class."""
         span = np.log(self.high - self.low)
         return np.asarray(span - np.log(targets - self.low) - np.log(self.high - targets))
 

@@ -288,17 +288,14 @@ class WeightSpaceGP(NormalizedProcess):
 
     @property
     def data(self) -> Data:
-        """See the base class."""
         return kept(self.rows)
 
     @property
     def hyperparameters(self) -> Hyperparameters:
-        """See the base class."""
         return self.feature_prior.hyperparameters
 
     @property
     def noise(self) -> Likelihood:
-        """See the base class."""
         return self.feature_prior.likelihood(self.hyperparameters.noise)
 
     @property
@@ -308,18 +305,15 @@ class WeightSpaceGP(NormalizedProcess):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """See the base class."""
         return (FITTED_REMARK,) if self.feature_prior.is_fitted else ()
 
     @property
     def log_evidence(self) -> float:
-        """See the base class."""
         return self.posterior.log_evidence - self.units.log_jacobian(self.statistics.n_counted)
 
     def latent_law(
         self, points: Points, want: Want, report: Progress = silent
     ) -> tuple[FloatArray, FloatArray | None]:
-        """See the base class."""
         means, roots, variances = [], [], []
         for _, _, features in self.feature_prior.stream(points):
             means.append(self.posterior.predict(features))
@@ -361,13 +355,11 @@ class WeightSpaceGP(NormalizedProcess):
         return torch.cat(parts).reshape(-1, n_outputs, n_samples).cpu().numpy()
 
     def latent_prior(self, points: Points) -> FloatArray:
-        """See the base class."""
         features = self.feature_prior.stream(points).dense()
         gram: FloatArray = (features @ features.T).cpu().numpy()
         return gram * self.hyperparameters.outputscale
 
     def site_prior(self, points: Points) -> FeatureSites:
-        """See the base class."""
         features = self.feature_prior.stream(points).dense().double()
         return FeatureSites(features * math.sqrt(self.hyperparameters.outputscale))
 
@@ -380,15 +372,12 @@ class WeightSpaceGP(NormalizedProcess):
         return FeatureInverse(stream, self.posterior, relative, targets)
 
     def exact(self) -> ExactGP:
-        """See the base class."""
         return self.feature_prior.stationary.given(self.data, self.units, self.normalize)
 
     def exact_problem(self) -> ExactProblem:
-        """See the base class."""
         return self.feature_prior.stationary.problem(self.data, self.units)
 
     def conditioned(self, data: Data, *, renormalize: bool = False) -> WeightSpaceGP:
-        """See the base class."""
         units = Units.of(data.targets, self.normalize, data.counts) if renormalize else self.units
         return self.feature_prior.given(data, units, self.normalize)
 
@@ -413,7 +402,6 @@ class WeightSpaceGP(NormalizedProcess):
         return prior.given(self.data, self.units, self.normalize)
 
     def on(self, device: torch.device) -> WeightSpaceGP:
-        """See the base class."""
         features = moved(self.feature_map, device)
         return replace(
             self,
@@ -427,7 +415,6 @@ class WeightSpaceGP(NormalizedProcess):
         return replace(self, rows=None)
 
     def state(self) -> tuple[Header, Arrays]:
-        """See the base class."""
         check_stored(self.feature_prior.likelihood)
         own, statistics = self.feature_map, self.statistics
         header, arrays = hyperparameters_state(self.hyperparameters)

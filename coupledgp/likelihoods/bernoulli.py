@@ -26,20 +26,16 @@ class Bernoulli(Likelihood):
         return -torch.logaddexp(torch.zeros_like(f), (1 - 2 * y) * f)
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See the base class."""
         chance = np.asarray(special.expit(f))
         return chance, chance * special.expit(-f)
 
     def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.where(y < 0, 0.0, np.where(y < 1, special.expit(-f), 1.0))
 
     def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """See the base class."""
         return (rng.random(f.shape) < special.expit(f)).astype(np.float64)
 
     def check_targets(self, y: FloatArray) -> FloatArray:
-        """See the base class."""
         if not np.isin(y, (0.0, 1.0)).all():
             bad = y[~np.isin(y, (0.0, 1.0))][0]
             raise InvalidInputError(f"y: expected classes 0 and 1, got {bad:g}")

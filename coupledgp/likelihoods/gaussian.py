@@ -29,16 +29,13 @@ class Gaussian(Likelihood):
     is_gaussian: ClassVar[bool] = True
 
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """See the base class."""
         variance = torch.as_tensor(self.variance, dtype=f.dtype)
         return -0.5 * ((y - f).square() / variance + torch.log(2 * math.pi * variance))
 
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See the base class."""
         return f, np.broadcast_to(self.variance, f.shape)
 
     def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """See the base class."""
         return np.asarray(special.ndtr((y - f) / np.sqrt(self.variance)))
 
     def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
@@ -49,7 +46,6 @@ class Gaussian(Likelihood):
     def marginal_moments(
         self, mean: FloatArray, spread: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """See the base class."""
         if spread.ndim == 2:
             return mean, spread + self.variance
         noisy, places = spread.copy(), np.arange(len(spread))
@@ -59,18 +55,15 @@ class Gaussian(Likelihood):
     def marginal_log_density(
         self, y: FloatArray, mean: FloatArray, variance: FloatArray
     ) -> FloatArray:
-        """See the base class."""
         return normal_log_density(y, mean, variance + self.variance)
 
     def marginal_cdf(self, y: FloatArray, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """See the base class."""
         std = np.sqrt(variance + self.variance)[..., None]
         return np.asarray(special.ndtr((y - mean[..., None]) / std))
 
     def marginal_quantiles(
         self, probabilities: FloatArray, mean: FloatArray, variance: FloatArray
     ) -> FloatArray:
-        """See the base class."""
         std = np.sqrt(variance + self.variance)[..., None]
         return np.asarray(mean[..., None] + std * special.ndtri(probabilities))
 

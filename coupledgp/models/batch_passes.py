@@ -268,7 +268,6 @@ class BatchPasses(TablePasses):
         return found
 
     def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
-        """See the base class."""
         name = key_of(*key)
         if name in self._answers:
             return self._answers[name]
@@ -280,7 +279,6 @@ class BatchPasses(TablePasses):
         return found
 
     def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
-        """See the base class."""
         state = State(search_state, lambda entries: search_from(entries, self.reading.width))
         return self._done("search", find, state)
 

@@ -238,7 +238,6 @@ class TablePosterior(VectorObjective):
         self.n_evaluations = 0
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class."""
         return self.limits
 
     def hyperparameters(self, t: FloatArray) -> Hyperparameters:

@@ -84,7 +84,6 @@ class TableObjective(Objective[FloatArray]):
         return -here.value(*self.space.scales(here)) / self.size
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class."""
         theta = self.point(variables)
         here, names = self.at(theta), self.free_scales
         if self.joint:

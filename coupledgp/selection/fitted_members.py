@@ -119,7 +119,6 @@ class MemberPosterior(VectorObjective):
         self.scale = self.evidence.n_total * fitter.rows.targets.shape[1]
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class."""
         return self.evidence.box(start)
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:

@@ -36,7 +36,6 @@ class ArrayForm(Form):
     name: str = "arrays"
 
     def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
-        """See the base class."""
         found = tuple(arrays.values())
         return found[0] if len(found) == 1 else found
 
@@ -50,7 +49,6 @@ class FrameForm(Form):
     name: str = "pandas"
 
     def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
-        """See the base class."""
         import pandas as pd
 
         index = _like_index(times, self.index)
@@ -86,7 +84,6 @@ class LongFrameForm(Form):
     name: str = "long"
 
     def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
-        """See the base class."""
         import pandas as pd
 
         n_times = len(times)
@@ -112,7 +109,6 @@ class TableForm(Form):
     name: str = "arrow"
 
     def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
-        """See the base class."""
         import pyarrow as pa
 
         def table(values: NDArray[Any]) -> Any:
@@ -135,7 +131,6 @@ class XarrayForm(Form):
     name: str = "xarray"
 
     def restored(self, nodes: list[Any], times: Any, arrays: Arrays) -> Any:
-        """See the base class."""
         import xarray as xr
 
         coords = {self.node: (self.node, label_array(nodes)), self.time: (self.time, times)}

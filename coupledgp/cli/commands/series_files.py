@@ -211,7 +211,6 @@ class _TableWriter(LawWriter):
         self._rows = pa.csv.CSVWriter(self._sink, schema, write_options=options)
 
     def close(self) -> None:
-        """See the base class."""
         if self._rows is not None:
             self._rows.close()
         if self._sink is not None:
@@ -291,7 +290,6 @@ class _NetcdfWriter(_GridWriter):
             variable.attrs.update(self._attributes(quantity))
 
     def close(self) -> None:
-        """See the base class."""
         self._file.close()
 
 
@@ -322,7 +320,6 @@ class _ZarrWriter(_GridWriter):
         )  # fmt: skip
 
     def close(self) -> None:
-        """See the base class."""
         import zarr
 
         zarr.consolidate_metadata(str(self.path))

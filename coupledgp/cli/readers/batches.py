@@ -165,7 +165,6 @@ class Divided(BatchSource):
                 yield TableBatch(batch.X.filter(pa.array(kept)), *parts)
 
     def identity(self) -> dict[str, Any]:
-        """See the base class."""
         held_out = {"share held out": self.share, "seed": self.seed}
         return self.whole.identity() | held_out
 

@@ -116,7 +116,6 @@ class FastDirections(Directions):
 
     @property
     def sums_to_zero(self) -> bool:
-        """See the base class."""
         return self.simplex
 
     def ambient_dim(self, dim: int) -> int:

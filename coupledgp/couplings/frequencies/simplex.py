@@ -49,7 +49,6 @@ class SimplexDirections(Directions):
 
     @property
     def sums_to_zero(self) -> bool:
-        """See the base class."""
         return True
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:
@@ -84,7 +83,6 @@ class SimplexPlusDirections(Directions):
 
     @property
     def sums_to_zero(self) -> bool:
-        """See the base class."""
         return True
 
     def sample(self, norms: FloatArray, dim: int, rng: np.random.Generator) -> FloatArray:

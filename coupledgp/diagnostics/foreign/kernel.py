@@ -49,11 +49,9 @@ class FunctionPrior(DensePrior):
 
     @property
     def process_class(self) -> type[ExactGP]:
-        """See the base class."""
         return ExactGP
 
     def covariance(self, a: Points, b: Points) -> FloatArray:
-        """See the base class."""
         found = np.asarray(self.function(a, b), dtype=np.float64)
         if found.shape != (len(a), len(b)) or not np.isfinite(found).all():
             raise InvalidInputError(
@@ -63,7 +61,6 @@ class FunctionPrior(DensePrior):
         return found
 
     def variance(self, points: Points) -> FloatArray:
-        """See the base class."""
         return np.concatenate([np.diagonal(self.covariance(x, x)) for x in points[:, None]])
 
     def problem(self, data: Data, units: Units) -> Problem:

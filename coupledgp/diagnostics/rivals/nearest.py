@@ -84,7 +84,6 @@ class RowFinder(Finder):
     rows: FloatArray
 
     def nearest(self, sources: IntArray, wanted: IntArray) -> Near:
-        """See the base class."""
         return self.nearest_to(self.rows[wanted], sources)
 
     def nearest_to(self, queries: FloatArray, sources: IntArray | None = None) -> Near:
@@ -95,7 +94,6 @@ class RowFinder(Finder):
         return Near(np.linalg.norm(self.rows[number] - queries, axis=1), number)
 
     def nearest_other(self, wanted: IntArray) -> IntArray:
-        """See the base class."""
         if len(self.rows) < 2:
             return np.full(len(wanted), NONE)
         sources = self._affordable(np.arange(len(self.rows)), len(wanted))
@@ -141,7 +139,6 @@ class WayFinder(Finder):
     vertices: IntArray
 
     def nearest(self, sources: IntArray, wanted: IntArray) -> Near:
-        """See the base class."""
         return self.nearest_to(self.vertices[wanted], sources)
 
     def nearest_to(self, queries: IntArray, sources: IntArray | None = None) -> Near:

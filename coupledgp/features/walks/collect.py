@@ -118,7 +118,6 @@ class Counted(Result):
         super().__init__(task, np.int32, task.form.dtype)
 
     def of_columns(self, first: int, columns: SortedVisits) -> Found:
-        """See the base class."""
         sizes = [np.empty_like(columns.n_codes) for _ in range(2)]
         nodes, entries = self.room(columns)
         out = nodes, entries, *sizes
@@ -126,7 +125,6 @@ class Counted(Result):
         return sizes, [[nodes], [entries]]
 
     def of_visits(self, first: int, visits: Visits) -> Found:
-        """See the base class."""
         sizes = [np.diff(visits.indptr), np.diff(visits.entry_start)]
         return sizes, [[visits.nodes], [visits.entries]]
 
@@ -139,7 +137,6 @@ class Weighed(Result):
         self.weights = weights
 
     def of_columns(self, first: int, columns: SortedVisits) -> Found:
-        """See the base class."""
         n_pairs = np.empty_like(columns.n_codes)
         nodes, values = self.room(columns)
         given = self.task.form.step_bits, self.task.n_walks, *self._part(first, n_pairs.size)
@@ -147,7 +144,6 @@ class Weighed(Result):
         return [n_pairs], [[nodes, values]]
 
     def of_visits(self, first: int, visits: Visits) -> Found:
-        """See the base class."""
         sizes = np.diff(visits.indptr)
         return [sizes], [[visits.nodes, weigh(visits, *self._part(first, sizes.size))]]
 

@@ -90,7 +90,6 @@ class ExactEvidence(EvidenceProblem):
 
     @property
     def inputs(self) -> FloatArray:
-        """See the base class."""
         return self.X
 
     def at(self, lengthscale: FloatArray) -> KernelAtLengthscale:

@@ -139,11 +139,11 @@ class LadderProblem(EvidenceProblem):
 
     @abstractmethod
     def at(self, lengthscale: FloatArray) -> PredictiveEvidence:
-        """See the base class."""
+        """See the base class; the evidence also predicts other rows."""
 
     @abstractmethod
     def subset(self, rows: NDArray[np.intp]) -> LadderProblem:
-        """See the base class."""
+        """See the base class; a part has parts again."""
 
     @property
     def most_rows(self) -> int:
@@ -184,7 +184,6 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         self.targets = targets
 
     def spectral(self) -> SpectralEvidence:
-        """See the base class."""
         eigenvalues, vectors = torch.linalg.eigh(self.gram)
         energy = (vectors.T @ self.targets).square().sum(1)
         return SpectralEvidence(
@@ -207,7 +206,6 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         return value, factor, solved
 
     def value(self, outputscale: float, noise: float) -> float:
-        """See the base class."""
         return self._solve(outputscale, noise)[0]
 
     def error(self, outputscale: float, noise: float) -> float:
@@ -221,7 +219,6 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         return bounded(0.5 * eps * nats)
 
     def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
-        """See the base class."""
         n, n_outputs = self.n_counted, self.targets.shape[1]
         lam = noise / outputscale
         value, factor, solved = self._solve(outputscale, noise)

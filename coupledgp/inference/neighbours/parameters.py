@@ -153,7 +153,6 @@ class LocalObjective(VectorObjective):
     structure: Structure
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class."""
         return self.structure.box()
 
 

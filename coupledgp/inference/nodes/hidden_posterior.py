@@ -91,7 +91,6 @@ class HiddenPosterior(GraphPosterior):
         return self.noise * np.maximum(variance, 0.0)
 
     def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class."""
         places = self._place[nodes]
         seen, hidden = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
         Z = np.zeros((self._hidden.size, nodes.size))

@@ -61,7 +61,6 @@ class PrecisionNodePosterior(GraphPosterior):
         return (B - self._smoothed(B)[self.nodes]) / self.noise
 
     def mean(self, nodes: IntArray) -> FloatArray:
-        """See the base class."""
         return self._mean[nodes]
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
@@ -69,7 +68,6 @@ class PrecisionNodePosterior(GraphPosterior):
         return self._variances[nodes]
 
     def covariance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class."""
         covariance = np.empty((nodes.size, nodes.size))
         scales = self._scales[nodes]
         for block in self._blocks(nodes.size):
@@ -82,7 +80,6 @@ class PrecisionNodePosterior(GraphPosterior):
         return 0.5 * (covariance + covariance.T)
 
     def covariance_product(self, out: IntArray, into: IntArray, V: FloatArray) -> FloatArray:
-        """See the base class."""
         columns = spread(self.prior.graph, into, self._scales[into, None] * V)
         solved = self._given.solve(columns)[out]
         return np.asarray(self.outputscale * self._scales[out, None] * solved)

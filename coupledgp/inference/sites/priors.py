@@ -85,7 +85,6 @@ class FeatureSites(SitePrior):
         return weights @ self.features.T, _log_determinants(factor)
 
     def moved(self, curvature: Tensor, shift: Tensor) -> Tensor:
-        """See the base class."""
         right = (shift @ self.features)[..., None]
         weights = torch.linalg.solve(self._matrices(curvature), right)[..., 0]
         return weights @ self.features.T

@@ -76,7 +76,6 @@ class FeatureEvidence(LadderProblem):
 
     @property
     def inputs(self) -> FloatArray:
-        """See the base class."""
         rows = self.stream.rows
         return self.stream.X if rows is None else self.stream.X[rows]
 
@@ -97,7 +96,6 @@ class FeatureEvidence(LadderProblem):
         return FeatureEvidence(self.stream.subset(rows), self.targets[rows], weights, self.regular)
 
     def in_double(self) -> FeatureEvidence:
-        """See the base class."""
         return FeatureEvidence(self.stream, self.targets, self.weights, double=True)
 
     def single_precision(self) -> FeatureEvidence | None:
@@ -171,7 +169,6 @@ class ColumnsAtLengthscale(PredictiveEvidence):
         return torch.linalg.eigh(self.equations.gram)
 
     def spectral(self) -> SpectralEvidence:
-        """See the base class."""
         eigenvalues, vectors = self._eigen
         rotated = (vectors.T @ self.equations.cross).square().sum(1)
         # Directions that the features do not reach carry rounding errors only.
@@ -191,21 +188,17 @@ class ColumnsAtLengthscale(PredictiveEvidence):
         )  # fmt: skip
 
     def value(self, outputscale: float, noise: float) -> float:
-        """See the base class."""
         return solve_ridge(self.equations, outputscale, noise)[2]
 
     def error(self, outputscale: float, noise: float) -> float:
-        """See the base class."""
         factor, weights, _ = solve_ridge(self.equations, outputscale, noise)
         return error_of_evidence(self.equations, factor, weights, noise)
 
     def log_density(self, others: LadderProblem, outputscale: float, noise: float) -> FloatArray:
-        """See the base class."""
         posterior = WeightPosterior.from_moments(self.equations, outputscale, noise)
         return _log_density(posterior, self.stream.lengthscale, others)
 
     def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
-        """See the base class."""
         n, (size, n_outputs) = self.equations.n_rows, self.equations.cross.shape
         lam = noise / outputscale
         if "_eigen" in self.__dict__:  # after a profile of the variances: no factor is needed
@@ -305,7 +298,6 @@ class RowsAtLengthscale(GramAtLengthscale, PredictiveEvidence):
         return -(inputs * by_input).sum(0).double()
 
     def log_density(self, others: LadderProblem, outputscale: float, noise: float) -> FloatArray:
-        """See the base class."""
         features = self.features if self._root is None else self.features * self._root
         posterior = WeightPosterior.from_rows(features, self.targets, outputscale, noise)
         return _log_density(posterior, self.stream.lengthscale, others)

@@ -127,15 +127,12 @@ class PrecisionObjective(Objective[FieldPoint]):
         return np.clip(np.array(point.scales[: len(box)]), *np.transpose(box))
 
     def point(self, variables: FloatArray) -> FieldPoint:
-        """See the base class."""
         return FieldPoint(self.evidence, self._tied(FieldScales(*variables))[0])
 
     def box(self, start: FieldPoint) -> Box:
-        """See the base class."""
         return self.settings.box[: 2 if self.evidence.features is None else 4]
 
     def value(self, point: FieldPoint) -> float:
-        """See the base class."""
         found = self.evidence.at(self._tied(point.scales)[0], False)
         return -found.log_evidence / self.size
 

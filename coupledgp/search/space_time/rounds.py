@@ -53,15 +53,12 @@ class SpaceTimeObjective(Objective[SpaceTimeParameters]):
         return np.clip(point.variables, *np.array(self.limits).T)
 
     def point(self, variables: FloatArray) -> SpaceTimeParameters:
-        """See the base class."""
         return self.start.at(variables)
 
     def box(self, start: SpaceTimeParameters) -> Box:
-        """See the base class."""
         return self.limits
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class."""
         return self.evidence.loss(variables)
 
 
@@ -121,7 +118,6 @@ class ImputationRounds(Rounds[SpaceTimeParameters]):
     def improved(
         self, search: Search, before: SearchResult[SpaceTimeParameters]
     ) -> SearchResult[SpaceTimeParameters]:
-        """See the base class."""
         n_rounds, start = before.n_rounds, before.point
         was_short = not n_rounds and before.n_evaluations > 0  # and has not used up the first gaps
         if not self.complete and not was_short:

@@ -76,12 +76,10 @@ class BatchedEvidence(LadderProblem):
 
     @property
     def n_counted(self) -> float:
-        """See the base class."""
         return self.passes.summary.targets.n_counted
 
     @property
     def most_rows(self) -> int:
-        """See the base class."""
         return min(largest_sample(self.stream.X.shape[1] + self.n_outputs), self.n_rows)
 
     def row_order(self, rng: np.random.Generator, size: int) -> IntArray:
@@ -119,7 +117,6 @@ class BatchedEvidence(LadderProblem):
         return self.passes.take(rows)
 
     def single_precision(self) -> BatchedEvidence | None:
-        """See the base class."""
         none = FeatureEvidence(self.stream, np.empty((0, self.n_outputs))).single_precision()
         if none is None:
             return None
@@ -177,19 +174,16 @@ class BatchedAtLengthscale(PredictiveEvidence):
         return found
 
     def spectral(self) -> SpectralEvidence:
-        """See the base class."""
         found: SpectralEvidence = self._answer("spectral", lambda: self._solved.spectral())
         self._profiled = True
         return found
 
     def value(self, outputscale: float, noise: float) -> float:
-        """See the base class."""
         scales = outputscale, noise
         found: float = self._answer("value", lambda: self._solved.value(*scales), *scales)
         return found
 
     def evaluate(self, outputscale: float, noise: float) -> EvidenceGradient:
-        """See the base class."""
         scales = outputscale, noise
         found: EvidenceGradient = self._answer(
             "gradient", lambda: self._solved.evaluate(*scales), *scales
@@ -197,7 +191,6 @@ class BatchedAtLengthscale(PredictiveEvidence):
         return found
 
     def log_density(self, others: LadderProblem, outputscale: float, noise: float) -> FloatArray:
-        """See the base class."""
         return self._solved.log_density(others, outputscale, noise)
 
 

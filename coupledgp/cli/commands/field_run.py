@@ -24,13 +24,13 @@ from coupledgp.cli.commands.field_tasks import (
     described_verdicts,
     judged_field,
     left_out,
-    score,
     split_places,
 )
 from coupledgp.cli.commands.interpolate_options import InterpolateOptions
 from coupledgp.cli.readers.domains import SpatialDomain
 from coupledgp.cli.readers.places import PlaceOptions, ReadPlaces, read_queries, read_sensors
 from coupledgp.cli.shared.domain import Domain, Paths, texts
+from coupledgp.cli.shared.evaluate import scores
 from coupledgp.cli.shared.left_out import LeftOutPlaces
 from coupledgp.cli.shared.parameters import further_parameters
 from coupledgp.cli.show.field import FieldFound, field_report
@@ -95,7 +95,10 @@ class FieldDomain(Domain):
         """Score the model beside baselines and leave sensors out; describe it all."""
         options = self.options
         with self.clock("score"):
-            scored = score(self.model, self.task)
+            scored, hidden = None, self.task.hidden_y
+            if hidden.size:
+                points = self.model.points(self.task.hidden_places)
+                scored = scores(self.model.process_, points, hidden, "hidden")
             if options.loo is not None or options.report is not None or self.baselines:
                 self.loo = left_out(self.model, self.task, self.sensors.names)
         beside = None

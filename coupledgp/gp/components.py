@@ -234,7 +234,7 @@ class ComponentsGP(GaussianProcess):
         return self._blocks(points, lambda part, at: part.prior(points[at]))
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; each part's law is given the observations of its components."""
+        """See the base class; the law of a part is given the observations of its own components."""
         wanted, labels = Groups.of(groups, len(self.rows), rows), np.asarray(groups)
         is_wanted = np.zeros(len(self.rows), dtype=bool)
         is_wanted[wanted.rows] = True

@@ -132,7 +132,7 @@ def _sampled(places: Places, count: int, seed: int) -> IntArray:
 
 
 def _column_seconds(process: GaussianProcess, points: Points) -> float:
-    """Seconds of a column of the covariance of f at points, measured on a few of them."""
+    """Seconds of a column of the covariance of f at points, measured on `MEASURED` points."""
     few = points[np.linspace(0, len(points) - 1, MEASURED).astype(np.int64)]
     process.law(few, "covariance", latent=True)  # what is computed once
     start = time.perf_counter()

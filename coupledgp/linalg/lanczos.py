@@ -1,4 +1,4 @@
-"""Lanczos' method for several start vectors side by side, and the quadratures that come of it.
+"""Lanczos' method for several start vectors side by side, and its quadratures.
 
 For a symmetric G and a start vector b the method builds a Jacobi matrix T, tridiagonal, whose
 eigenvalues are the nodes of a Gauss rule: `b' h(G) b ~ |b|^2 sum_j weights_j h(nodes_j)`, exact for

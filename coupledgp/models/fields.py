@@ -52,7 +52,7 @@ HYPERPARAMETER_CHOICES = ("maximum", "averaged")
 
 
 class LeaveOneOut(NamedTuple):
-    """Predictive law of each observation given those at all other places.
+    """Predictive law of each observation given the observations at all other places.
 
     Attributes
     ----------
@@ -228,7 +228,7 @@ class FieldGPRegressor(SensorPlacement):
 
     @property
     def kernels_(self) -> tuple[FieldKernel, ...]:
-        """Kernels of the members, those of greatest weight first."""
+        """Kernels of the members, by falling weight."""
         return tuple(member.hyperparameters.kernel for member in self._members)
 
     @property

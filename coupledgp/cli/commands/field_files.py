@@ -64,7 +64,7 @@ def check_output(output: Path, on_mesh: bool) -> None:
 def chosen_place(
     domain: SpatialDomain, at: str | None, output: Path, queried: bool, kind: str
 ) -> str:
-    """Where the law is written, by the option `--at`, the output and the kind of the sensors.
+    """Element at which the law is written, by the option `--at`, the output and the sensors.
 
     Raises
     ------
@@ -109,7 +109,7 @@ def _check_all_known(domain: SpatialDomain, ending: str) -> None:
 
 
 def refined_places(operator: LaplaceOperator) -> Locations:
-    """Places of all vertices, those of refinement included."""
+    """Places of all vertices, including those added by refinement."""
     points = at_corners(np.arange(operator.n_vertices), operator.dimension + 1)
     return Locations(points, np.zeros(operator.n_vertices))
 

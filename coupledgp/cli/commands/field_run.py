@@ -142,7 +142,7 @@ class FieldDomain(Domain):
         return field_report(FieldFound(result))
 
     def _write_law(self, path: Path) -> None:
-        """Write the law where it is asked for."""
+        """Write the law to a file, if `--output` names one."""
         options, like = self.options, self.options.output
         if self.queries is not None:
             law = self.model.predict(self.queries.locations, return_std=True, latent=options.latent)

@@ -34,7 +34,7 @@ MOST_HELD_OUT = 20_000
 
 
 def wants_batches(path: Path, asked: bool | None) -> bool:
-    """Whether a file is read in batches: as asked, or if its table may not fit into memory.
+    """Whether a file is read in batches: by the option, or if its table may not fit into memory.
 
     Folders are read in batches only.
 
@@ -81,7 +81,7 @@ def _table_bytes(path: Path) -> float:
 
 
 class TypedBatches(FileBatches):
-    """Batches of a file whose columns are of the kinds that `fit` gives them.
+    """Batches of a file whose columns have the kinds that `fit` gives them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` found of a field, as a report: map, scores, fit, domain, sensors."""
+"""The report of `coupledgp interpolate` on a field: map, scores, fit, domain, sensors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_MEMBERS, MAX_SENSORS = 6, 12
 
 @dataclass(frozen=True, eq=False)
 class FieldFound:
-    """What an interpolation found of a field.
+    """Result of the interpolation of a field.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ def headline(result: dict[str, Any]) -> str:
 
 
 def model_line(result: dict[str, Any]) -> str:
-    """Say in a line what the field is: shares of surface and position, lengths, noise."""
+    """One line on the fitted field: shares of surface and position, lengths, noise."""
     fitted, unit = result["fitted"], result["domain"]["unit"]
     along = "the surface" if result["domain"]["dimension"] == 2 else "the network"
     share, parts = fitted["surface_share"], []
@@ -90,7 +90,7 @@ def model_line(result: dict[str, Any]) -> str:
 
 
 def verdict(result: dict[str, Any]) -> list[str]:
-    """Compare the model with the best baseline in a sentence, if baselines were asked for."""
+    """Compare the model with the best baseline in a sentence, if baselines were computed."""
     found = result["baselines"]
     if found is None:
         return []
@@ -169,7 +169,7 @@ def amount(value: float) -> str:
 
 
 def score_section(shown: FieldFound) -> Section | None:
-    """Scores on hidden sensors, beside baselines if they were asked for; None without either."""
+    """Scores on hidden sensors, beside baselines if there are any; None without either."""
     scores, found = shown.result["scores"], shown.result["baselines"]
     if found is None and scores is None:
         return None
@@ -195,7 +195,7 @@ def score_section(shown: FieldFound) -> Section | None:
 
 
 def sensor_section(shown: FieldFound) -> Section | None:
-    """The sensors that deviate the most from their prediction by the others."""
+    """The sensors that deviate the most from their prediction by all others."""
     found, loo = shown.result["leave_one_out"], shown.left_out
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""What `coupledgp interpolate` found on a graph, as a report: the map, the graph, the fit."""
+"""The report of `coupledgp interpolate` on a graph: the map, the graph, the fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from coupledgp.random import FloatArray, IntArray
 
 
 class GraphFound(NamedTuple):
-    """What an interpolation found: its description and, for a map, the law at the nodes.
+    """Result of an interpolation: its description and, for a map, the law at the nodes.
 
     Attributes
     ----------

@@ -28,7 +28,7 @@ BLOCK_VISITS = 2**17
 
 @dataclass(frozen=True)
 class WalkTask:
-    """Walks that are wanted.
+    """Settings of the walks to sample.
 
     Attributes
     ----------
@@ -89,14 +89,14 @@ Found = tuple[Sequence[IntArray], Sequence[Sequence[NDArray[Any]]]]
 
 
 class Result(ABC):
-    """Visits of a block of rows that are kept, made in one thread."""
+    """Selected visits of a block of rows, made in one thread."""
 
     def __init__(self, task: WalkTask, *dtypes: Any) -> None:
         self.task = task
         self._room = [np.empty(0, dtype) for dtype in dtypes]
 
     def room(self, columns: SortedVisits) -> list[NDArray[Any]]:
-        """Arrays with room for all codes, kept for the next block."""
+        """Arrays with room for all codes, reused for the next block."""
         size = int(columns.n_codes.sum())
         if self._room[0].size < size:
             self._room = [np.empty(size + size // 8, array.dtype) for array in self._room]
@@ -153,7 +153,7 @@ class Weighed(Result):
 
 
 def collect_visits(task: WalkTask, block_visits: int = BLOCK_VISITS) -> Visits:
-    """Walk, and keep the visits."""
+    """Walk from all rows, and store the visits."""
     tracks = [Track(task.rows.size, task.room, kind) for kind in (np.int32, task.form.dtype)]
     _fill(Store(*tracks), task, lambda: Counted(task), block_visits)
     pairs, entries = (track.finish() for track in tracks)
@@ -163,7 +163,7 @@ def collect_visits(task: WalkTask, block_visits: int = BLOCK_VISITS) -> Visits:
 def collect_sums(
     task: WalkTask, weights: Weights, block_visits: int = BLOCK_VISITS
 ) -> tuple[IntArray, NDArray[np.int32], FloatArray]:
-    """Walk, and keep the weighted sum of the visits of each (row, node), as `visits.weigh` does.
+    """Walk, and store the weighted sum of the visits of each (row, node), as `visits.weigh` does.
 
     Returns
     -------
@@ -177,7 +177,7 @@ def collect_sums(
 
 
 def _fill(store: Store, task: WalkTask, result: Callable[[], Result], block_visits: int) -> None:
-    """Walk blocks of rows, and add the visits that are kept to the store."""
+    """Walk blocks of rows, and add their results to the store."""
     moves = moves_of(task.graph, task.per_row * task.rows.size)
 
     def work(blocks: Iterator[tuple[int, int]]) -> None:

@@ -131,7 +131,7 @@ class SurfaceCovariance:
         return found
 
     def _entries(self, shift: Shift, highest: int) -> list[Known]:
-        """Of alpha from 1 to the highest, by the derivatives of the inverse.
+        """Entries of the covariances of alpha from 1 to the highest, by derivatives of the inverse.
 
         `d^j P / d(kappa^2)^j = (-1)^j j! P (M P)^j`; the Taylor series in a relative change of
         kappa^2 has terms of like size.
@@ -186,7 +186,7 @@ class SurfaceCovariance:
 
 
 def one(value: Any) -> float:
-    """The size of a value where values are counted."""
+    """The size of any value, where a store counts values."""
     return 1.0
 
 
@@ -213,7 +213,7 @@ class Kept(Generic[Value]):
         return self._values.get(key)
 
     def put(self, key: Hashable, value: Value) -> None:
-        """Keep a value; the newest is kept whatever its size."""
+        """Store a value; the newest stays whatever its size."""
         if key in self._values:
             self._total -= self._size(self._values.pop(key))
         self._values[key] = value

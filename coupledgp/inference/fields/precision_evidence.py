@@ -169,7 +169,7 @@ class FieldPrecisionEvidence:
         return Restricted(float(value), amplitude, gradient)
 
     def _prior(self, kappa: float, with_slope: bool) -> PriorPrecision:
-        """The precision, which is kept for the next evaluation at the same kappa."""
+        """The precision at kappa, stored for the next evaluation at the same kappa."""
         if self._last is None or self._last[0] != kappa or with_slope > self._last[1]:
             self._last = kappa, with_slope, self.precision.at(kappa, with_slope)
         return self._last[2]

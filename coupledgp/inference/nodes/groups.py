@@ -90,7 +90,7 @@ def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
 
 
 def telling_rows(member: IntArray, places: IntArray) -> BoolArray:
-    """Which observations (n,) hyperparameters and units are found from; all, where none would be.
+    """Mask (n,) of observations in components with `LEAST_OWN` places; all if there are none.
 
     Parameters
     ----------

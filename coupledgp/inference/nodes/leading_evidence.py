@@ -132,7 +132,7 @@ class LeadingEvidence(ExactKernelEvidence):
         return self._values.size
 
     def covers(self, kernel: GraphKernel, ratio: float, tolerance: float | None = None) -> bool:
-        """Whether a kernel and its slopes are constant beyond the pairs, and zero where it has to.
+        """Whether a kernel and its slopes are constant beyond the pairs, and zero where required.
 
         Parameters
         ----------

@@ -39,7 +39,7 @@ class Chosen(NamedTuple):
 
 
 def greedy(objective: PlacementObjective, k: int, lazy: bool = True) -> Chosen:
-    """Take k candidates one after the other, each of greatest gain.
+    """Choose k candidates in turn, each of greatest gain.
 
     A submodular objective's gains never rise, so that the last known gain of a candidate is an
     upper bound of its present one, and candidates whose bound is below the best present gain are

@@ -290,7 +290,7 @@ class SeriesFilter:
             share_rows(work, len(some), 1, MOST_TASKS)
 
     def _space(self, moving: tuple[int, ...]) -> StateSpace:
-        """States of some terms, which are kept."""
+        """State space of some terms, cached."""
         if moving not in self._spaces:
             kernels = [self.terms[c].kernel for c in moving]
             self._spaces[moving] = state_space(kernels, self.times)

@@ -1,4 +1,4 @@
-"""Gains of Kalman filters: what solves and variances of a series need beside its values."""
+"""Gains of Kalman filters: all that solves and variances of a series need beside its values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ADVICE = "use fewer sensors, a shorter window of times or a coarser axis"
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What all series have in common.
+    """States, noise and times with observations that all series share.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Shared:
 
 @dataclass(frozen=True, eq=False)
 class Gains:
-    """Gains of groups of series whose covariances are `A = B + c 1 1'`, c that of constant terms.
+    """Gains of groups of series whose covariances are `A = B + c 1 1'`, c from constant terms.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ def _answers(shared: Shared, outputs: FloatArray, records: FloatArray) -> FloatA
 
 
 def _check_rest(shared: Shared, n_numbers: int, constants: FloatArray) -> None:
-    """Refuse gains if those of a group and of all later ones, were they alike, do not fit."""
+    """Refuse gains that exceed the memory if all later groups are as large as this one."""
     n_numbers *= LANES
     if constants.any():
         n_numbers += constants.size * shared.n_times

@@ -84,7 +84,7 @@ class FieldCandidate:
 
 @dataclass(frozen=True)
 class FamilyEvidence:
-    """A family as it was compared.
+    """The evidence of a family on its grid.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class FieldGrid:
     def compare(
         self, families: Sequence[FieldKernel], report: Progress = silent
     ) -> tuple[list[FieldCandidate], list[FamilyEvidence]]:
-        """Candidates that are kept, of weights that sum to one, and the evidence of each family."""
+        """Selected candidates, with weights that sum to one, and the evidence of each family."""
         if len(self.points) <= DRAWN_OBSERVATIONS:
             return self.drawn(families, report)
         return self.best(families, report)
@@ -224,7 +224,7 @@ class FieldGrid:
         return self._grams[part]
 
     def _kernels(self, family: FieldKernel, report: Progress) -> tuple[list[FieldKernel], int]:
-        """Kernels whose free parameters run over their grids, and the number of all of them."""
+        """Kernels on the grids of a family's free parameters, and the size of the whole grid."""
         surfaces = self._surfaces(family.surface) if family.surface is not None else [None]
         positions = self._positions(family.position) if family.position is not None else [None]
         shares = SHARES if family.share is None else (family.share,)

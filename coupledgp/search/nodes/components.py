@@ -85,7 +85,7 @@ def fit_components(
 
 
 def describe(groups: ComponentGroups, graph: Graph, observed: IntArray) -> str:
-    """What is fitted to which components, in words."""
+    """Which components have a model of their own, in words."""
     _, member = graph.components()
     seen = np.unique(observed)
     n_fitted = [np.unique(member[nodes]).size for nodes in groups.fitted]
@@ -120,14 +120,14 @@ def _part_fitter(fitter: NodeFitter, nodes: IntArray, checkpoint: Path | None) -
 
 
 def _units(fitter: NodeFitter, data: Data) -> Units:
-    """Units of some of the observations; those of all where a scale is given in these."""
+    """Units of a group's observations; those of all observations where a scale is given."""
     if fitter.fixed & {"outputscale", "noise"}:
         return fitter.units
     return Units.of(data.targets, fitter.normalize)
 
 
 def _scales(graph: Graph, groups: ComponentGroups, first: Part) -> FloatArray:
-    """Scales (n_nodes,) that make the mean variance of other components that of the first group."""
+    """Scales (n_nodes,) that give all components the mean variance of the first group."""
     assert isinstance(first.hyperparameters, NodeHyperparameters)
     kernel, scale = first.hyperparameters.kernel, np.ones(graph.n_nodes)
     usual = _mean_variance(graph, groups.fitted[0], kernel)

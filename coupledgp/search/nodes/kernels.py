@@ -209,7 +209,7 @@ class NodeSearcher:
         return further._replace(n_rounds=found.n_rounds + further.n_rounds, n_evaluations=total)
 
     def _is_close(self, best: Compared, other: Compared) -> bool:
-        """Whether the part does not tell a family from the best: by nats, or by chance.
+        """Whether the part cannot tell a family from the best one: by nats, or by chance.
 
         The differences of the pieces, which are independent, have a standard error.
         """
@@ -328,7 +328,7 @@ class NodeSearcher:
         return route if route.forecast(FEWEST).seconds <= self._seconds() else None
 
     def _may_add(self, route: EvidenceRoute, other: EvidenceRoute) -> bool:
-        """Whether a second way may be gone beside that of the best family."""
+        """Whether a second way may be taken beside the way of the best family."""
         seconds = [way.forecast(MORE_EVALUATIONS).seconds for way in (route, other)]
         fewest = route.forecast(FEWEST).seconds + other.forecast(FEWEST).seconds
         return seconds[1] <= max(DEARER * seconds[0], MODERATE) and fewest <= self._seconds()
@@ -373,7 +373,7 @@ class NodeSearcher:
     def _refused(
         self, best: Compared, route: EvidenceRoute, forecast: Forecast, start: float, spent: int
     ) -> tuple[FoundKernel, str]:
-        """What is left where a way refused every kernel: the best of the part, and the way."""
+        """The best kernel on the part and the way's name, where a way refused every kernel."""
         words = f"{route.name}: {route.reason}, refused all kernels near {best.point.kernel!r}"
         self._note("search", words, forecast, start)
         return FoundKernel(best.point, False, 1, spent, True, best.family), route.name
@@ -383,7 +383,7 @@ class NodeSearcher:
         return self.budget.seconds is not None and self._seconds() <= 0
 
     def _limited(self, most: int, evidences: Sequence[ExactKernelEvidence] = ()) -> Limited:
-        """The optimiser, within evaluations, and within the budget's seconds if there is one."""
+        """The optimiser, limited in evaluations, and in seconds if there is a budget."""
         end = None if self.budget.seconds is None else time.perf_counter() + self._seconds()
         times: list[float] = []
 

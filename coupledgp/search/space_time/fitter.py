@@ -47,7 +47,7 @@ SENSORS_TIMES_SITES, LEAST_SENSORS = 1e7, 64
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimeModel:
-    """Which terms a space-time model has, and what its search may do.
+    """Terms of a space-time model, and the options of its search.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ def started(kernel: TimeKernel, lengthscale: float) -> TimeKernel:
 
 @dataclass(frozen=True, eq=False)
 class Outliers:
-    """Cells whose observation is far from its law given the others.
+    """Cells whose observation is far from its law given all other observations.
 
     Attributes
     ----------
@@ -327,13 +327,13 @@ def _rejected(
 
 
 def kept_alive(observed: NDArray[Any], far: NDArray[Any]) -> NDArray[Any]:
-    """Cells to be left out, but for those of sensors that would keep none."""
+    """Cells (p, n) to leave out, without those of sensors that would lose every observation."""
     alive = (observed & ~far).any(axis=1)
     return far & alive[:, None]
 
 
 def tested_scores(process: GraphTimeGP, rows: SpaceTimeRows) -> FloatArray:
-    """Scores (p, n) of all observations, those that were left out given what was kept."""
+    """Scores (p, n) of all observations; rejected ones are given the observations in use."""
     scores = cell_scores(process)
     posterior = process.posterior
     out = rows.observed & ~process.rows.observed

@@ -92,7 +92,7 @@ class LocalPrior:
         return LocalScales.of(self.structure, self.structure.named(self.vector))
 
     @cached_property
-    def scales_there(self) -> LocalScales:
+    def device_scales(self) -> LocalScales:
         """The same on the device."""
         return moved(self.scales, self.device)
 

@@ -20,7 +20,7 @@ from coupledgp.ground.memory import check_memory
 from coupledgp.ground.progress import Progress, silent
 from coupledgp.inference.nodes.forecast import DENSE_RATE, Budget, Forecast
 from coupledgp.inference.placement.downdated import Downdated
-from coupledgp.inference.placement.greedy import TIE, Chosen, greedy
+from coupledgp.inference.placement.greedy import TIE, GreedySet, greedy
 from coupledgp.inference.placement.objectives import (
     Criterion,
     Information,
@@ -304,7 +304,7 @@ def _by_columns(
 
 def _ranked(
     columns: _Columns, places: Places, given: Downdated, noise: float, k: int, seed: int
-) -> Chosen:
+) -> GreedySet:
     """Greedy choice by total variance, of candidates that random products rank highest.
 
     `|C_Ui|^2` is the mean of `(z' C_Ui)^2` over random signs z, of relative error
@@ -333,4 +333,4 @@ def _ranked(
         roots[:, step] = found[:, place] / np.sqrt(divisors[place])
         pulled = roots[places.interest, step] @ signs
         probes -= np.outer(roots[own, step], pulled)
-    return Chosen(np.array(chosen), np.array(gains), np.inf, k * N_COMPARED)
+    return GreedySet(np.array(chosen), np.array(gains), np.inf, k * N_COMPARED)

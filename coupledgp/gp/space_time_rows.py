@@ -14,7 +14,7 @@ from coupledgp.gp.graph_time_state import GridCells
 from coupledgp.gp.protocol import Data
 from coupledgp.gp.units import Units
 from coupledgp.ground.memory import check_memory
-from coupledgp.inference.nodes.groups import telling_rows
+from coupledgp.inference.nodes.groups import informative_rows
 from coupledgp.inference.space_time.imputation import SpaceTimeData
 from coupledgp.inference.space_time.sites import Sites
 from coupledgp.random import FloatArray, IntArray
@@ -138,12 +138,12 @@ class StoredRows(SpaceTimeRows):
         return grid
 
 
-def telling_sensors(sites: Sites, rows: SpaceTimeRows) -> NDArray[np.bool_]:
-    """Sensors (p,) from which hyperparameters and units are found, see `telling_rows`."""
-    return telling_rows(sites.components()[rows.sensors], rows.sensors)
+def informative_sensors(sites: Sites, rows: SpaceTimeRows) -> NDArray[np.bool_]:
+    """Sensors (p,) from which hyperparameters and units are found, see `informative_rows`."""
+    return informative_rows(sites.components()[rows.sensors], rows.sensors)
 
 
 def units_of(sites: Sites, rows: SpaceTimeRows, normalize: bool) -> Units:
     """Units of the values of telling sensors, or of all where these have none."""
-    told = rows.observed & telling_sensors(sites, rows)[:, None]
+    told = rows.observed & informative_sensors(sites, rows)[:, None]
     return Units.of(rows.values[told if told.any() else rows.observed][:, None], normalize)

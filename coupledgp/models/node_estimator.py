@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from coupledgp.errors import ModelFileError
-from coupledgp.gp.components import ComponentsGP, Part
+from coupledgp.gp.components import ComponentsGP, PartGP
 from coupledgp.gp.mixture import MixtureGP, restored_process
 from coupledgp.gp.node_priors import NodePriorRecipe
 from coupledgp.gp.node_state import parameter_from, plain_parameter
@@ -229,7 +229,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
 
     def fit_data(
         self, data: Data, checkpoint: str | Path | None = None
-    ) -> tuple[Part | ComponentsGP, dict[str, Any]]:
+    ) -> tuple[PartGP | ComponentsGP, dict[str, Any]]:
         """Fit hyperparameters and condition on data; return the process and further results."""
         units = Units.of(data.targets, self.normalize_y)
         # Constant targets say nothing about a kernel or scales: their evidence has no maximum.
@@ -264,7 +264,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
             results["n_effective_draws_"] = n_effective
         return process, results
 
-    def _fitted_part(self, fitter: NodeFitter) -> tuple[Part, NodeSearch, float | None]:
+    def _fitted_part(self, fitter: NodeFitter) -> tuple[PartGP, NodeSearch, float | None]:
         """Process of averaged hyperparameters or of the best, and effective number of draws."""
         if fitter.searches:
             averaging = self._averaging(len(fitter.data), fitter.checkpoint)
@@ -349,7 +349,7 @@ class NodeRegressor(NodeParameters, SensorPlacement):
         return (parse_graph_kernel(self.kernel),)
 
     @property
-    def process_(self) -> Part | ComponentsGP:
+    def process_(self) -> PartGP | ComponentsGP:
         """The fitted process, which never changes: a further fit makes a new one."""
         process = super().process_
         assert isinstance(process, NodeGP | MixtureGP | ComponentsGP)

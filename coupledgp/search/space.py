@@ -60,18 +60,18 @@ class SearchSpace:
         return self.base.size if self.groups is None else int(self.groups[-1]) + 1
 
     @property
-    def kept_outputscale(self) -> float | None:
+    def given_outputscale(self) -> float | None:
         """Value of the outputscale if it is given, None if it is searched for."""
         return None if "outputscale" in self.free else self.outputscale
 
     @property
-    def kept_noise(self) -> float | None:
+    def given_noise(self) -> float | None:
         """Value of the noise if it is given, None if it is searched for."""
         return None if "noise" in self.free else self.noise
 
     def scales(self, here: EvidenceAtLengthscale) -> tuple[float, float]:
         """The best (outputscale, noise) at fixed lengthscales; a given one does not change."""
-        kept = self.kept_outputscale, self.kept_noise
+        kept = self.given_outputscale, self.given_noise
         if kept[0] is not None and kept[1] is not None:
             return kept[0], kept[1]
         return profile_scales(here.spectral(), self.bounds, *kept)

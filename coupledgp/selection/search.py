@@ -169,7 +169,7 @@ class Selection:
                 f"Nothing tried came below {self.kl_target:g}; the closest is {what}: {found} "
                 f"{where}. {self._advice()}"
             )
-        return f"Chosen: {what}: {found} {where}, below {self.kl_target:g}. {self._beaten()}"
+        return f"Chosen: {what}: {found} {where}, below {self.kl_target:g}. {self._other_trials()}"
 
     def _advice(self) -> str:
         if self.size_name == "n_walks":
@@ -181,7 +181,7 @@ class Selection:
             )
         return "Allow larger sizes, or a larger kl_target."
 
-    def _beaten(self) -> str:
+    def _other_trials(self) -> str:
         """The KL of all other couplings at the chosen size, and of the size below it, in words."""
         others = [t for t in self.trials if t.size == self.size and t.coupling != self.coupling]
         others.sort(key=lambda trial: trial.kl_per_point)

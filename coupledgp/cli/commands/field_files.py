@@ -149,7 +149,7 @@ def write_surface(domain: SpatialDomain, at: str, law: Law, path: Path, like: Pa
     fields = dict(zip(("mean", "std"), law, strict=True))
     kind = like.suffix.lower()
     if kind in WRITERS:
-        mesh = _Refined(domain.operator) if at == "refined" else domain.mesh
+        mesh = _OperatorMesh(domain.operator) if at == "refined" else domain.mesh
         location = "faces" if at == "faces" else "vertices"
         save_mesh(path, kind, checked_fields(mesh, location, fields))
         return
@@ -163,7 +163,7 @@ def write_surface(domain: SpatialDomain, at: str, law: Law, path: Path, like: Pa
 
 
 @dataclass(frozen=True)
-class _Refined:
+class _OperatorMesh:
     """The refined mesh of an operator, as a mesh that has vertices and faces."""
 
     operator: LaplaceOperator

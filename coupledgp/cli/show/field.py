@@ -22,7 +22,7 @@ MAX_MEMBERS, MAX_SENSORS = 6, 12
 
 
 @dataclass(frozen=True, eq=False)
-class FieldFound:
+class FieldResult:
     """Result of the interpolation of a field.
 
     Attributes
@@ -40,7 +40,7 @@ class FieldFound:
     left_out: LeftOutPlaces | None = field(default=None, repr=False)
 
 
-def field_report(found: FieldFound) -> Report:
+def field_report(found: FieldResult) -> Report:
     """The report of a field."""
     result = found.result
     return Report(
@@ -106,12 +106,12 @@ def verdict(result: dict[str, Any]) -> list[str]:
     ]
 
 
-def map_section(found: FieldFound) -> Section | None:
+def map_section(found: FieldResult) -> Section | None:
     """The law on the map; None where there are no positions."""
     return None if found.picture is None else Section("map", pictures=[found.picture.picture])
 
 
-def domain_section(found: FieldFound) -> Section:
+def domain_section(found: FieldResult) -> Section:
     """Size of the surface or network."""
     table = ReportTable("Domain", ("", "as read"), domain_rows(found.result))
     return Section("domain", tables=[table])
@@ -139,7 +139,7 @@ def domain_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def fit_section(found: FieldFound) -> Section:
+def fit_section(found: FieldResult) -> Section:
     """Families of kernels and the members of greatest weight."""
     fitted = found.result["fitted"]
     names = ("surface_share", "range", "lengthscale", "field_std", "noise_std")
@@ -168,7 +168,7 @@ def amount(value: float) -> str:
     return f"{value:.0f}" if 1000 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
-def score_section(shown: FieldFound) -> Section | None:
+def score_section(shown: FieldResult) -> Section | None:
     """Scores on hidden sensors, beside baselines if there are any; None without either."""
     scores, found = shown.result["scores"], shown.result["baselines"]
     if found is None and scores is None:
@@ -194,7 +194,7 @@ def score_section(shown: FieldFound) -> Section | None:
     return Section("test-scores", figures=figures, tables=[ReportTable(title, columns, rows)])
 
 
-def sensor_section(shown: FieldFound) -> Section | None:
+def sensor_section(shown: FieldResult) -> Section | None:
     """The sensors that deviate the most from their prediction by all others."""
     found, loo = shown.result["leave_one_out"], shown.left_out
     if found is None:

@@ -88,7 +88,7 @@ class Weights(NamedTuple):
 Found = tuple[Sequence[IntArray], Sequence[Sequence[NDArray[Any]]]]
 
 
-class Result(ABC):
+class Tally(ABC):
     """Selected visits of a block of rows, made in one thread."""
 
     def __init__(self, task: WalkTask, *dtypes: Any) -> None:
@@ -111,7 +111,7 @@ class Result(ABC):
         """The result for the visits of rows."""
 
 
-class Counted(Result):
+class VisitCounts(Tally):
     """The visits."""
 
     def __init__(self, task: WalkTask) -> None:
@@ -129,7 +129,7 @@ class Counted(Result):
         return sizes, [[visits.nodes], [visits.entries]]
 
 
-class Weighed(Result):
+class VisitSums(Tally):
     """The weighted sum of the visits of each (row, node)."""
 
     def __init__(self, task: WalkTask, weights: Weights) -> None:
@@ -155,7 +155,7 @@ class Weighed(Result):
 def collect_visits(task: WalkTask, block_visits: int = BLOCK_VISITS) -> Visits:
     """Walk from all rows, and store the visits."""
     tracks = [Track(task.rows.size, task.room, kind) for kind in (np.int32, task.form.dtype)]
-    _fill(Store(*tracks), task, lambda: Counted(task), block_visits)
+    _fill(Store(*tracks), task, lambda: VisitCounts(task), block_visits)
     pairs, entries = (track.finish() for track in tracks)
     return Visits(pairs[0], pairs[1], entries[0], entries[1], task.form)
 
@@ -171,12 +171,12 @@ def collect_sums(
         Offsets of the rows (n + 1,), nodes (pairs,) and sums (pairs,).
     """
     track = Track(task.rows.size, task.room, np.int32, np.float64)
-    _fill(Store(track), task, lambda: Weighed(task, weights), block_visits)
+    _fill(Store(track), task, lambda: VisitSums(task, weights), block_visits)
     starts, nodes, values = track.finish()
     return starts, nodes, values
 
 
-def _fill(store: Store, task: WalkTask, result: Callable[[], Result], block_visits: int) -> None:
+def _fill(store: Store, task: WalkTask, result: Callable[[], Tally], block_visits: int) -> None:
     """Walk blocks of rows, and add their results to the store."""
     moves = moves_of(task.graph, task.per_row * task.rows.size)
 
@@ -194,7 +194,7 @@ def _fill(store: Store, task: WalkTask, result: Callable[[], Result], block_visi
 
 
 def _work(
-    blocks: Iterator[tuple[int, int]], store: Store, task: WalkTask, moves: Moves, result: Result
+    blocks: Iterator[tuple[int, int]], store: Store, task: WalkTask, moves: Moves, result: Tally
 ) -> None:
     """Do the work of one thread."""
     steps = task.coupling.steps

@@ -89,7 +89,7 @@ def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
     )
 
 
-def telling_rows(member: IntArray, places: IntArray) -> BoolArray:
+def informative_rows(member: IntArray, places: IntArray) -> BoolArray:
     """Mask (n,) of observations in components with `LEAST_OWN` places; all if there are none.
 
     Parameters

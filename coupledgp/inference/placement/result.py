@@ -9,7 +9,7 @@ import numpy as np
 
 from coupledgp.errors import InvalidInputError
 from coupledgp.ground.validation import check_choice, check_positive_int
-from coupledgp.inference.placement.greedy import Chosen
+from coupledgp.inference.placement.greedy import GreedySet
 from coupledgp.inference.placement.objectives import CRITERIA, Criterion
 from coupledgp.random import FloatArray, IntArray
 
@@ -50,7 +50,7 @@ class Placement:
 
     @classmethod
     def of(
-        cls, chosen: Chosen, nodes: Any, criterion: Criterion, variance: FloatArray, reason: str
+        cls, chosen: GreedySet, nodes: Any, criterion: Criterion, variance: FloatArray, reason: str
     ) -> Self:
         """The placement of a greedy search."""
         total = float(chosen.gains.sum())

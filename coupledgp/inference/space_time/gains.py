@@ -23,7 +23,7 @@ ADVICE = "use fewer sensors, a shorter window of times or a coarser axis"
 
 
 @dataclass(frozen=True, eq=False)
-class Shared:
+class Dynamics:
     """States, noise and times with observations that all series share.
 
     Attributes
@@ -88,7 +88,7 @@ class Gains:
     log_determinants: FloatArray
 
 
-def gains_of(shared: Shared, outputs: FloatArray, constants: FloatArray) -> Gains:
+def gains_of(shared: Dynamics, outputs: FloatArray, constants: FloatArray) -> Gains:
     """Return the gains of outputs (G, d, LANES) with variances (G, LANES) of constant terms.
 
     Constants are no states: their gains never become stationary, and theirs would keep those of
@@ -125,7 +125,7 @@ def gains_of(shared: Shared, outputs: FloatArray, constants: FloatArray) -> Gain
     return Gains(outputs, records, answers, shares, determinants)
 
 
-def _answers(shared: Shared, outputs: FloatArray, records: FloatArray) -> FloatArray:
+def _answers(shared: Dynamics, outputs: FloatArray, records: FloatArray) -> FloatArray:
     """`B^-1 1` (n, LANES) of a group."""
     n, space = shared.n_times, shared.space
     rows, buffer = np.zeros(LANES, dtype=np.int64), np.empty((n, LANES))
@@ -137,7 +137,7 @@ def _answers(shared: Shared, outputs: FloatArray, records: FloatArray) -> FloatA
     return buffer
 
 
-def _check_rest(shared: Shared, n_numbers: int, constants: FloatArray) -> None:
+def _check_rest(shared: Dynamics, n_numbers: int, constants: FloatArray) -> None:
     """Refuse gains that exceed the memory if all later groups are as large as this one."""
     n_numbers *= LANES
     if constants.any():

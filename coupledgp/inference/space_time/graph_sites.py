@@ -35,7 +35,7 @@ MEAN_TOLERANCE = 1e-7
 LEAST_TOLERANCE = 1e-13
 
 
-class _Shared:
+class _GraphMoments:
     """Spectrum and moments of a graph, which do not depend on parameters of a kernel.
 
     Parameters
@@ -93,7 +93,7 @@ class GraphSites(Sites):
     ) -> None:
         self.kernel, self.tolerance = kernel, tolerance
         self.n_sites = graph.n_nodes
-        self._shared = _Shared(graph)
+        self._shared = _GraphMoments(graph)
 
     @property
     def graph(self) -> Graph:

@@ -56,7 +56,7 @@ DRAWN_OBSERVATIONS = 200
 # Least weight of a member of the mixture.
 LEAST_WEIGHT = 1e-3
 
-Part: TypeAlias = WhittleMatern | PositionKernel
+KernelPart: TypeAlias = WhittleMatern | PositionKernel
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class FieldGrid:
     ) -> None:
         self.covariance, self.points = covariance, points
         self.targets, self.noise_ratios = targets, noise_ratios
-        self._grams: dict[Part, FloatArray] = {}
+        self._grams: dict[KernelPart, FloatArray] = {}
         self._evidence: dict[FieldKernel, RatioEvidence] = {}
 
     def compare(
@@ -218,7 +218,7 @@ class FieldGrid:
             self._evidence[kernel] = evidence_at_ratios(K, self.targets, self.noise_ratios)
         return self._evidence[kernel]
 
-    def _gram(self, part: Part) -> FloatArray:
+    def _gram(self, part: KernelPart) -> FloatArray:
         if part not in self._grams:
             self._grams[part] = self.covariance.gram(as_field_kernel(part), self.points)
         return self._grams[part]
@@ -237,7 +237,7 @@ class FieldGrid:
     def _best_alone(self, parts: list[Any], report: Progress) -> list[Any]:
         """The parts of greatest evidence alone."""
 
-        def value(part: Part) -> float:
+        def value(part: KernelPart) -> float:
             report(f"alone: {part}")
             return -float(self.evidence(as_field_kernel(part)).log_evidence.max())
 

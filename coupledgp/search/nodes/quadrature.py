@@ -211,7 +211,7 @@ class KernelPosterior:
         """Ranges of theta and of `log(s / V)`; NaN for a parameter that is given."""
         none = (np.nan, np.nan)
         free = not self.kept.kernel and kernel.theta.size
-        thetas = told_apart(self.graph, kernel) if free else none
+        thetas = distinguishable_range(self.graph, kernel) if free else none
         return thetas, none if self._kept_ratio is not None else ratio_range(self.kept, self.unit)
 
     @property
@@ -346,7 +346,7 @@ def has_grid(kernel: GraphKernel) -> bool:
     return kernel.theta.size <= 1 and kernel.penalty()[0] == 0.0
 
 
-def told_apart(graph: Graph, kernel: GraphKernel) -> tuple[float, float]:
+def distinguishable_range(graph: Graph, kernel: GraphKernel) -> tuple[float, float]:
     """Range of the parameter of a family in which kernels differ on a graph.
 
     Below it they are nearly the identity, above it nearly constant, both up to a scale.

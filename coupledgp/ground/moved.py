@@ -119,7 +119,7 @@ class MovedModules(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the module at its new place as that of an old path; None for every other path."""
+        """Return the specification of a module by its old path; None for every other path."""
         if not fullname.startswith("coupledgp."):
             return None
         new = self.new_path(fullname)

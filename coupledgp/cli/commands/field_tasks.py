@@ -87,7 +87,7 @@ def left_out(
 
 
 def judged_field(model: FieldGPRegressor, task: HiddenPlaces) -> ComparisonResult | None:
-    """What hidden sensors say of a field, or each sensor left out; None if that is not known."""
+    """Comparison at hidden sensors, or with each left out; None where neither is possible."""
     try:
         if task.hidden_y.size > 1:
             return compare(model, task.hidden_places, task.hidden_y, progress=False)
@@ -178,7 +178,7 @@ def _describe_domain(domain: SpatialDomain, task: HiddenPlaces) -> dict[str, Any
 
 
 def describe_fit(model: FieldGPRegressor, domain: SpatialDomain) -> dict[str, Any]:
-    """Families and members with weights, and means over members of what they say."""
+    """Families and members with weights, and means of the members' hyperparameters."""
     selection, scale = model.selection_, float(np.mean(model.process_.units.scale))
     members = [
         {
@@ -216,7 +216,7 @@ def describe_fit(model: FieldGPRegressor, domain: SpatialDomain) -> dict[str, An
 
 
 def _log_mean(lengths: list[float | None], weights: FloatArray) -> float | None:
-    """Weighted geometric mean of the lengths that are known."""
+    """Weighted geometric mean of the known lengths."""
     known = [(np.log(length), w) for length, w in zip(lengths, weights, strict=True) if length]
     total = sum(w for _, w in known)
     return float(np.exp(sum(value * w for value, w in known) / total)) if total > 0 else None

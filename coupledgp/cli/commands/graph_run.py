@@ -21,7 +21,7 @@ from coupledgp.cli.shared.domain import Domain, Paths, texts
 from coupledgp.cli.shared.evaluate import ExactComparison, scores
 from coupledgp.cli.shared.options import naming, number_or_auto, selection_of
 from coupledgp.cli.shared.parameters import further_parameters
-from coupledgp.cli.show.graph import GraphFound, graph_report
+from coupledgp.cli.show.graph import GraphResult, graph_report
 from coupledgp.couplings.walkers.length_laws import GeometricLaw
 from coupledgp.diagnostics.sections.report import Report
 from coupledgp.errors import InvalidInputError
@@ -152,7 +152,7 @@ class GraphDomain(Domain):
             self.report(result).to_html(page)
 
     def report(self, result: dict[str, Any]) -> Report:
-        found = GraphFound(result, self.network, self.task.nodes, self.predicted)
+        found = GraphResult(result, self.network, self.task.nodes, self.predicted)
         return graph_report(found, self.comparison)
 
 

@@ -88,7 +88,7 @@ def of_walks(model: GraphGPRegressor) -> dict[str, Any]:
 
 
 def evidence_of(model: GraphGPRegressor) -> dict[str, float | None]:
-    """Log evidence and its standard error; None where they would take long only to be shown."""
+    """Log evidence and its standard error; None where computing them takes too long."""
     names, process = ("log_evidence", "log_evidence_error"), model.first_process_
     posterior = process.posterior
     if process.known_evidence is None and isinstance(posterior, IterativePosterior):

@@ -9,12 +9,13 @@ come back: the halo.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import getitem
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from coupledgp.dask.cluster import Cluster
-from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
+from coupledgp.dask.neighbours import Candidates, Queries, RankedPass, RankedRows
 from coupledgp.gp.local_prior import LocalPrior
 from coupledgp.gp.local_table import Table
 from coupledgp.gp.tables import Box
@@ -124,13 +125,11 @@ class CellTable:
         while n_early < LEAST_SHARE * (2 * k + 1) * count:
             n_early *= 2
         size = max(n_early, SAMPLED_ROWS * count)
-        firsts = [cluster.submit(RankedRows.before, part, size) for part in parts]
-        early = cluster.result(cluster.merged(firsts, RankedRows.joined))
+        early = cluster.result(cluster.total(RankedPass(np.arange(size)), parts))
         cut = cluster.shared(DaskCells.of(early.inputs / scale, count))
-        pieces = [cluster.submit(_cut, part, cut, scale) for part in parts]
-        gathered = [[cluster.submit(_piece, p, number) for p in pieces] for number in range(count)]
-        cells = cluster.spread(_joined, gathered)
-        ranges = cluster.result([cluster.submit(_range, cell) for cell in cells])
+        pieces = cluster.map(_cut, parts, cut, scale)
+        cells = cluster.spread(_joined, [cluster.map(getitem, pieces, j) for j in range(count)])
+        ranges = cluster.result(cluster.map(_range, cells))
         there = [number for number, found in enumerate(ranges) if found is not None]
         low, high = (np.array([ranges[number][side] for number in there]) for side in (0, 1))
         return cls(cluster, tuple(cells[i] for i in there), early.before(n_early), low, high)
@@ -145,19 +144,14 @@ class CellTable:
         cluster, k = self.cluster, prior.structure.n_neighbours
         shared = cluster.shared(prior)
         if prior.structure.spectrum is None:
-            alone = [cluster.submit(_whitened_alone, cell, shared) for cell in self.cells]
-            return self._total(alone)
+            return self._total(cluster.map(_whitened_alone, self.cells, shared))
         scale = prior.local_lengthscale
         early = cluster.shared(self.early)
-        queries = [cluster.submit(_queries, cell, early, scale, k) for cell in self.cells]
-        pairs = zip(self.cells, queries, strict=True)
-        own = [cluster.submit(Candidates.of, cell, scale, query) for cell, query in pairs]
+        queries = cluster.map(_queries, self.cells, early, scale, k)
+        own = cluster.map(Candidates.of, self.cells, scale, queries)
         boxes = self.low / scale, self.high / scale
-        across = [
-            cluster.submit(_across, number, query, found, *boxes)
-            for number, (query, found) in enumerate(zip(queries, own, strict=True))
-        ]
-        counts = cluster.result([cluster.submit(_counts, there) for there in across])
+        across = cluster.map(_across, range(len(self.cells)), queries, own, *boxes)
+        counts = cluster.result(cluster.map(_counts, across))
         parts = []
         for number, reached in enumerate(counts):
             halo = _Halo(self, number, queries[number], own[number], across[number])
@@ -187,17 +181,14 @@ class _Halo:
             asked = submit(_asked, self.queries, self.across, other)
             answers.append(submit(Candidates.of, cells[other], scale, asked))
         near = submit(_near, self.queries, self.own, self.across, reached, *answers)
-        halo = [submit(RankedRows.among, cells[other], submit(_ranks, near)) for other in reached]
+        ranks = submit(np.unique, near)
+        halo = [submit(RankedRows.among, cells[other], ranks) for other in reached]
         return submit(_whitened, cells[self.number], early, scale, prior, self.queries, near, *halo)
 
 
 def _cut(rows: RankedRows, cut: DaskCells, scale: FloatArray) -> list[RankedRows]:
     numbers = cut.numbers(rows.inputs / scale)
     return [rows.take(np.flatnonzero(numbers == number)) for number in range(cut.n_cells)]
-
-
-def _piece(pieces: list[RankedRows], number: int) -> RankedRows:
-    return pieces[number]
 
 
 def _joined(pieces: list[RankedRows]) -> RankedRows:
@@ -247,10 +238,6 @@ def _near(
     for other, answer in zip(reached, answers, strict=True):
         own = own.merge_at(across[other], answer)
     return own.nearest(queries)
-
-
-def _ranks(near: Places) -> Places:
-    return np.unique(near)
 
 
 def _whitened(

@@ -7,17 +7,16 @@ costs time and changes no result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from coupledgp.batches.passes import Pass, in_tree, total_in_tree
 from coupledgp.dask.sizes import tell_dask
 from coupledgp.errors import CoupledGPError, InvalidInputError, MissingLibraryError
 from coupledgp.random import IntArray
 
-# Results that one task of a reduction merges: as many as lie on a worker side by side.
-BRANCHES = 4
 # Arguments of a task may be as large as they have to be: they are sent to the scheduler once.
 QUIET = {"distributed.admin.large-graph-warning-threshold": "1 PB"}
 
@@ -62,12 +61,18 @@ class Cluster:
         with dask.config.set(QUIET):
             return self.client.submit(run, function, *arguments, pure=False, **at(home))
 
-    def spread(self, function: Callable[..., Any], *lists: Sequence[Any]) -> list[Any]:
-        """Futures of a function of the items of lists, as many on each worker as on another."""
+    def map(self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any) -> list[Any]:
+        """Futures of `function(part, *arguments)`; a list among the arguments has one for each."""
+        return [self.submit(function, *own) for own in _rows_of(parts, arguments)]
+
+    def spread(
+        self, function: Callable[..., Any], parts: Sequence[Any], *arguments: Any
+    ) -> list[Any]:
+        """The same as `map`, as many tasks on each worker as on another."""
         homes: list[Any] = self.addresses or [None]
         return [
-            self.submit(function, *items, home=homes[k * len(homes) // len(lists[0])])
-            for k, items in enumerate(zip(*lists, strict=True))
+            self.submit(function, *own, home=homes[k * len(homes) // len(parts)])
+            for k, own in enumerate(_rows_of(parts, arguments))
         ]
 
     def compute(self, tasks: list[Any], home: str | None = None) -> list[Any]:
@@ -110,14 +115,11 @@ class Cluster:
         merge
             Associative function of two results.
         """
-        level = list(parts)
-        while len(level) > 1:
-            groups = [level[i : i + BRANCHES] for i in range(0, len(level), BRANCHES)]
-            level = [
-                self.submit(merge_all, merge, *group) if len(group) > 1 else group[0]
-                for group in groups
-            ]
-        return level[0]
+        return in_tree(self.submit, merge, parts)
+
+    def total(self, sums: Pass[Any], parts: Sequence[Any]) -> Any:
+        """A future of what a pass makes of futures of parts, at least one."""
+        return total_in_tree(self.submit, self.shared(sums), type(sums).merge, parts)
 
     def result(self, future: Any) -> Any:
         """The result of a future, or of each of a list, on this machine.
@@ -178,17 +180,10 @@ def checked_client(client: Any) -> Any:
     return client
 
 
-def merge_all(merge: Callable[[Any, Any], Any], *parts: Any) -> Any:
-    """The parts merged from the left."""
-    total, *others = parts
-    for part in others:
-        total = merge(total, part)
-    return total
-
-
-def sum_of(a: Any, b: Any) -> Any:
-    """`a + b`, as a merge."""
-    return a + b
+def _rows_of(parts: Sequence[Any], arguments: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Arguments of the task of each part: the own item of each list, and all other arguments."""
+    for place, part in enumerate(parts):
+        yield part, *(each[place] if isinstance(each, list) else each for each in arguments)
 
 
 def in_parts(size: int, n_parts: int) -> list[IntArray]:

@@ -93,22 +93,8 @@ class ShardedGraph(Graph):
         """See the base class; None for a product of little work."""
         if (self.indices.size + self.n_nodes) * V.shape[1] < self.least_work:
             return None
-        futures = [
-            self.cluster.submit(
-                _block_product, block.matrix, V[block.touched], a, b, c,
-                None if S is None else S[block.own],
-            )
-            for block in self.blocks
-        ]  # fmt: skip
+        matrices, V = [block.matrix for block in self.blocks], np.ascontiguousarray(V)
+        touched = [V[block.touched] for block in self.blocks]
+        own = None if S is None else [S[block.own] for block in self.blocks]
+        futures = self.cluster.map(rows_product, matrices, touched, a, b, c, own)
         return np.concatenate(self.cluster.result(futures))
-
-
-def _block_product(
-    matrix: sparse.csr_array,
-    V: FloatArray,
-    a: float,
-    b: float,
-    c: float,
-    S: FloatArray | None,
-) -> FloatArray:
-    return rows_product(matrix, np.ascontiguousarray(V), a, b, c, S)

@@ -11,10 +11,11 @@ import torch
 from numpy.typing import NDArray
 
 from coupledgp.batches import TableBatch
+from coupledgp.batches.passes import Pass
 from coupledgp.dask.cells import CellTable, local_table
 from coupledgp.dask.cluster import Cluster
 from coupledgp.dask.local_process import ShardedLocalGP
-from coupledgp.dask.neighbours import Candidates, Queries, RankedRows
+from coupledgp.dask.neighbours import CandidatesPass, Queries, RankedPass, RankedRows
 from coupledgp.dask.partitions import Partitions
 from coupledgp.dask.passes import DaskPasses
 from coupledgp.errors import InvalidInputError
@@ -60,15 +61,16 @@ class RankedParts:
         ranks[order] = np.arange(order.size)
         given = problem.center, problem.spread, offset
         own = np.split(ranks, passes.ends[:-1])
-        parts = passes.partitions.map(_ranked, passes.reading, own, passes.cluster.shared(given))
+        parts = passes.partitions.map(_ranked, passes.everywhere, own, passes.cluster.shared(given))
         return cls(passes.cluster, tuple(parts))
 
     def among(self, ranks: Places) -> RankedRows:
         """Rows by their ranks, ascending ones."""
-        shared = self.cluster.shared(ranks)
-        found = [self.cluster.submit(RankedRows.among, part, shared) for part in self.parts]
-        rows: RankedRows = self.cluster.result(self.cluster.merged(found, RankedRows.joined))
+        rows: RankedRows = self._total(RankedPass(ranks))
         return rows
+
+    def _total(self, sums: Pass[Any]) -> Any:
+        return self.cluster.result(self.cluster.total(sums, self.parts))
 
     @cached_property
     def _first(self) -> dict[int, RankedRows]:
@@ -89,10 +91,7 @@ class RankedParts:
             return found
         late = self.among(wanted[n_first:])
         queries = Queries(late.ranks, late.inputs / scale, k)
-        shared = self.cluster.shared(queries)
-        asked = [self.cluster.submit(Candidates.of, part, scale, shared) for part in self.parts]
-        merged = self.cluster.result(self.cluster.merged(asked, Candidates.merge))
-        return np.concatenate([found, merged.nearest(queries)])
+        return np.concatenate([found, self._total(CandidatesPass(scale, queries))])
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from coupledgp.dask.cells import CellTable, local_table
-from coupledgp.dask.neighbours import Found, RankedRows
+from coupledgp.dask.neighbours import RankedRows, near_rows
 from coupledgp.errors import CoupledGPError
 from coupledgp.gp.local import LocalGP
 from coupledgp.gp.local_prior import LocalHyperparameters, LocalPrior
@@ -25,7 +25,6 @@ from coupledgp.gp.protocol import (
 )
 from coupledgp.gp.units import Units
 from coupledgp.ground.progress import Progress, silent
-from coupledgp.inference.neighbours.nearest import Places
 from coupledgp.inference.neighbours.whitening import WhitenedPosterior, WhitenedSums
 from coupledgp.likelihoods.base import Likelihood
 from coupledgp.random import FloatArray
@@ -69,12 +68,11 @@ class ShardedLocalGP(NormalizedProcess):
         if self.local_prior.structure.spectrum is None or not len(points):
             return self.given_rows()
         cells, k = self.rows_in_cells, self.local_prior.structure.n_neighbours
-        cluster, scale = cells.cluster, self.local_prior.local_lengthscale
-        inputs = cluster.shared(self.local_prior.standardised(points))
-        found = [cluster.submit(Found.among, cell, scale, inputs, k) for cell in cells.cells]
-        ranks = cluster.submit(_ranks, cluster.merged(found, Found.merge))
-        rows = [cluster.submit(RankedRows.among, cell, ranks) for cell in cells.cells]
-        return self.given_rows(cluster.result(cluster.merged(rows, RankedRows.joined)))
+        cluster, inputs = cells.cluster, self.local_prior.standardised(points)
+        scale = self.local_prior.local_lengthscale
+        return self.given_rows(
+            cluster.result(near_rows(cluster.submit, cells.cells, scale, inputs, k))
+        )
 
     def given_rows(self, rows: RankedRows | None = None) -> LocalGP:
         """The process of one machine that knows some of the rows; None: the first one."""
@@ -164,7 +162,3 @@ class ShardedLocalGP(NormalizedProcess):
             f"model: {what} would need all {self.n_rows} rows on this machine, and they are on the "
             "workers of a cluster; fit some of the rows with model.fit"
         )
-
-
-def _ranks(found: Found) -> Places:
-    return found.different_ranks

@@ -8,11 +8,14 @@ of its parts, so that both lists can be found part by part.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from coupledgp.batches.passes import PartwisePass, total_in_tree
 from coupledgp.inference.neighbours.nearest import MISSING, Places, first_block
 from coupledgp.random import FloatArray
 
@@ -47,6 +50,10 @@ class RankedRows:
         ranks, first = np.unique(np.concatenate([p.ranks for p in parts]), return_index=True)
         inputs = np.concatenate([p.inputs for p in parts])[first]
         return cls(ranks, inputs, np.concatenate([p.columns for p in parts])[first])
+
+    def merge(self, other: RankedRows) -> RankedRows:
+        """The different rows of both."""
+        return RankedRows.joined(self, other)
 
     def take(self, places: Places) -> RankedRows:
         """The rows at places, ascending ones."""
@@ -89,11 +96,6 @@ class Found:
         distances, near = cKDTree(rows).query(queries, k=np.arange(1, m + 1))
         return cls(distances, np.append(ranks, MISSING)[near])
 
-    @classmethod
-    def among(cls, rows: RankedRows, scale: FloatArray, queries: FloatArray, m: int) -> Found:
-        """The m rows nearest to queries (q, d), both divided by lengthscales (d,)."""
-        return cls.of(rows.inputs / scale, rows.ranks, queries / scale, m)
-
     def merge(self, other: Found) -> Found:
         """The nearest of the rows of both."""
         distances = np.hstack([self.distances, other.distances])
@@ -109,12 +111,6 @@ class Found:
         distances, ranks = self.distances.copy(), self.ranks.copy()
         distances[places], ranks[places] = merged.distances, merged.ranks
         return Found(distances, ranks)
-
-    @property
-    def different_ranks(self) -> Places:
-        """Ranks of all rows that were found, ascending."""
-        ranks = np.unique(self.ranks)
-        return ranks[ranks != MISSING]
 
     @classmethod
     def none(cls, n_queries: int, m: int) -> Found:
@@ -200,3 +196,83 @@ class Candidates:
         distances = np.hstack([distances, self.before.distances])
         best = np.argsort(distances, axis=1, kind="stable")[:, : queries.k]
         return np.take_along_axis(np.hstack([self.block.ranks, self.before.ranks]), best, axis=1)
+
+
+class RankedPass(PartwisePass[RankedRows]):
+    """Rows of a table by their ranks.
+
+    Parameters
+    ----------
+    ranks
+        Their ranks (r,).
+    """
+
+    name = "rows by rank"
+
+    def __init__(self, ranks: Places) -> None:
+        self.ranks = ranks
+
+    def of(self, part: RankedRows) -> RankedRows:
+        return part.among(self.ranks)
+
+
+class NearPass(PartwisePass[Found]):
+    """Ranks of the rows of a table that are among the nearest to a point.
+
+    Parameters
+    ----------
+    scale
+        Lengthscales (d,).
+    inputs
+        Points (q, d), standardised.
+    k
+        Number of nearest rows of each point.
+    """
+
+    name = "near rows"
+
+    def __init__(self, scale: FloatArray, inputs: FloatArray, k: int) -> None:
+        self.scale, self.inputs, self.k = scale, inputs, k
+
+    def of(self, part: RankedRows) -> Found:
+        rows, points = part.inputs / self.scale, self.inputs / self.scale
+        return Found.of(rows, part.ranks, points, self.k)
+
+    def finish(self, found: Found | None) -> Places:
+        """Ranks of all rows that were found, ascending."""
+        assert found is not None  # there is a part
+        ranks = np.unique(found.ranks)
+        return ranks[ranks != MISSING]
+
+
+class CandidatesPass(PartwisePass[Candidates]):
+    """Ranks (q, k) of the near earlier rows of queries.
+
+    Parameters
+    ----------
+    scale
+        Lengthscales (d,).
+    queries
+        Rows whose near earlier rows are sought.
+    """
+
+    name = "near earlier rows"
+
+    def __init__(self, scale: FloatArray, queries: Queries) -> None:
+        self.scale, self.queries = scale, queries
+
+    def of(self, part: RankedRows) -> Candidates:
+        return Candidates.of(part, self.scale, self.queries)
+
+    def finish(self, found: Candidates | None) -> Places:
+        assert found is not None  # there is a part
+        return found.nearest(self.queries)
+
+
+def near_rows(
+    call: Callable[..., Any], parts: Sequence[Any], scale: FloatArray, inputs: Any, k: int
+) -> Any:
+    """A task of the rows that are among the k nearest to points (q, d); `call` makes tasks."""
+    near = call(NearPass, scale, inputs, k)
+    ranks = total_in_tree(call, near, NearPass.merge, parts)
+    return total_in_tree(call, call(RankedPass, ranks), RankedPass.merge, parts)

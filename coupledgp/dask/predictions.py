@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from coupledgp.dask.local_process import ShardedLocalGP
-from coupledgp.dask.neighbours import Found, RankedRows
+from coupledgp.dask.neighbours import RankedRows, near_rows
 from coupledgp.dask.partitions import is_dask, is_delayed, row_blocks
 from coupledgp.errors import InvalidInputError
-from coupledgp.inference.neighbours.nearest import Places
 from coupledgp.models.estimator import ProcessRegressor
 from coupledgp.random import FloatArray
 
@@ -53,10 +51,8 @@ def predict_partitions(model: ProcessRegressor, X: Any, return_std: bool, latent
 def _frame(X: Any, parts: Any, answers: list[Any], k: int, outputs: tuple[int, ...]) -> Any:
     """The k-th part of all answers as a Series, or a DataFrame of the outputs, of X's index."""
     import dask.dataframe as dd
-    from dask.delayed import delayed
 
-    call = delayed(_indexed, pure=True)
-    pieces = [call(part, answer, k) for part, answer in zip(parts, answers, strict=True)]
+    pieces = [_delayed(_indexed, part, answer, k) for part, answer in zip(parts, answers)]  # noqa: B905
     meta = _indexed(X._meta.iloc[:0], (np.empty((0, *outputs)),) * (k + 1), k)
     divisions = X.divisions if X.known_divisions else None
     return dd.from_delayed(pieces, meta=meta, divisions=divisions, verify_meta=False)
@@ -65,11 +61,10 @@ def _frame(X: Any, parts: Any, answers: list[Any], k: int, outputs: tuple[int, .
 def _array(answers: list[Any], sizes: list[float], k: int, outputs: tuple[int, ...]) -> Any:
     """The k-th part of all answers as an array."""
     import dask.array as da
-    from dask.delayed import delayed
 
-    call, make = delayed(_item, pure=True), da.from_delayed
+    make = da.from_delayed
     pieces = [
-        make(call(answer, k), (size, *outputs), dtype=np.float64)  # type: ignore[no-untyped-call]
+        make(_delayed(_item, answer, k), (size, *outputs), dtype=np.float64)  # type: ignore[no-untyped-call]
         for answer, size in zip(answers, sizes, strict=True)
     ]
     return da.concatenate(pieces, allow_unknown_chunksizes=True)  # type: ignore[no-untyped-call]
@@ -79,32 +74,28 @@ def _answer(model: ProcessRegressor, return_std: bool, latent: bool) -> Delaying
     """Function of a delayed partition, whose value is a delayed tuple of means and deviations."""
     from dask.delayed import delayed
 
-    call, process = delayed(_predicted, pure=True), model.process_
-    if not isinstance(process, ShardedLocalGP):
-        shared = delayed(model, pure=False, traverse=False)
-        return lambda part: call(part, shared, None, return_std, latent)
-    shared = delayed(model._around(process.without_cells()), pure=False, traverse=False)
+    process = model.process_
+    if isinstance(process, ShardedLocalGP):
+        model = model._around(process.without_cells())
+    shared = delayed(model, pure=False, traverse=False)
     near = _near(process, shared)
-    return lambda part: call(part, shared, near(part), return_std, latent)
+    return lambda part: _delayed(_predicted, part, shared, near(part), return_std, latent)
 
 
-def _near(process: ShardedLocalGP, model: Any) -> Delaying:
-    """Function of a delayed partition, whose value is the delayed rows near it."""
+def _near(process: Any, model: Any) -> Delaying:
+    """Function of a delayed partition, whose value is the delayed rows near it, or None."""
+    if not isinstance(process, ShardedLocalGP) or process.local_prior.structure.spectrum is None:
+        return lambda part: None
+    structure, cells = process.local_prior.structure, process.rows_in_cells.cells
+    scale, k = process.local_prior.local_lengthscale, structure.n_neighbours
+    return lambda part: near_rows(_delayed, cells, scale, _delayed(_standardised, part, model), k)
+
+
+def _delayed(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The delayed value of a function that gives the same for the same arguments."""
     from dask.delayed import delayed
 
-    structure, cells = process.local_prior.structure, process.rows_in_cells.cells
-    if structure.spectrum is None:
-        return lambda part: None
-    inputs, among = delayed(_standardised, pure=True), delayed(Found.among, pure=True)
-    nearest, taken = delayed(_ranks, pure=True), delayed(RankedRows.among, pure=True)
-    scale, k = process.local_prior.local_lengthscale, structure.n_neighbours
-
-    def near(part: Any) -> Any:
-        points = inputs(part, model)
-        ranks = nearest([among(cell, scale, points, k) for cell in cells])
-        return delayed(RankedRows.joined, pure=True)(*(taken(cell, ranks) for cell in cells))
-
-    return near
+    return delayed(function, pure=True)(*arguments)
 
 
 def _standardised(part: Any, model: Any) -> FloatArray:
@@ -114,10 +105,6 @@ def _standardised(part: Any, model: Any) -> FloatArray:
         return np.empty((0, prior.center.size))
     inputs: FloatArray = prior.standardised(model.points(part))
     return inputs
-
-
-def _ranks(found: list[Found]) -> Places:
-    return reduce(Found.merge, found).different_ranks
 
 
 def _predicted(

@@ -16,6 +16,7 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn import Module
 
+from coupledgp.batches.passes import Pass
 from coupledgp.dask.neighbours import Candidates, Found, Queries, RankedRows
 from coupledgp.features import Walks
 from coupledgp.gp.protocol import Batch, Data
@@ -24,7 +25,7 @@ from coupledgp.inference.weights.statistics import DataStatistics, Moments
 from coupledgp.inference.weights.stream import FeatureStream
 
 SIZED = (
-    Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, Moments, Queries,
+    Batch, Candidates, Data, DataStatistics, FeatureStream, Found, Graph, Moments, Pass, Queries,
     RankedRows, Tensor, Walks,
 )  # fmt: skip
 
@@ -50,6 +51,8 @@ def size_of(value: Any) -> int:
         return sum(map(size_of, value.state_dict().values()))
     if is_dataclass(value):
         return sum(size_of(getattr(value, field.name)) for field in fields(value))
+    if isinstance(value, Pass):
+        return size_of(tuple(vars(value).values()))
     if isinstance(value, Graph):
         return size_of((value.indptr, value.indices, value.weights))
     return sys.getsizeof(value)

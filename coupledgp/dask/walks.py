@@ -7,12 +7,13 @@ the bit, however the nodes are cut. Products with features sum over shards: they
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import add, getitem, matmul
 from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
-from coupledgp.dask.cluster import Cluster, in_parts, sum_of
+from coupledgp.dask.cluster import Cluster, in_parts
 from coupledgp.dask.graphs import ShardedGraph
 from coupledgp.features import HopPlan, WalkFeatures, sample_walks
 from coupledgp.features.walks.modulation import ModulationLike, check_modulation, coefficients
@@ -55,9 +56,7 @@ class ShardedMatrix:
 
     def product(self, V: Any) -> FloatArray:
         """The product (n, k) with a future of V (n_columns, k)."""
-        return np.concatenate(
-            self.cluster.result([self.cluster.submit(_product, part, V) for part in self.parts])
-        )
+        return np.concatenate(self.cluster.result(self.cluster.map(matmul, self.parts, V)))
 
     @property
     def T(self) -> Transposed:  # noqa: N802
@@ -66,14 +65,12 @@ class ShardedMatrix:
 
     def transposed_product(self, V: FloatArray) -> Any:
         """A future of the product (n_columns, k) of the transpose with V (n, k)."""
-        pairs = zip(self.parts, self.places, strict=True)
-        sums = [self.cluster.submit(_transposed_product, part, V[rows]) for part, rows in pairs]
-        return self.cluster.merged(sums, sum_of)
+        own = [V[rows] for rows in self.places]
+        return self.cluster.merged(self.cluster.map(_transposed_product, self.parts, own), add)
 
     def squared_norms(self) -> FloatArray:
         """Squared norms (n,) of the rows."""
-        futures = [self.cluster.submit(_squared_norms, part) for part in self.parts]
-        return np.concatenate(self.cluster.result(futures))
+        return np.concatenate(self.cluster.result(self.cluster.map(_squared_norms, self.parts)))
 
     def __getitem__(self, chosen: IntArray) -> sparse.csr_array:
         """Rows by place, (len(chosen), n_columns), on this machine."""
@@ -82,7 +79,7 @@ class ShardedMatrix:
             wanted = np.flatnonzero((chosen >= rows[0]) & (chosen <= rows[-1]))
             if wanted.size:
                 order.append(wanted)
-                found.append(self.cluster.submit(_rows, part, chosen[wanted] - rows[0]))
+                found.append(self.cluster.submit(getitem, part, chosen[wanted] - rows[0]))
         stacked = sparse.vstack(self.cluster.result(found), format="csr")
         return sparse.csr_array(stacked)[np.argsort(np.concatenate(order))]
 
@@ -135,28 +132,23 @@ class ShardedWalks:
         count = SHARDS_PER_WORKER * cluster.n_workers if n_shards is None else n_shards
         places = tuple(in_parts(nodes.size, count))
         parts = [nodes[rows] for rows in places]
-        both = [graph.everywhere] * len(parts), parts, [settings] * len(parts)
-        futures = tuple(cluster.spread(_sampled, *both))
+        futures = cluster.spread(_sampled, parts, graph.everywhere, settings)
         n_walks, survival = cluster.result(cluster.submit(_law, futures[0]))
-        return cls(graph, nodes, n_walks, survival, futures, places)
+        return cls(graph, nodes, n_walks, survival, tuple(futures), places)
 
     def features(self, f: ModulationLike) -> ShardedMatrix:
         """Features `sum_t f_t Psi_t`, see `Walks.features`."""
         cluster = self.graph.cluster
-        series = check_modulation(f)
-        given = coefficients(series, self.survival.size)
-        parts = tuple(cluster.submit(_features, shard, given) for shard in self.shards)
-        return ShardedMatrix(cluster, parts, self.places, self.graph.n_nodes)
+        given = coefficients(check_modulation(f), self.survival.size)
+        parts = cluster.map(Walks.features, self.shards, given)
+        return ShardedMatrix(cluster, tuple(parts), self.places, self.graph.n_nodes)
 
     def load_products(self, left: FloatArray, right: FloatArray) -> FloatArray:
         """`sum(left * (Psi_t right))` for each t, see `Walks.load_products`."""
         cluster = self.graph.cluster
-        shared = cluster.shared(right)
-        sums = [
-            cluster.submit(_load_products, shard, left[rows], shared)
-            for shard, rows in zip(self.shards, self.places, strict=True)
-        ]
-        products: FloatArray = cluster.result(cluster.merged(sums, sum_of))
+        own = [left[rows] for rows in self.places]
+        sums = cluster.map(Walks.load_products, self.shards, own, cluster.shared(right))
+        products: FloatArray = cluster.result(cluster.merged(sums, add))
         return products
 
     def truncation(self, f: ModulationLike) -> Truncation:
@@ -186,25 +178,12 @@ class ShardedFeatures(WalkFeatures):
         return not self.plan.nodes and self._scale is None
 
 
-def _sampled(graph: Graph, nodes: IntArray, settings: dict[str, Any]) -> Walks:
+def _sampled(nodes: IntArray, graph: Graph, settings: dict[str, Any]) -> Walks:
     return sample_walks(graph, nodes=graph.label_all(nodes), **settings)
 
 
 def _law(walks: Walks) -> tuple[int, FloatArray]:
     return walks.n_walks, walks.survival
-
-
-def _features(walks: Walks, f: FloatArray) -> sparse.csr_array:
-    return walks.features(f)
-
-
-def _load_products(walks: Walks, left: FloatArray, right: FloatArray) -> FloatArray:
-    return walks.load_products(left, right)
-
-
-def _product(part: sparse.csr_array, V: FloatArray) -> FloatArray:
-    product: FloatArray = part @ V
-    return product
 
 
 def _transposed_product(part: sparse.csr_array, V: FloatArray) -> FloatArray:
@@ -215,7 +194,3 @@ def _transposed_product(part: sparse.csr_array, V: FloatArray) -> FloatArray:
 def _squared_norms(part: sparse.csr_array) -> FloatArray:
     norms: FloatArray = part.multiply(part).sum(axis=1)
     return norms
-
-
-def _rows(part: sparse.csr_array, places: IntArray) -> sparse.csr_array:
-    return part[places]

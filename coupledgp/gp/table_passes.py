@@ -1,7 +1,8 @@
 """What a fit asks of a table of more rows than fit into memory: sums over all rows, some rows.
 
-What is added up is a `Pass`: a new sum over tables is one class of it. Who goes through the rows,
-one process batch by batch or many workers each with a part, is a `TablePasses`; it runs any pass.
+What is added up is a `Pass` over encoded rows (`coupledgp.batches.passes`): a new sum over tables
+is one class of it. A `TablePasses` goes through the rows: one process batch by batch, or many
+workers each with a part. It runs any pass.
 """
 
 from __future__ import annotations
@@ -9,18 +10,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from coupledgp.batches.passes import PartwisePass
+from coupledgp.batches.passes import Pass as Pass
 from coupledgp.features.sklearn import Columns
 from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Batch, Data, Header
 from coupledgp.gp.schema import Entries
 from coupledgp.gp.seen import Seen
-from coupledgp.gp.state import statistics_from, statistics_state
+from coupledgp.gp.state import moments_from, moments_state, statistics_from, statistics_state
 from coupledgp.gp.units import Units
 from coupledgp.gp.weight_space import batch_chunks
 from coupledgp.ground.devices import moved
@@ -87,30 +90,32 @@ class Solved(NamedTuple):
     noise: float
 
 
-class Pass(ABC, Generic[T]):
-    """What a pass over the rows of a table adds up: the same in one process and on many workers.
+class SavedPass(Pass[T]):
+    """A pass whose result can be saved in a file and restored.
 
-    A result of no rows is added to, part by part; results of parts merge; and a result that is not
-    complete can be saved and gone on with.
+    Attributes
+    ----------
+    key : tuple
+        Texts, numbers and arrays on which the result depends, beside the rows.
     """
 
-    name: ClassVar[str]
+    key: tuple[Any, ...] = ()
+
+    @property
+    def file(self) -> str | None:
+        """Name of the file; None where the result is better found again than saved."""
+        return self.name
 
     @abstractmethod
-    def start(self) -> T:
-        """The result of no rows."""
+    def state(self, found: Any) -> tuple[Header, Arrays]:
+        """Values and arrays of a result that is not None, for a file."""
 
     @abstractmethod
-    def add(self, found: T, data: Data) -> T:
-        """The result of some rows more; what was found stays as it was."""
-
-    @staticmethod
-    @abstractmethod
-    def merge(one: Any, other: Any) -> Any:
-        """The result of the rows of both, in this order."""
+    def restored(self, entries: Entries) -> T:
+        """The result of `state`."""
 
 
-class FeaturePass(Pass[T]):
+class FeaturePass(SavedPass[T]):
     """A pass that makes features of the rows, in blocks of a size of its own.
 
     Parameters
@@ -124,19 +129,7 @@ class FeaturePass(Pass[T]):
     def __init__(self, stream: FeatureStream, units: Units) -> None:
         self.stream, self.units = stream, units
 
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """Texts, numbers and arrays on which the result depends, beside the rows."""
-        stream = self.stream
-        return stream.lengthscale, str(stream.feature_map.dtype), stream.most_rows
-
-    @abstractmethod
-    def state(self, found: T) -> tuple[Header, Arrays]:
-        """Values and arrays of a result, for a file."""
-
-    @abstractmethod
-    def restored(self, entries: Entries) -> T:
-        """The result of `state`."""
+        self.key = stream.lengthscale, str(stream.feature_map.dtype), stream.most_rows
 
 
 class StatisticsPass(FeaturePass[DataStatistics]):
@@ -161,10 +154,10 @@ class StatisticsPass(FeaturePass[DataStatistics]):
         offset = torch.as_tensor(self.units.normalized(self.mean), device=own.device)
         return DataStatistics(own.n_features, offset)
 
-    def add(self, found: DataStatistics, data: Data) -> DataStatistics:
+    def add(self, found: DataStatistics, part: Data) -> DataStatistics:
         return found.updated(
             chunk
-            for batch in normalized_batches(data, self.units)
+            for batch in normalized_batches(part, self.units)
             for chunk in batch_chunks(replace(self.stream, X=batch.points), batch)
         )
 
@@ -197,18 +190,15 @@ class GradientPass(FeaturePass[FloatArray]):
     def __init__(self, stream: FeatureStream, units: Units, solved: Solved) -> None:
         super().__init__(stream, units)
         self.solved = solved
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return (*super().key, self.solved.noise)
+        self.key = (*self.key, solved.noise)
 
     def start(self) -> FloatArray:
         return np.zeros(self.stream.feature_map.dim)
 
-    def add(self, found: FloatArray, data: Data) -> FloatArray:
+    def add(self, found: FloatArray, part: Data) -> FloatArray:
         own = self.stream.feature_map
         gradient = torch.zeros(own.dim, dtype=torch.float64, device=own.device)
-        for batch in normalized_batches(data, self.units):
+        for batch in normalized_batches(part, self.units):
             stream = replace(self.stream, X=batch.points)
             rows, targets = weighted_rows(stream, batch.targets, batch.weights)
             for inputs, features, upstream in feature_gradients(rows, targets, *self.solved):
@@ -228,22 +218,28 @@ class GradientPass(FeaturePass[FloatArray]):
         return gradient
 
 
-class MomentsPass(Pass[ColumnMoments | None]):
-    """Moments of the encoded inputs; None of no rows."""
+class MomentsPass(PartwisePass[ColumnMoments], SavedPass[ColumnMoments | None]):
+    """Moments of the encoded inputs; None of no rows.
 
-    name = "encoded columns"
+    Parameters
+    ----------
+    width
+        Number of encoded columns, for results from files; None: any number.
+    """
 
-    def start(self) -> None:
-        """Return None, the moments of no rows."""
+    name = "moments"
 
-    def add(self, found: ColumnMoments | None, data: Data) -> ColumnMoments | None:
-        return self.merge(found, ColumnMoments.of(data.points, data.counts))
+    def __init__(self, width: int | None = None) -> None:
+        self.width = width
 
-    @staticmethod
-    def merge(one: ColumnMoments | None, other: ColumnMoments | None) -> ColumnMoments | None:
-        if one is None or other is None:
-            return one if other is None else other
-        return one.merge(other)
+    def of(self, part: Data) -> ColumnMoments:
+        return ColumnMoments.of(part.points, part.counts)
+
+    def state(self, found: ColumnMoments) -> tuple[Header, Arrays]:
+        return moments_state(found)
+
+    def restored(self, entries: Entries) -> ColumnMoments:
+        return moments_from(entries, self.width)
 
 
 class TablePasses(ABC):
@@ -266,18 +262,20 @@ class TablePasses(ABC):
         """Return rows by their numbers (m,), which ascend, as one batch of encoded data."""
 
     @abstractmethod
-    def total(self, sums: Pass[T]) -> T:
+    def total(self, sums: Pass[Any]) -> Any:
         """Return what a pass over all rows makes of them."""
 
     def statistics(self, stream: FeatureStream, units: Units) -> DataStatistics:
         """Return the statistics of all rows, of targets in normalised units."""
-        return self.total(StatisticsPass(stream, units, self.summary.targets.mean))
+        found: DataStatistics = self.total(StatisticsPass(stream, units, self.summary.targets.mean))
+        return found
 
     def lengthscale_gradient(
         self, stream: FeatureStream, units: Units, solved: Solved
     ) -> FloatArray:
         """Return the gradient (d,) of the log evidence in the log lengthscales."""
-        return self.total(GradientPass(stream, units, solved))
+        gradient: FloatArray = self.total(GradientPass(stream, units, solved))
+        return gradient
 
     def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
         """Return an evaluation of the evidence of the whole table: what `find` returns.

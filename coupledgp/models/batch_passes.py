@@ -6,40 +6,29 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 
 from coupledgp.batches import BatchSource, TableBatch
+from coupledgp.batches.passes import Pass
 from coupledgp.batches.sources import rows_of_batch
 from coupledgp.errors import InvalidInputError
-from coupledgp.gp.column_moments import ColumnMoments
-from coupledgp.gp.protocol import Arrays, Data, Header
+from coupledgp.gp.protocol import Data
 from coupledgp.gp.schema import Entries
-from coupledgp.gp.table_passes import FeaturePass, MomentsPass, Pass, TablePasses, TableSummary
+from coupledgp.gp.table_passes import FeaturePass, SavedPass
 from coupledgp.ground.progress import Progress
 from coupledgp.inference.weights.stream import FeatureStream
+from coupledgp.models.batch_sums import ColumnsPass, RowsPass, SummarisedPasses
 from coupledgp.models.checkpoint_states import (
     answer_state,
-    moments_from,
-    moments_state,
-    part_from,
-    part_state,
-    rows_from,
-    rows_state,
     search_from,
     search_state,
     stored_answers,
 )
 from coupledgp.models.checkpoints import Checkpoint, key_of
 from coupledgp.models.pass_forecast import duration
-from coupledgp.models.table_parts import (
-    NO_WEIGHT,
-    Reading,
-    TablePart,
-    n_rows_of,
-    row_values,
-)
+from coupledgp.models.table_parts import n_rows_of, row_values
 from coupledgp.random import FloatArray, IntArray
 from coupledgp.search.optimize import OptimizationResult
 
@@ -51,29 +40,15 @@ SECONDS = 120.0
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 
 
-T = TypeVar("T")
-
-
-class State(NamedTuple, Generic[T]):
-    """How a result of a pass is saved: as header and arrays, and back."""
-
-    of: Callable[[T], tuple[Header, Arrays]]
-    restored: Callable[[Entries], T]
-
-
-class BatchPasses(TablePasses):
+class BatchPasses(SummarisedPasses):
     """Passes over a source of batches.
 
     Parameters
     ----------
-    estimator
-        Estimator, which messages name.
+    estimator, missing, report
+        As of `SummarisedPasses`.
     source
         The table; every pass has to give the same rows.
-    missing
-        Parameter `missing` of the estimator.
-    report
-        Told how far each pass is.
     checkpoint
         Where states of the fit are saved and found; None saves none.
 
@@ -83,6 +58,8 @@ class BatchPasses(TablePasses):
         A batch does not fit the others, or holds values that `fit` refuses, or there are no rows.
     """
 
+    no_rows = "batches: expected rows, got none"
+
     def __init__(
         self,
         estimator: Any,
@@ -91,64 +68,78 @@ class BatchPasses(TablePasses):
         report: Progress,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        self.estimator, self.source, self.report = estimator, source, report
-        self.checkpoint = checkpoint
+        self.source, self.checkpoint = source, checkpoint
         self._rows: int | None = source.n_rows
         self._digest: RowDigest | None = None
         self._answers: dict[str, Any] = {}
-        self._restore()
-        self.summary = self._summarised(missing)
-
-    def _restore(self) -> None:
-        """Take the digest of the rows and evaluations of the evidence from the checkpoint."""
-        if self.checkpoint is None:
-            return
-        self._digest = self.checkpoint.restored("digest", RowDigest.restored)
-        self._answers = self.checkpoint.restored("answers", stored_answers) or {}
+        if checkpoint is not None:
+            self._digest = checkpoint.restored("digest", RowDigest.restored)
+            self._answers = checkpoint.restored("answers", stored_answers) or {}
         if self._digest is not None:
             self._rows = self._digest.n_rows
+        super().__init__(estimator, missing, report)
 
-    def _done(self, name: str, find: Callable[[], T], state: State[T]) -> T:
-        """What is found by `find`, or what was found before and saved under a name."""
-        if self.checkpoint is None:
-            return find()
-        stored = self.checkpoint.restored(name, state.restored)
-        if stored is not None:
-            return stored
-        found = find()
-        self.checkpoint.save(name, *state.of(found))
-        return found
+    def take(self, rows: IntArray) -> Data:
+        """See the base class; one pass."""
+        own = self.summary
+        sizes = {"d": self.reading.width, "k": own.targets.mean.size}
+        data: Data = self.total(RowsPass(rows, rows.size == own.n_rows, **sizes))
+        return data
 
-    def _summarised(self, missing: str) -> TableSummary:
-        """The first pass, and a second one where inputs are encoded by what the first found."""
+    def total(self, sums: Pass[Any]) -> Any:
+        """See the base class; sums of features do not depend on the size of batches.
 
-        def find() -> TablePart:
-            whole, start = None, time.process_time()
-            for number, batch in self._raw("columns"):
-                with named_batch(number):
-                    part = TablePart.of(self.estimator, batch, missing)
-                    whole = part if whole is None else whole.merge(part)
-            if whole is None:
-                raise InvalidInputError("batches: expected rows, got none")
+        A sum that was begun before goes on where it was saved. One of features that is complete is
+        given the rows once more, which compares them with those that were summed.
+        """
+        of_features = isinstance(sums, FeaturePass)
+        n_done, found, complete = self._restored(sums) or (0, sums.start(), False)
+        if complete and not of_features:
+            return sums.finish(found)
+        number, start, saved = 0, time.process_time(), time.monotonic()
+        parts = self._data(sums.name) if complete else self._parts(sums)
+        for number, (batch, part) in enumerate(parts, start=1):
+            if complete or number <= n_done:
+                continue
+            with named_batch(batch):
+                found = sums.add(found, part)
+            if of_features and time.monotonic() - saved >= SECONDS:
+                self._save(sums, found, number, complete=False)
+                saved = time.monotonic()
+        if isinstance(sums, ColumnsPass):
             self.seconds_a_pass = time.process_time() - start
-            return whole
+        if not complete:
+            self._save(sums, found, number, complete=True)
+        return sums.finish(found)
 
-        whole = self._done("columns", find, State(part_state, part_from))
-        columns, inputs = whole.encoded_columns(missing), whole.inputs
-        self.reading = Reading(self.estimator, columns, whole.level)
-        if columns.encoding is not None:
-            inputs = self._done(
-                "moments",
-                self._encoded_moments,
-                State(moments_state, lambda entries: moments_from(entries, self.reading.width)),
-            )
-        return whole.summary(columns, inputs)
+    def _parts(self, sums: Pass[Any]) -> Iterator[tuple[int | None, Any]]:
+        """What a pass adds up part by part, with the number of each batch; None of blocks."""
+        if isinstance(sums, ColumnsPass):
+            return self._raw(sums.name)
+        if isinstance(sums, FeaturePass):
+            return ((None, block) for block in self._blocks(sums.name, block_rows(sums.stream)))
+        return self._data(sums.name)
 
-    def _encoded_moments(self) -> ColumnMoments:
-        found = self.total(MomentsPass())
-        if found is None:
-            raise InvalidInputError(NO_WEIGHT)
-        return found
+    def _restored(self, sums: Pass[Any]) -> tuple[int, Any, bool] | None:
+        """How many parts were summed before, their result, and whether these were all."""
+        if self.checkpoint is None or not isinstance(sums, SavedPass) or sums.file is None:
+            return None
+
+        def restored(entries: Entries) -> tuple[int, Any, bool] | None:
+            if entries.text("key") != key_of(*sums.key):
+                return None
+            n_parts = entries.integer("n_parts", low=1, high=2**62)
+            return n_parts, sums.restored(entries), entries.flag("complete")
+
+        return self.checkpoint.restored(sums.file, restored)
+
+    def _save(self, sums: Pass[Any], found: Any, n_parts: int, complete: bool) -> None:
+        if self.checkpoint is None or not isinstance(sums, SavedPass):
+            return
+        if found is not None and sums.file is not None:
+            header, arrays = sums.state(found)
+            own = {"key": key_of(*sums.key), "n_parts": n_parts, "complete": complete}
+            self.checkpoint.save(sums.file, header | own, arrays)
 
     def _raw(self, doing: str) -> Iterator[tuple[int, TableBatch]]:
         """Batches with rows, and their numbers from one."""
@@ -174,13 +165,13 @@ class BatchPasses(TablePasses):
         self._rows = done
         self._check(digest)
 
-    def _data(self, doing: str) -> Iterator[Data]:
-        """Encoded rows of each batch, without those of weight zero."""
+    def _data(self, doing: str) -> Iterator[tuple[int, Data]]:
+        """Encoded rows of each batch, without those of weight zero, and its number from one."""
         for number, batch in self._raw(doing):
             with named_batch(number):
                 data = self.reading.data(batch)
             if data is not None:
-                yield data
+                yield number, data
 
     def _check(self, digest: RowDigest) -> None:
         """Compare the digest of a pass with that of the first one, which is noted."""
@@ -194,7 +185,7 @@ class BatchPasses(TablePasses):
     def _blocks(self, doing: str, size: int) -> Iterator[Data]:
         """The same rows in blocks of one size, but for the last, whatever that of batches."""
         held: list[Data] = []
-        for data in self._data(doing):
+        for _, data in self._data(doing):
             held.append(data)
             if sum(map(len, held)) >= size:
                 whole = _joined(held)
@@ -203,69 +194,6 @@ class BatchPasses(TablePasses):
                 held = [_part(whole, full, len(whole))] if full < len(whole) else []
         if held:
             yield _joined(held)
-
-    def take(self, rows: IntArray) -> Data:
-        """See the base class; one pass."""
-
-        def find() -> Data:
-            found, start = [], 0
-            for data in self._data("random rows"):
-                first, last = np.searchsorted(rows, [start, start + len(data)])
-                if first < last:
-                    found.append(data.take(rows[first:last] - start))
-                start += len(data)
-            return _joined(found)
-
-        if rows.size == self.summary.n_rows:
-            return find()
-        sizes = {"n": rows.size, "d": self.reading.width, "k": self.summary.targets.mean.size}
-        state = State(rows_state, lambda entries: rows_from(entries, **sizes))
-        return self._done(f"rows-{key_of(rows)[:16]}", find, state)
-
-    def total(self, sums: Pass[T]) -> T:
-        """See the base class; sums of features do not depend on the size of batches."""
-        if isinstance(sums, FeaturePass):
-            return self._featured(sums)
-        found = sums.start()
-        for data in self._data(sums.name):
-            found = sums.add(found, data)
-        return found
-
-    def _featured(self, sums: FeaturePass[T]) -> T:
-        """A sum over blocks of rows; one that was begun before goes on where it was saved."""
-        key, name = key_of(*sums.key), sums.name
-        n_done, found = 0, sums.start()
-
-        def restored(entries: Entries) -> tuple[int, T, bool] | None:
-            if entries.text("key") != key:
-                return None
-            blocks = entries.integer("blocks", low=0, high=2**62)
-            return blocks, sums.restored(entries), entries.flag("complete")
-
-        stored = None if self.checkpoint is None else self.checkpoint.restored(name, restored)
-        if stored is not None:
-            n_done, found, complete = stored
-            if complete:
-                for _ in self._data(name):  # which compares the rows with those that were summed
-                    pass
-                return found
-
-        def save(complete: bool) -> None:
-            if self.checkpoint is not None:
-                header, arrays = sums.state(found)
-                own = {"key": key, "blocks": number, "complete": complete}
-                self.checkpoint.save(name, header | own, arrays)
-
-        number, saved = 0, time.monotonic()
-        for number, block in enumerate(self._blocks(name, block_rows(sums.stream)), start=1):
-            if number <= n_done:
-                continue
-            found = sums.add(found, block)
-            if time.monotonic() - saved >= SECONDS:
-                save(complete=False)
-                saved = time.monotonic()
-        save(complete=True)
-        return found
 
     def evaluated(self, key: tuple[Any, ...], find: Callable[[], Any]) -> Any:
         name = key_of(*key)
@@ -279,8 +207,14 @@ class BatchPasses(TablePasses):
         return found
 
     def searched(self, find: Callable[[], OptimizationResult]) -> OptimizationResult:
-        state = State(search_state, lambda entries: search_from(entries, self.reading.width))
-        return self._done("search", find, state)
+        if self.checkpoint is None:
+            return find()
+        width = self.reading.width
+        found = self.checkpoint.restored("search", lambda entries: search_from(entries, width))
+        if found is None:
+            found = find()
+            self.checkpoint.save("search", *search_state(found))
+        return found
 
 
 class RowDigest:
@@ -326,11 +260,13 @@ def block_rows(stream: FeatureStream) -> int:
 
 
 @contextmanager
-def named_batch(number: int) -> Iterator[None]:
-    """Let errors of a batch say its number, from one."""
+def named_batch(number: int | None) -> Iterator[None]:
+    """Let errors of a batch say its number, from one; those of None stay as they are."""
     try:
         yield
     except (TypeError, ValueError) as error:  # of scikit-learn and NumPy, for values they refuse
+        if number is None:
+            raise
         raise InvalidInputError(f"batch {number}: {error}") from None
 
 

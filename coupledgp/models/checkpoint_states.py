@@ -10,16 +10,15 @@ import numpy as np
 from coupledgp.columns.summaries import summary_from_state, summary_state
 from coupledgp.errors import ModelFileError
 from coupledgp.features.sklearn import Columns
-from coupledgp.gp.column_moments import ColumnMoments
 from coupledgp.gp.protocol import Arrays, Data, Header
-from coupledgp.gp.schema import (
-    LARGEST_SQUARE,
-    Entries,
-    check_number,
-    plain_record,
-    require_type,
+from coupledgp.gp.schema import Entries, check_number, plain_record, require_type
+from coupledgp.gp.state import (
+    data_arrays,
+    data_from,
+    moments_from,
+    moments_state,
+    positive_scale,
 )
-from coupledgp.gp.state import data_arrays, data_from, positive_scale
 from coupledgp.inference.evidence.problem import EvidenceGradient, Hyperparameters, SpectralEvidence
 from coupledgp.models.table_parts import TablePart
 from coupledgp.random import FloatArray
@@ -73,39 +72,6 @@ def part_from(entries: Entries) -> TablePart:
         targets,
         None if noise is None else float(entries.number("noise", low=0.0)),
     )
-
-
-def moments_state(moments: ColumnMoments) -> tuple[Header, Arrays]:
-    """State of moments; each long number is the sum of two of float64."""
-    arrays: Arrays = {"low": moments.low, "high": moments.high}
-    for name in ("long_mean", "long_variance"):
-        value = getattr(moments, name)
-        arrays[name] = value.astype(np.float64)
-        arrays[f"{name}_rest"] = (value - arrays[name]).astype(np.float64)
-    return {"n_rows": moments.n_rows, "n_counted": moments.n_counted}, arrays
-
-
-def moments_from(entries: Entries, width: int | None) -> ColumnMoments:
-    """Moments of so many columns, of any number if it is None, from their state."""
-    if width is not None:
-        entries.sizes["d"] = width
-    found = {
-        name: entries.squares(name, "d").numpy()
-        for name in ("long_mean", "long_mean_rest", "long_variance_rest", "low", "high")
-    }
-    found["long_variance"] = entries.floats(
-        "long_variance", "d", low=0.0, high=LARGEST_SQUARE
-    ).numpy()
-    if not found["low"].size or (found["low"] > found["high"]).any():
-        raise ModelFileError("low, high: expected ends of ranges, got others")
-    long_mean, long_variance = (
-        found[name].astype(np.longdouble) + found[f"{name}_rest"]
-        for name in ("long_mean", "long_variance")
-    )
-    return ColumnMoments(
-        entries.integer("n_rows", low=1, high=2**62), float(entries.number("n_counted", above=0.0)),
-        long_mean, long_variance, found["low"], found["high"],
-    )  # fmt: skip
 
 
 def _within(arrays: Arrays, name: str) -> Arrays:

@@ -22,7 +22,7 @@ from coupledgp.gp.schema import Entries
 from coupledgp.ground.devices import parse_device
 
 T = TypeVar("T")
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 # Parameters that change no result.
 WITHOUT_EFFECT = ("progress", "keep_rows")
 

@@ -142,8 +142,8 @@ def test_the_state_of_another_fit_is_refused_by_name(finished, monkeypatch):
             model(**own).fit_batches([batch], checkpoint=folder)
     with pytest.raises(InvalidInputError, match="source kind: expected 'arrays'"):
         model(**own).fit_batches((X.to_numpy(), y, w), checkpoint=folder)
-    monkeypatch.setattr(checkpoints, "FORMAT_VERSION", 3)
-    with pytest.raises(InvalidInputError, match="format: expected 3, got 2"):
+    monkeypatch.setattr(checkpoints, "FORMAT_VERSION", 4)
+    with pytest.raises(InvalidInputError, match="format: expected 4, got 3"):
         model(**own).fit_batches(Source("plain"), checkpoint=folder)
 
 

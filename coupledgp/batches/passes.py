@@ -1,0 +1,121 @@
+"""Sums over the parts of a table: mapped, merged and finished wherever the parts lie.
+
+What is added up is a `Pass`; a new sum is one class of it. One process adds one part after the
+other; where parts lie on workers, each makes its own result, and `in_tree` merges these.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any, ClassVar, Generic, TypeVar
+
+T = TypeVar("T")
+
+# Results that one task of a reduction merges: as many as lie on a worker side by side.
+BRANCHES = 4
+
+
+class Pass(ABC, Generic[T]):
+    """A sum over the parts of a table: the same in one process and on many workers.
+
+    A result of no rows is added to, part by part; results of parts merge; the result of all is
+    finished once.
+
+    Attributes
+    ----------
+    name : str
+        What is added up, in words for lines of progress.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def start(self) -> T:
+        """The result of no rows."""
+
+    @abstractmethod
+    def add(self, found: T, part: Any) -> T:
+        """The result of a part more; what was found stays as it was."""
+
+    @staticmethod
+    @abstractmethod
+    def merge(one: Any, other: Any) -> Any:
+        """The result of the parts of both, in this order."""
+
+    def finish(self, found: T) -> Any:
+        """What is made of the result of all parts: the result itself."""
+        return found
+
+
+class PartwisePass(Pass[T | None], Generic[T]):
+    """A pass whose result of a part depends on that part alone; None is the result of no rows."""
+
+    @abstractmethod
+    def of(self, part: Any) -> T | None:
+        """The result of a part."""
+
+    def start(self) -> None:
+        """Return None, the result of no rows."""
+
+    def add(self, found: T | None, part: Any) -> T | None:
+        whole: T | None = self.merge(found, self.of(part))
+        return whole
+
+    @staticmethod
+    def merge(one: Any, other: Any) -> Any:
+        """See the base class; by the method `merge` of the results."""
+        if one is None or other is None:
+            return one if other is None else other
+        return one.merge(other)
+
+
+def of_part(part: Any, sums: Pass[T]) -> T:
+    """The result of one part alone, not finished."""
+    return sums.add(sums.start(), part)
+
+
+def in_tree(
+    call: Callable[..., Any], merge: Callable[[Any, Any], Any], parts: Sequence[Any]
+) -> Any:
+    """Results of parts, at least one, merged in a tree of fixed form that keeps their order.
+
+    Parameters
+    ----------
+    call
+        `call(function, *arguments)` makes a task, whose value may be an argument of others.
+    merge
+        Associative function of two results.
+    parts
+        Tasks or values.
+    """
+    level = list(parts)
+    while len(level) > 1:
+        groups = [level[i : i + BRANCHES] for i in range(0, len(level), BRANCHES)]
+        level = [call(_merged, merge, *g) if len(g) > 1 else g[0] for g in groups]
+    return level[0]
+
+
+def total_in_tree(
+    call: Callable[..., Any], sums: Any, merge: Callable[[Any, Any], Any], parts: Sequence[Any]
+) -> Any:
+    """What a pass makes of parts, at least one, each of which is summed by a task of its own.
+
+    Parameters
+    ----------
+    call, merge, parts
+        As of `in_tree`.
+    sums
+        The pass, or a task that makes it; `merge` is its method.
+    """
+    whole = in_tree(call, merge, [call(of_part, part, sums) for part in parts])
+    return call(_finished, sums, whole)
+
+
+def _merged(merge: Callable[[Any, Any], Any], *parts: Any) -> Any:
+    return reduce(merge, parts)
+
+
+def _finished(sums: Pass[T], found: T) -> Any:
+    return sums.finish(found)

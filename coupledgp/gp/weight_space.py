@@ -95,12 +95,16 @@ class FeaturePrior:
         Lengthscales l (d,) in units of the inputs; v and the noise variance in normalised units.
     likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
+    proposal : str
+        `"posterior"`: frequencies drawn for a posterior, whose weights are importance weights.
+        `"kernel"`: drawn from the spectral measure, or fitted where they have weights.
     """
 
     feature_map: FeatureMap
     center: FloatArray
     hyperparameters: Hyperparameters
     likelihood: NoiseLaw = Gaussian
+    proposal: str = "kernel"
 
     @property
     def stationary(self) -> StationaryPrior:
@@ -112,7 +116,7 @@ class FeaturePrior:
         """Whether the frequencies were fitted, and so are no sample of the spectral measure."""
         own = self.feature_map
         rule = own.coupling.weights(own.n_frequencies, own.dim, own.spectrum)
-        return own.weights is not None and rule is None
+        return own.weights is not None and rule is None and self.proposal == "kernel"
 
     @property
     def is_single(self) -> bool:
@@ -398,7 +402,7 @@ class WeightSpaceGP(NormalizedProcess):
             own.maker, own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),
             dtype=own.dtype, device=own.device,
         )  # fmt: skip
-        prior = replace(self.feature_prior, feature_map=drawn)
+        prior = replace(self.feature_prior, feature_map=drawn, proposal="kernel")
         return prior.given(self.data, self.units, self.normalize)
 
     def on(self, device: torch.device) -> WeightSpaceGP:
@@ -432,6 +436,7 @@ class WeightSpaceGP(NormalizedProcess):
             "kernel": text_of(own.spectrum, "kernel"),
             "coupling": text_of(own.coupling, "coupling"),
             "normalize": self.normalize,
+            "proposal": self.feature_prior.proposal,
             "scalars": {"log_marginal_likelihood_value_": self.log_evidence},
         }
         return header, arrays
@@ -450,8 +455,9 @@ class WeightSpaceGP(NormalizedProcess):
         entries.sizes["M"] = drawn.n_features
         statistics = statistics_from(entries, drawn.dtype)
         rows = data_from(entries) if "X" in arrays else None
+        proposal = "kernel" if "proposal" not in header else entries.text("proposal")
         return cls(
-            FeaturePrior(drawn, center, hyperparameters_from(entries)),
+            FeaturePrior(drawn, center, hyperparameters_from(entries), proposal=proposal),
             statistics,
             _posterior_from(entries),
             units,

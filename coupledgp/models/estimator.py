@@ -188,7 +188,7 @@ class ProcessRegressor(Declared, RegressorMixin, Stored):
         if "n_evaluations_" in results:
             ended = "converged" if results.get("converged_", True) else "ended before it converged"
             lines.append(f"{results['n_evaluations_']} evaluations; the search {ended}")
-        choices = (results.get(name) for name in ("search_", "selection_"))
+        choices = (results.get(name) for name in ("search_", "selection_", "proposal_"))
         return [*lines, *(choice.explain() for choice in choices if choice is not None)]
 
     def predict(

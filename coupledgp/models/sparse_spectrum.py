@@ -50,9 +50,11 @@ from coupledgp.models.exact import ExactGPRegressor
 from coupledgp.models.options import estimator
 from coupledgp.models.record import FittedModel, fitted_result
 from coupledgp.models.spectrum_options import (
+    AS_ASKED,
     check_fitting,
     check_room,
     check_use_of_queries,
+    kept_kernel,
 )
 from coupledgp.models.stationary import averaged_results, search_results
 from coupledgp.models.table_rows import named_rows
@@ -103,6 +105,13 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
         (m,), that returns a differentiable scalar: the hyperparameters maximise the evidence of the
         sampled spectrum, then the loss is minimised. With sampled frequencies only `"evidence"`,
         which is what the hyperparameters maximise.
+    proposal
+        Law that sampled frequencies are drawn from. `"kernel"`: the spectral measure.
+        `"posterior"`: where the posterior of these rows needs them, with importance weights, so
+        that the prior stays an unbiased estimate of the kernel's; as many frequencies then come
+        several times closer to the exact posterior (docs/posterior_draws.md). The hyperparameters
+        are searched with frequencies of the `coupling`, and the variances once more with those
+        drawn. `"auto"`: the latter where a pilot expects a gain, and `coupling` is the default.
     center
         Shift c of the inputs (d,). None: the mean of the first batch. Fourier features do not
         depend on it; for Laplace features it is part of the model.
@@ -169,6 +178,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
     dtype: str = "float64"
     teacher_rows: int = 500
     batch_rows: int = 8192
+    proposal: str = "kernel"
 
     size_parameter: ClassVar[str] = "n_frequencies"
     default_coupling: ClassVar[str] = "orthogonal+pnc"
@@ -177,6 +187,7 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
         "spectrum_start_loss_", "The objective of fitted frequencies before they were moved."
     )
     spectrum_loss_ = fitted_result("spectrum_loss_", "The objective of fitted frequencies.")
+    proposal_ = fitted_result("proposal_", "Law the frequencies were drawn from, and the reason.")
 
     def fit(
         self,
@@ -351,9 +362,12 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
             self.teacher_rows,
             self.batch_rows,
             queries,
+            kept_kernel(self, problem.n_rows, problem.stream.X.shape[1]),
         )
         if self.frequencies == "sampled":
-            return fitter.sampled()
+            if self.proposal == "kernel" or fitter.kept != AS_ASKED:
+                return fitter.sampled()
+            return fitter.for_posterior(self.proposal == "posterior")
         if callable(self.objective):
             return fitter.to_loss(self.objective)
         if self.objective == "posterior-kl":
@@ -366,6 +380,8 @@ class SparseSpectrumGPRegressor(AutomaticSize, FitInBatches):
 
     def _results(self, found: FittedPriors) -> dict[str, Any]:
         results = search_results(found.search)
+        if found.proposal is not None:
+            results["proposal_"] = found.proposal
         if found.loss is not None:
             results |= {"spectrum_start_loss_": found.start_loss, "spectrum_loss_": found.loss}
         return results

@@ -9,9 +9,12 @@ from coupledgp.features import FeatureMap, FourierFeatures
 from coupledgp.features.registry import parse_features
 from coupledgp.ground.devices import check_device_memory
 from coupledgp.ground.validation import check_choice, check_positive_int
+from coupledgp.inference.spectra.posterior_draw import LEAST_DRAWN_ROWS, LEAST_PER_DIMENSION
 from coupledgp.inference.weights.stream import CHUNK_BYTES
 
 SPECTRA = ("sampled", "fitted")
+PROPOSALS = ("kernel", "posterior", "auto")
+AS_ASKED = "as asked for"
 OBJECTIVES = ("evidence", "posterior-kl")
 # Fewest rows to which frequencies are fitted: with fewer there is none to hold out.
 LEAST_ROWS = 10
@@ -29,9 +32,41 @@ def check_frequencies(value: Any) -> None:
     check_choice(value, SPECTRA, "frequencies")
 
 
+def kept_kernel(model: Any, n_rows: int, dim: int) -> str:
+    """Why `proposal="auto"` keeps the kernel's spectrum; `AS_ASKED` where it may gain."""
+    if model.proposal != "auto":
+        return AS_ASKED
+    if parse_features(model.features) is not FourierFeatures:
+        return "only Fourier features are drawn for a posterior"
+    if model.coupling != model.default_coupling:
+        return f"the coupling {model.coupling} was named"
+    if n_rows < LEAST_DRAWN_ROWS:
+        return f"{n_rows} rows are too few for a pilot"
+    if model.n_frequencies < LEAST_PER_DIMENSION * dim:
+        return f"fewer than {LEAST_PER_DIMENSION} frequencies a column gain nothing by another law"
+    return AS_ASKED
+
+
+def check_proposal(model: Any) -> None:
+    """Refuse a proposal that is unknown, or that the other options leave no use."""
+    check_choice(model.proposal, PROPOSALS, "proposal")
+    if model.proposal != "posterior":
+        return
+    if model.frequencies != "sampled":
+        raise InvalidInputError(
+            "proposal: 'posterior' draws sampled frequencies, got "
+            f"frequencies={model.frequencies!r}"
+        )
+    if parse_features(model.features) is not FourierFeatures:
+        raise InvalidInputError(
+            f"proposal: 'posterior' needs features='fourier', got features={model.features!r}"
+        )
+
+
 def check_fitting(model: Any, n_rows: int) -> None:
     """Refuse options that contradict each other, or too few rows, before any work."""
     check_frequencies(model.frequencies)
+    check_proposal(model)
     if not callable(model.objective):
         check_choice(model.objective, OBJECTIVES, "objective")
     check_positive_int(model.teacher_rows, "teacher_rows", minimum=2)
@@ -67,9 +102,11 @@ def check_keeping(keep_rows: Any) -> None:
 
 def check_use_of_queries(model: Any) -> None:
     """Refuse query points where the objective does not use them."""
-    if model.frequencies != "fitted" or model.objective != "posterior-kl":
+    moved = model.frequencies == "fitted" and model.objective == "posterior-kl"
+    if not moved and model.proposal == "kernel":
         raise InvalidInputError(
-            "queries: expected none unless frequencies='fitted' and objective='posterior-kl', got "
+            "queries: expected none unless proposal='posterior', or frequencies='fitted' and "
+            f"objective='posterior-kl', got proposal={model.proposal!r}, "
             f"frequencies={model.frequencies!r}, objective={model.objective!r}"
         )
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from coupledgp.features import FeatureMap, FourierFeatures
@@ -15,6 +16,12 @@ from coupledgp.inference.dense.evidence import ExactEvidence
 from coupledgp.inference.evidence.problem import EvidenceProblem, Hyperparameters
 from coupledgp.inference.spectra.evidence import SpectrumEvidence
 from coupledgp.inference.spectra.mixture import mixture_weights
+from coupledgp.inference.spectra.posterior_draw import (
+    MOST_KL,
+    Proposal,
+    pilot_form,
+    posterior_draw,
+)
 from coupledgp.inference.spectra.posterior_kl import Teacher
 from coupledgp.inference.weights.evidence import FeatureEvidence
 from coupledgp.random import FloatArray
@@ -61,6 +68,8 @@ class FittedPriors:
     start_loss, loss : float or None
         Value of the objective that moved the frequencies, before and after the fit; None where no
         objective did.
+    proposal : Proposal or None
+        Which law the frequencies were drawn from; None where they were fitted.
     """
 
     priors: tuple[FeaturePrior, ...]
@@ -68,6 +77,7 @@ class FittedPriors:
     search: OptimizationResult
     start_loss: float | None = None
     loss: float | None = None
+    proposal: Proposal | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +102,8 @@ class SpectrumFitter:
         step on the evidence.
     queries : FloatArray (q, d) or None
         Points at which the posterior matters.
+    kept : str
+        Why frequencies are drawn from the kernel's spectrum, where they are.
     """
 
     problem: FeatureEvidence
@@ -103,6 +115,7 @@ class SpectrumFitter:
     teacher_rows: int
     batch_rows: int
     queries: FloatArray | None = None
+    kept: str = "as asked for"
 
     @property
     def drawn(self) -> FeatureMap:
@@ -112,7 +125,52 @@ class SpectrumFitter:
     def sampled(self) -> FittedPriors:
         """Hyperparameters of maximum evidence; frequencies stay as they were drawn."""
         found = self._maximise(self.problem, self.space)
-        return FittedPriors((self._prior(self.drawn, found.hyperparameters),), np.ones(1), found)
+        prior = self._prior(self.drawn, found.hyperparameters)
+        kept = Proposal("kernel", self.kept)
+        return FittedPriors((prior,), np.ones(1), found, proposal=kept)
+
+    def for_posterior(self, as_asked: bool = True) -> FittedPriors:
+        """Hyperparameters of maximum evidence, then frequencies drawn anew for the posterior.
+
+        Lengthscales are kept; the variances maximise the evidence under the new frequencies. Unless
+        the draw is as asked, it is made only where a pilot expects that it gains.
+        """
+        before = self.sampled()
+        stream, problem, hyper = self.problem.stream, self.problem, before.search.hyperparameters
+        queries = None if self.queries is None else self.queries - stream.center
+        inputs = stream.X - stream.center
+        self.report("the posterior's own form")
+        form = pilot_form(inputs, self.drawn.spectrum, hyper, self.rng, problem.weights, queries)
+        own = self.drawn
+        draw = posterior_draw(form, own.dim, own.n_frequencies, self.rng)
+        reason = "as asked for"
+        if not as_asked:
+            reason = (
+                f"{own.n_frequencies} frequencies of {own.dim} columns are enough to gain by it"
+            )
+            if draw.independent_kl > MOST_KL:
+                reason = (
+                    f"independent ones are {draw.independent_kl:.2g} nats per point from the exact "
+                    "posterior, too far for a draw for it"
+                )
+                return replace(before, proposal=Proposal("kernel", reason))
+        moved = _map(own, torch.as_tensor(draw.frequencies), torch.as_tensor(draw.weights))
+        there = FeatureEvidence(
+            replace(stream, feature_map=moved), problem.targets, problem.weights
+        )
+        kept = replace(
+            self.space, free=self.space.free - {"lengthscale"}, lengthscale=hyper.lengthscale
+        )
+        found = self._maximise(there, kept)
+        prior = replace(self._prior(moved, found.hyperparameters), proposal="posterior")
+        search = replace(
+            before.search, hyperparameters=found.hyperparameters, log_evidence=found.log_evidence,
+            n_evaluations=before.search.n_evaluations + found.n_evaluations,
+        )  # fmt: skip
+        proposal = Proposal(
+            "posterior", reason, draw.kl_per_point, draw.independent_kl, draw.largest_weight
+        )
+        return FittedPriors((prior,), np.ones(1), search, proposal=proposal)
 
     def to_loss(self, loss: Loss) -> FittedPriors:
         """Hyperparameters of maximum evidence, then frequencies that minimise a loss."""

@@ -1,0 +1,170 @@
+"""KL of a random-feature posterior to second order: a quadratic form of the error of the kernel.
+
+n rows, p queries, exact kernel K of all N = n + p points with noise s: with `C = K_nn + s R` (R the
+relative noise of the rows), `M = [-K_pn C^-1, I]` and `S = K_pp - K_pn C^-1 K_np + s I`, a kernel
+`K + E` has, averaged over targets `y ~ N(0, C)` and to second order in E,
+
+    KL(exact || approximate) = KL(approximate || exact) = Q(E)
+        = 1/4 |S^-1/2 M E M' S^-1/2|_F^2 + 1/2 tr(S^-1/2 M E_:n C^-1 E_n: M' S^-1/2) .
+
+Both directions agree since the parts of second order of mean and covariance enter at the third. A
+kernel of features is a sum `sum_i a_i z_i z_i'` over frequencies, z (N, c) features of one. With
+`U = S^-1/2 M z` (p, c) and `T = C^-1/2 z_n` (n, c) the bilinear form of two frequencies is
+
+    B(w, w') = 1/4 |G|_F^2 + 1/2 <G, H>_F ,    G = U(w)' U(w') ,    H = T(w)' T(w') ,
+
+whence `Q = a' B a - 2 a' b + Q(K)`, `b_i = B(w_i, K)`. The prior KL of the queries and the expected
+excess of the squared error of the mean are forms of the same kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import linalg
+
+from coupledgp.features.base import FeatureMap
+from coupledgp.features.fourier import FourierFeatures
+from coupledgp.inference.dense.evidence import scaled_distances
+from coupledgp.inference.evidence.problem import Hyperparameters
+from coupledgp.inference.evidence.rows import RowWeights
+from coupledgp.linalg.cholesky import cholesky
+from coupledgp.random import FloatArray, IntArray
+from coupledgp.spectra import Spectrum
+
+# Entries of the products of all pairs of frequencies that are formed at once.
+PAIR_ENTRIES = 2**22
+
+
+@dataclass(frozen=True)
+class Atoms:
+    """Features of m frequencies at rows and queries, in the metrics of the posterior.
+
+    Attributes
+    ----------
+    queries : FloatArray (c, m, p)
+        `U' = (S^-1/2 M z)'`.
+    rows : FloatArray (c, m, n)
+        `T' = (C^-1/2 z_n)'`.
+    """
+
+    queries: FloatArray
+    rows: FloatArray
+
+    def __len__(self) -> int:
+        return self.queries.shape[1]
+
+    def take(self, places: IntArray | slice) -> Atoms:
+        """The features of some of the frequencies."""
+        return Atoms(self.queries[:, places], self.rows[:, places])
+
+
+class PosteriorForm:
+    """The quadratic form Q of one data set; O((n + p)^3) once.
+
+    Parameters
+    ----------
+    rows, queries
+        Inputs (n, d) and (p, d).
+    spectrum
+        The kernel.
+    hyper
+        Its hyperparameters.
+    weights
+        Relative noise and counts of the rows; None for rows that are all alike.
+    features
+        Class of the feature maps.
+    """
+
+    def __init__(
+        self,
+        rows: FloatArray,
+        queries: FloatArray,
+        spectrum: Spectrum,
+        hyper: Hyperparameters,
+        weights: RowWeights | None = None,
+        features: type[FeatureMap] = FourierFeatures,
+    ) -> None:
+        self.spectrum, self.hyper, self.features = spectrum, hyper, features
+        self._rows, self._queries = rows / hyper.lengthscale, queries / hyper.lengthscale
+        root = np.ones(len(rows)) if weights is None else weights.root
+        noise = hyper.noise / np.square(root)
+        self._factor = _factor(self._kernel(self._rows, self._rows), noise, "K + noise I")
+        cross = self._kernel(self._rows, self._queries)
+        self._whitened = linalg.solve_triangular(self._factor, cross, lower=True)  # D, (n, p)
+        latent = self._kernel(self._queries, self._queries) - self._whitened.T @ self._whitened
+        self._root = _factor(latent, np.full(len(queries), hyper.noise), "predictive covariance")
+        # The kernel itself as an error: M K M' and C^-1/2 K_n: M', both between whitened queries.
+        solved = linalg.solve_triangular(self._factor, self._whitened, lower=True, trans="T")
+        of_rows = linalg.solve_triangular(self._factor, noise[:, None] * solved, lower=True)
+        self._mean_part = self._by_root(of_rows.T).T  # J, (n, p)
+        inner = latent - solved.T @ (noise[:, None] * solved)
+        self._cov_part = self._by_root(self._by_root(inner).T)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries p."""
+        return len(self._queries)
+
+    def _kernel(self, a: FloatArray, b: FloatArray) -> FloatArray:
+        return self.hyper.outputscale * self.spectrum.kernel(scaled_distances(a, b))
+
+    def _by_root(self, values: FloatArray) -> FloatArray:
+        """`S^-1/2 values` for values (p, q)."""
+        return np.asarray(linalg.solve_triangular(self._root, values, lower=True))
+
+    def atoms(self, frequencies: FloatArray) -> Atoms:
+        """Features of frequencies (m, d), in units of one over the lengthscale, of weight one."""
+        m = len(frequencies)
+        made = self.features.from_frequencies(torch.as_tensor(frequencies), "iid", self.spectrum)
+        scale = np.sqrt(m * self.hyper.outputscale)
+        rows, queries = (scale * made(X).numpy() for X in (self._rows, self._queries))
+        whitened = linalg.solve_triangular(self._factor, rows, lower=True)
+        seen = self._by_root(queries - self._whitened.T @ whitened)
+        return Atoms(*(part.T.reshape(-1, m, part.shape[0]) for part in (seen, whitened)))
+
+    def gram(self, one: Atoms, other: Atoms) -> FloatArray:
+        """`B(w_i, w_j)` (m, m')."""
+        found = np.zeros((len(one), len(other)))
+        for a in range(len(one.queries)):
+            for b in range(len(other.queries)):
+                G = one.queries[a] @ other.queries[b].T
+                H = one.rows[a] @ other.rows[b].T
+                found += G * (0.25 * G + 0.5 * H)
+        return found
+
+    def diagonal(self, atoms: Atoms) -> FloatArray:
+        """`Q(A_w) = B(w_i, w_i)` (m,)."""
+        G = np.einsum("amp,bmp->abm", atoms.queries, atoms.queries)
+        H = np.einsum("amn,bmn->abm", atoms.rows, atoms.rows)
+        return np.asarray((G * (0.25 * G + 0.5 * H)).sum(axis=(0, 1)))
+
+    def beside_kernel(self, atoms: Atoms) -> FloatArray:
+        """`b_i = B(w_i, K)` (m,)."""
+        by_cov, by_mean = atoms.queries @ self._cov_part, atoms.rows @ self._mean_part
+        mixed = atoms.queries * (0.25 * by_cov + 0.5 * by_mean)
+        return np.asarray(mixed.sum(axis=(0, 2)))
+
+    @property
+    def of_kernel(self) -> float:
+        """`Q(K)`, that of a kernel without any features."""
+        squares = np.square(self._cov_part).sum(), np.square(self._mean_part).sum()
+        return float(0.25 * squares[0] + 0.5 * squares[1])
+
+    def value(self, atoms: Atoms, weights: FloatArray) -> float:
+        """`Q(sum_i a_i A_i - K)`, nats over all queries jointly, for weights a (m,)."""
+        m = len(atoms)
+        step = max(1, PAIR_ENTRIES // m)
+        total = 0.0
+        for k in range(0, m, step):
+            block = slice(k, k + step)
+            total += float(weights[block] @ (self.gram(atoms.take(block), atoms) @ weights))
+        return total - 2 * float(weights @ self.beside_kernel(atoms)) + self.of_kernel
+
+
+def _factor(matrix: FloatArray, noise: FloatArray, name: str) -> FloatArray:
+    """Lower Cholesky factor of a matrix with noise on its diagonal."""
+    noisy = matrix + np.diag(noise)
+    return np.asarray(cholesky(torch.as_tensor(noisy), f"{name} of the pilot").numpy())

@@ -27,6 +27,7 @@ from scipy import linalg
 
 from coupledgp.features.base import FeatureMap
 from coupledgp.features.fourier import FourierFeatures
+from coupledgp.ground.validation import check_choice
 from coupledgp.inference.dense.evidence import scaled_distances
 from coupledgp.inference.evidence.problem import Hyperparameters
 from coupledgp.inference.evidence.rows import RowWeights
@@ -61,8 +62,12 @@ class Atoms:
         return Atoms(self.queries[:, places], self.rows[:, places])
 
 
+# Factors of |G|^2 and of <G, H> in a form.
+FACTORS = {"kl": (0.25, 0.5), "prior": (0.25, 0.0), "squared error": (0.0, 1.0)}
+
+
 class PosteriorForm:
-    """The quadratic form Q of one data set; O((n + p)^3) once.
+    """The quadratic form Q of one data set, over all queries jointly; O((n + p)^3) once.
 
     Parameters
     ----------
@@ -76,6 +81,10 @@ class PosteriorForm:
         Relative noise and counts of the rows; None for rows that are all alike.
     features
         Class of the feature maps.
+    measure
+        `"kl"`: KL of the posteriors, nats. `"prior"`: KL of the priors of observations at the
+        queries, nats: M is [0, I], and `K_pp + s I` stands for S. `"squared error"`: expected
+        excess of the squared error of the mean, `tr(M E_:n C^-1 E_n: M')`, in units of y squared.
     """
 
     def __init__(
@@ -86,16 +95,23 @@ class PosteriorForm:
         hyper: Hyperparameters,
         weights: RowWeights | None = None,
         features: type[FeatureMap] = FourierFeatures,
+        measure: str = "kl",
     ) -> None:
+        self.factors = FACTORS[check_choice(measure, FACTORS, "measure")]
         self.spectrum, self.hyper, self.features = spectrum, hyper, features
         self._rows, self._queries = rows / hyper.lengthscale, queries / hyper.lengthscale
         root = np.ones(len(rows)) if weights is None else weights.root
         noise = hyper.noise / np.square(root)
         self._factor = _factor(self._kernel(self._rows, self._rows), noise, "K + noise I")
         cross = self._kernel(self._rows, self._queries)
+        if measure == "prior":  # which no row tells of
+            cross = np.zeros_like(cross)
         self._whitened = linalg.solve_triangular(self._factor, cross, lower=True)  # D, (n, p)
         latent = self._kernel(self._queries, self._queries) - self._whitened.T @ self._whitened
-        self._root = _factor(latent, np.full(len(queries), hyper.noise), "predictive covariance")
+        self._root = np.eye(len(queries))
+        if measure != "squared error":
+            noise_of_queries = np.full(len(queries), hyper.noise)
+            self._root = _factor(latent, noise_of_queries, "predictive covariance")
         # The kernel itself as an error: M K M' and C^-1/2 K_n: M', both between whitened queries.
         solved = linalg.solve_triangular(self._factor, self._whitened, lower=True, trans="T")
         of_rows = linalg.solve_triangular(self._factor, noise[:, None] * solved, lower=True)
@@ -132,26 +148,27 @@ class PosteriorForm:
             for b in range(len(other.queries)):
                 G = one.queries[a] @ other.queries[b].T
                 H = one.rows[a] @ other.rows[b].T
-                found += G * (0.25 * G + 0.5 * H)
+                found += G * (self.factors[0] * G + self.factors[1] * H)
         return found
 
     def diagonal(self, atoms: Atoms) -> FloatArray:
         """`Q(A_w) = B(w_i, w_i)` (m,)."""
         G = np.einsum("amp,bmp->abm", atoms.queries, atoms.queries)
         H = np.einsum("amn,bmn->abm", atoms.rows, atoms.rows)
-        return np.asarray((G * (0.25 * G + 0.5 * H)).sum(axis=(0, 1)))
+        parts = G * (self.factors[0] * G + self.factors[1] * H)
+        return np.asarray(parts.sum(axis=(0, 1)))
 
     def beside_kernel(self, atoms: Atoms) -> FloatArray:
         """`b_i = B(w_i, K)` (m,)."""
         by_cov, by_mean = atoms.queries @ self._cov_part, atoms.rows @ self._mean_part
-        mixed = atoms.queries * (0.25 * by_cov + 0.5 * by_mean)
+        mixed = atoms.queries * (self.factors[0] * by_cov + self.factors[1] * by_mean)
         return np.asarray(mixed.sum(axis=(0, 2)))
 
     @property
     def of_kernel(self) -> float:
         """`Q(K)`, that of a kernel without any features."""
         squares = np.square(self._cov_part).sum(), np.square(self._mean_part).sum()
-        return float(0.25 * squares[0] + 0.5 * squares[1])
+        return float(self.factors[0] * squares[0] + self.factors[1] * squares[1])
 
     def value(self, atoms: Atoms, weights: FloatArray) -> float:
         """`Q(sum_i a_i A_i - K)`, nats over all queries jointly, for weights a (m,)."""

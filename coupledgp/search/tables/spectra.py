@@ -145,9 +145,7 @@ class SpectrumFitter:
         draw = posterior_draw(form, own.dim, own.n_frequencies, self.rng)
         reason = "as asked for"
         if not as_asked:
-            reason = (
-                f"{own.n_frequencies} frequencies of {own.dim} columns are enough to gain by it"
-            )
+            reason = f"{own.n_frequencies} frequencies are enough for {own.dim} columns"
             if draw.independent_kl > MOST_KL:
                 reason = (
                     f"independent ones are {draw.independent_kl:.2g} nats per point from the exact "

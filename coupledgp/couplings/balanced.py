@@ -30,6 +30,8 @@ LEAST_SPARE, SPARE_SHARE = 16, 0.25
 KEPT_SHARE = 0.75
 # A number this close to a bound, relative to the start, is at the bound.
 AT_BOUND = 1e-9
+# A direction whose part in the null space is shorter is drawn again: it would be rounding.
+LEAST_WITHIN = 1e-6
 # Singular values of a block's functions below this part of the greatest are rounding.
 RANK = 1e-10
 
@@ -155,12 +157,14 @@ class _Flight:
         self.columns, self.tolerance = columns, AT_BOUND * start
         self.open = self.x < upper - self.tolerance
         self.x[~self.open] = upper[~self.open]
+        # Atoms that come late meet fewer functions: at random, not by their place in the pool.
+        self.order = rng.permutation(start.size)
 
     def ended(self, n_left: int) -> FloatArray:
         """The vector (N,) when at most `n_left` of its numbers are inside their bounds."""
         n_functions = len(self.columns)
         while True:
-            atoms = np.flatnonzero(self.open)
+            atoms = self.order[self.open[self.order]]
             if atoms.size <= max(n_left, 1):
                 break
             if atoms.size <= n_functions:
@@ -185,7 +189,10 @@ class _Flight:
     def _step(self, block: _Block) -> int:
         """Move up or down to the first bounds that are met; return how many atoms they settle."""
         atoms, basis = block.atoms, block.basis
-        direction = basis @ (basis.T @ self.rng.standard_normal(atoms.size))
+        within = basis.T @ self.rng.standard_normal(atoms.size)
+        while np.linalg.norm(within) < LEAST_WITHIN:  # functions that are such numbers themselves
+            within = basis.T @ self.rng.standard_normal(atoms.size)
+        direction = basis @ within
         x, upper = self.x[atoms], self.upper[atoms]
         up, down = _reach(x, upper, direction), _reach(x, upper, -direction)
         rises = self.rng.random() * (up + down) < down

@@ -1,4 +1,4 @@
-"""Errors of kernel estimates before a model is fitted: in closed form, or simulated."""
+"""Errors of kernel estimates and of their posteriors before a model is fitted."""
 
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from coupledgp.theory.closed_forms import expected_mse as expected_mse
     from coupledgp.theory.closed_forms import has_closed_form as has_closed_form
     from coupledgp.theory.closed_forms import orthogonality_gap as orthogonality_gap
+    from coupledgp.theory.posterior import ExpectedError as ExpectedError
+    from coupledgp.theory.posterior import PosteriorErrors as PosteriorErrors
+    from coupledgp.theory.posterior import (
+        orthogonal_pair_covariance as orthogonal_pair_covariance,
+    )
+    from coupledgp.theory.posterior import posterior_errors as posterior_errors
     from coupledgp.theory.simulation import SimulatedError as SimulatedError
     from coupledgp.theory.simulation import simulated_distance_mse as simulated_distance_mse
     from coupledgp.theory.simulation import simulated_mse as simulated_mse

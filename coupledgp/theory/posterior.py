@@ -1,0 +1,224 @@
+"""Expected distance of a random-feature posterior from the exact one, before anything is drawn.
+
+To second order in the error of the kernel, and over targets of the exact GP's own law, the KL of
+the two posteriors is a quadratic form Q of that error, the same in both directions (see
+`inference.spectra.posterior_form`). For m frequencies `w_i` of weight 1/m, each of the kernel's own
+law, the rank-c parts `A_i` of the kernel are unbiased, whence
+
+    E Q(K^ - K) = V / m + (m - 1) / m C ,   V = E Q(A_w - K),   C = E B(A_i - K, A_j - K), i != j.
+
+C is a mean over pairs, and zero for independent frequencies. The mean V is taken over scrambled
+Halton frequencies, and C of a coupling over draws of it. The KL of the priors and the excess of the
+mean's squared error are forms of the same kind.
+
+`orthogonal_pair_covariance` says why orthogonal directions change a posterior little: their
+covariance between kernel errors at differences delta and delta' has the mean zero over directions
+of delta'. The variance of a kernel estimate has delta = delta' and always gains; the posterior
+mixes different differences, and gains only where inputs lie near a line.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from coupledgp.couplings import CouplingLike, DirectionsAndNorms, parse_coupling
+from coupledgp.couplings.frequencies.directions import IidDirections
+from coupledgp.couplings.frequencies.norms import IndependentNorms
+from coupledgp.errors import InvalidInputError
+from coupledgp.features.registry import FeaturesLike, features_class
+from coupledgp.ground.validation import check_positive, check_positive_int, check_vector
+from coupledgp.inference.spectra.posterior_draw import POOL
+from coupledgp.inference.spectra.posterior_form import FACTORS, Atoms, PosteriorForm
+from coupledgp.inference.spectra.posterior_kl import check_hyperparameters, check_matrix
+from coupledgp.random import FloatArray, Seed, as_rng
+from coupledgp.spectra import SpectrumLike, parse_spectrum
+
+# Scrambles of the pool whose spread gives the standard error, and frequencies of each.
+SCRAMBLES, POOL_SIZE = 8, 1024
+# Draws of a coupling.
+N_DRAWS = 64
+
+
+@dataclass(frozen=True)
+class ExpectedError:
+    """An expected error per query, and its standard error.
+
+    Attributes
+    ----------
+    value : float
+        For m frequencies, in nats per query, or in units of y squared.
+    standard_error : float
+        Of the means over the pool and over draws of the coupling.
+    independent : float
+        The value for as many independent frequencies.
+    """
+
+    value: float
+    standard_error: float
+    independent: float
+
+
+@dataclass(frozen=True)
+class PosteriorErrors:
+    """Expected errors of a posterior by m random frequencies.
+
+    Attributes
+    ----------
+    n_frequencies : int
+        Number of frequencies m.
+    coupling : str
+        Their joint law.
+    kl : ExpectedError
+        KL from the exact posterior of observations to the approximate one, and back, nats per
+        query; both agree to second order.
+    prior_kl : ExpectedError
+        The same of the priors.
+    squared_error : ExpectedError
+        Excess of the mean's expected squared error over that of the exact mean, in units of y
+        squared; over twice the RMSE it is the excess of the RMSE.
+    """
+
+    n_frequencies: int
+    coupling: str
+    kl: ExpectedError
+    prior_kl: ExpectedError
+    squared_error: ExpectedError
+
+    def frequencies_for(self, kl_target: float) -> int:
+        """Least number of independent frequencies whose expected KL is `kl_target`, nats per query.
+
+        `m KL(m)` does not depend on m for independent frequencies.
+
+        Raises
+        ------
+        InvalidInputError
+            The target is not positive.
+        """
+        target = check_positive(kl_target, "kl_target")
+        return max(1, int(np.ceil(self.kl.independent * self.n_frequencies / target)))
+
+
+def posterior_errors(
+    X: ArrayLike,
+    queries: ArrayLike,
+    n_frequencies: int,
+    *,
+    lengthscale: ArrayLike,
+    outputscale: float,
+    noise: float,
+    kernel: SpectrumLike = "gaussian",
+    features: FeaturesLike = "fourier",
+    coupling: CouplingLike = "iid",
+    n_draws: int = N_DRAWS,
+    random_state: Seed = 0,
+) -> PosteriorErrors:
+    """Expected KL and squared error of a random-feature posterior, without targets.
+
+    They hold to second order: where the KL is above some .1 nats per query it is a lower bound in
+    practice. O((n + q)^3 + m^2 (n + q)) for n rows, q queries and each draw of a coupling.
+
+    Parameters
+    ----------
+    X
+        Rows (n, d) that both posteriors are given.
+    queries
+        Points (q, d) at which their joint laws are compared.
+    n_frequencies
+        Number of frequencies m.
+    lengthscale, outputscale, noise
+        Hyperparameters; the variances in units of y squared.
+    kernel, features
+        Exact kernel, and the kind of features.
+    coupling
+        Joint law of the frequencies.
+    n_draws
+        Draws of a coupling whose frequencies are not independent.
+    random_state
+        Seed of pool and draws.
+
+    Raises
+    ------
+    InvalidInputError
+        An array is empty, not finite or of a shape that does not fit; a hyperparameter is not
+        positive.
+    """
+    rows, points = check_matrix(X, "X"), check_matrix(queries, "queries")
+    if points.shape[1] != rows.shape[1]:
+        raise InvalidInputError(
+            f"queries: expected {rows.shape[1]} columns as X has, got {points.shape[1]}"
+        )
+    dim, m = rows.shape[1], check_positive_int(n_frequencies, "n_frequencies")
+    hyper = check_hyperparameters(dim, lengthscale, outputscale, noise)
+    spectrum, law = parse_spectrum(kernel, "kernel"), parse_coupling(coupling)
+    rng, made = as_rng(random_state), features_class(features)
+    forms = {
+        name: PosteriorForm(rows, points, spectrum, hyper, features=made, measure=name)
+        for name in FACTORS
+    }
+    pools = [POOL.sample(POOL_SIZE, dim, spectrum, rng) for _ in range(SCRAMBLES)]
+    coupled = m > 1 and not is_independent(law)
+    draws = [law.sample(m, dim, spectrum, rng) for _ in range(n_draws)] if coupled else []
+    found = {name: _expected(form, pools, draws, m) for name, form in forms.items()}
+    return PosteriorErrors(m, str(law), found["kl"], found["prior"], found["squared error"])
+
+
+def is_independent(coupling: object) -> bool:
+    """Whether the frequencies of a coupling are known to be independent."""
+    return (
+        isinstance(coupling, DirectionsAndNorms)
+        and isinstance(coupling.directions, IidDirections)
+        and isinstance(coupling.norms, IndependentNorms)
+        and not coupling.antithetic
+    )
+
+
+def _expected(
+    form: PosteriorForm, pools: list[FloatArray], draws: list[FloatArray], m: int
+) -> ExpectedError:
+    of_kernel, q = form.of_kernel, form.n_queries
+    means = np.array([form.diagonal(form.atoms(pool)).mean() for pool in pools]) - of_kernel
+    independent = float(means.mean()) / m / q
+    variance = float(means.var(ddof=1)) / len(means) / (m * q) ** 2
+    pairs = np.array([_centred_pairs(form, form.atoms(draw)) for draw in draws]) / q
+    if not pairs.size:
+        return ExpectedError(independent, float(np.sqrt(variance)), independent)
+    error = np.sqrt(variance + pairs.var(ddof=1) / pairs.size)
+    return ExpectedError(independent + float(pairs.mean()), float(error), independent)
+
+
+def _centred_pairs(form: PosteriorForm, atoms: Atoms) -> float:
+    """`sum_{i != j} B(A_i - K, A_j - K) / m^2` of one draw."""
+    m, beside = len(atoms), form.beside_kernel(atoms)
+    whole = form.value(atoms, np.full(m, 1 / m))
+    own = form.diagonal(atoms) - 2 * beside + form.of_kernel
+    return whole - float(own.sum()) / m**2
+
+
+def orthogonal_pair_covariance(delta: ArrayLike, other: ArrayLike) -> float:
+    """Covariance of `cos(w . delta)` and `cos(w' . delta')` for orthogonal w, w', leading order.
+
+    Directions are a random orthogonal pair, norms independent and chi_d:
+    `[|delta|^2 |delta'|^2 - d (delta . delta')^2] / (2 (d - 1) (d + 2))`. It is negative for
+    parallel differences, positive for perpendicular ones, and zero on average over directions of
+    delta'.
+
+    Parameters
+    ----------
+    delta, other
+        Differences (d,) of inputs in lengthscales, well below one; d at least 2.
+
+    Raises
+    ------
+    InvalidInputError
+        The vectors differ in length, or have fewer than two entries.
+    """
+    a, b = check_vector(delta, "delta"), check_vector(other, "other")
+    if a.size != b.size or a.size < 2:
+        raise InvalidInputError(
+            f"delta, other: expected vectors of one length of at least 2, got {a.size} and {b.size}"
+        )
+    d = a.size
+    return float(((a @ a) * (b @ b) - d * (a @ b) ** 2) / (2 * (d - 1) * (d + 2)))

@@ -1,0 +1,146 @@
+"""Frequencies drawn for the posterior, through the estimator."""
+
+import numpy as np
+import pytest
+
+import coupledgp as cgp
+from coupledgp.diagnostics import compare
+from coupledgp.errors import InvalidInputError
+from coupledgp.gp.weight_space import FITTED_REMARK
+
+RNG = np.random.default_rng(12)
+X = RNG.normal(size=(260, 2))
+Y = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] + 0.2 * RNG.normal(size=260)
+X_TEST = RNG.normal(size=(60, 2))
+M = 48
+
+
+def model(**parameters):
+    settings = {"n_frequencies": M, "random_state": 0, "n_restarts": 0, "progress": False}
+    return cgp.SparseSpectrumGPRegressor(**(settings | parameters))
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return model(proposal="posterior").fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def sampled():
+    return model().fit(X, Y)
+
+
+def test_the_posterior_is_closer_to_the_exact_one(drawn, sampled):
+    near, far = (compare(gp, X_TEST).kl_per_point for gp in (drawn, sampled))
+    assert near < 0.5 * far
+    assert drawn.proposal_.name == "posterior"
+    assert drawn.proposal_.kl_per_point < 0.5 * drawn.proposal_.independent_kl
+    assert sampled.proposal_.name == "kernel"
+
+
+def test_lengthscales_are_kept_and_variances_fitted_anew(drawn, sampled):
+    np.testing.assert_array_equal(drawn.lengthscale_, sampled.lengthscale_)
+    assert drawn.noise_ != sampled.noise_
+    assert drawn.noise_ == pytest.approx(sampled.noise_, rel=0.1)
+    assert drawn.n_evaluations_ > sampled.n_evaluations_
+
+
+def test_weights_are_importance_weights_and_not_fitted_ones(drawn):
+    weights = drawn.features_.weights.numpy()
+    assert weights.shape == (M,)
+    assert weights.sum() == pytest.approx(1)
+    assert drawn.proposal_.largest_weight == pytest.approx(M * weights.max())
+    assert not drawn.process_.feature_prior.is_fitted
+    assert FITTED_REMARK not in drawn.process_.remarks
+
+
+def test_it_is_said_what_was_done(drawn, sampled):
+    assert "drawn for the posterior: as asked for" in drawn.explain()
+    assert "drawn from the kernel's spectrum: as asked for" in sampled.explain()
+
+
+def test_auto_draws_where_it_gains_and_says_why_not():
+    gp = model(proposal="auto").fit(X, Y)
+    assert gp.proposal_.name == "posterior"
+    reasons = {
+        "few frequencies": ({"n_frequencies": 8}, "fewer than 16 frequencies a column"),
+        "coupling": ({"coupling": "halton"}, "the coupling halton was named"),
+        "features": ({"features": "laplace", "kernel": "gaussian"}, "only Fourier features"),
+    }
+    for parameters, reason in reasons.values():
+        kept = model(proposal="auto", **parameters).fit(X, Y)
+        assert kept.proposal_.name == "kernel"
+        assert reason in kept.explain()
+    few = model(proposal="auto", optimizer=None, lengthscale=1.0).fit(X[:150], Y[:150])
+    assert "150 rows are too few" in few.explain()
+    rough = model(
+        proposal="auto", lengthscale=0.1, noise=1e-3, outputscale=1.0, optimizer=None
+    ).fit(X, Y)
+    assert rough.proposal_.name == "kernel"
+    assert "too far for a draw" in rough.explain()
+
+
+def test_what_auto_keeps_is_the_model_without_it():
+    kept = model(proposal="auto", n_frequencies=8).fit(X, Y)
+    plain = model(n_frequencies=8).fit(X, Y)
+    assert kept.predict(X_TEST).tobytes() == plain.predict(X_TEST).tobytes()
+
+
+def test_files_keep_frequencies_weights_and_their_kind(drawn, tmp_path):
+    cgp.save_model(drawn, tmp_path / "m.model", include_data=True)
+    read = cgp.load_model(tmp_path / "m.model")
+    np.testing.assert_array_equal(read.predict(X_TEST), drawn.predict(X_TEST))
+    assert read.process_.feature_prior.proposal == "posterior"
+    assert not read.process_.feature_prior.is_fitted
+    assert read.proposal == "posterior"
+
+
+def test_more_rows_keep_the_frequencies(drawn):
+    gp = model(proposal="posterior").fit(X, Y)
+    gp.partial_fit(X_TEST, np.zeros(60))
+    np.testing.assert_array_equal(gp.features_.frequencies, drawn.features_.frequencies)
+    prior = drawn.process_.feature_prior
+    assert gp.process_.feature_prior.proposal == prior.proposal == "posterior"
+
+
+def test_another_draw_of_a_coupling_has_no_weights(drawn):
+    other = drawn.process_.redrawn("orthogonal", M, 0)
+    assert other.feature_map.weights is None
+    assert other.feature_prior.proposal == "kernel"
+
+
+def test_weighted_rows_queries_and_missing_values():
+    weights = RNG.integers(1, 3, 260).astype(float)
+    holed = X.copy()
+    holed[::9, 1] = np.nan
+    gp = model(proposal="posterior", missing="indicator")
+    gp.fit(holed, Y, sample_weight=weights, queries=X_TEST)
+    assert gp.proposal_.name == "posterior"
+    assert np.isfinite(gp.predict(X_TEST)).all()
+
+
+def test_single_precision_and_averaged_hyperparameters():
+    single = model(proposal="posterior", dtype="float32").fit(X, Y)
+    double = model(proposal="posterior").fit(X, Y)
+    np.testing.assert_allclose(single.predict(X_TEST), double.predict(X_TEST), atol=2e-2)
+    averaged = model(proposal="posterior", hyperparameters="averaged").fit(X, Y)
+    assert len(averaged.members_) > 1
+    assert all(not m.process_.feature_prior.is_fitted for m in averaged.members_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"proposal": "exact"}, "proposal: expected one of"),
+        ({"proposal": "posterior", "frequencies": "fitted"}, "draws sampled frequencies"),
+        ({"proposal": "posterior", "features": "laplace"}, "needs features='fourier'"),
+    ],
+)
+def test_what_is_refused(parameters, text):
+    with pytest.raises(InvalidInputError, match=text):
+        model(**parameters).fit(X, Y)
+
+
+def test_queries_need_a_use():
+    with pytest.raises(InvalidInputError, match="queries: expected none unless proposal"):
+        model().fit(X, Y, queries=X_TEST)

@@ -1,0 +1,129 @@
+"""Expected errors of posteriors by random features, against Monte Carlo with dense algebra."""
+
+import numpy as np
+import pytest
+
+from coupledgp import theory
+from coupledgp.couplings import parse_coupling
+from coupledgp.errors import InvalidInputError
+from coupledgp.spectra import parse_spectrum
+
+N, P, D, NOISE, SCALE = 40, 20, 3, 0.2, 1.5
+RNG = np.random.default_rng(4)
+X, QUERIES = RNG.normal(size=(N, D)), RNG.normal(size=(P, D))
+HYPER = {"lengthscale": 2.0, "outputscale": SCALE, "noise": NOISE}
+SPECTRUM = parse_spectrum("gaussian")
+Z = np.concatenate([X, QUERIES]) / 2.0
+K = SCALE * np.exp(-0.5 * np.square(Z[:, None] - Z[None]).sum(axis=-1))
+
+
+def law(K):
+    C = K[:N, :N] + NOISE * np.eye(N)
+    mean = np.linalg.solve(C, K[:N, N:]).T
+    return mean, K[N:, N:] - mean @ K[:N, N:] + NOISE * np.eye(P), C
+
+
+def divergence(own, other, gap):
+    logdets = np.linalg.slogdet(other)[1] - np.linalg.slogdet(own)[1]
+    return 0.5 * (np.trace(np.linalg.solve(other, own + gap)) - P + logdets) / P
+
+
+def measured(W):
+    """KL forward and reverse, KL of the priors, and excess squared error, of one draw."""
+    phase = Z @ W.T
+    columns = np.concatenate([np.cos(phase), np.sin(phase)], axis=1) * np.sqrt(SCALE / len(W))
+    approximate = columns @ columns.T
+    (mean, S, C), (other, S_hat, _) = law(K), law(approximate)
+    gap = (other - mean) @ C @ (other - mean).T
+    priors = [A[N:, N:] + NOISE * np.eye(P) for A in (K, approximate)]
+    zero = np.zeros((P, P))
+    return np.array([
+        divergence(S, S_hat, gap), divergence(S_hat, S, gap), divergence(*priors, zero),
+        np.trace(gap) / P,
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("coupling", "m"), [("iid", 1500), ("orthogonal", 600), ("orthogonal+pnc", 600)]
+)
+def test_expected_errors_are_those_of_draws(coupling, m):
+    found = theory.posterior_errors(X, QUERIES, m, coupling=coupling, n_draws=24, **HYPER)
+    law = parse_coupling(coupling)
+    draws = np.array([measured(law.sample(m, D, SPECTRUM, k)) for k in range(60)])
+    means, errors = draws.mean(axis=0), draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
+    for expected, k in (
+        (found.kl, 0), (found.kl, 1), (found.prior_kl, 2), (found.squared_error, 3),
+    ):  # fmt: skip
+        # What is beyond second order is of the order of the KL itself, relative to it.
+        tolerance = 4 * np.hypot(errors[k], expected.standard_error) + 0.05 * means[k]
+        assert means[k] == pytest.approx(expected.value, abs=tolerance)
+    assert found.coupling == coupling
+
+
+def test_independent_errors_fall_as_one_over_their_number():
+    one, two = (theory.posterior_errors(X, QUERIES, m, **HYPER) for m in (50, 200))
+    assert one.kl.value == pytest.approx(4 * two.kl.value, rel=1e-12)
+    assert one.kl.independent == one.kl.value
+    wanted = one.frequencies_for(0.001)
+    assert wanted == two.frequencies_for(0.001)
+    assert one.kl.value * 50 / wanted <= 0.001 < one.kl.value * 50 / (wanted - 1)
+
+
+def test_halton_points_gain_and_orthogonal_directions_hardly_do():
+    found = {
+        name: theory.posterior_errors(X, QUERIES, 120, coupling=name, n_draws=32, **HYPER).kl
+        for name in ("orthogonal", "halton")
+    }
+    ratio = {name: kl.value / kl.independent for name, kl in found.items()}
+    assert ratio["halton"] < 0.7
+    assert abs(ratio["orthogonal"] - 1) < 0.1
+
+
+def test_a_single_frequency_has_no_pair():
+    found = theory.posterior_errors(X, QUERIES, 1, coupling="orthogonal", **HYPER)
+    assert found.kl.value == found.kl.independent
+
+
+def test_pairs_of_orthogonal_frequencies_have_the_leading_covariance():
+    rng, draws, size = np.random.default_rng(0), 60_000, 0.2
+    directions = np.linalg.qr(rng.normal(size=(draws, D, 2)))[0]
+    W = directions * np.sqrt(rng.chisquare(D, size=(draws, 1, 2)))
+    for other in (np.array([size, 0, 0]), np.array([0, size, 0]), np.array([0.1, 0.1, 0.05])):
+        delta = np.array([size, 0, 0])
+        one, two = np.cos(W[..., 0] @ delta), np.cos(W[..., 1] @ other)
+        product = (one - one.mean()) * (two - two.mean())
+        error = product.std() / np.sqrt(draws)
+        expected = theory.orthogonal_pair_covariance(delta, other)
+        # The next order is smaller by some |delta|^2.
+        assert product.mean() == pytest.approx(expected, abs=4 * error + 0.1 * abs(expected))
+
+
+def test_the_mean_over_directions_is_zero():
+    rng = np.random.default_rng(0)
+    others = rng.normal(size=(20_000, D))
+    delta = np.array([0.3, -0.1, 0.2])
+    values = np.array([theory.orthogonal_pair_covariance(delta, other) for other in others])
+    assert abs(values.mean()) < 4 * values.std() / np.sqrt(len(others))
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"queries": np.ones((4, 2))}, "queries: expected 3 columns as X has, got 2"),
+        ({"n_frequencies": 0}, "n_frequencies"),
+        ({"noise": 0.0}, "noise"),
+        ({"X": np.full((4, 3), np.nan)}, "X: expected finite"),
+    ],
+)
+def test_what_is_refused(changed, text):
+    arguments = {"X": X, "queries": QUERIES, "n_frequencies": 9} | HYPER | changed
+    with pytest.raises(InvalidInputError, match=text):
+        theory.posterior_errors(**arguments)
+
+
+def test_a_target_that_is_not_positive_is_refused():
+    found = theory.posterior_errors(X, QUERIES, 9, **HYPER)
+    with pytest.raises(InvalidInputError, match="kl_target"):
+        found.frequencies_for(0.0)
+    with pytest.raises(InvalidInputError, match="one length of at least 2, got 1 and 1"):
+        theory.orthogonal_pair_covariance([1.0], [1.0])

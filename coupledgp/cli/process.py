@@ -45,7 +45,7 @@ def open_streams() -> None:
 
 
 def watch_signals(early: Callable[..., None]) -> None:
-    """Let SIGINT, SIGTERM and SIGHUP end the process, but for those that are ignored already.
+    """Let SIGINT, SIGTERM and SIGHUP end the process, except for signals that are ignored already.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class ExactAdditiveGP(ExactGP):
 def sharing_tables(processes: Sequence[Process]) -> list[Process]:
     """The processes with one store of tables, if all of them standardise columns alike.
 
-    They give the same answers. What they share lives as long as they do.
+    Their answers do not change. The shared store lives as long as the processes do.
     """
     priors = [getattr(process, "dense_prior", None) for process in processes]
     known = [prior for prior in priors if isinstance(prior, AdditivePrior)]

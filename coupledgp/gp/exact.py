@@ -148,7 +148,7 @@ class DensePrior(ABC):
         Raises
         ------
         MemoryLimitError
-            What is made of it does not fit in this machine's memory.
+            The matrix and its factor do not fit in this machine's memory.
         """
         check_dense_size(len(data), MATRICES_AT_ONCE, self.device)
         gram = self.matrix(data.points, data.points)

@@ -63,8 +63,8 @@ MOST_DRAWS = 2**16
 # Seconds of a sensor's value at a time, of a node's for each sensor, and multiply-adds a second of
 # dense solves, on one core of a server of 2019; numbers that are alive for each value.
 VALUE_SECONDS, PAIR_SECONDS, DENSE_RATE, NUMBERS = 1.5e-7, 1.5e-10, 2e10, 12
-# Points of a dense law that are solved for at once; copies of what is worked on at once, and most
-# bytes of these of draws.
+# Points of a dense law that are solved for at once; copies of an array in work, and most bytes of
+# copies of draws.
 DENSE_POINTS, COPIES, DRAWN_BYTES = 4096, 5, 2**30
 
 

@@ -43,7 +43,7 @@ class LatentGP(GaussianProcess):
     """`y_i ~ p(y | f_k(x_i))`, each `f_k` a Gaussian process, by Laplace's approximation.
 
     The posterior of each function is that of a process given its sites: pseudo-observations with
-    noise variances of their own. Laws of f are normal; those of y are integrals over them.
+    noise variances of their own. Laws of f are normal; laws of y are integrals over f.
 
     Attributes
     ----------
@@ -71,8 +71,8 @@ class LatentGP(GaussianProcess):
         Parameters
         ----------
         functions
-            A process for each output, or one for all of them, of one output itself. Its prior,
-            hyperparameters and the offset of its units are those of f; its own data are not used,
+            A process of one output for each of the k outputs, or one for all outputs. Its prior,
+            hyperparameters and the offset of its units are taken for f. Its own data are not used,
             and the scale of its units is one.
         likelihood
             Law of an observation given f.

@@ -24,7 +24,7 @@ from coupledgp.likelihoods.registry import check_stored
 from coupledgp.random import FloatArray
 from coupledgp.spectra import GaussianSpectrum, parse_spectrum
 
-# Most neighbours of a row that a file may ask for: a covariance of them has as many columns.
+# Most neighbours of a row in a file: their covariance has as many columns.
 MOST_NEIGHBOURS = 4096
 LARGEST_LOGARITHM = math.log(LARGEST)
 
@@ -76,7 +76,7 @@ class LocalPrior:
     likelihood : NoiseLaw
         Law of observations given f, made of the noise variance.
     device : torch.device
-        Where rows are whitened and kriged; what comes of it is on the CPU.
+        Where rows are whitened and kriged; the results are on the CPU.
     """
 
     structure: Structure
@@ -206,7 +206,7 @@ class LocalPrior:
         """Covariance (n, p) of f between rows (n, d) and (p, d) under the exact kernel.
 
         The kernel of features is the one that sampled frequencies estimate; fitted frequencies
-        define their own. `tables` are those that priors of the same standardisation share.
+        define their own. `tables` are shared by priors with the same standardisation.
         """
         pair = (tables or Tables(self.center, self.spread)).pair(a, b)
         inputs, others = pair.a, pair.b

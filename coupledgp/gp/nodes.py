@@ -272,7 +272,7 @@ class NodeGP(NormalizedProcess):
         """See the base class.
 
         Variances are exact for at most `settings.exact_variances` nodes; for more they come from
-        pathwise samples, unless the posterior has a factor that gives all of them.
+        pathwise samples, unless the posterior has a factor from which all variances follow.
         """
         mean = self.posterior.mean(points)
         if want == "mean":

@@ -123,7 +123,7 @@ class PreciseFieldGP(NormalizedProcess):
     def posterior(self) -> PrecisionPosterior:
         """Posterior of field and weights, in units of the output scale.
 
-        That of a process of a file is computed at its first use.
+        A process that was read from a file computes it at its first use.
         """
         prior, data = self.prior_parts, self.rows
         columns = prior.columns(data.points)

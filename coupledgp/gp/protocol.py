@@ -358,7 +358,7 @@ class GaussianProcess(ABC):
         Returns
         -------
         LeftOut
-            Means and variances (m, k), noise included; those of the parts of a mixture.
+            Means and variances (m, k), noise included; for a mixture, of each of its parts.
 
         Raises
         ------
@@ -403,7 +403,7 @@ class GaussianProcess(ABC):
     def left_out_law(self, groups: ArrayLike, rows: ArrayLike | None = None) -> PredictiveLaw:
         """Means and variances (m, k) of observations given other groups, in units of y.
 
-        Arguments, what is kept, and errors are those of `left_out`.
+        Arguments and errors are those of `left_out`; hyperparameters and units do not change.
         """
         law = self.left_out(groups, rows)
         return PredictiveLaw(law.mean, law.variance)
@@ -412,8 +412,8 @@ class GaussianProcess(ABC):
         """Correlations (m, m) of the residuals of observations (m,), each given other groups.
 
         Residuals of observations that are left out one after the other are not independent, even
-        under a true law: those of near ones have a negative correlation. None where the joint law
-        is not at hand, or takes too much memory.
+        under a true law: residuals of near observations have a negative correlation. None where the
+        joint law is not at hand, or takes too much memory.
         """
         return None
 

@@ -253,9 +253,9 @@ class WeightSpaceGP(NormalizedProcess):
     ) -> WeightSpaceGP:
         """Compute the posterior of the weights from the statistics of the data.
 
-        `at_hand` is the data where `rows`, what is kept of it, are None. Features in single
-        precision are replaced by those in double where their rounding shows. A PrecisionWarning is
-        given where the mean may be off by .01 predictive standard deviations.
+        `at_hand` is the data if `rows`, the data that the process keeps, are None. Features in
+        single precision are replaced by those in double where their rounding shows. A
+        PrecisionWarning is given where the mean may be off by .01 predictive standard deviations.
         """
         data = at_hand if rows is None else rows
         posterior = feature_prior.posterior(statistics, units, data)
@@ -478,7 +478,7 @@ def _posterior_from(entries: Entries) -> WeightPosterior:
 
 
 def _map_arrays(feature_map: FeatureMap) -> Arrays:
-    """Arrays of a feature map by their names in a file; those only some maps have get a prefix."""
+    """Arrays of a feature map by their names in a file; names of optional arrays get a prefix."""
     state = feature_map.state_dict()
     return {k if _is_common(k) else f"{MAP_PREFIX}{k}": v for k, v in state.items()}
 

@@ -27,8 +27,8 @@ def loopless_laplacian(graph: Graph, scale: float) -> sparse.csc_array:
 def graph_laplacian(graph: Graph) -> sparse.csr_array:
     """`L~`, shape (n_nodes, n_nodes), from edges without the self-loops, which cancel in it.
 
-    Those of an irregular triangulation are so large that `1 - W~_ii` has few digits left. Nodes
-    without edges and without self-loops have `L~_ii = 1`.
+    Self-loops of an irregular triangulation are so large that `1 - W~_ii` has few digits left.
+    Nodes without edges and without self-loops have `L~_ii = 1`.
     """
     matrix = graph.adjacency.tocoo()
     links = matrix.row != matrix.col

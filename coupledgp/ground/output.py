@@ -75,8 +75,8 @@ def folder_written_whole(
     """Yield a temporary folder that takes the place of `path` unless an error comes between.
 
     An old folder is replaced only if it is of the same kind. It is moved away before the new one,
-    which is complete, takes its name; a process that is killed between the two leaves none of them
-    under it.
+    which is complete, takes its name; a process that is killed between the two leaves no folder at
+    `path`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def writing(path: Path) -> Iterator[None]:
     Parameters
     ----------
     path
-        What `written_whole` yielded, or any other path.
+        The path that `written_whole` yielded, or any other path.
     """
     with _naming(given_name(path) or str(path), str(path)):
         yield

@@ -99,12 +99,12 @@ class Likelihood(ABC):
         """One observation for each value (...) of f."""
 
     def check_targets(self, y: FloatArray) -> FloatArray:
-        """Return targets (n, k) that observations can be; other targets are refused.
+        """Return targets (n, k) if all are possible observations; other targets are refused.
 
         Raises
         ------
         InvalidInputError
-            There is another one; the message says what is expected.
+            A target is not possible; the message says what is expected.
         """
         return y
 
@@ -134,8 +134,8 @@ class Likelihood(ABC):
     ) -> tuple[FloatArray, FloatArray]:
         """Mean (p, k) and variance (p, k) or covariance (p, p, k) of observations.
 
-        Those of f are given, of the same shapes. The covariance is that of `mu(f)` by a Hermite
-        expansion, with the mean of `sigma^2(f)` on the diagonal.
+        The arguments are the moments of f, of the same shapes. The covariance is the covariance of
+        `mu(f)`, by a Hermite expansion, plus the mean of `sigma^2(f)` on the diagonal.
         """
         joint = spread.ndim == 3
         variance = np.einsum("iik->ik", spread) if joint else spread

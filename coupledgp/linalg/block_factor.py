@@ -37,12 +37,12 @@ class BlockFactor:
     nodes
         Blocks of columns of the pattern of A.
     values
-        Values of A in the order in which the matrix of that pattern has them; those of the lower
-        triangle in the order of the blocks if these have no places.
+        Values of A in the order of the pattern's matrix; if the blocks have no places, values of
+        the lower triangle in the order of the blocks.
     slope
         Diagonal d (n,); zeros if None.
     n_terms
-        Number of powers of t, from t^0 on, that are kept.
+        Number of powers of t, from t^0 on.
 
     Attributes
     ----------

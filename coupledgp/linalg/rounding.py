@@ -126,7 +126,7 @@ def warn_if_imprecise(error: float, subject: str, advice: str) -> None:
     subject
         The result that is affected and the argument to blame, in front of the text.
     advice
-        What makes the error smaller.
+        The remedy that makes the error smaller.
     """
     if error <= LIMIT:
         return

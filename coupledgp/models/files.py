@@ -77,8 +77,8 @@ def save_model(
 def load_model(path: str | os.PathLike[str], device: DeviceLike = None) -> Any:
     """Read a model that `save_model` wrote; its predictions are the same to the bit on the CPU.
 
-    What is larger than the file, such as dense factors, is computed at the first prediction. There
-    another machine, or another number of threads, may change the last digits.
+    Arrays that a file does not hold, such as dense factors, are computed at the first prediction.
+    There another machine, or another number of threads, may change the last digits.
 
     Parameters
     ----------

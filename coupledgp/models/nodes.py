@@ -297,13 +297,13 @@ class ExactGraphGPRegressor(NodeRegressor):
         Where products with the kernel, its gradients and draws are computed: None or `"cpu"`,
         `"cuda"`, `"cuda:1"`, `"auto"` (a GPU where torch finds one) or a `torch.device`. On a GPU
         `method="auto"` is the series, whose products it has; the other methods are refused. Columns
-        go there and back once each product; what else a search does is on the CPU.
+        go there and back once for each product; all other steps of a search are on the CPU.
     method
-        `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost
-        in proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised
-        Laplacian and Matern kernels of whole exponent), or `"auto"`: spectral for up to 1200
-        nodes; the leading eigenpairs for kernels so wide that those are all of them; then the
-        cheaper of the other two, see `method_reason_`.
+        `"spectral"` (all eigenvectors of `W~`, O(n_nodes^3)), `"series"` (Chebyshev series, cost in
+        proportion to the edges), `"cholesky"` (a sparse factorisation, for regularised Laplacian
+        and Matern kernels of whole exponent), or `"auto"`: spectral for up to 1200 nodes; the
+        leading eigenpairs for kernels so wide that no other eigenpairs count; then the cheaper of
+        the other two, see `method_reason_`.
     tolerance
         Relative spectral error of the series; smaller ones are used for small noises.
 

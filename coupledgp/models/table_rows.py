@@ -57,7 +57,7 @@ def learn_rows(
         A column has no encoding, see `TableEncoding.learn`; or a magnitude or spread is beyond the
         limits of `coupledgp.ground.validation`.
     ValueError
-        What scikit-learn's checks refuse.
+        The table does not pass scikit-learn's checks.
     """
     check_choice(missing, MISSING, "missing")
     carrier = TableColumns()
@@ -133,7 +133,7 @@ def further_rows(
     InvalidInputError
         A column is of another kind than in the fit, or a value is missing and may not be.
     ValueError
-        What scikit-learn's checks refuse.
+        The table does not pass scikit-learn's checks.
     """
     encoding, fitted = columns.encoding, estimator if carrier is None else carrier
     X = plain_array(X, "X")

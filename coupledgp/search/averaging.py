@@ -129,7 +129,7 @@ def average_hyperparameters(
     space
         Hyperparameters that are free; the others keep the values of `start`.
     start
-        Maximum of the evidence, one of three starts of the search for the posterior's.
+        Maximum of the evidence, one of three starts of the search for the maximum of the posterior.
     prior
         Law of the free logarithms.
     n_draws
@@ -137,7 +137,7 @@ def average_hyperparameters(
     rng
         Source of all draws.
     report
-        Told of each stage.
+        Called with a line of progress at each stage.
 
     Raises
     ------

@@ -63,7 +63,7 @@ class Minimum:
     n_iterations : int
         Iterations taken.
     converged : bool
-        Whether it ended by one of the tolerances, or where rounding hides what is left to gain.
+        Whether it ended by one of the tolerances, or where rounding hides any further gain.
     """
 
     point: FloatArray

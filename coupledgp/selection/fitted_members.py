@@ -24,7 +24,7 @@ class FittedMember:
     Attributes
     ----------
     name : str
-        What it is.
+        Name of the model.
     priors : tuple of LocalPrior
         The prior of each draw; one for the hyperparameters of greatest posterior.
     shares : FloatArray (q,)
@@ -59,7 +59,7 @@ class MemberChoice:
     Attributes
     ----------
     name : str
-        What it is.
+        Name of the model.
     weight : float
         Its weight in the mixture; zero for one that was left out.
     log_density : float

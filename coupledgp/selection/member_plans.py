@@ -62,8 +62,8 @@ class MemberPlan:
     shared : bool
         Whether all columns share one lengthscale, since one each would be beyond the budget.
     effort : float
-        Share of the iterations of its search, in [1/4, 1]: below one where what is left of the
-        budget pays for no more.
+        Share of the iterations of its search, in [1/4, 1]: below one where the rest of the budget
+        is too small for all.
     """
 
     kind: Kind
@@ -200,8 +200,8 @@ def plan_members(size: Size, wanted: tuple[str, ...], budget: float) -> tuple[Me
     Raises
     ------
     InvalidInputError
-        A member that was asked for, or the cheapest of them all, is beyond the budget even with a
-        shared lengthscale; the message gives the forecast.
+        A member requested by name, or the cheapest member, is beyond the budget even with a shared
+        lengthscale; the message gives the forecast.
     """
     sizes = (size, replace(size, shared=True)) if size.dim > 1 else (size,)
     for least in (1.0, LEAST_EFFORT):

@@ -79,7 +79,7 @@ class MemberSearch:
     n_neighbours, n_frequencies : int
         Neighbours of local parts, frequencies of features.
     report : Progress
-        Told of each stage.
+        Called with a line of progress at each stage.
     """
 
     problem: LocalProblem
@@ -113,7 +113,7 @@ class MemberSearch:
         Raises
         ------
         NumericalError
-            None of them makes anything; that of the last one.
+            No covariance has a factor; the error of the last maker is raised.
         """
         found: list[Made] = []
         failure: NumericalError | None = None

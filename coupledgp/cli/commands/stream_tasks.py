@@ -84,7 +84,7 @@ def refuse_options(options: FitOptions) -> None:
     Raises
     ------
     InvalidInputError
-        One of them is set beside a file that is read in batches.
+        An option that needs all rows is set beside a file that is read in batches.
     """
     if options.model not in (None, "sparse-spectrum"):
         raise InvalidInputError(

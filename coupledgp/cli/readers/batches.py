@@ -92,7 +92,7 @@ class TypedBatches(FileBatches):
     drop
         Columns to leave out.
     kinds
-        Kinds of columns by name; that of another column is the one of its values.
+        Kinds of columns by name; every other column has the kind of its values.
     weights
         Names of columns, by the arguments `sample_weight` and `sample_noise`.
     """

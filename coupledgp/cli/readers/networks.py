@@ -129,7 +129,7 @@ def _read_mesh(path: Path, nodes: str) -> Network:
 def read_mesh(path: Path, numbered: bool) -> Any:
     """Read a mesh; with vertices as the file numbers them if they are `numbered`.
 
-    Those of STL, which have no numbers, merge in any case.
+    Vertices of STL, which have no numbers, merge in any case.
     """
     source = on_disk(path)
     if source.is_dir():

@@ -35,7 +35,8 @@ class PlaceOptions:
     node_column : str or None
         Column of vertices, faces or nodes, if it was given.
     nodes : str or None
-        What that column or one called `node` names on a mesh, `"faces"` or `"vertices"`, if given.
+        Elements of a mesh that this column, or one called `node`, names: `"faces"` or `"vertices"`,
+        if given.
     place_columns : tuple of str
         Columns of positions, if they were given.
     """

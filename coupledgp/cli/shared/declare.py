@@ -93,7 +93,7 @@ def command(run: Callable[[Kind], None], kind: type[Kind]) -> Callable[..., None
     Parameters
     ----------
     run
-        What the command does with its options.
+        The function of the command, which takes its options.
     kind
         Class of the options.
     """

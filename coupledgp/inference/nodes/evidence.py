@@ -49,10 +49,11 @@ class SpectralMeasures:
     y_eigenvalues, y_weights : FloatArray (r,)
         Measure of the targets: eigenvalues or Ritz values, and weights.
     trace_eigenvalues, trace_weights : FloatArray (n_probes, steps)
-        Measure of the trace. Each row alone is an unbiased estimate of it; an exact one has one
-        row.
+        Measure of the trace. Each row alone is an unbiased estimate of the trace; an exact measure
+        has one row.
     n_outputs : int
-        Number of independent outputs; the measure of the targets is the sum of theirs.
+        Number of independent outputs; the measure of the targets is the sum of the outputs'
+        measures.
     """
 
     y_eigenvalues: FloatArray

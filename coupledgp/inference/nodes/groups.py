@@ -53,10 +53,11 @@ class ComponentGroups:
 def component_groups(graph: Graph, nodes: IntArray) -> ComponentGroups | None:
     """Groups of the components of a graph for observations at nodes (n,).
 
-    A component with `LEAST_OWN` observed nodes is a group of its own, the `MOST_OWN` of them that
-    have most. All other components are grouped by size: nodes alone, up to 4 nodes, up to 16, and
-    so on. Such a group is fitted if it has `LEAST_OWN` observed nodes in components with two of
-    them or more, as a node alone tells nothing of a kernel. None: one group has all observations.
+    A component with `LEAST_OWN` observed nodes is a group of its own, for at most `MOST_OWN`
+    components, those with most observed nodes. All other components are grouped by size: single
+    nodes, up to 4 nodes, up to 16, and so on. Such a group is fitted if it has `LEAST_OWN` observed
+    nodes in components with two observed nodes or more, as one node alone does not inform a kernel.
+    None: one group has all observations.
     """
     count, member = graph.components()
     seen = np.unique(nodes)
@@ -96,8 +97,8 @@ def informative_rows(member: IntArray, places: IntArray) -> BoolArray:
     ----------
     member, places
         Numbers (n,) of the component, and of the place, of each observation. Components with fewer
-        than `LEAST_OWN` observed places say little of a kernel, and much that is wrong where their
-        values are unlike those of the others.
+        than `LEAST_OWN` observed places determine a kernel badly, and mislead the fit where their
+        values differ from those of other components.
     """
     _, first = np.unique(places, return_index=True)
     telling = np.asarray((np.bincount(member[first]) >= LEAST_OWN)[member])
@@ -105,7 +106,7 @@ def informative_rows(member: IntArray, places: IntArray) -> BoolArray:
 
 
 def warn_of_small(telling: BoolArray, member: IntArray, name: str) -> None:
-    """Warn of components, (n,) of observations, that hyperparameters are not found from."""
+    """Warn of components whose observations (n,) do not enter the hyperparameters."""
     if not telling.all():
         warnings.warn(
             f"{name}: {np.unique(member[~telling]).size} components have fewer than {LEAST_OWN} "

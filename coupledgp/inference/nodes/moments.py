@@ -2,8 +2,8 @@
 
 A fit needs the same block at other parameters again and again. On a small graph all eigenvectors
 are known; on a large one the Chebyshev moments `V' T_k(W~) V` are computed once, up to the degree
-that some function has needed, and every function is a sum of them: no product with `W~` is made
-twice. Golub and Meurant (2010); Weisse et al. (2006), the kernel polynomial method.
+that some function has needed, and every function is a sum of these moments: no product with `W~` is
+made twice. Golub and Meurant (2010); Weisse et al. (2006), the kernel polynomial method.
 """
 
 from __future__ import annotations

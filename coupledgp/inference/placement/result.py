@@ -23,7 +23,7 @@ class Placement:
     nodes : array or list (k,)
         The places: labels of nodes, or their numbers.
     gains : FloatArray (k,)
-        What each adds to those before it, in `unit`.
+        Gain of each place given the places before it, in `unit`.
     criterion, unit : str
         The criterion, and the unit of gains.
     variance : FloatArray (k + 1,)

@@ -5,10 +5,11 @@ stationary series, for which frequencies w are independent,
 
     cov(y_A(w)) = S_g(w) K_AA + (S_n(w) + s) I = S_g(w) (K_AA + r(w) I) ,   r = (S_n + s) / S_g .
 
-So what a sensor adds is a weighted mean over frequencies of what it adds in a model without time
-whose noise ratio is `r(w)`. It is a smooth function of `log r`: frequencies are gathered into a few
-groups of like r. All ratios share the eigenvectors of K, so that a gain is a sum over eigenvectors:
-with `K_WW = U diag(l) U'` for W the sensors and V, and `K_SS = Q diag(d) Q'` for the sensors S,
+So the gain of a sensor is a weighted mean over frequencies of its gain in a model without time
+whose noise ratio is `r(w)`. The gain is a smooth function of `log r`: frequencies are gathered into
+a few groups of like r. All ratios share the eigenvectors of K, so that a gain is a sum over
+eigenvectors: with `K_WW = U diag(l) U'` for W the sensors and V, and `K_SS = Q diag(d) Q'` for the
+sensors S,
 
     Var_r(y_i | y_S) = K_ii + r - sum_j (K_iS q_j)^2 / (d_j + r) ,
     1 / Var_r(y_i | y_(W - i)) = sum_j U_ij^2 / (l_j + r) .

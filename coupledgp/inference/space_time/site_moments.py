@@ -1,7 +1,7 @@
 """Blocks `f(W~)[T, T]` and mean diagonals of many functions f on large graphs, from one pass.
 
-Chebyshev moments `T_k(W~)[T, T]` are computed some columns at a time, so that what is alive at once
-does not grow with the number of sites T on graphs of millions of nodes.
+Chebyshev moments `T_k(W~)[T, T]` are computed some columns at a time, so that the memory does not
+grow with the number of sites T on graphs of millions of nodes.
 """
 
 from __future__ import annotations

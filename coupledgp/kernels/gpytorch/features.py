@@ -107,7 +107,7 @@ class FeatureKernel(gpytorch.kernels.Kernel):
             self._draw(known)
 
     def _known_dim(self, dim: int | None) -> int | None:
-        """Return the input dimension if an argument gives it; those that do have to agree."""
+        """Return the input dimension if an argument gives it; several arguments have to agree."""
         found = {} if dim is None else {"dim": check_positive_int(dim, "dim")}
         if self.active_dims is not None:
             found["active_dims"] = self.active_dims.numel()

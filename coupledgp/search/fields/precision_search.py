@@ -112,7 +112,7 @@ class PrecisionObjective(Objective[FieldPoint]):
     Parameters
     ----------
     settings
-        What is free and what is given.
+        Free and given hyperparameters.
     evidence
         The model.
     """
@@ -165,7 +165,7 @@ class PrecisionSearch:
     ----------
     settings : SearchSettings
     search : Search
-        What runs it.
+        Runs of the optimiser.
     """
 
     settings: SearchSettings
@@ -200,7 +200,7 @@ class PrecisionSearch:
         Raises
         ------
         NumericalError
-            None of them has a positive definite matrix.
+            No point of the grid has a positive definite matrix.
         """
         grid = [
             plain.scales._replace(features=0.0, lengthscale=float(np.log(scale)))

@@ -41,7 +41,7 @@ class NodeSearch(NamedTuple):
     converged : bool
         Whether the last round left the hyperparameters where they were.
     steps : tuple of Step
-        What was done, with forecasts and seconds.
+        Steps of the fit, with forecasts and seconds.
     """
 
     n_rounds: int = 0

@@ -231,7 +231,7 @@ class WalkRounds(Rounds[FloatArray]):
         Raises
         ------
         NumericalError
-            None of them has a finite evidence.
+            No starting point has a finite evidence.
         """
         starts = list(dict.fromkeys(kernels))
         value = np.inf

@@ -52,7 +52,7 @@ class SpaceTimeModel:
     Attributes
     ----------
     time_kernels : tuple of TimeKernel
-        Candidates for the kernel of what moves; the one of greatest evidence is taken.
+        Candidates for the kernel of the part that moves; the one of greatest evidence is taken.
     periods : tuple of float
         Periods of cycles, in the unit of the axis.
     n_harmonics : int
@@ -181,10 +181,10 @@ def learned(
 ) -> tuple[Sites, SearchResult[SpaceTimeParameters]]:
     """Sites whose sensors have a covariance that is learned, and the fit at them.
 
-    The other hyperparameters are kept: found anew they would suit the fastest part of what the
-    sensors share, and forecasts and hidden sensors would have worse laws. Sites and fit are as they
-    were where the steps are not alike or the kernel's covariance predicts one half of the times
-    from the other as well.
+    The other hyperparameters do not change: found anew they would suit the fastest part that
+    sensors share, and forecasts and hidden sensors would have worse laws. The arguments are
+    returned if the steps are not alike, or if the kernel's covariance predicts one half of the
+    times from the other as well.
     """
     data = rows.normalized(units)
     last = slice(max(data.times.size - MOST_FITTED_STEPS, 0), None)

@@ -51,7 +51,7 @@ class ScoredTransform:
     log_evidence : float
         Log evidence of y, nats.
     lengthscale : FloatArray (d,)
-        Those of greatest evidence.
+        Lengthscales of greatest evidence.
     errors : FloatArray (n,)
         Squared errors of the mean of each y given the others, in units of y squared.
     """
@@ -260,9 +260,10 @@ def fit_transforms(
 
 
 def candidates(targets: FloatArray) -> Sequence[TargetTransform]:
-    """Transforms that "auto" compares with none: those in whose domain all targets (n, 1) lie.
+    """Transforms that "auto" compares with no transform: all whose domain has all targets (n, 1).
 
-    Yeo and Johnson's, which keeps no lower end, is left out for positive targets near zero.
+    The transform of Yeo and Johnson has no lower end and is left out for positive targets near
+    zero.
     """
     every: list[TargetTransform] = [Log(), BoxCox(), Logit()]
     if targets.min() <= 0 or targets.mean() > FAR * targets.std():

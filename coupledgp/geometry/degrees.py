@@ -42,7 +42,7 @@ def local_degrees(metres: FloatArray, origin: FloatArray) -> FloatArray:
 
 
 def wrap(degrees: FloatArray) -> FloatArray:
-    """Differences of longitudes in [-180, 180)."""
+    """Differences of longitudes, of any shape, in [-180, 180)."""
     return (degrees + 180.0) % 360.0 - 180.0
 
 

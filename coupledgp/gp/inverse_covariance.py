@@ -94,7 +94,7 @@ class InverseCovariance(ABC):
 
 
 def inverse_of(block: FloatArray) -> FloatArray:
-    """Inverse of a positive definite block.
+    """Inverse (m, m) of a positive definite block (m, m).
 
     Raises
     ------

@@ -290,7 +290,7 @@ def prior_from_state(entries: Entries) -> LocalPrior:
 
 
 def _vector_from(entries: Entries, size: int, structure: Structure) -> FloatArray:
-    """Vector of a file's hyperparameters, refused where a logarithm exceeds `LARGEST_LOGARITHM`."""
+    """Vector (size,) of a file's hyperparameters; too large logarithms are refused."""
     vector = entries.floats("local.vector", size).numpy()
     for name, value in structure.named(vector).items():
         if name != "frequencies" and float(value.abs().max()) > LARGEST_LOGARITHM:

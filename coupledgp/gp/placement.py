@@ -126,7 +126,7 @@ def next_places(
 
 
 def _sampled(places: Places, count: int, seed: int) -> IntArray:
-    """Rows of a random sample of the candidates, in rising order."""
+    """Rows (m,) of a random sample of the candidates, in rising order."""
     rng = np.random.default_rng(seed)
     size = min(count, places.candidates.size)
     return np.sort(rng.choice(places.candidates, size, replace=False))
@@ -247,7 +247,7 @@ class _Columns:
         return total
 
     def columns(self, out: IntArray, into: IntArray) -> FloatArray:
-        """`C[out, into]`."""
+        """`C[out, into]`, (len(out), len(into))."""
         return self.product(out, into, np.eye(into.size))
 
     def seconds(self, nodes: IntArray, width: int) -> float:

@@ -228,7 +228,7 @@ class PreciseFieldGP(NormalizedProcess):
         return mean, self.hyperparameters.outputscale * covariance
 
     def _far(self, points: Points) -> IntArray:
-        """Numbers of places on components without observations, where the field is the prior's."""
+        """Numbers (m,) of places on components without observations, which have the prior's law."""
         return np.flatnonzero(~self.prior_parts.is_observed(points))
 
     def _rows_of(self, points: Points) -> Any:

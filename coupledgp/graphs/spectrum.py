@@ -65,7 +65,7 @@ def lanczos_density(
 
 
 def ritz_values(graph: Graph, n_values: int, generator: Seed = 0) -> FloatArray:
-    """Ritz values of `W~` from one random sign vector, at most `n_values`, ascending."""
+    """Ritz values (r,) of `W~` from one random sign vector, at most `n_values`, ascending."""
     return np.sort(_one_probe(graph, n_values, as_rng(generator)).eigenvalues)
 
 

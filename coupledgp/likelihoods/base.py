@@ -84,7 +84,10 @@ class Likelihood(ABC):
 
     @abstractmethod
     def log_density(self, y: Tensor, f: Tensor) -> Tensor:
-        """`log p(y | f)`, nats; differentiable twice in f by torch, three times for a search."""
+        """`log p(y | f)` (...), nats.
+
+        Differentiable twice in f by torch, three times for a search.
+        """
 
     @abstractmethod
     def moments(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -92,7 +95,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def cdf(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Chance that an observation is at most y."""
+        """Chance (...) that an observation is at most y (...), given f (...)."""
 
     @abstractmethod
     def draw(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:

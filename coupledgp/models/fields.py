@@ -237,7 +237,7 @@ class FieldGPRegressor(SensorPlacement):
 
     @property
     def weights_(self) -> FloatArray:
-        """Weights of the members."""
+        """Weights (n_members,) of the members."""
         return self.member_weights_
 
     def predict(

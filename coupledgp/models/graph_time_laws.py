@@ -179,7 +179,7 @@ class SpaceTimeLaws(SpaceTimeRecord):
         n_nodes: int | None = None,
         with_std: bool = True,
     ) -> FloatArray:
-        """Times of the axis after the last one, step by step up to a duration.
+        """Times (b,) of the axis after the last one, step by step up to a duration.
 
         They are refused if the law of some nodes there, by default of the sensors, takes more than
         the budget, see `forecast`.

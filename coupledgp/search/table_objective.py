@@ -61,14 +61,14 @@ class TableObjective(Objective[FloatArray]):
         return self.problem.at(self.space.lengthscales(theta))
 
     def variables(self, point: FloatArray) -> FloatArray:
-        """Theta, and the logarithms of the best variances there."""
+        """Theta, and the logarithms of the best variances there, (q,)."""
         if not self.joint:
             return point
         best = dict(zip(("outputscale", "noise"), self.space.scales(self.at(point)), strict=True))
         return np.concatenate([point, [np.log(best[name]) for name in self.free_scales]])
 
     def point(self, variables: FloatArray) -> FloatArray:
-        """Theta."""
+        """Theta (q,)."""
         return variables[: variables.size - len(self.free_scales)]
 
     def box(self, start: FloatArray) -> Box:

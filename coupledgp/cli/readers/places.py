@@ -235,7 +235,7 @@ def _finite(path: Path, table: pa.Table, columns: Sequence[str], rows: IntArray)
 def _numbers(
     path: Path, table: pa.Table, column: str, rows: IntArray, size: int, what: str
 ) -> IntArray:
-    """A column of numbers from 0 to below a size."""
+    """A column (n,) of numbers from 0 to below a size."""
     values = _finite(path, table, [column], rows)[:, 0]
     bad = np.flatnonzero((values < 0) | (values >= size) | (values != np.floor(values)))
     if bad.size:

@@ -270,12 +270,12 @@ class SpectralEvidence:
     log_noise: float = 0.0
 
     def quadratic(self, lam: FloatArray | float) -> FloatArray:
-        """`y' (Phi Phi' + lam I)^-1 y`, summed over outputs, for each entry of `lam`."""
+        """`y' (Phi Phi' + lam I)^-1 y`, summed over outputs, at `lam` of any shape."""
         lam = np.asarray(lam, dtype=np.float64)
         return (self.energies / (self.eigenvalues + lam[..., None])).sum(-1) + self.remainder / lam
 
     def log_determinant(self, lam: FloatArray | float) -> FloatArray:
-        """`logdet(Phi Phi' + lam I)` for each entry of `lam`."""
+        """`logdet(Phi Phi' + lam I)` at `lam` of any shape."""
         lam = np.asarray(lam, dtype=np.float64)
         logs = np.log(self.eigenvalues + lam[..., None]).sum(-1)
         return logs + (self.n_rows - self.eigenvalues.size) * np.log(lam) + self.log_noise
@@ -289,7 +289,7 @@ class SpectralEvidence:
         )
 
     def best_outputscale(self, lam: FloatArray | float) -> FloatArray:
-        """`argmax_v` of the evidence at fixed `lam = s / v`: `quad(lam) / (n k)`."""
+        """`argmax_v` of the evidence at fixed `lam = s / v`, of any shape: `quad(lam) / (n k)`."""
         return self.quadratic(lam) / (self.n_rows * self.n_outputs)
 
 

@@ -111,7 +111,7 @@ class PrecisionPosterior:
 
     @cached_property
     def lower(self) -> FloatArray:
-        """Entries of `L^-1` in the lower triangle of the pattern."""
+        """Entries (e,) of `L^-1` in the lower triangle of the pattern."""
         return self.factor.selected()[0]
 
     @cached_property

@@ -119,7 +119,7 @@ def first_block(k: int) -> int:
 
 
 def earlier_by_trees(rows: FloatArray, wanted: Places, k: int) -> Places:
-    """`nearest_earlier` with trees, whatever the number of rows and columns."""
+    """`nearest_earlier`, (w, k), by trees for any number of rows and columns."""
     found = np.full((len(wanted), k), MISSING, dtype=np.int64)
     if k and len(wanted):
         _earlier_by_trees(rows, wanted, found)

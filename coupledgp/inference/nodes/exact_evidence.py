@@ -247,7 +247,7 @@ def _slope(kernel: GraphKernel, k: int, x: FloatArray) -> FloatArray:
 
 
 def inverse_of(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`r / (g + r)`: r times Phi, from 0 to 1."""
+    """`r / (g(x) + r)`, r times Phi, from 0 to 1, at eigenvalues x of any shape."""
     return ratio / (kernel.spectral(x) + ratio)
 
 
@@ -261,7 +261,7 @@ def _by_noise(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
 
 
 def _log(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`log(1 + g / r)`."""
+    """`log(1 + g(x) / r)` at eigenvalues x of any shape."""
     return np.log1p(kernel.spectral(x) / ratio)
 
 

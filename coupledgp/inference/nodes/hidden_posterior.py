@@ -194,7 +194,7 @@ class HiddenPosterior(GraphPosterior):
 
 
 def _smooth(kernel: GraphKernel, ratio: float, x: FloatArray) -> FloatArray:
-    """`g / (g + r)`."""
+    """`g(x) / (g(x) + r)` at eigenvalues x of any shape."""
     g = kernel.spectral(x)
     return g / (g + ratio)
 

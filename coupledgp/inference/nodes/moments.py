@@ -183,7 +183,7 @@ class ChebyshevMoments(GraphMoments):
         return Traces(values, widened_error(rest))
 
     def _first_traces(self) -> FloatArray:
-        """`tr T_0, tr T_1, tr T_2`."""
+        """`tr T_0, tr T_1, tr T_2` of `W~`, (3,)."""
         matrix, n = self._graph.normalized_adjacency, self._graph.n_nodes
         return np.array([n, matrix.diagonal().sum(), 2.0 * (matrix.data**2).sum() - n])
 
@@ -248,7 +248,7 @@ class ChebyshevColumns:
         self._step = 0
 
     def advance(self) -> FloatArray:
-        """The next `T_k(W~) V`."""
+        """The next `T_k(W~) V`, (n_nodes, p)."""
         current = self._next
         if self._last is None:
             following = fused_product(self._graph, current)

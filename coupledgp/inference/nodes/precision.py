@@ -311,7 +311,7 @@ def power_pattern(graph: Graph, power: int) -> PowerPattern:
 
 
 def _entries(pattern: sparse.csr_array, matrix: sparse.csr_array) -> FloatArray:
-    """Values of a matrix at the entries of a pattern that holds it, row by row."""
+    """Values (e,) of a matrix at the entries of a pattern that contains it, row by row."""
     matrix.sort_indices()
     if matrix.nnz == pattern.nnz:
         return np.asarray(matrix.data)

@@ -263,12 +263,12 @@ class _Stationary:
         return Downdated(self._diagonal(r), partial(self._column, r), n_most, r)
 
     def _diagonal(self, ratio: float) -> FloatArray:
-        """`Var(y_i | y_S)` of all places over `S_g`, noise included."""
+        """`Var(y_i | y_S)` (p,) of all places over `S_g`, noise included."""
         explained = (self._turned**2 / (self._values + ratio)[:, None]).sum(axis=0)
         return np.maximum(np.diagonal(self._K) - explained, 0.0) + ratio
 
     def _column(self, ratio: float, j: int) -> FloatArray:
-        """Column j of the covariance of f given the sensors, over `S_g`."""
+        """Column j (p,) of the covariance of f given the sensors, over `S_g`."""
         scaled = self._turned[:, j] / (self._values + ratio)
         column: FloatArray = self._K[:, j] - self._turned.T @ scaled
         return column
@@ -280,6 +280,6 @@ class _Stationary:
 
 
 def _precision(values: FloatArray, vectors: FloatArray, ratio: float, j: int) -> FloatArray:
-    """Column j of `(K + r I)^-1`."""
+    """Column j (p,) of `(K + r I)^-1`."""
     column: FloatArray = vectors @ (vectors[j] / (values + ratio))
     return column

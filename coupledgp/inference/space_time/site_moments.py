@@ -193,7 +193,7 @@ class VarianceMoments:
         return values / n, widened_error(sampled) / n
 
     def _first(self) -> FloatArray:
-        """`tr S T_k S` of k = 0, 1, 2."""
+        """`tr S T_k S` of k = 0, 1, 2, (3,)."""
         matrix, squares = self._graph.normalized_adjacency, self._scale**2
         rows = np.repeat(np.arange(self._graph.n_nodes), np.diff(matrix.indptr))
         second = 2.0 * float(squares[rows] @ matrix.data**2) - squares.sum()

@@ -232,7 +232,7 @@ class RandomWalkKernel(GraphKernel):
         return (0.5 * self.steps / self.a * difference(lower))[None, :]
 
     def _binomial(self, power: float, n_terms: int) -> FloatArray:
-        """Coefficients of `((a - 1 + x) / a)^power`, by the ratio of one to the next."""
+        """Coefficients (n,) of `((a - 1 + x) / a)^power`, by the ratio of one to the next."""
         k = np.arange(1, n_terms)
         ratios = (power - k + 1.0) / (k * (self.a - 1.0))
         first = ((self.a - 1.0) / self.a) ** power

@@ -122,7 +122,7 @@ class PrecisionObjective(Objective[FieldPoint]):
         self.size = evidence.targets.size
 
     def variables(self, point: FieldPoint) -> FloatArray:
-        """The free variables of the scales, within their bounds."""
+        """The free variables (q,) of the scales, within their bounds."""
         box = self.box(point)
         return np.clip(np.array(point.scales[: len(box)]), *np.transpose(box))
 

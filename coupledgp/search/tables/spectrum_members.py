@@ -191,7 +191,7 @@ class Trajectory:
         return self.state(**dict(zip(names, found.best, strict=True)))
 
     def loss(self, jitter: float) -> Tensor:
-        """Minus the log evidence of one batch and the log prior, per target."""
+        """Minus the log evidence of one batch and the log prior, per target, a tensor ()."""
         frequencies = self.frequencies
         if jitter:
             noise = self.rng.standard_normal(tuple(frequencies.shape))

@@ -545,7 +545,7 @@ class NormalizedProcess(GaussianProcess):
         return np.broadcast_to(shared[..., None], (*shared.shape, self.units.n_outputs))
 
     def marginals(self, points: Points, *, report: Progress = silent) -> Marginals:
-        """See the base class; by the likelihood, from normal laws of f."""
+        """Laws of observations at points, each alone, by the likelihood from normal laws of f."""
         with named_breakdown("predictive variance"):
             mean, variance = self.latent_law(points, "variance", report)
         assert variance is not None
@@ -579,7 +579,7 @@ class NormalizedProcess(GaussianProcess):
         return None
 
     def left_out(self, groups: ArrayLike, rows: ArrayLike | None = None) -> LeftOut:
-        """See the base class; by blocks of the inverse covariance where these are at hand."""
+        """Laws of observations given other groups, by the inverse covariance if there is one."""
         wanted = Groups.of(groups, len(self.data), rows)
         inverse = self.inverse_covariance()
         few = len(wanted.members) <= MOST_CONDITIONED
@@ -600,7 +600,7 @@ class NormalizedProcess(GaussianProcess):
         return LeftOut.single(*(finite_answer(part, "law of what is left out") for part in found))
 
     def left_out_correlation(self, groups: ArrayLike, rows: ArrayLike) -> FloatArray | None:
-        """See the base class; outputs share it."""
+        """Correlations (m, m) of the residuals of observations (m,), which all outputs share."""
         wanted, inverse = Groups.of(groups, len(self.data), rows), self.inverse_covariance()
         covariance = None if inverse is None else inverse.covariance(wanted)
         if covariance is None:

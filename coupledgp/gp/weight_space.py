@@ -337,7 +337,7 @@ class WeightSpaceGP(NormalizedProcess):
     def latent_samples(
         self, points: Points, n_samples: int, rng: np.random.Generator, report: Progress = silent
     ) -> FloatArray:
-        """See the base class.
+        """Draws (p, k, n_samples) of f in normalised units, by draws of the weights.
 
         The draws of the weights depend on the generator only, so that calls with one seed see the
         same functions.
@@ -364,7 +364,7 @@ class WeightSpaceGP(NormalizedProcess):
         return FeatureSites(features * math.sqrt(self.hyperparameters.outputscale))
 
     def inverse_covariance(self) -> FeatureInverse:
-        """See the base class; O(n M) here, O(M^2) for each observation that is left out."""
+        """Inverse covariance of the observations: O(n M), and O(M^2) for each one left out."""
         data = self.data
         relative = np.ones(len(data)) if data.relative_noise is None else data.relative_noise
         targets = self.units.normalized(data.targets)
@@ -382,7 +382,7 @@ class WeightSpaceGP(NormalizedProcess):
         return self.feature_prior.given(data, units, self.normalize)
 
     def updated(self, data: Data) -> WeightSpaceGP:
-        """See the base class; the cost does not depend on the number of earlier rows."""
+        """Return the process given further data, at a cost that depends on the new rows alone."""
         statistics = self.statistics.updated(self.feature_prior.chunks(data))
         units = self.units
         if self.normalize:
@@ -392,7 +392,7 @@ class WeightSpaceGP(NormalizedProcess):
         return WeightSpaceGP.of(self.feature_prior, statistics, units, self.normalize, rows)
 
     def redrawn(self, coupling: Any, size: int, seed: int) -> WeightSpaceGP:
-        """See the base class; `size` is the number of frequencies, which are sampled ones."""
+        """Return the process with `size` sampled frequencies of another draw, given its data."""
         own = self.feature_map
         drawn = make_features(
             own.maker, own.dim, size, coupling, own.spectrum, np.random.default_rng(seed),

@@ -262,7 +262,7 @@ class TablePosterior(VectorObjective):
         return np.array([*relative[: self.n_lengthscales], *scales])
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class; a place without a Cholesky factor is refused."""
+        """The objective and its gradient (q,); a point without a Cholesky factor is refused."""
         self.n_evaluations += 1
         hyper = self.hyperparameters(variables)
         z = (variables - self.mean) / self.sd

@@ -72,7 +72,7 @@ class TableObjective(Objective[FloatArray]):
         return variables[: variables.size - len(self.free_scales)]
 
     def box(self, start: FloatArray) -> Box:
-        """See the base class; a start outside of the range of lengthscales widens it."""
+        """Box of the variables; a start outside of the range of lengthscales widens it."""
         lower, upper = self.space.log_range
         box = [(min(lower, t), max(upper, t)) for t in start]
         ends = [getattr(self.space.bounds, name) for name in self.free_scales]

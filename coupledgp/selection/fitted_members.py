@@ -122,7 +122,7 @@ class MemberPosterior(VectorObjective):
         return self.evidence.box(start)
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class; a place that the evidence refuses has no gradient."""
+        """The objective and its gradient (q,); a point without an evidence has no gradient."""
         kept = self.with_known_noise(variables)
         value, gradient = self.evidence.value_and_gradient(kept)
         if value >= REFUSED:

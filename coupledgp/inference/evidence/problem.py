@@ -139,11 +139,11 @@ class LadderProblem(EvidenceProblem):
 
     @abstractmethod
     def at(self, lengthscale: FloatArray) -> PredictiveEvidence:
-        """See the base class; the evidence also predicts other rows."""
+        """Return the evidence at lengthscales (d,), which also predicts other rows."""
 
     @abstractmethod
     def subset(self, rows: NDArray[np.intp]) -> LadderProblem:
-        """See the base class; a part has parts again."""
+        """Return the problem of some rows, given by their numbers (b,); it has parts again."""
 
     @property
     def most_rows(self) -> int:
@@ -209,7 +209,7 @@ class GramAtLengthscale(EvidenceAtLengthscale):
         return self._solve(outputscale, noise)[0]
 
     def error(self, outputscale: float, noise: float) -> float:
-        """See the base class: `|x' dG x| / 2 v + k |tr((G + lam I)^-1 dG)| / 2`."""
+        """Estimated error of the evidence: `|x' dG x| / 2 v + k |tr((G + lam I)^-1 dG)| / 2`."""
         _, factor, solved = self._solve(outputscale, noise)
         eps = ENTRY_ROUNDINGS * torch.finfo(self.gram.dtype).eps
         squares = solved.square()

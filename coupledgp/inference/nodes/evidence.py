@@ -225,7 +225,7 @@ class DenseEvidence:
         )
 
     def gradient(self, scales: Scales) -> FloatArray:
-        """See the base class; exactly, from the eigendecomposition."""
+        """`d log evidence / dtheta` (n_parameters,), exactly, from the eigendecomposition."""
         inverse = 1.0 / (scales.outputscale * self._values + scales.noise)
         alpha = self._vectors @ (inverse[:, None] * self._rotated)
         n_outputs = self.measures.n_outputs
@@ -308,7 +308,7 @@ class IterativeEvidence:
             return finite(self._prior.product(self._nodes, self._nodes, V))
 
     def gradient(self, scales: Scales) -> FloatArray:
-        """See the base class; the trace by random probes."""
+        """`d log evidence / dtheta` (n_parameters,), with the trace by random probes."""
         v, s = scales.outputscale, scales.noise
         solved = solve_columns(
             lambda V: v * self._product(V) + s * V,

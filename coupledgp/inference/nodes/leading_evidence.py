@@ -160,7 +160,7 @@ class LeadingEvidence(ExactKernelEvidence):
         return traces
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        """See the base class.
+        """Terms of the evidence at a kernel and `ratio = noise / outputscale`, by eigenpairs.
 
         Raises
         ------

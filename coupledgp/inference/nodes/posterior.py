@@ -195,7 +195,7 @@ class DensePosterior(GraphPosterior):
         return solved
 
     def variance(self, nodes: IntArray, report: Progress = silent) -> FloatArray:
-        """See the base class; `s - s^2 (A^-1)_ii` at observed nodes, if there are many."""
+        """Variance (p,) of f at nodes; `s - s^2 (A^-1)_ii` at observed nodes, if there are many."""
         if nodes.size <= BLOCK:
             return super().variance(nodes, report)
         report(f"variances of {nodes.size} nodes")

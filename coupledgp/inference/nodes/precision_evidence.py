@@ -94,7 +94,7 @@ class PrecisionEvidence(ExactKernelEvidence):
         return power_pattern(self.graph, self.power)
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        """See the base class.
+        """Terms of the evidence at a kernel and `ratio = noise / outputscale`, by sparse factors.
 
         Raises
         ------

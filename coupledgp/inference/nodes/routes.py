@@ -202,7 +202,7 @@ class CoveredEvidence(LeadingEvidence):
     """Evidence from eigenpairs, which refuses kernels that need more eigenpairs."""
 
     def terms(self, kernel: GraphKernel, ratio: float) -> EvidenceTerms:
-        """See the base class.
+        """Terms of the evidence, for kernels that are constant beyond the pairs.
 
         Raises
         ------

@@ -137,7 +137,7 @@ class PrecisionObjective(Objective[FieldPoint]):
         return -found.log_evidence / self.size
 
     def value_and_gradient(self, variables: FloatArray) -> tuple[float, FloatArray]:
-        """See the base class; `FAILED` where a matrix is not positive definite."""
+        """The objective and its gradient (q,); `FAILED` where a matrix is not positive definite."""
         scales, slope = self._tied(FieldScales(*variables))
         try:
             found = self.evidence.at(scales, True)

@@ -250,7 +250,7 @@ class WalkRounds(Rounds[FloatArray]):
     def improved(
         self, search: Search, before: SearchResult[FloatArray]
     ) -> SearchResult[FloatArray]:
-        """See the base class; settled where no parameter has moved much."""
+        """Go on for one round; it has settled where no parameter has moved much."""
         objective = self.objective(before.point)
         search.improved(objective, before.point, STOPPING)
         value, theta = objective.best

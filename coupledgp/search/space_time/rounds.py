@@ -49,7 +49,7 @@ class SpaceTimeObjective(Objective[SpaceTimeParameters]):
         self.evidence, self.start, self.limits = evidence, start, limits
 
     def variables(self, point: SpaceTimeParameters) -> FloatArray:
-        """See the base class; within the bounds."""
+        """Variables (q,) of the parameters, clipped to their bounds."""
         return np.clip(point.variables, *np.array(self.limits).T)
 
     def point(self, variables: FloatArray) -> SpaceTimeParameters:

@@ -296,7 +296,7 @@ class Batches(Rounds[FloatArray]):
     def improved(
         self, search: Search, before: SearchResult[FloatArray]
     ) -> SearchResult[FloatArray]:
-        """See the base class; the trials are a part of the first round."""
+        """Go on for one round; the trials are a part of the first round."""
         number, rows = before.n_rounds, self.rounds[before.n_rounds]
         left = rows.max_iterations - (0 if number else TRIAL_ITERATIONS)
         objective, stopping = self.objective(number, before.point), Stopping(left, VALUE_TOLERANCE)
